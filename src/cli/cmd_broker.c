@@ -391,7 +391,7 @@ const struct rota_cli_command rota_cmd_broker = {
     .command =
         {
             .name = "broker",
-            .summary = "Serve queues of jobs",
+            .summary = "Serve queues without a cluster",
             .description =
                 "Serves rota.v1.Queue, the standard health service and reflection, until it is "
                 "interrupted. Prints `ready grpc=ADDRESS zmq=ADDRESS` when it does, the latter "

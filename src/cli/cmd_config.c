@@ -230,7 +230,7 @@ const struct rota_cli_command rota_cmd_config_check = {
     .command =
         {
             .name = "config check",
-            .summary = "Read a configuration and tell what holds unless overridden",
+            .summary = "Check a configuration file and show its defaults",
             .arguments = "FILE",
             .min_arguments = 1,
             .max_arguments = 1,
@@ -265,7 +265,7 @@ const struct rota_cli_command rota_cmd_config_show = {
     .command =
         {
             .name = "config show",
-            .summary = "Tell which settings a queue has, and why",
+            .summary = "Show the settings of a queue and where they come from",
             .arguments = "FILE",
             .min_arguments = 1,
             .max_arguments = 1,
@@ -368,7 +368,7 @@ const struct rota_cli_command rota_cmd_config_watch = {
     .command =
         {
             .name = "config watch",
-            .summary = "Tell how the settings of a queue change with their file",
+            .summary = "Report changes of a queue's settings as the file changes",
             .arguments = "FILE",
             .min_arguments = 1,
             .max_arguments = 1,

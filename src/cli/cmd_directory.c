@@ -208,7 +208,7 @@ const struct rota_cli_command rota_cmd_directory_serve = {
     .command =
         {
             .name = "directory serve",
-            .summary = "Tell clients over gRPC who serves which shard",
+            .summary = "Serve a shard map over gRPC",
             .description =
                 "Serves rota.v1.Directory and the standard health service, until it is "
                 "interrupted. Prints `ready grpc=ADDRESS` when it does. Files and members are "
@@ -409,7 +409,7 @@ const struct rota_cli_command rota_cmd_directory_get = {
     .command =
         {
             .name = "directory get",
-            .summary = "Ask a directory who serves the shards of a collection",
+            .summary = "Print the shard map of a collection",
             .description =
                 "Prints a line for each replica of each shard, with tabs between its parts: the "
                 "shard's channel, the node, its address, the epoch of its claim, and "

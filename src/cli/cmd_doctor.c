@@ -215,7 +215,7 @@ const struct rota_cli_command rota_cmd_doctor = {
     .command =
         {
             .name = "doctor",
-            .summary = "What is wrong here, and how to fix it",
+            .summary = "Check this machine and the servers Rota uses",
             .description =
                 "Looks at what Rota needs and prints a line for each thing: `ok`, `warn` (it "
                 "works, but not as well or as safely as it could) or `fail` (it can't work), what "

@@ -278,7 +278,7 @@ const struct rota_cli_command rota_cmd_events = {
     .command =
         {
             .name = "events",
-            .summary = "What has happened in a cluster",
+            .summary = "Show what happened in a cluster",
             .description =
                 "Nodes note what happens to them, the newest few thousand events each; any of "
                 "them tells those of all. Prints a line for each, the oldest first, with tabs "

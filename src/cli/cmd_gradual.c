@@ -64,7 +64,7 @@ const struct rota_cli_command rota_cmd_gradual = {
     .command =
         {
             .name = "gradual",
-            .summary = "Tell when a gradual change reaches a key",
+            .summary = "Compute when a gradual change reaches a key",
             .description =
                 "Between its start and its end a gradual change goes from the old to the new "
                 "value key by key, each at an instant that depends on the key alone. Prints "

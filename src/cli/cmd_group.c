@@ -121,7 +121,7 @@ const struct rota_cli_command rota_cmd_group_join = {
     .command =
         {
             .name = "group join",
-            .summary = "Be a task of a group, with partitions that are only pretended",
+            .summary = "Join a group with simulated partitions",
             .description =
                 "Reads the group's log, joins the group and reads the partitions that it is "
                 "given: each an endless run of rows, which with --simulate-splits now and then "
@@ -317,7 +317,7 @@ const struct rota_cli_command rota_cmd_group_status = {
     .command =
         {
             .name = "group status",
-            .summary = "Who is in a group and has how many of its partitions",
+            .summary = "Show the tasks of a group and their partitions",
             .description =
                 "Reads the group's log as its tasks do, without joining, and prints how things "
                 "stand: the epoch, the partitions, the log, the watermark (the lowest mark of all "

@@ -155,7 +155,7 @@ const struct rota_cli_command rota_cmd_hosts_check = {
     .command =
         {
             .name = "hosts check",
-            .summary = "Read a hosts file and tell the state of its hosts",
+            .summary = "Check a hosts file and show the state of its hosts",
             .arguments = "[FILE]",
             .max_arguments = 1,
             .description =
@@ -304,7 +304,7 @@ const struct rota_cli_command rota_cmd_hosts_watch = {
     .command =
         {
             .name = "hosts watch",
-            .summary = "Tell how the hosts on the ring change with their file",
+            .summary = "Report changes of the ring as a hosts file changes",
             .arguments = "[FILE]",
             .max_arguments = 1,
             .description =

@@ -308,7 +308,7 @@ static int run_priority(int argc, char *const *argv)
         .run = (the_run)}
 
 ABOUT_COMMAND(
-    rota_cmd_job_show, "job show", "Show a job and its story", "QUEUE/ID", 1,
+    rota_cmd_job_show, "job show", "Show a job and its history", "QUEUE/ID", 1,
     "Prints what a job does now and all that is remembered of its life: why it failed "
     "last, or what its worker has logged, and its result. No such job is exit code "
     "1.\n\n"
@@ -324,24 +324,23 @@ ABOUT_COMMAND(
     "is "
     "\"result_base64\" in place of \"result\", and \"payload_base64\".",
     run_show, ABOUT_OPTIONS);
-ABOUT_COMMAND(rota_cmd_job_explain, "job explain", "Tell why a job is where it is", "QUEUE/ID", 1,
+ABOUT_COMMAND(rota_cmd_job_explain, "job explain", "Explain why a job is where it is", "QUEUE/ID",
+              1,
               "Prints one sentence: what the job waits for, who runs it, or how it ended.\n\n"
               "With --json: {\"explain\"}.",
               run_explain, ABOUT_OPTIONS);
-ABOUT_COMMAND(rota_cmd_job_cancel, "job cancel", "Cancel jobs, whatever they do", "QUEUE/ID...", 0,
+ABOUT_COMMAND(rota_cmd_job_cancel, "job cancel", "Cancel jobs in any state", "QUEUE/ID...", 0,
               "A worker that runs one is told to stop. A job that has ended is exit code 1; the "
               "others are cancelled all the same.\n\n"
               "With --json: {} on a line for each that was. " ROTA_DRY_RUN_JSON,
               run_cancel, CHANGE_OPTIONS);
-ABOUT_COMMAND(rota_cmd_job_retry, "job retry", "Let dead or cancelled jobs wait again",
-              "QUEUE/ID...", 0,
+ABOUT_COMMAND(rota_cmd_job_retry, "job retry", "Run dead or cancelled jobs again", "QUEUE/ID...", 0,
               "They get all their attempts anew. A job that is neither dead nor cancelled is exit "
               "code 1; the others wait again all the same.\n\n"
               "With --json: {} on a line for each that does. " ROTA_DRY_RUN_JSON,
               run_retry, CHANGE_OPTIONS);
 ABOUT_COMMAND(
-    rota_cmd_job_priority, "job priority", "Let jobs go before others, or behind them",
-    "QUEUE/ID...", 0,
+    rota_cmd_job_priority, "job priority", "Change the priority of jobs", "QUEUE/ID...", 0,
     "A job that runs goes on, and has the priority when it waits again. One that has ended "
     "is exit code 1; the others have their priority all the same.\n\n"
     "With --json: {} on a line for each that has. " ROTA_DRY_RUN_JSON,

@@ -167,7 +167,7 @@ const struct rota_cli_command rota_cmd_lease_list = {
     .command =
         {
             .name = "lease list",
-            .summary = "Who holds which shard",
+            .summary = "List shards and the hosts that hold them",
             .description =
                 "Lists the shards of a space. STATE is `held`, `expired` (no host has taken it "
                 "yet), `free` or `new` "
@@ -256,7 +256,7 @@ const struct rota_cli_command rota_cmd_lease_history = {
     .command =
         {
             .name = "lease history",
-            .summary = "Who was granted which shard, and gave it back",
+            .summary = "List grants and releases of shards",
             .description =
                 "Lists the last 1,000 grants and releases in the space, newest first. TIME is by "
                 "the "
@@ -364,7 +364,7 @@ const struct rota_cli_command rota_cmd_lease_hold = {
     .command =
         {
             .name = "lease hold",
-            .summary = "Let nobody claim shards for a while",
+            .summary = "Freeze claims: no host can claim a shard for a while",
             .description =
                 "For the time after a fail-over to a replica that may lack the last writes, or "
                 "after a dump was restored: whoever held a shard by what is lost still believes "

@@ -243,16 +243,16 @@ static int change(const struct rota_cli_command *command, int argc, char *const 
         .run = run_##word,                                                                         \
     }
 
-CHANGE(drain, "Place members no more",
+CHANGE(drain, "Stop placing shards on members",
        "They are known, and own nothing from now on; `members restore` takes it back. Their own "
        "heartbeats do not.",
        ROTA_STORE_MEMBER_STATE, ROTA_STORE_MEMBER_DRAINING);
-CHANGE(evict, "List members for nobody any more",
+CHANGE(evict, "Exclude members from the cluster",
        "As if they were dead, whatever heartbeats say, until `members restore`.",
        ROTA_STORE_MEMBER_STATE, ROTA_STORE_MEMBER_EVICTED);
-CHANGE(restore, "Take back a drain or an eviction", "They are in again, as long as they are alive.",
+CHANGE(restore, "Undo a drain or an eviction", "They are in again, as long as they are alive.",
        ROTA_STORE_MEMBER_STATE, ROTA_STORE_MEMBER_IN);
-CHANGE(remove, "Take members out of the list",
+CHANGE(remove, "Remove members from the list",
        "For those that are gone for good: one that lives is there again with its next heartbeat.",
        ROTA_STORE_MEMBER_REMOVE, ROTA_STORE_MEMBER_IN);
 
@@ -364,7 +364,7 @@ const struct rota_cli_command rota_cmd_members_beat = {
     .command =
         {
             .name = "members beat",
-            .summary = "Make an address a member, or say that it is well",
+            .summary = "Send a heartbeat for a member, adding it if needed",
             .arguments = "ADDRESS",
             .min_arguments = 1,
             .max_arguments = 1,

@@ -269,7 +269,7 @@ const struct rota_cli_command rota_cmd_node_show = {
     .command =
         {
             .name = "node show",
-            .summary = "All about a node",
+            .summary = "Show everything known about a node",
             .arguments = "[NAME]",
             .max_arguments = 1,
             .description = "Prints a line for each thing that is known of the node with this "
@@ -322,13 +322,13 @@ static const struct rota_option DRAIN_OPTIONS[] = {
         .run = run_##word,                                                                         \
     }
 
-CHANGE(drain, "Drain", "Give a node nothing more",
+CHANGE(drain, "Drain", "Drain a node: hand over its work, assign nothing new",
        "It hands over what it has, lets what runs end, and stays there with nothing, also after a "
        "restart, until `node undrain`.",
        DRAIN_OPTIONS);
-CHANGE(undrain, "Undrain", "Give a node work again", "Takes back a drain or an eviction.",
-       CHANGE_OPTIONS);
-CHANGE(evict, "Evict", "Hold a node for dead",
+CHANGE(undrain, "Undrain", "Let a drained or evicted node work again",
+       "Takes back a drain or an eviction.", CHANGE_OPTIONS);
+CHANGE(evict, "Evict", "Mark a node as dead",
        "Whatever its heartbeats say, it is given nothing and listed for nobody until `node "
        "undrain`; what it had is taken by others as if it were gone. Jobs in its own journal wait "
        "there.",

@@ -390,7 +390,7 @@ const struct rota_cli_command rota_cmd_plan = {
     .command =
         {
             .name = "plan",
-            .summary = "Tell what would move if hosts, weights or settings changed",
+            .summary = "Compute what a change of hosts, weights or settings moves",
             .description =
                 "Routes every partition twice, as things are and as they would be, and compares. "
                 "Nothing is estimated, and nothing is changed. Shows how many partitions move, "

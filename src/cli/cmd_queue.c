@@ -572,7 +572,8 @@ static const struct rota_table_column DEAD_COLUMNS[] = {
 LIST_COMMAND(
     QUEUE_COLUMNS, list, "queue list", "List queues", NULL, 0,
     "Lists every queue that has had a job, summed over all nodes.\n\n"
-    "Columns: QUEUE; STATE: `open` or `paused`; jobs WAITING, DELAYED, RUNNING, DEAD and DONE (as long as they are "
+    "Columns: QUEUE; STATE: `open` or `paused`; jobs WAITING, DELAYED, RUNNING, DEAD and DONE (as "
+    "long as they are "
     "kept); WORKERS that serve it and their FREE slots; since when the OLDEST job waits; "
     "partitions to WRITE to and to READ from (see `rota queue partitions`).\n\n"
     "With --json: one object per line, {\"queue\", \"state\", \"is_paused\", \"oldest_at\", "
@@ -589,14 +590,14 @@ LIST_COMMAND(
 LIST_COMMAND(QUEUE_COLUMNS, show, "queue show", "Show one queue", "QUEUE", 1,
              "Prints the row of `queue list` for one queue. Exits 1 if there is no such queue.",
              list);
-COMMAND_WITH(PAUSE_OPTIONS, pause, "queue pause", "Hand out no more jobs of a queue", "QUEUE", 1,
+COMMAND_WITH(PAUSE_OPTIONS, pause, "queue pause", "Pause a queue: start no more of its jobs",
+             "QUEUE", 1,
              "Jobs are still taken in, and those that run go on. It stays so when the broker is "
              "restarted. No such queue is exit code 1, unless there is --create.\n\nWith --json: "
              "{}. " ROTA_DRY_RUN_JSON,
              pause_queue);
-COMMAND_WITH(CHANGE_OPTIONS, resume, "queue resume", "Hand out jobs of a paused queue again",
-             "QUEUE", 1, "No such queue is exit code 1.\n\nWith --json: {}. " ROTA_DRY_RUN_JSON,
-             resume);
+COMMAND_WITH(CHANGE_OPTIONS, resume, "queue resume", "Resume a paused queue", "QUEUE", 1,
+             "No such queue is exit code 1.\n\nWith --json: {}. " ROTA_DRY_RUN_JSON, resume);
 COMMAND_WITH(
     CHANGE_OPTIONS, delete, "queue delete", "Delete a queue without jobs", "QUEUE", 1,
     "Deletes the settings of the queue (pause, weights, partitions) and the ended jobs that are "
@@ -625,8 +626,8 @@ COMMAND_WITH(
     "{}. " ROTA_DRY_RUN_JSON,
     set_weight);
 COMMAND_WITH(
-    QUARANTINE_OPTIONS, quarantine, "queue quarantine", "Set how many workers a job may kill",
-    "QUEUE", 1,
+    QUARANTINE_OPTIONS, quarantine, "queue quarantine",
+    "Set after how many worker deaths a job is quarantined", "QUEUE", 1,
     "A job at which so many workers have died is dead, with a reason that names them: `killed 3 "
     "workers: a, b, c`. `rota job retry` lets it run again, with the count at 0. It stays so when "
     "the broker is restarted. No such queue is exit code 1, unless there is --create.\n\n"
@@ -648,7 +649,7 @@ LIST_COMMAND(DEAD_COLUMNS, dead, "queue dead", "List the dead jobs of a queue", 
              "With --json: one object per line, as `job list` prints it.",
              dead);
 COMMAND(
-    nodes, "queue nodes", "Show what is at a broker, and which brokers it knows", NULL, 0,
+    nodes, "queue nodes", "Show the jobs at a node and the nodes it knows", NULL, 0,
     "Prints the address of the broker that is asked, or `alone`, how many jobs are there, those "
     "that have ended included, and how many of them are about to go to other brokers; then a "
     "line for each broker that is listed, and for each that is absent: it is not listed, but its "
@@ -658,7 +659,7 @@ COMMAND(
     show_nodes);
 COMMAND_WITH(
     CHANGE_OPTIONS, forget, "queue forget",
-    "Give up a lost node, and take back jobs on their way to it", "NODE", 1,
+    "Give up a lost node and reclaim jobs in handover to it", "NODE", 1,
     "For a broker that was taken off the list and is lost with its disk. Jobs that were about to "
     "be "
     "handed over to it, and may have got there, wait for it for ever; all brokers take them back. "

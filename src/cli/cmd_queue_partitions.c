@@ -123,7 +123,7 @@ static int run(int argc, char *const *argv)
 
 const struct rota_cli_command rota_cmd_queue_partitions = {
     .command = {.name = "queue partitions",
-                .summary = "Give a queue more or fewer partitions",
+                .summary = "Change the number of partitions of a queue",
                 .arguments = "QUEUE N",
                 .min_arguments = 2,
                 .max_arguments = 2,

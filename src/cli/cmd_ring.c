@@ -137,7 +137,7 @@ const struct rota_cli_command rota_cmd_ring_lookup = {
     .command =
         {
             .name = "ring lookup",
-            .summary = "Tell which hosts own the keys on standard input",
+            .summary = "Find the hosts that own the keys on standard input",
             .description =
                 "Reads keys, one per line, and prints for each, in order, the key, a tab and "
                 "its hosts with commas between them. A key is any bytes up to the newline, at "
@@ -215,7 +215,7 @@ const struct rota_cli_command rota_cmd_ring_hash = {
     .command =
         {
             .name = "ring hash",
-            .summary = "Hash the lines of standard input the way the ring does",
+            .summary = "Hash the lines of standard input as the ring does",
             .description = "Prints the FarmHash Fingerprint32 of every line, without its newline, "
                            "in decimal. With --json: {\"key\", \"hash\"} per line.",
             .options = HASH_OPTIONS,

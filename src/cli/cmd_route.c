@@ -136,7 +136,7 @@ const struct rota_cli_command rota_cmd_route = {
     .command =
         {
             .name = "route",
-            .summary = "Tell where the partitions of a queue are",
+            .summary = "Find the node of each partition of a queue",
             .description =
                 "Prints a line for every partition: its number, its routing key, its position "
                 "among the hosts of that key, and the host, with tabs between them. Keys and "

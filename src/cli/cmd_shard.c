@@ -252,7 +252,7 @@ COMMAND(
     "EPOCH; whether it is PINNED.\n\n"
     "With --json: {\"shards\": [{\"shard\", \"owner\", \"epoch\", \"state\", "
     "\"is_pinned\"}]}.",
-    "List the shards of a space, with their owners",
+    "List the shards of a space and their owners",
     "rota shard list orders --owner 127.0.0.1:7700\n"
     "rota shard list orders --state unowned\n");
 COMMAND(show, OPTIONS, NULL, "SPACE SHARD", 2, 2,
@@ -264,14 +264,14 @@ COMMAND(explain, OPTIONS, NULL, "SPACE SHARD", 2, 2,
         "Prints the line of `shard list`, a sentence that says why the shard is where it is, and "
         "what became of it before, the newest first, as the node that was asked has seen it.\n\n"
         "With --json: as `shard show`.",
-        "Say why a shard is where it is", "rota shard explain orders 17\n");
+        "Explain why a shard is where it is", "rota shard explain orders 17\n");
 COMMAND(pin, PIN_OPTIONS, NULL, "SPACE SHARD [NODE]", 2, 3,
         "The shard is the node's from now on, whatever the engine would say, until --off. Nothing "
         "else moves. The former owner stops first. Engines that can't (lease, group) say so.\n\n"
         "The command comes back when the pin is in the store; `shard move` waits for the "
         "shard.\n\n"
         "With --json: {\"plan\": [sentence...], \"is_done\"}.",
-        "Keep a shard at a node",
+        "Pin a shard to a node",
         "rota shard pin orders 17 127.0.0.1:7710\n"
         "rota shard pin orders 17 --off --dry-run\n");
 COMMAND(move, MOVE_OPTIONS, NULL, "SPACE SHARD NODE", 3, 3,
@@ -279,5 +279,5 @@ COMMAND(move, MOVE_OPTIONS, NULL, "SPACE SHARD NODE", 3, 3,
         "otherwise the engine would take it back. With --once it is pinned no longer then, and "
         "goes where the engine wants it.\n\n"
         "With --json: {\"plan\": [sentence...], \"is_done\"}.",
-        "Move a shard to a node, and wait until it is there",
+        "Move a shard to a node and wait until it is there",
         "rota shard move orders 17 127.0.0.1:7710\n");

@@ -183,7 +183,7 @@ const struct rota_cli_command rota_cmd_shards_show = {
     .command =
         {
             .name = "shards show",
-            .summary = "Ask the nodes of a collection how they do",
+            .summary = "Show the health of a collection's replicas",
             .description =
                 "Gets the map of a collection from a directory and asks each of its nodes several "
                 "times with the standard health service, as a client does that has nothing else "
@@ -354,7 +354,7 @@ const struct rota_cli_command rota_cmd_shards_watch = {
     .command =
         {
             .name = "shards watch",
-            .summary = "Tell how the nodes of a collection do as that changes",
+            .summary = "Report changes in the health of a collection's replicas",
             .description =
                 "Asks the nodes as `shards show` does, again and again until it is interrupted. On "
                 "a terminal it keeps the table of `shards show` up to date. Elsewhere it prints a "

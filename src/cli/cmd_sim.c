@@ -274,7 +274,7 @@ const struct rota_cli_command rota_cmd_sim_balance = {
     .command =
         {
             .name = "sim balance",
-            .summary = "Compare policies of the balancer in a simulated cluster",
+            .summary = "Compare balancing policies in a simulated cluster",
             .description =
                 "Runs the balancer that clients use against replicas with slots, queues and "
                 "troubles, in virtual time. Calls come at random moments however slow the answers "

@@ -251,7 +251,7 @@ COMMAND(show, OPTIONS, NULL, "SPACE", 1,
         "and how many are on their way to it. No such space is exit code 1.\n\n"
         "With --json: what `space list` has of it, with \"nodes\": [{\"node\", \"n_owned\", "
         "\"n_moving\"}] and \"n_unowned\".",
-        "Show how a space is shared out", "rota space show orders\n");
+        "Show a space and how many shards each node owns", "rota space show orders\n");
 COMMAND(migrate, MIGRATE_OPTIONS, NULL, "SPACE ENGINE", 2,
         "Engines are static, ring, lease and group. First the new one only computes beside the "
         "old one, for --shadow, and `space list` has how many shards would change their owner; "
@@ -265,6 +265,6 @@ COMMAND(migrate, MIGRATE_OPTIONS, NULL, "SPACE ENGINE", 2,
         "The command comes back when the change is in the store, with --wait when the new engine "
         "is in force and every shard owned.\n\n"
         "With --json: {\"plan\": [sentence...], \"is_done\"}.",
-        "Have another engine decide who owns what",
+        "Switch a space to another engine",
         "rota space migrate orders lease --dry-run\n"
         "rota space migrate orders lease --shadow 10m --wait\n");

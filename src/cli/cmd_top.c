@@ -356,7 +356,7 @@ const struct rota_cli_command rota_cmd_top = {
     .command =
         {
             .name = "top",
-            .summary = "Watch a cluster live: nodes, shards, queues, calls",
+            .summary = "Watch nodes, shards, queues and calls live",
             .description =
                 "Draws on the terminal and looks once per second, through any node. Keys: 1 to 4 "
                 "or Tab change the view; up and down choose a row, Enter shows all about it, Esc "

@@ -595,7 +595,7 @@ const struct rota_cli_command rota_cmd_up = {
     .command =
         {
             .name = "up",
-            .summary = "Run a cluster on this machine, to try it",
+            .summary = "Run a sample cluster on this machine",
             .description =
                 "Starts nodes (`rotad`, beside this program, on PATH, or where ROTA_ROTAD says) in "
                 "two zones, at free ports and with one SQLite store, and a gentle load on them: "

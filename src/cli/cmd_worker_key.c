@@ -106,7 +106,7 @@ const struct rota_cli_command rota_cmd_worker_key = {
     .command =
         {
             .name = "worker-key",
-            .summary = "Make a key pair for ZeroMQ and print its public key",
+            .summary = "Make a key pair for a ZeroMQ worker",
             .arguments = "FILE",
             .min_arguments = 1,
             .max_arguments = 1,
