@@ -151,7 +151,7 @@ bool rota_cli_has_thread_left(void);
 int rota_cli_finish(int exit_code);
 
 #define ROTA_NODE_DEFAULT "127.0.0.1:7700" /* where a broker or a node listens by itself */
-#define ROTA_NODE_HELP    "ROTA_NODE if not given, and " ROTA_NODE_DEFAULT " without that"
+#define ROTA_NODE_HELP    "[env ROTA_NODE, default " ROTA_NODE_DEFAULT "]"
 
 /* Whom to ask: what was given, ROTA_NODE, or the default. */
 const char *rota_cli_node(const char *given);

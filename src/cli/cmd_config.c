@@ -21,32 +21,31 @@ struct config {
      ROTA_OPTION_INTO(TEXT, struct config, namespace_id),                                          \
      .value_name = "NS",                                                                           \
      .default_text = "default",                                                                    \
-     .help = "the namespace of the queue"},                                                        \
+     .help = "namespace of the queue"},                                                            \
         {.name = "queue",                                                                          \
          ROTA_OPTION_INTO(TEXT, struct config, queue),                                             \
          .value_name = "NAME",                                                                     \
          .is_required = true,                                                                      \
-         .help = "the name of the queue"},                                                         \
+         .help = "name of the queue"},                                                             \
     {                                                                                              \
         .name = "type", ROTA_OPTION_INTO(CHOICE, struct config, type), .value_name = "TYPE",       \
-        .choices = rota_task_type_names, .default_text = "workflow",                               \
-        .help = "what the queue holds"                                                             \
+        .choices = rota_task_type_names, .default_text = "workflow", .help = "type of the queue"   \
     }
 
 static const struct rota_option CHECK_OPTIONS[] = {
-    {.name = "json", ROTA_OPTION_INTO(FLAG, struct config, json), .help = "answer in JSON"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct config, json), .help = "print JSON"},
 };
 
 static const struct rota_option SHOW_OPTIONS[] = {
     QUEUE_OPTIONS,
-    {.name = "json", ROTA_OPTION_INTO(FLAG, struct config, json), .help = "answer in JSON"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct config, json), .help = "print JSON"},
 };
 
 static const struct rota_option WATCH_OPTIONS[] = {
     QUEUE_OPTIONS,
     {.name = "json",
      ROTA_OPTION_INTO(FLAG, struct config, json),
-     .help = "answer with one JSON object per line"},
+     .help = "print one JSON object per line"},
 };
 
 /* --- a setting and where it comes from --- */

@@ -18,11 +18,11 @@ static const struct rota_option OPTIONS[] = {
     ROTA_QUEUE_CLIENT_OPTIONS(struct events),
     {.name = "follow",
      ROTA_OPTION_INTO(FLAG, struct events, is_followed),
-     .help = "go on with what happens from now on"},
+     .help = "keep printing new events"},
     {.name = "kind",
      ROTA_OPTION_INTO(TEXT, struct events, kind),
      .value_name = "KIND",
-     .help = "only those of this kind: " ROTA_EVENT_KIND_NAMES},
+     .help = "only events of this kind: " ROTA_EVENT_KIND_NAMES},
 };
 
 /* One that came, with its texts. */

@@ -39,8 +39,8 @@ static const struct rota_option CHECK_OPTIONS[] = {
     {.name = "at",
      ROTA_OPTION_INTO(TIME, struct hosts, at),
      .value_name = "TIME",
-     .help = "the moment at which to look which hosts are placed; now if not given"},
-    {.name = "json", ROTA_OPTION_INTO(FLAG, struct hosts, json), .help = "answer in JSON"},
+     .help = "compute for this time [default: now]"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct hosts, json), .help = "print JSON"},
 };
 
 static void add_time(struct rota_json *json, const char *key, rota_time time)
@@ -180,7 +180,7 @@ static const struct rota_option WATCH_OPTIONS[] = {
     ROTA_MEMBER_OPTIONS(struct hosts, from.store, from.role),
     {.name = "json",
      ROTA_OPTION_INTO(FLAG, struct hosts, json),
-     .help = "answer with one JSON object per line"},
+     .help = "print one JSON object per line"},
 };
 
 struct hosts_watch {

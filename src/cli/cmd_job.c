@@ -23,7 +23,7 @@ static const struct rota_option PRIORITY_OPTIONS[] = {
      .is_required = true,
      .min = INT16_MIN,
      .max = INT16_MAX,
-     .help = "the highest goes first; jobs have 0 if nothing else was said"},
+     .help = "new priority; higher runs first, the default is 0"},
 };
 
 /* What a command does with a job. */
@@ -366,20 +366,20 @@ static const struct rota_option LIST_OPTIONS[] = {
      .is_required = true,
      .min = 1,
      .max = ROTA_JOB_QUEUE_NAME_MAX,
-     .help = "the queue"},
+     .help = "name of the queue"},
     {.name = "state",
      ROTA_OPTION_INTO(CHOICE, struct list, state),
      .value_name = "STATE",
      .default_text = "waiting",
      .choices = STATES,
-     .help = "which jobs"},
+     .help = "state of the jobs"},
     {.name = "limit",
      ROTA_OPTION_INTO(INT, struct list, limit),
      .value_name = "N",
      .default_text = "100",
      .min = 1,
      .max = 10000000,
-     .help = "how many at most"},
+     .help = "maximum number of jobs"},
 };
 
 static enum rota_code list_all(struct rota_queue_client *client, const struct list *options,

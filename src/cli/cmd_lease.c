@@ -16,11 +16,11 @@ struct lease {
 #define SPACE_OPTION                                                                               \
     {                                                                                              \
         .name = "space", ROTA_OPTION_INTO(TEXT, struct lease, space), .value_name = "NAME",        \
-        .default_text = "cache", .min = 1, .max = ROTA_STORE_NAME_MAX, .help = "the set of shards" \
+        .default_text = "cache", .min = 1, .max = ROTA_STORE_NAME_MAX, .help = "name of the space" \
     }
 #define JSON_OPTION                                                                                \
     {                                                                                              \
-        .name = "json", ROTA_OPTION_INTO(FLAG, struct lease, json), .help = "answer in JSON"       \
+        .name = "json", ROTA_OPTION_INTO(FLAG, struct lease, json), .help = "print JSON"           \
     }
 
 /* --- asking --- */
@@ -70,7 +70,7 @@ static const struct rota_option LIST_OPTIONS[] = {
      .value_name = "NAME",
      .min = 1,
      .max = ROTA_STORE_NAME_MAX,
-     .help = "only this data centre"},
+     .help = "only this data center"},
     JSON_OPTION,
     ROTA_TABLE_OPTION(struct lease, output),
 };
@@ -281,13 +281,13 @@ static const struct rota_option HOLD_OPTIONS[] = {
      .value_name = "NAME",
      .min = 1,
      .max = ROTA_STORE_NAME_MAX,
-     .help = "only this space; all of them if not given"},
+     .help = "only this space [default: all]"},
     {.name = "for",
      ROTA_OPTION_INTO(SPAN, struct lease, span),
      .value_name = "SPAN",
      .is_required = true,
      .max = 365 * ROTA_DAY,
-     .help = "how long from now on; 0 ends a hold"},
+     .help = "how long to freeze claims; 0 ends the freeze"},
     ROTA_DRY_RUN_OPTION(struct lease, dry_run),
     JSON_OPTION,
 };

@@ -285,7 +285,7 @@ const struct rota_cli_command rota_cmd_node_show = {
 #define DRY_RUN                                                                                    \
     {                                                                                              \
         .name = "dry-run", ROTA_OPTION_INTO(FLAG, struct node, is_dry_run),                        \
-        .help = "only print the plan"                                                              \
+        .help = "print the plan and change nothing"                                                \
     }
 
 static const struct rota_option CHANGE_OPTIONS[] = {ROTA_QUEUE_CLIENT_OPTIONS(struct node),
@@ -295,7 +295,7 @@ static const struct rota_option DRAIN_OPTIONS[] = {
     DRY_RUN,
     {.name = "wait",
      ROTA_OPTION_INTO(FLAG, struct node, is_waited),
-     .help = "come back when it has nothing any more, however long that takes"},
+     .help = "wait until the node has no work left"},
 };
 
 #define CHANGE(word, method, does, long_text, table)                                               \

@@ -30,14 +30,14 @@ static const struct rota_option DRAIN_OPTIONS[] = {
      .value_name = "SPAN",
      .min = ROTA_MSEC,
      .max = 365 * ROTA_DAY,
-     .help = "how long to wait for the end of all jobs; however long it takes if not given"},
+     .help = "how long to wait [default: no limit]"},
     ROTA_QUEUE_CLIENT_MANNER(struct queue),
 };
 
 #define CREATE                                                                                     \
     {                                                                                              \
         .name = "create", ROTA_OPTION_INTO(FLAG, struct queue, create),                            \
-        .help = "also a queue that has had neither a job nor a worker"                             \
+        .help = "create the queue if it does not exist"                                            \
     }
 
 static const struct rota_option PAUSE_OPTIONS[] = {
@@ -55,14 +55,14 @@ static const struct rota_option WEIGHT_OPTIONS[] = {
      .value_name = "KEY",
      .is_required = true,
      .max = ROTA_JOB_KEY_MAX,
-     .help = "whose jobs they are, as `rota job add --key` has it"},
+     .help = "fairness key, as in `rota job add --key`"},
     {.name = "weight",
      ROTA_OPTION_INTO(INT, struct queue, weight),
      .value_name = "PERCENT",
      .is_required = true,
      .min = 1,
      .max = 1000000,
-     .help = "its share of the queue against the 100 that every other key has"},
+     .help = "share of the key; every other key has 100"},
 };
 
 static const struct rota_option QUARANTINE_OPTIONS[] = {
@@ -75,7 +75,7 @@ static const struct rota_option QUARANTINE_OPTIONS[] = {
      .is_required = true,
      .min = 1,
      .max = ROTA_JOB_ATTEMPTS_MAX,
-     .help = "how many workers may die at a job; 3 if never set"},
+     .help = "number of worker deaths [default: 3]"},
 };
 
 /* What a command does. */

@@ -14,10 +14,10 @@ static const struct rota_option OPTIONS[] = {
     ROTA_QUEUE_CLIENT_OPTIONS(struct partitions),
     {.name = "create",
      ROTA_OPTION_INTO(FLAG, struct partitions, create),
-     .help = "also if nobody knows the queue yet"},
+     .help = "create the queue if it does not exist"},
     {.name = "dry-run",
      ROTA_OPTION_INTO(FLAG, struct partitions, dry_run),
-     .help = "only tell what would be done"},
+     .help = "print what would happen and change nothing"},
 };
 
 static void append_json(struct rota_buffer *buffer, struct rota_str queue,

@@ -35,21 +35,21 @@ static const struct rota_option LOOKUP_OPTIONS[] = {
      .default_text = "1",
      .min = 1,
      .max = ROTA_RING_HOSTS_MAX,
-     .help = "hosts for each key: its owner, then those that follow"},
+     .help = "hosts to print for each key: its owner, then its successors"},
     {.name = "points",
      ROTA_OPTION_INTO(INT, struct lookup, points),
      .value_name = "N",
      .default_text = "100",
      .min = 1,
      .max = ROTA_RING_POINTS_MAX,
-     .help = "points on the ring of a host of weight 1"},
+     .help = "ring points of a host of weight 1"},
     {.name = "at",
      ROTA_OPTION_INTO(TIME, struct lookup, at),
      .value_name = "TIME",
-     .help = "the moment at which to look which hosts are placed; now if not given"},
+     .help = "compute for this time [default: now]"},
     {.name = "json",
      ROTA_OPTION_INTO(FLAG, struct lookup, json),
-     .help = "answer with one JSON object per line"},
+     .help = "print one JSON object per line"},
 };
 
 static void put(struct rota_str str)
@@ -166,7 +166,7 @@ struct hash {
 static const struct rota_option HASH_OPTIONS[] = {
     {.name = "json",
      ROTA_OPTION_INTO(FLAG, struct hash, json),
-     .help = "answer with one JSON object per line"},
+     .help = "print one JSON object per line"},
 };
 
 struct hash_run {

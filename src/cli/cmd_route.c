@@ -18,14 +18,14 @@ static const struct rota_option OPTIONS[] = {
      ROTA_OPTION_INTO(TEXT, struct route, queue.queue),
      .value_name = "NAME",
      .is_required = true,
-     .help = "the name of the queue"},
+     .help = "name of the queue"},
     ROTA_QUEUE_OPTIONS(struct route),
     {.name = "partition",
      ROTA_OPTION_INTO(INT, struct route, partition),
      .value_name = "P",
      .max = ROTA_PARTITIONS_MAX - 1,
-     .help = "show this one alone"},
-    {.name = "json", ROTA_OPTION_INTO(FLAG, struct route, json), .help = "answer in JSON"},
+     .help = "only this partition"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct route, json), .help = "print JSON"},
 };
 
 static void begin_json(struct rota_json *json, const struct rota_queue_options *queue)

@@ -12,13 +12,13 @@ static const struct rota_option LIST_OPTIONS[] = {
     {.name = "owner",
      ROTA_OPTION_INTO(TEXT, struct rota_space_words, owner),
      .value_name = "NODE",
-     .help = "only those of this node, or on their way to it"},
+     .help = "only shards this node owns or is about to own"},
     {.name = "state",
      ROTA_OPTION_INTO(CHOICE, struct rota_space_words, state),
      .value_name = "STATE",
      .choices = STATES,
      .default_text = "any",
-     .help = "only those in this state"},
+     .help = "only shards in this state"},
 };
 
 static const struct rota_option PIN_OPTIONS[] = {
@@ -26,7 +26,7 @@ static const struct rota_option PIN_OPTIONS[] = {
     ROTA_SPACE_DRY_RUN,
     {.name = "off",
      ROTA_OPTION_INTO(FLAG, struct rota_space_words, off),
-     .help = "pin it no longer: no NODE is given"},
+     .help = "unpin the shard; give no NODE"},
 };
 
 static const struct rota_option MOVE_OPTIONS[] = {
@@ -34,7 +34,7 @@ static const struct rota_option MOVE_OPTIONS[] = {
     ROTA_SPACE_DRY_RUN,
     {.name = "once",
      ROTA_OPTION_INTO(FLAG, struct rota_space_words, once),
-     .help = "pin it no longer when it is there"},
+     .help = "unpin the shard once it is there"},
 };
 
 /* --- list --- */

@@ -14,7 +14,7 @@ struct options {
     bool json;
 };
 
-#define TIMEOUT_HELP "how long to wait for the directory, and for each node"
+#define TIMEOUT_HELP "how long to wait for the directory and for each node"
 
 static const struct rota_option SHOW_OPTIONS[] = {
     ROTA_COLLECTION_OPTIONS(struct options, "2s", TIMEOUT_HELP),
@@ -24,8 +24,8 @@ static const struct rota_option SHOW_OPTIONS[] = {
      .default_text = "5",
      .min = 1,
      .max = 1000,
-     .help = "how often to ask each node"},
-    {.name = "json", ROTA_OPTION_INTO(FLAG, struct options, json), .help = "answer in JSON"},
+     .help = "how many times to ask each node"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct options, json), .help = "print JSON"},
 };
 
 static const struct rota_option WATCH_OPTIONS[] = {
@@ -36,10 +36,10 @@ static const struct rota_option WATCH_OPTIONS[] = {
      .default_text = "1s",
      .min = 50 * ROTA_MSEC,
      .max = ROTA_HOUR,
-     .help = "from one question to a node to the next"},
+     .help = "how often to ask each node"},
     {.name = "json",
      ROTA_OPTION_INTO(FLAG, struct options, json),
-     .help = "answer with one JSON object per line"},
+     .help = "print one JSON object per line"},
 };
 
 /* What both commands have on the loop. */

@@ -16,10 +16,11 @@ static const struct rota_option MIGRATE_OPTIONS[] = {
      .default_text = "0s",
      .min = 0,
      .max = ROTA_DAY,
-     .help = "how long the new engine only computes; 0: as long as a silent node is waited for"},
+     .help =
+         "how long the new engine computes in the shadow of the old one; 0: for one node timeout"},
     {.name = "wait",
      ROTA_OPTION_INTO(FLAG, struct rota_space_words, wait),
-     .help = "come back when the new engine is in force"},
+     .help = "wait until the new engine is in force"},
 };
 
 /* --- list --- */

@@ -29,10 +29,10 @@ static const struct rota_option OPTIONS[] = {
      .value_name = "VIEW",
      .choices = VIEW_NAMES,
      .default_text = "nodes",
-     .help = "what is shown at first"},
+     .help = "view to start with"},
     {.name = "once",
      ROTA_OPTION_INTO(FLAG, struct options, is_once),
-     .help = "print the view as it is after a second, and end; for scripts"},
+     .help = "print one view after a second and exit, for scripts"},
 };
 
 /* --- rows --- */

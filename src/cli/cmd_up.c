@@ -26,28 +26,28 @@ static const struct rota_option OPTIONS[] = {
      .default_text = "3",
      .min = 1,
      .max = ROTA_UP_NODES_MAX,
-     .help = "how many nodes"},
+     .help = "number of nodes"},
     {.name = "data",
      ROTA_OPTION_INTO(TEXT, struct options, data),
      .value_name = "DIR",
      .min = 1,
      .max = 2000,
-     .help = "where everything is kept, made if it is not there; a temporary directory that is "
-             "removed in the end if not given"},
+     .help = "directory for all data, created if missing [default: a temporary directory, removed "
+             "at the end]"},
     {.name = "no-load",
      ROTA_OPTION_INTO(FLAG, struct options, no_load),
-     .help = "the nodes alone: no workers and jobs, no Gets, no tasks"},
+     .help = "start only the nodes: no workers, jobs, Gets or tasks"},
     {.name = "chaos",
      ROTA_OPTION_INTO(FLAG, struct options, chaos),
-     .help = "kill and stop nodes at random, one at a time, and check all that is done meanwhile: "
-             "jobs, Gets, rows of the group and owners of shards"},
+     .help = "kill and pause random nodes, one at a time, and verify jobs, Gets, group rows and "
+             "shard owners"},
     {.name = "for",
      ROTA_OPTION_INTO(SPAN, struct options, span),
      .value_name = "SPAN",
      .min = ROTA_MSEC,
      .max = 365 * ROTA_DAY,
-     .help = "how long; until it is interrupted if not given"},
-    {.name = "json", ROTA_OPTION_INTO(FLAG, struct options, json), .help = "answer in JSON"},
+     .help = "how long to run [default: until interrupted]"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct options, json), .help = "print JSON"},
 };
 
 /* What works on the sample's jobs: a capability, and a command for the shell. */

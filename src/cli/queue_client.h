@@ -44,18 +44,18 @@ struct rota_queue_client_options {
 #define ROTA_QUEUE_CLIENT_NODE(result)                                                             \
     {                                                                                              \
         .name = "node", ROTA_OPTION_INTO(TEXT, result, of.node), .value_name = "ADDRESS,...",      \
-        .help = "the node to ask, or several, of which one is; " ROTA_NODE_HELP                    \
+        .help = "comma-separated nodes; the first that answers is used " ROTA_NODE_HELP            \
     }
 #define ROTA_QUEUE_CLIENT_MANNER(result)                                                           \
-    {.name = "json", ROTA_OPTION_INTO(FLAG, result, of.json), .help = "answer in JSON"},           \
+    {.name = "json", ROTA_OPTION_INTO(FLAG, result, of.json), .help = "print JSON"},               \
         {.name = "insecure",                                                                       \
          ROTA_OPTION_INTO(FLAG, result, of.insecure),                                              \
-         .help = "ask other machines than this one in plain text, too"},                           \
+         .help = "allow plaintext connections to other machines"},                                 \
         {.name = "token-file",                                                                     \
          ROTA_OPTION_INTO(TEXT, result, of.token_file),                                            \
          .value_name = "FILE",                                                                     \
-         .help = "the node's token, which changes to the cluster need; ROTA_TOKEN_FILE if not "    \
-                 "given; the command finds that of a node on this machine by itself"},             \
+         .help = "file with the node's token, which commands that change the cluster need [env "   \
+                 "ROTA_TOKEN_FILE; found automatically for a node on this machine]"},              \
         ROTA_TLS_OPTIONS(result, of.tls.ca, of.tls.certificate, of.tls.key)
 
 #define ROTA_QUEUE_CLIENT_DRY_RUN(result) ROTA_DRY_RUN_OPTION(result, of.dry_run)

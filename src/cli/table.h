@@ -31,8 +31,7 @@ extern const char *const rota_table_form_names[];
     {                                                                                              \
         .name = "output", .letter = 'o', ROTA_OPTION_INTO(CHOICE, result, field),                  \
         .value_name = "FORM", .choices = rota_table_form_names, .default_text = "auto",            \
-        .help = "print a table, a wide one, tab-separated lines or JSON; auto: a table on a "      \
-                "terminal, lines elsewhere"                                                        \
+        .help = "output format; auto is a table on a terminal and tsv elsewhere"                   \
     }
 
 enum rota_table_kind {
