@@ -391,13 +391,12 @@ const struct rota_cli_command rota_cmd_broker = {
             .name = "broker",
             .summary = "Serve queues without a cluster",
             .description =
-                "Serves rota.v1.Queue, the standard health service and reflection, until it is "
+                "Serves rota.v1.Queue, the standard health service and reflection until "
                 "interrupted. Prints `ready grpc=ADDRESS zmq=ADDRESS` when it does, the latter "
-                "with "
-                "--workers. What was acknowledged before a crash is read again from --data; a "
-                "directory belongs to one broker at a time. Told to stop, it takes "
-                "and hands out no more jobs, answers the polls that wait, and lets calls under "
-                "way finish for the time of --drain; told twice it stops at once.",
+                "with --workers. After a crash it recovers every acknowledged job from --data; "
+                "only one broker can use a directory. On SIGTERM or SIGINT it accepts and starts "
+                "no more jobs, answers waiting polls, and lets running calls finish for --drain. A "
+                "second signal stops it at once.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota broker --data jobs --listen 127.0.0.1:7700 --workers 127.0.0.1:7701\n"

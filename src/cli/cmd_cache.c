@@ -263,19 +263,18 @@ const struct rota_cli_command rota_cmd_cache_serve = {
             .name = "cache serve",
             .summary = "Serve a shard of a cache over a table or a file",
             .description =
-                "Takes a shard of its data centre by lease, and answers rota.v1.Cache/Get for the "
-                "keys of that shard; a process that finds none stands by until one is free. "
-                "Prints `ready grpc=ADDRESS` when it can be asked and clients can find it, and "
-                "tells the rest on standard error. SIGTERM and SIGINT end it in good order: no "
-                "new calls, the end of those under way, the shard is given back; a second signal "
-                "ends it at once, with exit code 1.\n\n"
-                "sql:TABLE reads the columns `key` and `value`, sql:TABLE:K:V those with the names "
-                "K and V. file:FILE has a key, a tab and a value on each line; \\t \\n \\r \\\\ "
-                "and \\xHH are "
-                "escapes. It is read again when another one is moved into its place; one with a "
-                "mistake changes nothing. A key is at most 4096 bytes, a value 16 MiB.\n\n"
-                "A lost shard is no longer answered for, and then the process ends with abort(), "
-                "ends with exit code 1, or stands by. docs/cache.md is a tour.",
+                "Leases a shard of its data center and serves rota.v1.Cache/Get for the keys of "
+                "that shard. If no shard is free, the process is a standby until one is. Prints "
+                "`ready grpc=ADDRESS` when clients can find it, and logs to standard error. "
+                "SIGTERM and SIGINT end it gracefully: it accepts no new calls, finishes running "
+                "ones and releases the shard. A second signal ends it at once, with exit code "
+                "1.\n\nsql:TABLE reads the columns `key` and `value`, sql:TABLE:K:V the columns K "
+                "and V. file:FILE has a key, a tab and a value per line, with the escapes \\t \\n "
+                "\\r \\\\ and \\xHH. The file is read again when you move another one into its "
+                "place; an invalid one changes nothing. A key has at most 4096 bytes, a value 16 "
+                "MiB.\n\nWhen a shard is lost, the process no longer serves it; then it calls "
+                "abort(), exits with code 1, or becomes a standby (--loss). docs/cache.md is a "
+                "tour.",
             .options = SERVE_OPTIONS,
             .n_options = sizeof SERVE_OPTIONS / sizeof *SERVE_OPTIONS,
             .examples =

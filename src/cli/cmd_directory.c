@@ -210,16 +210,15 @@ const struct rota_cli_command rota_cmd_directory_serve = {
             .name = "directory serve",
             .summary = "Serve a shard map over gRPC",
             .description =
-                "Serves rota.v1.Directory and the standard health service, until it is "
-                "interrupted. Prints `ready grpc=ADDRESS` when it does. Files and members are "
-                "watched: clients hear of a change at once; a file that has a mistake or goes "
-                "missing, or a store that is away, is told on standard error and changes "
-                "nothing. Members of a store are waited for before it is ready.\n\n"
-                "A map has a line for each replica: DATABASE COLLECTION ID CHANNEL NODE ADDRESS, "
-                "then perhaps serviceable=false and epoch=N; # begins a comment. With --hosts "
-                "or --store there is one collection, whose shards have the names COLLECTION-0, "
-                "COLLECTION-1 "
-                "and so on, and whose replicas are the hosts that own such a key on the ring.",
+                "Serves rota.v1.Directory and the standard health service until interrupted. "
+                "Prints `ready grpc=ADDRESS` when it does. Files and members are watched, and "
+                "clients are notified of changes at once. An invalid or missing file, or an "
+                "unreachable store, is reported on standard error and changes nothing. With "
+                "--store it waits for members before it is ready.\n\nA map has one line per "
+                "replica: DATABASE COLLECTION ID CHANNEL NODE ADDRESS, optionally followed by "
+                "serviceable=false and epoch=N; # starts a comment. With --hosts or --store there "
+                "is one collection, whose shards are named COLLECTION-0, COLLECTION-1 and so on, "
+                "and whose replicas are the hosts that own that key on the ring.",
             .options = SERVE_OPTIONS,
             .n_options = sizeof SERVE_OPTIONS / sizeof *SERVE_OPTIONS,
             .examples =
@@ -411,13 +410,12 @@ const struct rota_cli_command rota_cmd_directory_get = {
             .name = "directory get",
             .summary = "Print the shard map of a collection",
             .description =
-                "Prints a line for each replica of each shard, with tabs between its parts: the "
-                "shard's channel, the node, its address, the epoch of its claim, and "
-                "serviceable=false if it does not serve now. A shard that nobody serves is told "
-                "as `nobody`. No such collection, or nobody to ask: exit code 1.\n\n"
-                "With --json: {\"database\", \"collection\", \"id\", \"version\", \"shards\": "
-                "[{\"channel\", \"nodes\": [{\"node\", \"address\", \"serviceable\", "
-                "\"epoch\"}]}]}.",
+                "Prints one line per replica of each shard, with tab-separated values: the shard's "
+                "channel, the node, its address, the epoch of its claim, and serviceable=false if "
+                "it does not serve now. A shard without replicas is printed as `nobody`. Exits 1 "
+                "if there is no such collection or no directory is reachable.\n\nWith --json: "
+                "{\"database\", \"collection\", \"id\", \"version\", \"shards\": [{\"channel\", "
+                "\"nodes\": [{\"node\", \"address\", \"serviceable\", \"epoch\"}]}]}.",
             .options = GET_OPTIONS,
             .n_options = sizeof GET_OPTIONS / sizeof *GET_OPTIONS,
             .examples = "rota directory get --node 127.0.0.1:7500 --collection books\n"

@@ -216,14 +216,13 @@ const struct rota_cli_command rota_cmd_doctor = {
             .name = "doctor",
             .summary = "Check this machine and the servers Rota uses",
             .description =
-                "Looks at what Rota needs and prints a line for each thing: `ok`, `warn` (it "
-                "works, but not as well or as safely as it could) or `fail` (it can't work), what "
-                "was found, and under it how to fix it. The clock, the limits and the data "
-                "directory are always looked at; a database, a log, certificates, addresses and "
-                "nodes when they are named. Nothing is changed; a file is written into the data "
-                "directory for a moment, to measure the disk.\n\n"
-                "With --json: {\"findings\": [{\"what\", \"verdict\", \"found\", \"fix\"}]}. The "
-                "exit code is 1 when something fails.",
+                "Checks what Rota needs and prints one line per finding: `ok`, `warn` (works, but "
+                "not as well or as safely as it could) or `fail` (can't work), and below it how to "
+                "fix it. The clock, the limits and the data directory are always checked; a "
+                "database, a log, certificates, addresses and nodes if you name them. Nothing is "
+                "changed, except for a temporary file in the data directory to measure the "
+                "disk.\n\nWith --json: {\"findings\": [{\"what\", \"verdict\", \"found\", "
+                "\"fix\"}]}. Exits 1 if something fails.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota doctor --data /var/lib/rota --listen 127.0.0.1:7700\n"

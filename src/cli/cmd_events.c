@@ -280,14 +280,13 @@ const struct rota_cli_command rota_cmd_events = {
             .name = "events",
             .summary = "Show what happened in a cluster",
             .description =
-                "Nodes note what happens to them, the newest few thousand events each; any of "
-                "them tells those of all. Prints a line for each, the oldest first, with tabs "
-                "between its parts: the moment, its kind, what it is about and what happened, and "
-                "the node that noted it. With --json each line is {\"number\", \"at_ms\", "
-                "\"kind\", \"subject\", \"text\", \"node\"}. With --follow it goes on until it is "
-                "interrupted, which is exit code 0; when its node goes away, the next one of "
-                "--node is asked. What a node had noted that is dead, and that nobody looked at "
-                "before, is not told.",
+                "Every node keeps its last few thousand events, and any node returns those of all. "
+                "Prints one line per event, oldest first, with tab-separated values: time, kind, "
+                "subject, text, and the node that recorded it. With --json each line is "
+                "{\"number\", \"at_ms\", \"kind\", \"subject\", \"text\", \"node\"}. --follow "
+                "keeps printing until interrupted (exit code 0) and moves on to the next node in "
+                "--node if one becomes unreachable. Events recorded only on a node that has since "
+                "died are lost.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota events --node 127.0.0.1:7700\n"

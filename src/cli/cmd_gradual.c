@@ -65,13 +65,11 @@ const struct rota_cli_command rota_cmd_gradual = {
         {
             .name = "gradual",
             .summary = "Compute when a gradual change reaches a key",
-            .description =
-                "Between its start and its end a gradual change goes from the old to the new "
-                "value key by key, each at an instant that depends on the key alone. Prints "
-                "`old` or `new`, the value the key has at --now, then a tab and the first "
-                "instant at which it is new. All moments are unix nanoseconds here, for an "
-                "instant is one to the digit.\n\n"
-                "With --json: {\"value\", \"when_ns\", \"when\"}, the last one as RFC 3339.",
+            .description = "A gradual change switches from the old to the new value key by key, "
+                           "each at a time that depends only on the key. Prints `old` or `new`, "
+                           "the value of the key at --now, a tab, and the time at which it becomes "
+                           "new. All times here are Unix nanoseconds.\n\nWith --json: {\"value\", "
+                           "\"when_ns\", \"when\"}, the last one as RFC 3339.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota gradual --key ns:orders:1 --start 1767225600000000000 \\\n"

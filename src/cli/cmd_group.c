@@ -124,24 +124,22 @@ const struct rota_cli_command rota_cmd_group_join = {
             .name = "group join",
             .summary = "Join a group with simulated partitions",
             .description =
-                "Reads the group's log, joins the group and reads the partitions that it is "
-                "given: each an endless run of rows, which with --simulate-splits now and then "
-                "splits in two or becomes one with its sibling. For trying out how a group behaves "
-                "when tasks come, go, hang and die. SIGTERM and SIGINT end it in good order: "
-                "readers stop, their positions go to the log, the group is left; a second signal "
-                "ends it at once, with exit code 1.\n\n"
-                "Prints a JSON object per line as things happen, each with \"event\", \"at\" "
-                "(nanoseconds of the machine's clock since it started, the same for all processes "
-                "on it), \"task\" and \"incarnation\". The events: ready {offset}; joined "
-                "{generation}; epoch {epoch, offset, is_leader, tasks}; start {partition, token, "
-                "mark, position, parents}; read {partition, token, from, to}; stop and stopped "
-                "{partition, token}; what counted in the log: own {partition, parents, offset}, "
-                "share {partition, parents, target, offset}, take {partition, offset}, progress "
-                "{partition, token, mark, offset}, finish {partition, token, offset}, remove "
-                "{partition, offset}, move {partition, target, offset}, also of records that it "
-                "wrote "
-                "before it lost the group; refused {partition, "
-                "reason}; watermark {mark}; lost {reason}; skipped {offset, reason}; "
+                "Reads the group's log, joins the group and reads the partitions it is granted. "
+                "Each is an endless sequence of rows, and with --simulate-splits it sometimes "
+                "splits in two or merges with its sibling. Use it to see how a group behaves when "
+                "tasks come, go, hang and die. SIGTERM and SIGINT end it gracefully: readers stop, "
+                "their positions go to the log, the task leaves the group. A second signal ends it "
+                "at once, with exit code 1.\n\nPrints a JSON object per line as things happen, "
+                "each with \"event\", \"at\" (nanoseconds of the machine's clock since it started, "
+                "the same for all processes on it), \"task\" and \"incarnation\". The events: "
+                "ready {offset}; joined {generation}; epoch {epoch, offset, is_leader, tasks}; "
+                "start {partition, token, mark, position, parents}; read {partition, token, from, "
+                "to}; stop and stopped {partition, token}; what counted in the log: own "
+                "{partition, parents, offset}, share {partition, parents, target, offset}, take "
+                "{partition, offset}, progress {partition, token, mark, offset}, finish "
+                "{partition, token, offset}, remove {partition, offset}, move {partition, target, "
+                "offset}, also of records that it wrote before it lost the group; refused "
+                "{partition, reason}; watermark {mark}; lost {reason}; skipped {offset, reason}; "
                 "unreachable {reason}: the log does not answer, and is tried again; failed "
                 "{reason}; left.",
             .options = JOIN_OPTIONS,
@@ -320,19 +318,18 @@ const struct rota_cli_command rota_cmd_group_status = {
             .name = "group status",
             .summary = "Show the tasks of a group and their partitions",
             .description =
-                "Reads the group's log as its tasks do, without joining, and prints how things "
-                "stand: the epoch, the partitions, the log, the watermark (the lowest mark of all "
-                "that is not finished), and a table of the tasks: PARTITIONS that a task has, with "
-                "finished ones; LOAD, its unfinished ones and those offered to it; LAG, how many "
-                "records of the log it had not read yet when it wrote its last record, or - if it "
-                "has not written since the snapshot. Partitions that are offered and not "
-                "taken yet follow. A group that nobody has begun is exit code 1.\n\n"
-                "With --json: {\"group\", \"epoch\", \"sync_epoch\", \"generation\", \"leader\", "
-                "\"partitions\", \"unfinished\", \"watermark\", \"log\": {\"first\", \"next\", "
-                "\"end\", \"skipped\"}, \"tasks\": [{\"task\", \"incarnation\", \"is_leader\", "
-                "\"partitions\", \"load\", \"lag\"}], \"offers\": [{\"partition\", \"target\", "
-                "\"sharer\"}]}, and with --explain \"partition\" and \"explanation\". What is not "
-                "known is null.",
+                "Reads the group's log as its tasks do, without joining, and prints the epoch, the "
+                "partitions, the log, the watermark (the lowest mark of all unfinished "
+                "partitions), and a table of tasks: PARTITIONS a task owns, including finished "
+                "ones; LOAD, its unfinished partitions and those offered to it; LAG, the number of "
+                "records it had not read when it last wrote one, or - if it has not written since "
+                "the snapshot. Partitions that are offered but not taken follow. Exits 1 if the "
+                "group does not exist.\n\nWith --json: {\"group\", \"epoch\", \"sync_epoch\", "
+                "\"generation\", \"leader\", \"partitions\", \"unfinished\", \"watermark\", "
+                "\"log\": {\"first\", \"next\", \"end\", \"skipped\"}, \"tasks\": [{\"task\", "
+                "\"incarnation\", \"is_leader\", \"partitions\", \"load\", \"lag\"}], \"offers\": "
+                "[{\"partition\", \"target\", \"sharer\"}]}, and with --explain \"partition\" and "
+                "\"explanation\". What is not known is null.",
             .options = STATUS_OPTIONS,
             .n_options = sizeof STATUS_OPTIONS / sizeof *STATUS_OPTIONS,
             .examples = "rota group status --log sqlite:/tmp/group.db --name demo\n"

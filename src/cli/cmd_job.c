@@ -309,42 +309,37 @@ static int run_priority(int argc, char *const *argv)
 
 ABOUT_COMMAND(
     rota_cmd_job_show, "job show", "Show a job and its history", "QUEUE/ID", 1,
-    "Prints what a job does now and all that is remembered of its life: why it failed "
-    "last, or what its worker has logged, and its result. No such job is exit code "
-    "1.\n\n"
-    "With --json: {\"job\", \"state\", \"priority\", \"can\", \"enqueued_at\", "
-    "\"not_before\", \"deadline\", \"ended_at\", \"attempts\", "
-    "\"max_attempts\", \"timeout_ms\", \"backoff_ms\", \"backoff_max_ms\", \"worker\", \"key\", "
-    "\"unique\", \"trace\", \"payload\", \"progress\", \"reason\", \"result\", \"events\": "
-    "[{\"at\", "
-    "\"state\", \"cause\", \"attempt\", \"worker\", \"reason\"}]}. The attempt of an event is its "
-    "number, "
-    "which is never used again, as the log of `rota work` has it, and no count; it is 0 while the "
-    "worker can still end the attempt. What is no UTF-8 "
-    "is "
-    "\"result_base64\" in place of \"result\", and \"payload_base64\".",
+    "Prints the state of a job and its history: why it failed last, or what its worker logged, and "
+    "its result. Exits 1 if there is no such job.\n\nWith --json: {\"job\", \"state\", "
+    "\"priority\", \"can\", \"enqueued_at\", \"not_before\", \"deadline\", \"ended_at\", "
+    "\"attempts\", \"max_attempts\", \"timeout_ms\", \"backoff_ms\", \"backoff_max_ms\", "
+    "\"worker\", \"key\", \"unique\", \"trace\", \"payload\", \"progress\", \"reason\", "
+    "\"result\", \"events\": [{\"at\", \"state\", \"cause\", \"attempt\", \"worker\", "
+    "\"reason\"}]}. The attempt of an event is its unique number, as in the log of `rota work`, "
+    "not a count; it is 0 while the worker can still end the attempt. Bytes that are not UTF-8 are "
+    "in \"result_base64\" and \"payload_base64\".",
     run_show, ABOUT_OPTIONS);
 ABOUT_COMMAND(rota_cmd_job_explain, "job explain", "Explain why a job is where it is", "QUEUE/ID",
               1,
-              "Prints one sentence: what the job waits for, who runs it, or how it ended.\n\n"
-              "With --json: {\"explain\"}.",
+              "Prints one sentence: what the job waits for, which worker runs it, or how it "
+              "ended.\n\nWith --json: {\"explain\"}.",
               run_explain, ABOUT_OPTIONS);
-ABOUT_COMMAND(rota_cmd_job_cancel, "job cancel", "Cancel jobs in any state", "QUEUE/ID...", 0,
-              "A worker that runs one is told to stop. A job that has ended is exit code 1; the "
-              "others are cancelled all the same.\n\n"
-              "With --json: {} on a line for each that was. " ROTA_DRY_RUN_JSON,
-              run_cancel, CHANGE_OPTIONS);
-ABOUT_COMMAND(rota_cmd_job_retry, "job retry", "Run dead or cancelled jobs again", "QUEUE/ID...", 0,
-              "They get all their attempts anew. A job that is neither dead nor cancelled is exit "
-              "code 1; the others wait again all the same.\n\n"
-              "With --json: {} on a line for each that does. " ROTA_DRY_RUN_JSON,
-              run_retry, CHANGE_OPTIONS);
 ABOUT_COMMAND(
-    rota_cmd_job_priority, "job priority", "Change the priority of jobs", "QUEUE/ID...", 0,
-    "A job that runs goes on, and has the priority when it waits again. One that has ended "
-    "is exit code 1; the others have their priority all the same.\n\n"
-    "With --json: {} on a line for each that has. " ROTA_DRY_RUN_JSON,
-    run_priority, PRIORITY_OPTIONS);
+    rota_cmd_job_cancel, "job cancel", "Cancel jobs in any state", "QUEUE/ID...", 0,
+    "A worker that runs the job is told to stop. Exits 1 if a job has already ended; the others "
+    "are cancelled anyway.\n\nWith --json: {} on a line for each cancelled job. " ROTA_DRY_RUN_JSON,
+    run_cancel, CHANGE_OPTIONS);
+ABOUT_COMMAND(rota_cmd_job_retry, "job retry", "Run dead or cancelled jobs again", "QUEUE/ID...", 0,
+              "The jobs get all their attempts again. Exits 1 if a job is neither dead nor "
+              "cancelled; the others are retried anyway.\n\nWith --json: {} on a line for each "
+              "retried job. " ROTA_DRY_RUN_JSON,
+              run_retry, CHANGE_OPTIONS);
+ABOUT_COMMAND(rota_cmd_job_priority, "job priority", "Change the priority of jobs", "QUEUE/ID...",
+              0,
+              "A running job keeps running, and has the new priority when it waits again. Exits 1 "
+              "if a job has already ended; the others are changed anyway.\n\nWith --json: {} on a "
+              "line for each changed job. " ROTA_DRY_RUN_JSON,
+              run_priority, PRIORITY_OPTIONS);
 
 /* --- list --- */
 
@@ -443,13 +438,10 @@ const struct rota_cli_command rota_cmd_job_list = {
         {
             .name = "job list",
             .summary = "List jobs of a queue",
-            .description =
-                "Lists the jobs of a queue in one state, unordered. Exits 1 if there is no such "
-                "queue.\n\n"
-                "Columns: JOB, when it was ADDED, PRIORITY, ATTEMPTS, the WORKER that has it, and "
-                "the REASON of the last failure.\n\n"
-                "With --json: one object per line, as `job show` prints it, without result and "
-                "events.",
+            .description = "Lists the jobs of a queue in one state, unordered. Exits 1 if there is "
+                           "no such queue.\n\nColumns: JOB, when it was ADDED, PRIORITY, ATTEMPTS, "
+                           "the WORKER that has it, and the REASON of the last failure.\n\nWith "
+                           "--json: one object per line, as `job show` prints it, without events.",
             .options = LIST_OPTIONS,
             .n_options = sizeof LIST_OPTIONS / sizeof *LIST_OPTIONS,
             .examples = "rota job list --node 127.0.0.1:7700 --queue mail --state dead\n",

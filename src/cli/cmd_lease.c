@@ -170,15 +170,13 @@ const struct rota_cli_command rota_cmd_lease_list = {
             .summary = "List shards and the hosts that hold them",
             .description =
                 "Lists the shards of a space. STATE is `held`, `expired` (no host has taken it "
-                "yet), `free` or `new` "
-                "(no host has ever held it). HOST holds the shard, or held it last. SHARDS is how "
-                "many shards the data centre has now (hosts no longer claim one beyond that), "
-                "CLAIMED OF how many it had when this shard was claimed. LAST PING is by the "
-                "database's clock. Exits 1 if the space has no shards.\n\n"
-                "With --json: {\"now\", \"leases\": [{\"dc\", \"shard\", \"of\", \"shards\", "
-                "\"state\", \"host\", \"epoch\", \"pings\", \"granted_at\", \"last_ping\", "
-                "\"ttl\": "
-                "seconds}]}.",
+                "yet), `free` or `new` (no host has ever held it). HOST holds the shard, or held "
+                "it last. SHARDS is the number of shards of the data center now (hosts no longer "
+                "claim shards beyond it), CLAIMED OF the number when this shard was claimed. LAST "
+                "PING is the last heartbeat by the database's clock. Exits 1 if the space has no "
+                "shards.\n\nWith --json: {\"now\", \"leases\": [{\"dc\", \"shard\", \"of\", "
+                "\"shards\", \"state\", \"host\", \"epoch\", \"pings\", \"granted_at\", "
+                "\"last_ping\", \"ttl\": seconds}]}.",
             .options = LIST_OPTIONS,
             .n_options = sizeof LIST_OPTIONS / sizeof *LIST_OPTIONS,
             .examples =
@@ -259,11 +257,9 @@ const struct rota_cli_command rota_cmd_lease_history = {
             .summary = "List grants and releases of shards",
             .description =
                 "Lists the last 1,000 grants and releases in the space, newest first. TIME is by "
-                "the "
-                "database's clock, EVENT is `granted` or `released`, CLAIMED OF is how many shards "
-                "the data centre had then.\n\n"
-                "With --json: {\"history\": [{\"at\", \"event\", \"dc\", \"shard\", \"of\": 0 if "
-                "that was not written down, \"host\", \"epoch\"}]}.",
+                "the database's clock, EVENT is `granted` or `released`, CLAIMED OF is the number "
+                "of shards the data center had then.\n\nWith --json: {\"history\": [{\"at\", "
+                "\"event\", \"dc\", \"shard\", \"of\" (0 if unknown), \"host\", \"epoch\"}]}.",
             .options = HISTORY_OPTIONS,
             .n_options = sizeof HISTORY_OPTIONS / sizeof *HISTORY_OPTIONS,
             .examples = "rota lease history --store sqlite:/var/lib/rota/store.db\n",
@@ -365,12 +361,12 @@ const struct rota_cli_command rota_cmd_lease_hold = {
         {
             .name = "lease hold",
             .summary = "Freeze claims: no host can claim a shard for a while",
-            .description =
-                "For the time after a fail-over to a replica that may lack the last writes, or "
-                "after a dump was restored: whoever held a shard by what is lost still believes "
-                "that for up to one ttl. Holders go on; shards that are free stay free. A hold of "
-                "a space and one of all spaces are two: each ends by itself, or with --for 0.\n\n"
-                "With --json: {\"hold_until\"}, null when there is no hold. " ROTA_DRY_RUN_JSON,
+            .description = "Use this after a failover to a replica that may lack the last writes, "
+                           "or after restoring a dump: a host whose lease is lost that way "
+                           "believes in it for up to one ttl. Holders keep their shards; free "
+                           "shards stay free. A freeze of one space and a freeze of all spaces are "
+                           "independent: each ends by itself, or with --for 0.\n\nWith --json: "
+                           "{\"hold_until\"}, null if claims are not frozen. " ROTA_DRY_RUN_JSON,
             .options = HOLD_OPTIONS,
             .n_options = sizeof HOLD_OPTIONS / sizeof *HOLD_OPTIONS,
             .examples = "rota lease hold --store postgres://rota@db.example/rota --for 30s\n",

@@ -234,7 +234,7 @@ static int change(const struct rota_cli_command *command, int argc, char *const 
                 .summary = (does),                                                                 \
                 .arguments = "ADDRESS...",                                                         \
                 .min_arguments = 1,                                                                \
-                .description = long_text " An address that is no member's is exit code 1.",        \
+                .description = long_text " Exits 1 if an address is not a member.",                \
                 .options = CHANGE_OPTIONS,                                                         \
                 .n_options = sizeof CHANGE_OPTIONS / sizeof *CHANGE_OPTIONS,                       \
                 .examples = "rota members " #word " 10.0.0.7:7000 "                                \
@@ -244,16 +244,17 @@ static int change(const struct rota_cli_command *command, int argc, char *const 
     }
 
 CHANGE(drain, "Stop placing shards on members",
-       "They are known, and own nothing from now on; `members restore` takes it back. Their own "
-       "heartbeats do not.",
+       "The members stay known but own nothing from now on, whatever their heartbeats say. "
+       "`members restore` undoes this.",
        ROTA_STORE_MEMBER_STATE, ROTA_STORE_MEMBER_DRAINING);
 CHANGE(evict, "Exclude members from the cluster",
-       "As if they were dead, whatever heartbeats say, until `members restore`.",
+       "The members count as dead, whatever their heartbeats say, until `members restore`.",
        ROTA_STORE_MEMBER_STATE, ROTA_STORE_MEMBER_EVICTED);
-CHANGE(restore, "Undo a drain or an eviction", "They are in again, as long as they are alive.",
-       ROTA_STORE_MEMBER_STATE, ROTA_STORE_MEMBER_IN);
+CHANGE(restore, "Undo a drain or an eviction",
+       "The members are in again, as long as they are alive.", ROTA_STORE_MEMBER_STATE,
+       ROTA_STORE_MEMBER_IN);
 CHANGE(remove, "Remove members from the list",
-       "For those that are gone for good: one that lives is there again with its next heartbeat.",
+       "For members that are permanently gone; a live one returns with its next heartbeat.",
        ROTA_STORE_MEMBER_REMOVE, ROTA_STORE_MEMBER_IN);
 
 /* --- beat --- */
@@ -369,11 +370,10 @@ const struct rota_cli_command rota_cmd_members_beat = {
             .min_arguments = 1,
             .max_arguments = 1,
             .description =
-                "One heartbeat, for processes that do not use the library: it is alive for --ttl "
-                "from now on by the database's clock, so repeat it well before, say from a timer "
-                "that checks its health. Roles, zone, weight and moments become those that are "
-                "given; "
-                "what operators have said (`members drain`) stays.",
+                "Sends one heartbeat, for processes that don't use the library. The member is "
+                "alive for --ttl by the database's clock, so repeat the command well before, for "
+                "example from a timer that checks its health. Roles, zone, weight and times are "
+                "replaced by those you give; what operators set (`members drain`) stays.",
             .options = BEAT_OPTIONS,
             .n_options = sizeof BEAT_OPTIONS / sizeof *BEAT_OPTIONS,
             .examples = "rota members beat 10.0.0.7:7000 --roles broker --zone east --ttl 30s "

@@ -272,9 +272,9 @@ const struct rota_cli_command rota_cmd_node_show = {
             .summary = "Show everything known about a node",
             .arguments = "[NAME]",
             .max_arguments = 1,
-            .description = "Prints a line for each thing that is known of the node with this "
-                           "address, or of the one that is asked: its name, a tab, and the value "
-                           "in JSON. With --json it is one object.",
+            .description = "Prints everything known about the node with this address [default: the "
+                           "node you ask], one field per line: its name, a tab and its value as "
+                           "JSON. With --json it is one object.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota node show 10.0.0.7:7700 --node 10.0.0.8:7700\n",
@@ -311,10 +311,10 @@ static const struct rota_option DRAIN_OPTIONS[] = {
                 .arguments = "NAME",                                                               \
                 .min_arguments = 1,                                                                \
                 .max_arguments = 1,                                                                \
-                .description = long_text                                                           \
-                "\n\nPrints the plan, a sentence on each line: what the node has, and who gets "   \
-                "what. With --json: {\"node\", \"plan\": [...], \"is_done\"}. A node that is not " \
-                "there is exit code 1.",                                                           \
+                .description =                                                                     \
+                    long_text "\n\nPrints the plan, one sentence per line: what the node has and " \
+                              "which nodes get it. With --json: {\"node\", \"plan\": [...], "      \
+                              "\"is_done\"}. Exits 1 if there is no such node.",                   \
                 .options = (table),                                                                \
                 .n_options = sizeof(table) / sizeof *(table),                                      \
                 .examples = "rota node " #word " 10.0.0.7:7700 --dry-run --node 10.0.0.8:7700\n",  \
@@ -323,13 +323,12 @@ static const struct rota_option DRAIN_OPTIONS[] = {
     }
 
 CHANGE(drain, "Drain", "Drain a node: hand over its work, assign nothing new",
-       "It hands over what it has, lets what runs end, and stays there with nothing, also after a "
-       "restart, until `node undrain`.",
+       "The node hands over its work, finishes what is running, and gets no new work, even after a "
+       "restart, until `rota node undrain`.",
        DRAIN_OPTIONS);
 CHANGE(undrain, "Undrain", "Let a drained or evicted node work again",
-       "Takes back a drain or an eviction.", CHANGE_OPTIONS);
+       "Undoes a drain or an eviction.", CHANGE_OPTIONS);
 CHANGE(evict, "Evict", "Mark a node as dead",
-       "Whatever its heartbeats say, it is given nothing and listed for nobody until `node "
-       "undrain`; what it had is taken by others as if it were gone. Jobs in its own journal wait "
-       "there.",
+       "The cluster treats the node as dead, whatever its heartbeats say, until `rota node "
+       "undrain`: other nodes take over its shards. Jobs in its own journal wait there.",
        CHANGE_OPTIONS);

@@ -571,68 +571,57 @@ static const struct rota_table_column DEAD_COLUMNS[] = {
 
 LIST_COMMAND(
     QUEUE_COLUMNS, list, "queue list", "List queues", NULL, 0,
-    "Lists every queue that has had a job, summed over all nodes.\n\n"
-    "Columns: QUEUE; STATE: `open` or `paused`; jobs WAITING, DELAYED, RUNNING, DEAD and DONE (as "
-    "long as they are "
-    "kept); WORKERS that serve it and their FREE slots; since when the OLDEST job waits; "
-    "partitions to WRITE to and to READ from (see `rota queue partitions`).\n\n"
-    "With --json: one object per line, {\"queue\", \"state\", \"is_paused\", \"oldest_at\", "
-    "\"partitions\", \"waiting\", \"delayed\", \"running\", \"done\", \"dead\", "
-    "\"cancelled\", \"added_total\", \"done_total\", \"dead_total\", \"retries_total\", "
-    "\"quarantined_total\" (what "
-    "happened "
-    "since each node began), "
-    "\"fetched_total\" (jobs of other nodes that workers of the node were given), "
-    "\"lent_total\" (jobs that went to workers of other nodes), "
-    "\"workers\", \"slots\", \"free\", \"wanted\", \"write\" and \"read\" (partitions), "
-    "\"batch\", \"mode\", \"worker_deaths\" (as `queue quarantine` has set them; 0: 3)}.",
+    "Lists every queue that has had a job, summed over all nodes.\n\nColumns: QUEUE; STATE: `open` "
+    "or `paused`; jobs WAITING, DELAYED, RUNNING, DEAD and DONE (as long as they are kept); "
+    "WORKERS that serve it and their FREE slots; since when the OLDEST job waits; partitions to "
+    "WRITE to and to READ from (see `rota queue partitions`).\n\nWith --json: one object per line, "
+    "{\"queue\", \"state\", \"is_paused\", \"oldest_at\", \"partitions\", \"waiting\", "
+    "\"delayed\", \"running\", \"done\", \"dead\", \"cancelled\", \"added_total\", \"done_total\", "
+    "\"dead_total\", \"retries_total\", \"quarantined_total\" (since each node started), "
+    "\"fetched_total\" (jobs of other nodes given to workers of this one), \"lent_total\" (jobs "
+    "given to workers of other nodes), \"workers\", \"slots\", \"free\", \"wanted\", \"write\" and "
+    "\"read\" (partitions), \"batch\", \"mode\", \"worker_deaths\" (set by `queue quarantine`; 0 "
+    "means 3)}.",
     list);
 LIST_COMMAND(QUEUE_COLUMNS, show, "queue show", "Show one queue", "QUEUE", 1,
              "Prints the row of `queue list` for one queue. Exits 1 if there is no such queue.",
              list);
-COMMAND_WITH(PAUSE_OPTIONS, pause, "queue pause", "Pause a queue: start no more of its jobs",
-             "QUEUE", 1,
-             "Jobs are still taken in, and those that run go on. It stays so when the broker is "
-             "restarted. No such queue is exit code 1, unless there is --create.\n\nWith --json: "
-             "{}. " ROTA_DRY_RUN_JSON,
-             pause_queue);
+COMMAND_WITH(
+    PAUSE_OPTIONS, pause, "queue pause", "Pause a queue: start no more of its jobs", "QUEUE", 1,
+    "You can still add jobs, and running ones continue. The pause survives restarts. Exits 1 if "
+    "there is no such queue, unless you give --create.\n\nWith --json: {}. " ROTA_DRY_RUN_JSON,
+    pause_queue);
 COMMAND_WITH(CHANGE_OPTIONS, resume, "queue resume", "Resume a paused queue", "QUEUE", 1,
-             "No such queue is exit code 1.\n\nWith --json: {}. " ROTA_DRY_RUN_JSON, resume);
+             "Exits 1 if there is no such queue.\n\nWith --json: {}. " ROTA_DRY_RUN_JSON, resume);
 COMMAND_WITH(
     CHANGE_OPTIONS, delete, "queue delete", "Delete a queue without jobs", "QUEUE", 1,
-    "Deletes the settings of the queue (pause, weights, partitions) and the ended jobs that are "
-    "remembered, with their idempotency keys, at all nodes. A queue with jobs that wait, are "
-    "delayed or run is exit code 1, and so is a node that does not answer: delete it again when "
-    "the node is back. Queues that have neither jobs nor settings need not be deleted, they are "
-    "forgotten by themselves. No such queue is exit code 1.\n\n"
-    "With --json: {\"jobs\"}, how many ended jobs are forgotten. " ROTA_DRY_RUN_JSON,
+    "Deletes the settings of the queue (pause, weights, partitions) and its ended jobs, with their "
+    "idempotency keys, on all nodes. Exits 1 if the queue has waiting, delayed or running jobs, if "
+    "there is no such queue, or if a node does not answer: repeat the command when the node is "
+    "back. You need not delete queues without jobs and settings; they disappear by "
+    "themselves.\n\nWith --json: {\"jobs\"}, the number of ended jobs deleted. " ROTA_DRY_RUN_JSON,
     delete_queue);
-COMMAND_WITH(
-    DRAIN_OPTIONS, drain, "queue drain", "Wait until a queue is empty", "QUEUE", 1,
-    "Waits until no job of the queue waits, is delayed or runs, and tells on standard error after "
-    "a second and then every 10 s what is left. Not within --timeout is exit code 1, with a "
-    "sentence that says what was left. A broker that is away, or not there yet, is waited for, as "
-    "long as --timeout, or 30 s if that is not given. Dead jobs do not count.\n\n"
-    "With --json: {}.",
-    drain);
+COMMAND_WITH(DRAIN_OPTIONS, drain, "queue drain", "Wait until a queue is empty", "QUEUE", 1,
+             "Waits until no job of the queue is waiting, delayed or running, and reports what is "
+             "left on standard error, after a second and then every 10 s. Exits 1 after --timeout, "
+             "with a sentence that says what was left. Waits for an unreachable node as well, up "
+             "to --timeout [default: 30 s]. Dead jobs do not count.\n\nWith --json: {}.",
+             drain);
 COMMAND_WITH(
     WEIGHT_OPTIONS, weight, "queue weight", "Set the share of a key in a queue", "QUEUE", 1,
-    "Jobs of several keys (`rota job add --key`) share a queue: of two keys that always have jobs "
-    "waiting, one with a weight of 300 gets three times as many done as one with 100, which is "
-    "what every key has. A weight counts for jobs that are added from then on: those that wait "
-    "already keep their places, and what their key adds next comes behind them. It stays so when "
-    "the broker is restarted. No such queue is exit code 1, unless there is --create.\n\n"
-    "With --json: "
-    "{}. " ROTA_DRY_RUN_JSON,
+    "Jobs with different keys (`rota job add --key`) share a queue. Of two keys that always have "
+    "jobs waiting, one with weight 300 gets three times as many done as one with weight 100, the "
+    "default. A weight applies to jobs added from now on: waiting jobs keep their places, and "
+    "later jobs of their key come after them. The setting survives restarts. Exits 1 if there is "
+    "no such queue, unless you give --create.\n\nWith --json: {}. " ROTA_DRY_RUN_JSON,
     set_weight);
-COMMAND_WITH(
-    QUARANTINE_OPTIONS, quarantine, "queue quarantine",
-    "Set after how many worker deaths a job is quarantined", "QUEUE", 1,
-    "A job at which so many workers have died is dead, with a reason that names them: `killed 3 "
-    "workers: a, b, c`. `rota job retry` lets it run again, with the count at 0. It stays so when "
-    "the broker is restarted. No such queue is exit code 1, unless there is --create.\n\n"
-    "With --json: {}. " ROTA_DRY_RUN_JSON,
-    set_quarantine);
+COMMAND_WITH(QUARANTINE_OPTIONS, quarantine, "queue quarantine",
+             "Set after how many worker deaths a job is quarantined", "QUEUE", 1,
+             "A job that has killed this many workers becomes dead, with a reason that names them: "
+             "`killed 3 workers: a, b, c`. `rota job retry` runs it again and resets the count. "
+             "The setting survives restarts. Exits 1 if there is no such queue, unless you give "
+             "--create.\n\nWith --json: {}. " ROTA_DRY_RUN_JSON,
+             set_quarantine);
 LIST_COMMAND(
     WORKER_COLUMNS, workers, "queue workers", "List connected workers", NULL, 0,
     "Columns: WORKER; jobs RUNNING; SLOTS; CONNECTIONS (over ZeroMQ, waiting gRPC polls, and nodes "
@@ -648,29 +637,22 @@ LIST_COMMAND(DEAD_COLUMNS, dead, "queue dead", "List the dead jobs of a queue", 
              "run again. Exits 1 if there is no such queue.\n\n"
              "With --json: one object per line, as `job list` prints it.",
              dead);
-COMMAND(
-    nodes, "queue nodes", "Show the jobs at a node and the nodes it knows", NULL, 0,
-    "Prints the address of the broker that is asked, or `alone`, how many jobs are there, those "
-    "that have ended included, and how many of them are about to go to other brokers; then a "
-    "line for each broker that is listed, and for each that is absent: it is not listed, but its "
-    "journal may hold jobs, and the others wait for it. A broker that was taken off the list can "
-    "be stopped for good when it has no jobs left.\n\n"
-    "With --json: {\"node\", \"partitions\", \"jobs\", \"leaving\", \"nodes\", \"absent\"}.",
-    show_nodes);
+COMMAND(nodes, "queue nodes", "Show the jobs at a node and the nodes it knows", NULL, 0,
+        "Prints the address of the node you asked, or `alone`, the number of jobs there, ended "
+        "ones included, and how many of them are about to move to other nodes. Then follows one "
+        "line per listed node, and one per absent node: a node that is not listed, but whose "
+        "journal may hold jobs the others wait for. You can stop a node that was taken off the "
+        "list when it has no jobs left.\n\nWith --json: {\"node\", \"partitions\", \"jobs\", "
+        "\"leaving\", \"nodes\", \"absent\"}.",
+        show_nodes);
 COMMAND_WITH(
     CHANGE_OPTIONS, forget, "queue forget",
     "Give up a lost node and reclaim jobs in handover to it", "NODE", 1,
-    "For a broker that was taken off the list and is lost with its disk. Jobs that were about to "
-    "be "
-    "handed over to it, and may have got there, wait for it for ever; all brokers take them back. "
-    "Nothing waits for the jobs on its disk any more: they are lost, and NOT_FOUND from then "
-    "on.\n\n"
-    "It must never come back with its data: jobs that it has after all would be done twice. When "
-    "it "
-    "may come back, wait for it instead; when its disk can be saved, start it there once more and "
-    "let it be emptied.\n\n"
-    "Prints how many parts were on their way, and how many jobs were in them. A broker that did "
-    "not "
-    "answer is named on standard error: do it again when that is back.\n\n"
-    "With --json: {\"chunks\", \"jobs\"}.",
+    "For a node that was taken off the list and is lost with its disk. Jobs in handover to it "
+    "would wait forever; the other nodes reclaim them. The jobs on its disk are lost: from now on "
+    "they are NOT_FOUND.\n\nThe node must never come back with its data: jobs it still has would "
+    "run twice. If it may come back, wait for it instead; if its disk can be saved, start it once "
+    "more and let it hand over its jobs.\n\nPrints how many chunks were in handover, and how many "
+    "jobs were in them. A node that did not answer is named on standard error: repeat the command "
+    "when it is back.\n\nWith --json: {\"chunks\", \"jobs\"}.",
     forget_node);

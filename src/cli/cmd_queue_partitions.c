@@ -122,20 +122,19 @@ static int run(int argc, char *const *argv)
 }
 
 const struct rota_cli_command rota_cmd_queue_partitions = {
-    .command = {.name = "queue partitions",
-                .summary = "Change the number of partitions of a queue",
-                .arguments = "QUEUE N",
-                .min_arguments = 2,
-                .max_arguments = 2,
-                .description =
-                    "The queue goes on meanwhile. More: all nodes look at the new partitions "
-                    "first, then new jobs go there. Fewer: new jobs go to the first N, and the "
-                    "others are read until they are empty. `rota queue show` tells how far it is, "
-                    "as `partitions=N`, or `partitions=WRITE/READ` on the way. It stays so when "
-                    "brokers are restarted. No such queue is exit code 1, unless there is "
-                    "--create.\n\n"
-                    "With --json: {\"queue\", \"wanted\", \"write\", \"read\", \"batch\", "
-                    "\"mode\"}, as they are after the first step.",
-                .options = OPTIONS,
-                .n_options = sizeof OPTIONS / sizeof *OPTIONS},
+    .command =
+        {.name = "queue partitions",
+         .summary = "Change the number of partitions of a queue",
+         .arguments = "QUEUE N",
+         .min_arguments = 2,
+         .max_arguments = 2,
+         .description =
+             "The queue keeps working. More partitions: all nodes read the new ones first, then "
+             "new jobs go there. Fewer: new jobs go to the first N, and the others are read until "
+             "they are empty. `rota queue show -o wide` shows the progress: the partitions to "
+             "WRITE to and to READ from. The setting survives restarts. Exits 1 if there is no "
+             "such queue, unless you give --create.\n\nWith --json: {\"queue\", \"wanted\", "
+             "\"write\", \"read\", \"batch\", \"mode\"}, as they are after the first step.",
+         .options = OPTIONS,
+         .n_options = sizeof OPTIONS / sizeof *OPTIONS},
     .run = run};

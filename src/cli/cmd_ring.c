@@ -139,16 +139,14 @@ const struct rota_cli_command rota_cmd_ring_lookup = {
             .name = "ring lookup",
             .summary = "Find the hosts that own the keys on standard input",
             .description =
-                "Reads keys, one per line, and prints for each, in order, the key, a tab and "
-                "its hosts with commas between them. A key is any bytes up to the newline, at "
-                "most 1 MiB of them; an empty line is the empty key. The ring is the one that "
-                "ringpop builds from the same hosts; weights and zones extend it.\n\n"
-                "A hosts file has one address per line, then perhaps weight=W, zone=Z, "
-                "start_at=TIME, stop_at=TIME and draining; # begins a comment. Hosts that are "
-                "not placed at the moment do not stand on the ring. An empty ring owns nothing: "
-                "exit code 1.\n\n"
-                "With --json: {\"key\", \"hosts\": [...]} per line. Bytes that are no UTF-8 "
-                "appear as U+FFFD there.",
+                "Reads keys, one per line, and prints each with a tab and its hosts, separated by "
+                "commas. A key is any bytes up to the newline, at most 1 MiB; an empty line is the "
+                "empty key. The ring is the same that ringpop builds from these hosts; weights and "
+                "zones extend it.\n\nA hosts file has one address per line, optionally followed by "
+                "weight=W, zone=Z, start_at=TIME, stop_at=TIME and draining; # starts a comment. "
+                "Hosts that are draining, not started or stopped are not on the ring. Exits 1 if "
+                "the ring is empty.\n\nWith --json: {\"key\", \"hosts\": [...]} per line. Bytes "
+                "that are not UTF-8 become U+FFFD.",
             .options = LOOKUP_OPTIONS,
             .n_options = sizeof LOOKUP_OPTIONS / sizeof *LOOKUP_OPTIONS,
             .examples = "printf 'alice\\nbob\\n' | rota ring lookup --hosts hosts -n 3\n"

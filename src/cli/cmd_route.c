@@ -138,11 +138,11 @@ const struct rota_cli_command rota_cmd_route = {
             .name = "route",
             .summary = "Find the node of each partition of a queue",
             .description =
-                "Prints a line for every partition: its number, its routing key, its position "
-                "among the hosts of that key, and the host, with tabs between them. Keys and "
-                "hosts are those that Temporal's matching service computes from the same hosts.\n\n"
-                "With --json: {\"namespace\", \"queue\", \"type\", \"batch\", \"mode\", "
-                "\"partitions\": [{\"partition\", \"key\", \"index\", \"host\"}]}.",
+                "Prints one line per partition, with tab-separated values: its number, its routing "
+                "key, its position among the hosts of that key, and the host. Keys and hosts are "
+                "the ones Temporal's matching service computes from the same hosts.\n\nWith "
+                "--json: {\"namespace\", \"queue\", \"type\", \"batch\", \"mode\", \"partitions\": "
+                "[{\"partition\", \"key\", \"index\", \"host\"}]}.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples =

@@ -256,28 +256,27 @@ COMMAND(
     "rota shard list orders --owner 127.0.0.1:7700\n"
     "rota shard list orders --state unowned\n");
 COMMAND(show, OPTIONS, NULL, "SPACE SHARD", 2, 2,
-        "The line of `shard list` for one shard.\n\n"
-        "With --json: {\"shard\", \"owner\", \"epoch\", \"state\", \"why\", \"history\": "
-        "[{\"at_ms\", \"owner\", \"epoch\", \"what\"}], \"is_pinned\"}.",
+        "Prints the row of `shard list` for one shard.\n\nWith --json: {\"shard\", \"owner\", "
+        "\"epoch\", \"state\", \"why\", \"history\": [{\"at_ms\", \"owner\", \"epoch\", "
+        "\"what\"}], \"is_pinned\"}.",
         "Show who owns a shard", "rota shard show orders 17\n");
 COMMAND(explain, OPTIONS, NULL, "SPACE SHARD", 2, 2,
-        "Prints the line of `shard list`, a sentence that says why the shard is where it is, and "
-        "what became of it before, the newest first, as the node that was asked has seen it.\n\n"
-        "With --json: as `shard show`.",
+        "Prints the row of `shard list`, a sentence that says why the shard is where it is, and "
+        "its history, newest first, as seen by the node you asked.\n\nWith --json: the same "
+        "document as `shard show`.",
         "Explain why a shard is where it is", "rota shard explain orders 17\n");
 COMMAND(pin, PIN_OPTIONS, NULL, "SPACE SHARD [NODE]", 2, 3,
-        "The shard is the node's from now on, whatever the engine would say, until --off. Nothing "
-        "else moves. The former owner stops first. Engines that can't (lease, group) say so.\n\n"
-        "The command comes back when the pin is in the store; `shard move` waits for the "
-        "shard.\n\n"
-        "With --json: {\"plan\": [sentence...], \"is_done\"}.",
+        "The node keeps the shard, whatever the engine would decide, until --off. Nothing else "
+        "moves. The previous owner stops first. The engines lease and group can't pin, and say "
+        "so.\n\nReturns when the pin is in the store; `shard move` waits for the shard.\n\nWith "
+        "--json: {\"plan\": [sentence...], \"is_done\"}.",
         "Pin a shard to a node",
         "rota shard pin orders 17 127.0.0.1:7710\n"
         "rota shard pin orders 17 --off --dry-run\n");
-COMMAND(move, MOVE_OPTIONS, NULL, "SPACE SHARD NODE", 3, 3,
-        "Pins the shard as `shard pin` does, and waits until the node has it. It stays pinned: "
-        "otherwise the engine would take it back. With --once it is pinned no longer then, and "
-        "goes where the engine wants it.\n\n"
-        "With --json: {\"plan\": [sentence...], \"is_done\"}.",
-        "Move a shard to a node and wait until it is there",
-        "rota shard move orders 17 127.0.0.1:7710\n");
+COMMAND(
+    move, MOVE_OPTIONS, NULL, "SPACE SHARD NODE", 3, 3,
+    "Pins the shard as `shard pin` does, and waits until the node owns it. The shard stays pinned, "
+    "since the engine would take it back otherwise. With --once it is unpinned then, and goes "
+    "where the engine wants it.\n\nWith --json: {\"plan\": [sentence...], \"is_done\"}.",
+    "Move a shard to a node and wait until it is there",
+    "rota shard move orders 17 127.0.0.1:7710\n");

@@ -277,17 +277,16 @@ const struct rota_cli_command rota_cmd_sim_balance = {
             .name = "sim balance",
             .summary = "Compare balancing policies in a simulated cluster",
             .description =
-                "Runs the balancer that clients use against replicas with slots, queues and "
-                "troubles, in virtual time. Calls come at random moments however slow the answers "
-                "are, and fail over at once. A seed gives the same answer every time.\n\n"
-                "Prints a table per scenario: latencies of calls in milliseconds; wasted and "
-                "hedged "
-                "tries per call; how many more tries than the mean the busiest replica got; calls "
-                "that failed for good. The best p99 that a client can have is green.\n\n"
-                "With --json: {\"seed\", \"calls\", \"hedge\", \"retry_budget\", \"scenarios\": "
-                "[{\"name\", \"what\", \"results\": [{\"policy\", \"n_calls\", \"n_failed\", "
-                "\"mean_us\", \"p50_us\", \"p99_us\", \"p999_us\", \"wasted\", \"hedged\", "
-                "\"imbalance\", \"final_ok\", \"n_ejections\"}]}]}.",
+                "Runs the balancer that clients use against simulated replicas with slots, queues "
+                "and faults, in virtual time. Calls arrive at random, however slow the answers "
+                "are, and fail over at once. The same seed gives the same result.\n\nPrints one "
+                "table per scenario: latencies in milliseconds, wasted and hedged tries per call, "
+                "how many more tries than the mean the busiest replica got, and failed calls. The "
+                "best p99 that a client can reach is green.\n\nWith --json: {\"seed\", \"calls\", "
+                "\"hedge\", \"retry_budget\", \"scenarios\": [{\"name\", \"what\", \"results\": "
+                "[{\"policy\", \"n_calls\", \"n_failed\", \"mean_us\", \"p50_us\", \"p99_us\", "
+                "\"p999_us\", \"wasted\", \"hedged\", \"imbalance\", \"final_ok\", "
+                "\"n_ejections\"}]}]}.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota sim balance --scenario slow_32\n"

@@ -247,25 +247,23 @@ COMMAND(
     "\"n_moving\", \"migration\" (null, or {\"to\", \"phase\", \"differences\", \"is_counted\"}), "
     "\"trouble\"}]}.",
     "List the spaces of a cluster", "rota space list --node 127.0.0.1:7700\n");
-COMMAND(show, OPTIONS, NULL, "SPACE", 1,
-        "Prints the line of `space list`, and then one for each node with how many shards it owns "
-        "and how many are on their way to it. No such space is exit code 1.\n\n"
-        "With --json: what `space list` has of it, with \"nodes\": [{\"node\", \"n_owned\", "
-        "\"n_moving\"}] and \"n_unowned\".",
-        "Show a space and how many shards each node owns", "rota space show orders\n");
-COMMAND(migrate, MIGRATE_OPTIONS, NULL, "SPACE ENGINE", 2,
-        "Engines are static, ring, lease and group. First the new one only computes beside the "
-        "old one, for --shadow, and `space list` has how many shards would change their owner; "
-        "asking for the engine that is in force ends it there. The node that was asked ends the "
-        "shadow when its time is over: if that node dies before, the shadow stays, which `space "
-        "list` shows as phase=shadow, and changes nothing; ask any node for the new engine again, "
-        "or for the one in force to give it up. Between ring and static only shards "
-        "that get another owner stop then. To and from lease and group every owner stops, and only "
-        "when all have, or are known to be dead, the new engine gives shards out, under epochs "
-        "above all that were. At no moment a shard has two owners.\n\n"
-        "The command comes back when the change is in the store, with --wait when the new engine "
-        "is in force and every shard owned.\n\n"
-        "With --json: {\"plan\": [sentence...], \"is_done\"}.",
-        "Switch a space to another engine",
-        "rota space migrate orders lease --dry-run\n"
-        "rota space migrate orders lease --shadow 10m --wait\n");
+COMMAND(
+    show, OPTIONS, NULL, "SPACE", 1,
+    "Prints the row of `space list`, and then one line per node with the number of shards it owns "
+    "and the number moving to it. Exits 1 if there is no such space.\n\nWith --json: the object of "
+    "`space list`, with \"nodes\": [{\"node\", \"n_owned\", \"n_moving\"}] and \"n_unowned\".",
+    "Show a space and how many shards each node owns", "rota space show orders\n");
+COMMAND(
+    migrate, MIGRATE_OPTIONS, NULL, "SPACE ENGINE", 2,
+    "The engines are static, ring, lease and group. First the new engine computes in the shadow of "
+    "the old one, for --shadow, and `space list` shows how many shards would change their owner; "
+    "to cancel, migrate to the engine in force. The node you asked ends the shadow phase. If that "
+    "node dies first, the phase stays `shadow` and nothing changes: ask any node to migrate again, "
+    "or to cancel. Between ring and static, only shards that change their owner stop. To and from "
+    "lease and group, every owner stops, and the new engine assigns shards only when all have "
+    "stopped or are known to be dead, under higher epochs than before. A shard never has two "
+    "owners.\n\nReturns when the change is in the store, with --wait when the new engine is in "
+    "force and every shard has an owner.\n\nWith --json: {\"plan\": [sentence...], \"is_done\"}.",
+    "Switch a space to another engine",
+    "rota space migrate orders lease --dry-run\n"
+    "rota space migrate orders lease --shadow 10m --wait\n");

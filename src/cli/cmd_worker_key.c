@@ -111,12 +111,11 @@ const struct rota_cli_command rota_cmd_worker_key = {
             .min_arguments = 1,
             .max_arguments = 1,
             .description =
-                "Brokers and workers that talk over ZeroMQ know each other by their keys. Makes a "
-                "pair and writes it to FILE, for its owner's eyes only; a FILE that is there is "
-                "read and never changed, and refused when others can read it. Prints the public "
-                "key: a worker needs its broker's, and "
-                "the broker a list (--workers-list) with a line for each worker, its name and its "
-                "public key, which is what --name prints.",
+                "Brokers and workers authenticate each other over ZeroMQ by their keys. Makes a "
+                "key pair and writes it to FILE, readable only by you. An existing FILE is read "
+                "and never changed; it is rejected if others can read it. Prints the public key. A "
+                "worker needs its broker's key, and the broker a list (--workers-list) with a name "
+                "and a public key per line, as --name prints it.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota worker-key broker.key\n"
