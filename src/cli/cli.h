@@ -66,6 +66,7 @@ extern const struct rota_cli_command rota_cmd_node_evict;
 extern const struct rota_cli_command rota_cmd_node_list;
 extern const struct rota_cli_command rota_cmd_node_show;
 extern const struct rota_cli_command rota_cmd_node_undrain;
+extern const struct rota_cli_command rota_cmd_ping;
 extern const struct rota_cli_command rota_cmd_plan;
 extern const struct rota_cli_command rota_cmd_queue_dead;
 extern const struct rota_cli_command rota_cmd_queue_delete;
@@ -96,6 +97,7 @@ extern const struct rota_cli_command rota_cmd_space_migrate;
 extern const struct rota_cli_command rota_cmd_space_show;
 extern const struct rota_cli_command rota_cmd_top;
 extern const struct rota_cli_command rota_cmd_up;
+extern const struct rota_cli_command rota_cmd_wait;
 extern const struct rota_cli_command rota_cmd_work;
 extern const struct rota_cli_command rota_cmd_worker_key;
 

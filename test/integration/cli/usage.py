@@ -43,7 +43,7 @@ def every_command_explains_itself():
 # for.)
 LOOKING = {"list", "show", "explain", "history", "status", "check", "watch", "get", "lookup", "hash", "dead", "workers",
            "nodes", "balance", "drain a queue",
-           "route", "gradual", "plan", "top", "events", "doctor", "up", "broker", "work", "serve", "join"}
+           "route", "gradual", "plan", "top", "events", "doctor", "up", "broker", "work", "serve", "join", "ping", "wait"}
 
 
 @test
