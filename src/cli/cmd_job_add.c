@@ -157,7 +157,7 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
     enum rota_code code;
     do {
         if (!options->idempotency_key)
-            spec.id = rota_queue_client_make_id(client, spec.queue, spec.unique, id);
+            rota_queue_client_name_job(client, &spec, id);
         spec.is_again = false;
         client->adding = &spec;
         client->n_adding = 1;
@@ -241,8 +241,7 @@ static void step_progress(struct lines *lines)
 static void make_ids(struct lines *lines, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        lines->jobs[i].id = rota_queue_client_make_id(lines->client, lines->jobs[i].queue,
-                                                      lines->jobs[i].unique, lines->ids[i]);
+        rota_queue_client_name_job(lines->client, &lines->jobs[i], lines->ids[i]);
 }
 
 /* Add some jobs. Those that were not taken in and may go elsewhere are the first `*n` then, with
@@ -347,9 +346,7 @@ static bool on_lines(void *data, const struct rota_str *texts, size_t n)
         fill_spec(lines->options, names, &lines->jobs[n_jobs]);
         lines->jobs[n_jobs].payload = texts[i];
         lines->numbers[n_jobs] = ++lines->n_lines;
-        lines->jobs[n_jobs].id =
-            rota_queue_client_make_id(lines->client, lines->jobs[n_jobs].queue,
-                                      lines->jobs[n_jobs].unique, lines->ids[n_jobs]);
+        rota_queue_client_name_job(lines->client, &lines->jobs[n_jobs], lines->ids[n_jobs]);
         n_jobs++;
         bytes += texts[i].size;
     }

@@ -419,18 +419,20 @@ static void need_partitions(struct rota_queue_client *client, struct rota_str qu
     client->write = (uint32_t)(nodes.write ? nodes.write : nodes.partitions);
 }
 
-struct rota_str rota_queue_client_make_id(struct rota_queue_client *client, struct rota_str queue,
-                                          struct rota_str unique, char id[ROTA_QUEUE_ID_SIZE])
+void rota_queue_client_name_job(struct rota_queue_client *client, struct rota_queue_job_spec *job,
+                                char id[ROTA_QUEUE_ID_SIZE])
 {
     uint64_t chance[2] = {uv_hrtime(), uv_hrtime()};
     uv_random(NULL, NULL, chance, sizeof chance, 0, NULL);
-    need_partitions(client, queue);
+    need_partitions(client, job->queue);
     const struct rota_work_layout layout = {.write = client->write};
     uint32_t partition =
-        unique.size > 0 ? rota_layout_write(&layout, rota_ring_hash(unique) % client->partitions)
-                        : (uint32_t)chance[1] % client->write;
-    return rota_queue_id_write(rota_job_id_make(rota_cli_now(ROTA_TIME_MIN), partition, chance[0]),
-                               id);
+        job->unique.size > 0
+            ? rota_layout_write(&layout, rota_ring_hash(job->unique) % client->partitions)
+            : (uint32_t)chance[1] % client->write;
+    job->partition = partition;
+    job->id = rota_queue_id_write(
+        rota_job_id_make(rota_cli_now(ROTA_TIME_MIN), partition, chance[0]), id);
 }
 
 enum rota_code rota_queue_client_parse_name(const char *text, struct rota_queue_about *about,

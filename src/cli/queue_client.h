@@ -155,10 +155,10 @@ void rota_queue_client_next(struct rota_queue_client *client);
 /* Let `ms` pass on the loop, or what is left until the command is over. */
 void rota_queue_client_pause(struct rota_queue_client *client, uint64_t ms);
 
-/* An id for a new job, so that an add whose outcome is not known can be made again; in any
- * partition, or that of its unique key. */
-struct rota_str rota_queue_client_make_id(struct rota_queue_client *client, struct rota_str queue,
-                                          struct rota_str unique, char id[ROTA_QUEUE_ID_SIZE]);
+/* Give a new job an id, so that an add whose outcome is not known can be made again, and with it a
+ * partition: any, or that of its unique key. `id` is room. */
+void rota_queue_client_name_job(struct rota_queue_client *client, struct rota_queue_job_spec *job,
+                                char id[ROTA_QUEUE_ID_SIZE]);
 
 /* Read "QUEUE/ID" into the two fields; `id` is room. */
 enum rota_code rota_queue_client_parse_name(const char *text, struct rota_queue_about *about,

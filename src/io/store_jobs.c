@@ -1,5 +1,7 @@
 #include "io/store_jobs.h"
 
+#include "core/work/fair.h"
+
 #include "io/store_inside.h"
 
 static bool push(struct rota_store_session *session, struct rota_sql_value value)
@@ -243,6 +245,30 @@ static enum rota_code write_layout(struct rota_store_session *session,
                       arguments, 2, NULL, error);
 }
 
+/* A partition that comes again gets a higher epoch than any before. Settings that differ from what
+ * every queue has were made after the queue was deleted. */
+static enum rota_code remove_partition(struct rota_store_session *session, uint64_t instance,
+                                       const struct rota_store_setting *setting,
+                                       struct rota_error *error)
+{
+    static const char *const texts[] = {
+        "DELETE FROM rota_partitions WHERE queue = :queue AND part = :part AND epoch = :epoch AND "
+        "instance = :instance AND NOT EXISTS (SELECT 1 FROM rota_jobs WHERE queue = :queue AND "
+        "part = :part)",
+        "DELETE FROM rota_queues WHERE queue = :queue AND is_paused = 0 AND kills_max = 0",
+        "DELETE FROM rota_weights WHERE queue = :queue AND weight = :weight",
+    };
+    const struct rota_store_argument arguments[] = {
+        ROTA_STORE_STR("queue", setting->queue),    ROTA_STORE_INT("part", setting->partition),
+        ROTA_STORE_INT("epoch", setting->epoch),    ROTA_STORE_INT("instance", instance),
+        ROTA_STORE_INT("weight", ROTA_FAIR_WEIGHT),
+    };
+    enum rota_code code = ROTA_OK;
+    for (size_t i = 0; !code && i < sizeof texts / sizeof *texts; i++)
+        code = rota_store_run(session, texts[i], arguments, NULL, error);
+    return code;
+}
+
 static enum rota_code write_settings(struct rota_store_session *session,
                                      const struct rota_store_turn *turn, struct rota_error *error)
 {
@@ -251,6 +277,10 @@ static enum rota_code write_settings(struct rota_store_session *session,
         const struct rota_store_setting *setting = &turn->settings[i];
         if (setting->is_layout) {
             code = write_layout(session, setting, error);
+            continue;
+        }
+        if (setting->epoch) {
+            code = remove_partition(session, turn->instance, setting, error);
             continue;
         }
         const struct rota_store_argument arguments[] = {

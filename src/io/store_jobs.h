@@ -48,7 +48,10 @@ struct rota_store_setting {
     uint32_t kills_max;
     bool is_layout; /* this is about the layout, and nothing else */
     struct rota_work_layout layout;
-    rota_time at; /* of the layout; the latest counts */
+    rota_time at;   /* of the layout; the latest counts */
+    uint64_t epoch; /* not 0: the queue was deleted; the row of its partition goes, if it is still
+                     * the writer's under this epoch, and rows that say what every queue has */
+    uint32_t partition;
 };
 
 struct rota_store_turn {

@@ -4,7 +4,9 @@
  * have been taken in by the owner before, and lie there still, or be on its way. So all nodes
  * are asked, those that are down and may hold jobs as well; and a second time, for a job that was
  * about to go from one to the other may have been seen at neither. A job that has come stays
- * for two seconds at least (broker_handover), so that twice is enough when it is quicker. */
+ * for two seconds at least (broker_handover), so that twice is enough when it is quicker. A node
+ * that has just started does not know yet which nodes to ask, and refuses until its peers have told
+ * it. */
 #include "run/broker_errand.h"
 #include "run/broker_inside.h"
 
@@ -15,6 +17,8 @@
 
 #define SEARCH_MAX (2 * ROTA_SEC) /* of both rounds */
 
+static const char NOT_TOLD[] = "this node does not know yet which other nodes may already have the "
+                               "job; try again";
 static const char FIND[] = "/rota.peer.v1.QueuePeer/Find";
 
 /* --- what is here --- */
@@ -184,8 +188,13 @@ bool rota_work_broker_search(struct rota_broker_service *service, struct rota_se
     errand->n_jobs = jobs->items.n;
     errand->max = is_batch;
     errand->until = rota_clock_boot() + SEARCH_MAX;
-    if (write_names(broker, jobs, errand) > 0)
+    if (write_names(broker, jobs, errand) > 0) {
+        if (!rota_work_broker_settings_are_told(broker->settings)) {
+            rota_broker_errand_refuse(errand, ROTA_STATUS_UNAVAILABLE, NOT_TOLD, false, false);
+            return true;
+        }
         ask_all(errand);
+    }
     rota_broker_errand_begin(errand);
     return true;
 }

@@ -231,14 +231,9 @@ uint32_t rota_broker_cluster_partition_of(const struct rota_broker_cluster *clus
     return rota_layout_write(&layout, rota_ring_hash(unique) % cluster->partitions);
 }
 
-uint32_t rota_broker_cluster_place(const struct rota_broker_cluster *cluster, struct rota_str queue,
-                                   struct rota_job_id id)
+uint32_t rota_broker_cluster_place(const struct rota_broker_cluster *cluster, struct rota_job_id id)
 {
-    uint32_t n = cluster->partitions, own = rota_job_id_partition(id);
-    if (own < n)
-        return own;
-    struct rota_work_layout layout = rota_broker_cluster_layout(cluster, queue);
-    return rota_job_id_place(id, layout.read > n ? layout.read : n, n);
+    return rota_job_id_place(id, cluster->partitions);
 }
 
 /* --- changes --- */

@@ -96,9 +96,8 @@ uint64_t rota_broker_cluster_version(const struct rota_broker_cluster *cluster);
 uint32_t rota_broker_cluster_partition_of(const struct rota_broker_cluster *cluster,
                                           struct rota_str queue, struct rota_str unique);
 
-/* The partition of a job with this id, also of an id that names a partition which the queue does
- * not have. */
-uint32_t rota_broker_cluster_place(const struct rota_broker_cluster *cluster, struct rota_str queue,
+/* The partition of a job with this id, whatever the layout of its queue: rota_job_id_place(). */
+uint32_t rota_broker_cluster_place(const struct rota_broker_cluster *cluster,
                                    struct rota_job_id id);
 
 /* Be told of every change of the route, after it has happened. The struct is the caller's

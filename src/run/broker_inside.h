@@ -251,6 +251,9 @@ bool rota_work_broker_store_admit(struct rota_broker_service *service,
 bool rota_work_broker_store_vouches(const struct rota_work_broker *broker,
                                     const struct rota_queue_about *about);
 
+/* A queue was deleted: its partitions, and what the store still has of it, go. */
+void rota_work_broker_store_delete(struct rota_work_broker *broker, struct rota_str queue);
+
 /* --- broker_member.c --- */
 
 #define ROTA_BROKER_ROLE "broker" /* of members of a store */
@@ -304,8 +307,9 @@ enum rota_code rota_work_broker_serve(struct rota_work_broker *broker, struct ro
 /* Whether it comes from a node that has chosen us. */
 bool rota_work_broker_is_carried(struct rota_server_call *call);
 
-/* A call of `service`, from its beginning. */
-void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call);
+/* A call of `service`, from its beginning; `is_resumed`: it had to wait, and begins again. */
+void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call,
+                           bool is_resumed);
 
 /* Go on with an add or a batch whose jobs were looked for: those that are `known` are at some
  * node. Takes `call`. */
@@ -355,21 +359,16 @@ enum rota_code rota_work_broker_place(const struct rota_work_broker *broker,
                                       struct rota_job_id id, uint32_t *partition,
                                       struct rota_error *error);
 
-/* Whether a job has a place of its own: it goes there whatever the layout of its queue, so that an
- * add that is repeated finds it. */
-bool rota_work_broker_is_placed(const struct rota_queue_job_spec *message, struct rota_job_id id,
-                                uint32_t partition);
-
 /* Jobs with an idempotency key get the id that follows from it, in the broker's arena; false
  * without memory. Adds of them may have been made before: see rota_work_broker_search(). */
 bool rota_work_broker_name_jobs(struct rota_work_broker *broker, struct rota_queue_job_spec *jobs,
                                 size_t n, bool is_carried);
 
-/* Whether a new job may go to this partition. ROTA_ERR_STALE: it might have once, and another is
- * to be chosen. */
+/* Whether a new job may go to this partition, whose queue has a good name. ROTA_ERR_STALE: it might
+ * have once, and another is to be chosen. */
 enum rota_code rota_work_broker_check_new(const struct rota_work_broker *broker,
-                                          struct rota_str queue, uint32_t partition,
-                                          struct rota_str unique, struct rota_error *error);
+                                          const struct rota_queue_job_spec *message,
+                                          uint32_t partition, struct rota_error *error);
 
 /* --- broker_layout.c: all but `open` accept NULL --- */
 

@@ -155,10 +155,11 @@ static void leave(struct rota_broker_layouts *layouts, struct lead *lead)
 }
 
 /* What is not loaded yet may have any job. */
-static bool has_beyond(const struct rota_work_broker *broker, struct rota_str queue, uint32_t first)
+static bool has_beyond(const struct rota_work_broker *broker, struct rota_str queue,
+                       const struct rota_work_layout *layout)
 {
     return !rota_work_broker_store_is_loaded(broker) ||
-           rota_broker_has_beyond(broker->core, queue, first);
+           rota_broker_has_beyond(broker->core, queue, layout);
 }
 
 /* True when a step was made. */
@@ -181,7 +182,7 @@ static bool drive(struct rota_broker_layouts *layouts, struct lead *lead, struct
     if (rota_layout_fsm_ask(&lead->fsm, now.boot, rota_broker_cluster_n_peers(broker->cluster)))
         ask_all(layouts, name_of(lead), lead);
     if (!rota_layout_fsm_is_answered(&lead->fsm) || /* our own are not looked at in vain */
-        !rota_layout_fsm_step(&lead->fsm, now.boot, has_beyond(broker, name_of(lead), layout.write),
+        !rota_layout_fsm_step(&lead->fsm, now.boot, has_beyond(broker, name_of(lead), &layout),
                               &layout))
         return false;
     if (rota_broker_set_layout(broker->core, now, name_of(lead), &layout, rota_time_add(at, 1),
@@ -334,7 +335,7 @@ void rota_work_broker_lay_out(struct rota_work_broker *broker, struct rota_serve
         return;
     }
     if (rota_broker_layout(broker->core, request->queue, &layout, &at))
-        reply.has_beyond = has_beyond(broker, request->queue, layout.write);
+        reply.has_beyond = has_beyond(broker, request->queue, &layout);
     write_layout(broker, request->queue, &records);
     reply.records = rota_buffer_str(&records);
     if (records.failed)

@@ -130,6 +130,8 @@ void rota_work_broker_handle_delete(struct rota_work_broker *broker, struct rota
     enum rota_code code =
         rota_broker_delete_queue(broker->core, rota_work_broker_now(), asked->queue,
                                  asked->is_dry_run, &n_live, &n_ended, &number, &error);
+    if (!code && !asked->is_dry_run)
+        rota_work_broker_store_delete(broker, asked->queue);
     rota_work_broker_touch(broker);
     deleted.n_jobs = n_ended;
     if (code == ROTA_ERR_INVALID && n_live > 0)

@@ -138,8 +138,8 @@ bool rota_work_broker_route_job(struct rota_work_broker *broker, struct rota_ser
         (broker->store && rota_work_broker_store_vouches(broker, about)))
         return false; /* it is here, or can't be anywhere */
     size_t n = n_others(broker);
-    struct rota_str owner = owner_of(broker, about->queue,
-                                     rota_broker_cluster_place(broker->cluster, about->queue, id));
+    struct rota_str owner =
+        owner_of(broker, about->queue, rota_broker_cluster_place(broker->cluster, id));
     if (n == 0 && (broker->store || rota_work_broker_settings_are_told(broker->settings)))
         return false;
     struct rota_broker_errand *errand =
@@ -169,7 +169,7 @@ enum rota_code rota_work_broker_place(const struct rota_work_broker *broker,
     char text[ROTA_JOB_ID_TEXT];
     uint32_t asked = (uint32_t)message->partition;
     bool has_id = !rota_job_id_is_none(id);
-    uint32_t place = has_id ? rota_broker_cluster_place(cluster, message->queue, id) : asked;
+    uint32_t place = has_id ? rota_broker_cluster_place(cluster, id) : asked;
     if (message->unique.size > 0 && !rota_broker_cluster_is_alone(cluster) && !has_id)
         place = rota_broker_cluster_partition_of(cluster, message->queue, message->unique);
     if (is_carried && asked > 0)
@@ -181,21 +181,15 @@ enum rota_code rota_work_broker_place(const struct rota_work_broker *broker,
     return ROTA_OK;
 }
 
-bool rota_work_broker_is_placed(const struct rota_queue_job_spec *message, struct rota_job_id id,
-                                uint32_t partition)
-{
-    return message->is_keyed ||
-           (!rota_job_id_is_none(id) && rota_job_id_partition(id) != partition);
-}
-
 enum rota_code rota_work_broker_check_new(const struct rota_work_broker *broker,
-                                          struct rota_str queue, uint32_t partition,
-                                          struct rota_str unique, struct rota_error *error)
+                                          const struct rota_queue_job_spec *message,
+                                          uint32_t partition, struct rota_error *error)
 {
     const struct rota_broker_cluster *cluster = broker->cluster;
+    struct rota_str queue = message->queue, unique = message->unique;
     struct rota_work_layout layout = rota_broker_cluster_layout(cluster, queue);
     uint32_t n = rota_broker_cluster_n_partitions(cluster);
-    if (partition >= (layout.read > n ? layout.read : n))
+    if (message->id.size == 0 && partition >= (layout.read > n ? layout.read : n))
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "queues have %u partitions here, and none with the number %u", n,
                               partition);
@@ -206,7 +200,8 @@ enum rota_code rota_work_broker_check_new(const struct rota_work_broker *broker,
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "the unique key of this job belongs to partition %u, its id to %u",
                               of_key, partition);
-    if (partition < layout.write && partition == of_key)
+    if ((partition < layout.write && partition == of_key) || message->is_sought ||
+        message->is_placed)
         return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_STALE,
                           "new jobs of this queue go to its first %u partitions, and not to %u",
@@ -232,10 +227,7 @@ static enum rota_code choose_partition(struct rota_work_broker *broker,
         return code;
     spec->partition = partition;
     if (!spec->is_known)
-        code = rota_work_broker_check_new(broker, spec->queue, partition, spec->unique, error);
-    if (code == ROTA_ERR_STALE &&
-        (spec->is_sought || rota_work_broker_is_placed(spec, id, partition)))
-        code = ROTA_OK;
+        code = rota_work_broker_check_new(broker, spec, partition, error);
     if (code)
         return code;
     if (spec->partition > 0 || spec->unique.size > 0 || !rota_job_id_is_none(id))

@@ -196,6 +196,16 @@ static bool is_admitted(struct rota_broker_service *service, struct rota_server_
            !refuse_unknown(broker, call, &request->about);
 }
 
+/* Whether a job goes where its id says whatever the layout of its queue, so that an add that is
+ * repeated finds it. A client that gives both an id and a partition can choose another of each. */
+static bool is_placed(const struct rota_queue_job_spec *job, bool is_carried)
+{
+    struct rota_job_id id;
+    if (job->is_keyed || rota_queue_id_read(job->id, &id, NULL) || rota_job_id_is_none(id))
+        return job->is_keyed;
+    return is_carried ? rota_job_id_partition(id) != job->partition : job->partition == 0;
+}
+
 /* What only nodes may say is not believed of others, and keys become ids. False without memory. */
 static bool read_new_jobs(struct rota_broker_service *service, struct rota_server_call *call,
                           const union request *request)
@@ -209,7 +219,11 @@ static bool read_new_jobs(struct rota_broker_service *service, struct rota_serve
     bool is_carried = rota_work_broker_is_carried(call);
     for (size_t i = 0; !is_carried && i < n; i++)
         jobs[i].is_known = false;
-    return rota_work_broker_name_jobs(service->broker, jobs, n, is_carried);
+    if (!rota_work_broker_name_jobs(service->broker, jobs, n, is_carried))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        jobs[i].is_placed = is_placed(&jobs[i], is_carried);
+    return true;
 }
 
 static void serve_request(struct rota_broker_service *service, struct rota_server_call *call,
@@ -222,7 +236,8 @@ static void serve_request(struct rota_broker_service *service, struct rota_serve
     service->method->handle(broker, call, request);
 }
 
-void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call)
+void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call,
+                           bool is_resumed)
 {
     struct rota_work_broker *broker = service->broker;
     const struct rota_message_type *type = service->method->type;
@@ -243,7 +258,8 @@ void rota_work_broker_call(struct rota_broker_service *service, struct rota_serv
     } else if (!read_new_jobs(service, call, &request)) {
         refuse_memory(call);
     } else {
-        note_operation(broker, call, service->method, &request);
+        if (!is_resumed)
+            note_operation(broker, call, service->method, &request);
         serve_request(service, call, &request);
     }
 }
@@ -275,7 +291,7 @@ void rota_work_broker_call_known(struct rota_broker_service *service, struct rot
 
 static void on_call(void *data, struct rota_server_call *call)
 {
-    rota_work_broker_call(data, call);
+    rota_work_broker_call(data, call, false);
 }
 
 static void on_cancel(void *data, struct rota_server_call *call)

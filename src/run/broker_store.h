@@ -48,11 +48,13 @@ struct rota_broker_held {
     enum rota_broker_held_state state;
     uint32_t number;
     uint64_t epoch;
-    size_t n_dirty; /* jobs that are to be written */
-    size_t in_turn; /* while a turn is made: its index in it */
-    uint64_t until; /* LEAVING: the last record that is to be written */
-    bool is_seen;   /* while partitions are looked at */
-    bool is_old;    /* it was there when they were looked at before */
+    size_t n_dirty;   /* jobs that are to be written */
+    size_t in_turn;   /* while a turn is made: its index in it */
+    uint64_t until;   /* LEAVING: the last record that is to be written */
+    bool is_seen;     /* while partitions are looked at */
+    bool is_old;      /* it was there when they were looked at before */
+    bool is_deleted;  /* LEAVING: with its queue, and so is its row to be */
+    bool is_removing; /* ... which is on its way */
     struct rota_str queue;
     struct rota_str key; /* in `parts`: the number, then the queue */
     char bytes[];
@@ -206,6 +208,10 @@ struct rota_broker_held *rota_broker_store_want(struct rota_broker_store *store,
 
 /* Take what is wanted, load what is taken, give up what is not ours any more. */
 void rota_broker_store_take(struct rota_broker_store *store);
+
+/* The row of a partition whose queue was deleted is gone. */
+void rota_broker_store_removed(struct rota_broker_store *store,
+                               const struct rota_store_setting *setting);
 
 /* It is another's. Takes `part`. */
 void rota_broker_store_lose(struct rota_broker_store *store, struct rota_broker_held *part,

@@ -25,12 +25,13 @@ bool rota_work_broker_store_is_loaded(const struct rota_work_broker *broker)
 }
 
 /* About a partition that a job is to be added to: it is taken if it is ours. */
-static enum verdict admit_add(struct rota_broker_store *store, struct rota_str queue,
-                              uint32_t number)
+static enum verdict admit_add(struct rota_broker_store *store,
+                              const struct rota_queue_job_spec *message, uint32_t number)
 {
     struct rota_work_broker *broker = store->broker;
+    struct rota_str queue = message->queue;
     if (rota_job_queue_check(queue, NULL) ||
-        rota_work_broker_check_new(broker, queue, number, rota_str(""), NULL) == ROTA_ERR_INVALID)
+        rota_work_broker_check_new(broker, message, number, NULL) == ROTA_ERR_INVALID)
         return GO_ON; /* and be refused */
     struct rota_broker_held *part = rota_broker_store_part(store, queue, number);
     if (part && part->state >= ROTA_BROKER_HELD_OPEN)
@@ -71,7 +72,7 @@ static enum verdict admit_job(struct rota_broker_store *store, const struct rota
     struct rota_job_id id;
     if (!read_job(about, &id) || is_known(store, about->queue, id))
         return GO_ON;
-    uint32_t place = rota_broker_cluster_place(store->broker->cluster, about->queue, id);
+    uint32_t place = rota_broker_cluster_place(store->broker->cluster, id);
     const struct rota_broker_held *part = rota_broker_store_part(store, about->queue, place);
     if (part && part->state < ROTA_BROKER_HELD_OPEN)
         return WAIT;
@@ -87,7 +88,7 @@ bool rota_work_broker_store_vouches(const struct rota_work_broker *broker,
     struct rota_job_id id;
     if (!store || !read_job(about, &id) || is_known(store, about->queue, id))
         return true;
-    uint32_t place = rota_broker_cluster_place(broker->cluster, about->queue, id);
+    uint32_t place = rota_broker_cluster_place(broker->cluster, id);
     const struct rota_broker_held *part = rota_broker_store_part(store, about->queue, place);
     return part ? part->state == ROTA_BROKER_HELD_OPEN
                 : rota_broker_cluster_is_ours(broker->cluster, about->queue, place);
@@ -111,7 +112,7 @@ static enum rota_code admit_spec(struct rota_broker_store *store,
     if (rota_queue_spec_read(message, rota_work_broker_now().wall, &spec, NULL) ||
         rota_work_broker_place(store->broker, message, true, spec.id, &spec.partition, NULL))
         return ROTA_OK;
-    if (admit_add(store, spec.queue, spec.partition) == WAIT)
+    if (admit_add(store, message, spec.partition) == WAIT)
         *verdict = WAIT;
     return check_size(store, spec.payload, "a payload", error);
 }
@@ -231,7 +232,7 @@ void rota_broker_store_unpark(struct rota_broker_store *store, const char *why)
             rota_server_call_finish(parked.call, ROTA_STATUS_UNAVAILABLE, why, NULL, 0);
         else {
             store->resumed_at = parked.at;
-            rota_work_broker_call(parked.service, parked.call);
+            rota_work_broker_call(parked.service, parked.call, true);
             store->resumed_at = 0;
         }
     }

@@ -306,6 +306,51 @@ static void leave(struct rota_broker_store *store, struct rota_broker_held *part
     rota_work_broker_touch(store->broker);
 }
 
+void rota_work_broker_store_delete(struct rota_work_broker *broker, struct rota_str queue)
+{
+    struct rota_broker_store *store = broker->store;
+    size_t place = 0;
+    if (!store)
+        return;
+    for (const struct rota_map_entry *entry; (entry = rota_map_next(&store->parts, &place));) {
+        struct rota_broker_held *part = entry->value;
+        if (part->state != ROTA_BROKER_HELD_OPEN || !rota_str_is_equal(part->queue, queue))
+            continue; /* what comes or goes is another's, or soon will be */
+        leave(store, part);
+        part->is_deleted = part->state == ROTA_BROKER_HELD_LEAVING;
+    }
+}
+
+/* Once; without memory it is tried again. It is ours until the row is gone, so that nobody who
+ * looks meanwhile wants it again. */
+static void remove_row(struct rota_broker_store *store, struct rota_broker_held *part)
+{
+    char *copy = part->is_removing ? NULL : malloc(part->queue.size + 1);
+    if (!copy)
+        return;
+    memcpy(copy, part->queue.data, part->queue.size);
+    struct rota_store_setting setting = {.queue = rota_str_of(copy, part->queue.size),
+                                         .key = rota_str_of(copy, 0),
+                                         .epoch = part->epoch,
+                                         .partition = part->number};
+    part->is_removing = rota_vector_push(&store->settings, setting);
+    if (!part->is_removing)
+        free(copy);
+    rota_work_broker_touch(store->broker);
+}
+
+void rota_broker_store_removed(struct rota_broker_store *store,
+                               const struct rota_store_setting *setting)
+{
+    struct rota_broker_held *part =
+        rota_broker_store_part(store, setting->queue, setting->partition);
+    if (!part || !part->is_removing || part->epoch != setting->epoch)
+        return;
+    tell(store, ROTA_LOG_INFO, "partition left", part, "its queue was deleted");
+    drop_part(store, part);
+    remove_part(store, part);
+}
+
 static void finish_leaving(struct rota_broker_store *store)
 {
     size_t place = 0;
@@ -313,6 +358,10 @@ static void finish_leaving(struct rota_broker_store *store)
         struct rota_broker_held *part = entry->value;
         if (part->state != ROTA_BROKER_HELD_LEAVING || part->until > store->broker->durable)
             continue;
+        if (part->is_deleted) {
+            remove_row(store, part);
+            continue;
+        }
         tell(store, ROTA_LOG_INFO, "partition left", part, "another node has it");
         rota_work_broker_watch_lost(store->broker, part->queue, part->number);
         drop_part(store, part);
@@ -428,15 +477,21 @@ static void look_at_pauses(struct rota_broker_store *store, const struct rota_sq
 {
     for (size_t i = 0; i < rows->n_rows; i++) {
         struct rota_str queue = rota_sql_bytes_at(rows, i, 0);
+        const struct rota_work_record row = {.type = ROTA_WORK_PAUSE,
+                                             .queue = queue,
+                                             .is_paused = rota_sql_int_at(rows, i, 1) != 0,
+                                             .weight = (uint32_t)rota_sql_int_at(rows, i, 2)};
         struct rota_error error = {0};
         uint64_t number = 0;
-        rota_broker_pause(store->broker->core, rota_work_broker_now(), queue,
-                          rota_sql_int_at(rows, i, 1) != 0, &number, &error);
+        if (rota_broker_is_needless(store->broker->core, &row))
+            continue;
+        rota_broker_pause(store->broker->core, rota_work_broker_now(), queue, row.is_paused,
+                          &number, &error);
         note_setting(store, queue, number, &error, refusal);
         number = 0;
         if (!error.code)
-            rota_broker_set_kills(store->broker->core, rota_work_broker_now(), queue,
-                                  (uint32_t)rota_sql_int_at(rows, i, 2), &number, &error);
+            rota_broker_set_kills(store->broker->core, rota_work_broker_now(), queue, row.weight,
+                                  &number, &error);
         note_setting(store, queue, number, &error, refusal);
     }
 }
@@ -446,11 +501,15 @@ static void look_at_weights(struct rota_broker_store *store, const struct rota_s
 {
     for (size_t i = 0; i < rows->n_rows; i++) {
         struct rota_str queue = rota_sql_bytes_at(rows, i, 0);
+        const struct rota_work_record row = {.type = ROTA_WORK_WEIGHT,
+                                             .queue = queue,
+                                             .weight = (uint32_t)rota_sql_int_at(rows, i, 2)};
         struct rota_error error = {0};
         uint64_t number = 0;
+        if (rota_broker_is_needless(store->broker->core, &row))
+            continue;
         rota_broker_set_weight(store->broker->core, rota_work_broker_now(), queue,
-                               rota_sql_bytes_at(rows, i, 1), (uint32_t)rota_sql_int_at(rows, i, 2),
-                               &number, &error);
+                               rota_sql_bytes_at(rows, i, 1), row.weight, &number, &error);
         note_setting(store, queue, number, &error, refusal);
     }
 }

@@ -232,7 +232,7 @@ bool rota_work_broker_store_is_written(const struct rota_work_broker *broker, st
     if (!store || broker->appended < rota_broker_last_number(broker->core))
         return false;
     const struct rota_broker_held *part =
-        rota_broker_store_part(store, queue, rota_broker_cluster_place(broker->cluster, queue, id));
+        rota_broker_store_part(store, queue, rota_broker_cluster_place(broker->cluster, id));
     if (!part)
         return false;
     write_key(key, part, id);
@@ -425,6 +425,9 @@ static void finish_turn(struct rota_broker_store *store)
         if (part && part->epoch == partition->epoch)
             rota_broker_store_lose(store, part, "a write was refused");
     }
+    for (size_t i = 0; i < store->turn.n_settings; i++)
+        if (store->turn.settings[i].epoch)
+            rota_broker_store_removed(store, &store->turn.settings[i]);
     advance(store, store->turn_number);
 }
 

@@ -28,11 +28,8 @@ static enum rota_code check_partition(const struct rota_work_broker *broker,
     struct rota_error why;
     if (is_carried && spec->unique.size == 0)
         return ROTA_OK;
-    enum rota_code code =
-        rota_work_broker_check_new(broker, spec->queue, spec->partition, spec->unique, &why);
-    if (!code ||
-        (code == ROTA_ERR_STALE &&
-         (message->is_sought || rota_work_broker_is_placed(message, spec->id, spec->partition))))
+    enum rota_code code = rota_work_broker_check_new(broker, message, spec->partition, &why);
+    if (!code)
         return ROTA_OK;
     return rota_error_set(error, is_carried ? ROTA_ERR_STALE : code, "%s", why.text);
 }

@@ -324,7 +324,7 @@ static bool is_lost(const struct rota_work_broker *broker, struct rota_job_id id
                     struct rota_str of, struct rota_str queue, uint32_t partition)
 {
     return rota_str_is_equal(of, queue) &&
-           rota_broker_cluster_place(broker->cluster, queue, id) == partition;
+           rota_broker_cluster_place(broker->cluster, id) == partition;
 }
 
 void rota_work_broker_watch_lost(struct rota_work_broker *broker, struct rota_str queue,

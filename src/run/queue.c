@@ -292,8 +292,10 @@ static void write_add(struct task *task)
 {
     struct rota_queue_add add = {.job = &task->spec};
     char id[ROTA_QUEUE_ID_SIZE];
-    if (task->spec.idempotency_key.size == 0)
+    if (task->spec.idempotency_key.size == 0) {
         task->spec.id = rota_queue_id_write(task->id, id);
+        task->spec.partition = task->partition; /* we may choose another one, with another id */
+    }
     task->spec.is_again = task->tries.is_unknown;
     rota_buffer_clear(&task->request);
     rota_message_encode(&ROTA_QUEUE_ADD, &add, &task->request);
@@ -640,7 +642,7 @@ static struct task *make_about(struct rota_queue *queue, const char *method, con
     if (task) {
         task->name = name;
         task->id = number;
-        task->partition = rota_broker_cluster_place(queue->cluster, name, number);
+        task->partition = rota_broker_cluster_place(queue->cluster, number);
         about->queue = name;
         about->id = rota_queue_id_write(number, id);
     }

@@ -55,9 +55,11 @@ struct rota_store {
     bool is_told_down; /* in the log, once until it is up again */
     int n_parts;       /* of what has to end before it is freed */
 
-    /* The thread's, from the post of a letter until its done(). */
-    struct rota_store_session *session;
-    enum rota_code code; /* of the last connection that was tried */
+    struct rota_store_session *session; /* the thread's */
+
+    /* How `connect` went: the thread's from its post until its done(), and then the loop's. A
+     * request that replaces the connection leaves them alone. */
+    enum rota_code code;
     const char *warning; /* about its database, or NULL */
     int upgraded_from;   /* the version of its tables, if they were changed; or 0 */
     struct rota_error error;
@@ -69,7 +71,7 @@ struct rota_store {
 /* --- connecting --- */
 
 /* On the thread. */
-static void connect_session(struct rota_store *store)
+static enum rota_code connect_session(struct rota_store *store, struct rota_error *error)
 {
     struct rota_sql_options options = {
         .connect_timeout = store->options.connect_timeout,
@@ -78,15 +80,16 @@ static void connect_session(struct rota_store *store)
     };
     rota_store_session_close(store->session);
     store->session = NULL;
-    store->code = rota_store_session_open(&store->url, &options, &store->session, &store->error);
-    store->warning = store->code ? NULL : rota_store_session_warning(store->session);
-    store->upgraded_from = store->code ? 0 : rota_store_session_upgraded_from(store->session);
+    return rota_store_session_open(&store->url, &options, &store->session, error);
 }
 
 /* On the thread. */
 static void work_connect(struct rota_letter *letter)
 {
-    connect_session(CONTAINER(letter, struct rota_store, connect));
+    struct rota_store *store = CONTAINER(letter, struct rota_store, connect);
+    store->code = connect_session(store, &store->error);
+    store->warning = store->code ? NULL : rota_store_session_warning(store->session);
+    store->upgraded_from = store->code ? 0 : rota_store_session_upgraded_from(store->session);
 }
 
 static void connect_now(struct rota_store *store);
@@ -236,9 +239,8 @@ static void work_ask(struct rota_letter *letter)
     struct ask *ask = CONTAINER(letter, struct ask, letter);
     struct rota_store *store = ask->store;
     if (store->session && rota_store_session_is_closed(store->session)) {
-        connect_session(store);
-        ask->is_replaced = store->session != NULL;
-        ask->is_lost = !ask->is_replaced;
+        ask->is_lost = connect_session(store, NULL) != ROTA_OK;
+        ask->is_replaced = !ask->is_lost;
     }
     if (store->session) {
         rota_store_session_do(store->session, &ask->request, &ask->answer);

@@ -26,7 +26,8 @@ enum {
     HAS_EPOCH = 1 << 17,
     HAS_KEY = 1 << 18,
     HAS_LAYOUT = 1 << 19,
-    FIELDS = (1 << 20) - 1,
+    HAS_LOST = 1 << 20,
+    FIELDS = (1 << 21) - 1,
 };
 
 enum {
@@ -198,7 +199,7 @@ static unsigned rare_mask_of(const struct rota_work_record *record)
            (record->partition != rota_job_id_partition(record->id) ? HAS_PARTITION : 0) |
            (record->is_paused ? HAS_PAUSED : 0) | (record->weight ? HAS_WEIGHT : 0) |
            (record->epoch ? HAS_EPOCH : 0) | (record->key.size ? HAS_KEY : 0) |
-           (record->layout ? HAS_LAYOUT : 0);
+           (record->layout ? HAS_LAYOUT : 0) | (record->lost ? HAS_LOST : 0);
 }
 
 static unsigned mask_of(const struct rota_work_record *record)
@@ -212,7 +213,7 @@ static unsigned mask_of(const struct rota_work_record *record)
                     (record->bytes.size ? HAS_BYTES : 0) | (record->reason.size ? HAS_REASON : 0);
     uint64_t rare = (uint64_t)record->since | (uint64_t)record->not_before |
                     (uint64_t)record->priority | record->is_paused | record->weight |
-                    record->epoch | record->key.size | (record->layout != NULL) |
+                    record->epoch | record->key.size | (record->layout != NULL) | record->lost |
                     (record->partition ^ rota_job_id_partition(record->id));
     return rare ? mask | rare_mask_of(record) : mask;
 }
@@ -255,6 +256,8 @@ static void put_rare(struct pen *pen, const struct rota_work_record *record, uns
         put(pen, record->layout->spread.batch);
         put(pen, record->layout->spread.mode);
     }
+    if (mask & HAS_LOST)
+        put(pen, record->lost);
 }
 
 size_t rota_journal_record_encode(struct rota_journal_batch *batch,
@@ -463,6 +466,8 @@ static void get_rare(struct eye *eye, struct rota_work_record *record, unsigned 
         get_layout(eye, &room->layout);
         record->layout = &room->layout;
     }
+    if (mask & HAS_LOST)
+        record->lost = (uint32_t)get(eye, ROTA_WORK_LOST_KILLED + ROTA_JOB_KEY_MAX);
 }
 
 static void get_fields(struct eye *eye, struct rota_work_record *record,

@@ -28,6 +28,7 @@ struct rota_queue_job_spec {
     struct rota_str idempotency_key;
     bool is_sought; /* is_again, and no node has it; not of the message */
     bool is_keyed;  /* the id is that of the key; not of the message */
+    bool is_placed; /* it goes where its id says, whatever the layout; not of the message */
 };
 
 struct rota_queue_add {

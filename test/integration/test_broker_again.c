@@ -7,6 +7,18 @@ static int set_up(void **state)
     struct world *world = world_new();
     open_first(world);
     open_second(world);
+    await_told(world);
+    *state = world;
+    return 0;
+}
+
+/* The second is not in its own list. */
+static int set_up_unlisted(void **state)
+{
+    struct world *world = world_new();
+    await_write(world->hosts, world->nodes[FIRST].address);
+    open_first(world);
+    open_second(world);
     *state = world;
     return 0;
 }
@@ -182,6 +194,23 @@ static void what_clients_say_of_other_nodes_is_not_believed(void **state)
     assert_int_equal(n_jobs(world, FIRST), 1);
 }
 
+static void node_that_was_not_told_yet_does_not_say_that_a_job_is_nowhere(void **state)
+{
+    struct world *world = *state;
+    static struct batch batch;
+    bool is_new = false;
+    make_batch(&batch, 7);
+    assert_int_equal(add_one(world, FIRST, &batch.specs[1], false, &is_new), ROTA_STATUS_OK);
+    assert_int_equal(add_one(world, SECOND, &batch.specs[0], true, &is_new),
+                     ROTA_STATUS_UNAVAILABLE);
+    assert_int_equal(add_all(world, SECOND, &batch, true), ROTA_STATUS_UNAVAILABLE);
+    assert_int_equal(n_jobs(world, FIRST) + n_jobs(world, SECOND), 1);
+    write_hosts(world, true);
+    await_told(world);
+    assert_int_equal(add_all(world, SECOND, &batch, true), ROTA_STATUS_OK);
+    assert_int_equal(n_new(&batch), N_PARTITIONS - 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -192,6 +221,9 @@ int main(void)
         TEST(node_that_does_not_answer_may_have_it),
         TEST(node_that_was_listed_until_lately_is_asked),
         TEST(what_clients_say_of_other_nodes_is_not_believed),
+        cmocka_unit_test_setup_teardown(
+            node_that_was_not_told_yet_does_not_say_that_a_job_is_nowhere, set_up_unlisted,
+            tear_down),
     };
     return cmocka_run_group_tests_name("broker_again", tests, NULL, NULL);
 }

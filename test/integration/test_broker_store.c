@@ -1,6 +1,7 @@
 /* A broker whose jobs are rows of a real database, and somebody who takes them from it. */
 #include "queue_world.h"
 
+#include "core/work/fair.h"
 #include "io/clock.h"
 #include "io/store_jobs.h"
 #include "store.h"
@@ -207,6 +208,93 @@ static uint64_t wanted_of(struct world *world, struct rota_str queue)
     return list.items.n > 0 ? ((const struct rota_queue_info *)list.items.items)->wanted : 0;
 }
 
+static int64_t count_rows(const char *table)
+{
+    char text[256];
+    snprintf(text, sizeof text, "SELECT COUNT(*) FROM %s WHERE queue = 'jobs'", table);
+    return store_sql(theirs->sql, text);
+}
+
+static void a_deleted_queue_leaves_nothing(void **state)
+{
+    static const char *const tables[] = {"rota_jobs", "rota_partitions", "rota_queues",
+                                         "rota_weights"};
+    struct world *world = *state;
+    static struct told told;
+    struct name name;
+    for (uint32_t i = 0; i < 8; i++) {
+        struct rota_queue_job_spec spec = {
+            .queue = JOBS, .partition = i % 4, .payload = rota_str("x")};
+        assert_int_equal(add(world, spec, &name, NULL, &told), ROTA_STATUS_OK);
+        struct rota_queue_about about = {.queue = JOBS, .id = id_of(&name)};
+        assert_int_equal(ask(world, "Cancel", &ROTA_QUEUE_NAME, &about, &told), ROTA_STATUS_OK);
+    }
+    struct rota_queue_setting setting = {
+        .queue = JOBS, .is_paused = true, .key = rota_str("k"), .weight = 300};
+    assert_int_equal(ask(world, "Pause", &ROTA_QUEUE_PAUSE, &setting, &told), ROTA_STATUS_OK);
+    assert_int_equal(ask(world, "SetWeight", &ROTA_QUEUE_WEIGHT, &setting, &told), ROTA_STATUS_OK);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        assert_true(count_rows(tables[i]) > 0);
+    struct rota_queue_delete request = {.queue = JOBS};
+    assert_int_equal(ask(world, "DeleteQueue", &ROTA_QUEUE_DELETE, &request, &told),
+                     ROTA_STATUS_OK);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        while (count_rows(tables[i]) > 0)
+            uv_run(&world->loop, UV_RUN_ONCE);
+    restart(world);
+    assert_int_equal(wanted_of(world, JOBS), 0);
+    must_add(world, "jobs", "a new one under an old name");
+    assert_int_equal(wanted_of(world, JOBS), 4);
+    assert_int_equal(count_rows("rota_partitions"), 1);
+}
+
+/* What every queue has is no reason to make one. */
+static void rows_with_usual_settings_make_no_queue(void **state)
+{
+    struct world *world = *state;
+    char text[256];
+    store_sql(theirs->sql, "INSERT INTO rota_queues VALUES ('jobs', 0, 0)");
+    snprintf(text, sizeof text, "INSERT INTO rota_weights VALUES ('jobs', '', %d)",
+             ROTA_FAIR_WEIGHT);
+    store_sql(theirs->sql, text);
+    restart(world);
+    assert_int_equal(wanted_of(world, JOBS), 0);
+    store_sql(theirs->sql, "UPDATE rota_queues SET kills_max = 2");
+    while (wanted_of(world, JOBS) == 0)
+        uv_run(&world->loop, UV_RUN_ONCE);
+}
+
+static void count_deletes(void *data, bool is_job, const char *about, const char *what)
+{
+    (void)is_job;
+    (void)about;
+    *(size_t *)data += strncmp(what, "DeleteQueue", strlen("DeleteQueue")) == 0;
+}
+
+/* The call waits until all partitions are loaded, and is looked at again with each of them. */
+static void a_call_that_had_to_wait_is_noted_once(void **state)
+{
+    struct world *world = *state;
+    static struct told told;
+    size_t n_noted = 0;
+    struct name name;
+    for (uint32_t i = 0; i < 4; i++) {
+        struct rota_queue_job_spec spec = {.queue = JOBS, .partition = i, .payload = rota_str("x")};
+        assert_int_equal(add(world, spec, &name, NULL, &told), ROTA_STATUS_OK);
+    }
+    world_close(world);
+    struct rota_work_broker_options options = {.store = database_text("ROTA_TEST_URL"),
+                                               .partitions = 4,
+                                               .on_news = count_deletes,
+                                               .data = &n_noted};
+    *world = (struct world){0};
+    world_open(world, &options);
+    struct rota_queue_delete request = {.queue = JOBS};
+    assert_int_equal(ask(world, "DeleteQueue", &ROTA_QUEUE_DELETE, &request, &told),
+                     ROTA_STATUS_FAILED_PRECONDITION); /* it has jobs */
+    assert_int_equal(n_noted, 1);
+}
+
 /* A clock is wrong, until it is not: two seconds later the row is one that may be taken over.
  * Nothing else is changed in between that would have all rows looked at. */
 static void a_setting_that_was_refused_is_tried_again(void **state)
@@ -234,6 +322,9 @@ int main(void)
         TEST(others_go_on_when_one_is_lost),
         TEST(what_is_forgotten_has_no_row),
         TEST(a_setting_that_was_refused_is_tried_again),
+        TEST(a_call_that_had_to_wait_is_noted_once),
+        TEST(rows_with_usual_settings_make_no_queue),
+        TEST(a_deleted_queue_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

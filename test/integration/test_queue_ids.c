@@ -154,6 +154,66 @@ static void a_key_stays_that_of_its_job_when_the_queue_gets_other_partitions(voi
     assert_int_equal(n_jobs(world), 2 * N + 8);
 }
 
+/* Its number is one that the queue does not have when the job comes, and has later. */
+static void an_id_from_elsewhere_stays_that_of_its_job_when_the_queue_gets_its_partition(
+    void **state)
+{
+    enum { FROM = 16, TO = 40, N = TO - FROM };
+    struct world *world = *state;
+    struct rota_job_id ids[N];
+    for (int i = 0; i < N; i++) {
+        ids[i] = uuid4();
+        ids[i].high = (ids[i].high & ~(uint64_t)0xffff) | (uint64_t)(FROM + i);
+        assert_true(add_id(world, i % NODES, ids[i]).is_new);
+    }
+    lay_out(world, "q", TO);
+    for (int i = 0; i < N; i++) {
+        struct outcome again = add_id(world, i % NODES, ids[i]);
+        assert_string_equal(again.text, "");
+        assert_false(again.is_new);
+        assert_found(world, ids[i]);
+    }
+    assert_int_equal(n_jobs(world), N);
+}
+
+/* How many partitions of the queue a node reads. */
+static uint64_t n_read(struct world *world, int node)
+{
+    const struct rota_queue_setting about = {.queue = rota_str("q")};
+    struct rota_queue_list list = {{0}};
+    struct rota_arena arena = {0};
+    struct rota_reply reply;
+    assert_int_equal(ask(world, node, "Queues", &ROTA_QUEUE_PAUSE, &about, &reply), ROTA_STATUS_OK);
+    rota_message_decode(&ROTA_QUEUE_QUEUES_REPLY, rota_str_of(reply.message, reply.size), &list,
+                        &arena, NULL);
+    assert_int_equal(list.items.n, 1);
+    uint64_t n = ((const struct rota_queue_info *)list.items.items)->read;
+    rota_arena_deinit(&arena);
+    rota_reply_deinit(&reply);
+    return n;
+}
+
+static void jobs_with_keys_do_not_keep_a_queue_from_getting_fewer_partitions(void **state)
+{
+    struct world *world = *state;
+    char key[16];
+    int n = 0;
+    for (; n < 40; n++) { /* in each partition */
+        snprintf(key, sizeof key, "%d", n);
+        assert_true(add_key(world, n % NODES, key).is_new);
+    }
+    lay_out(world, "q", 2);
+    while (n_read(world, 0) > 2 || n_read(world, 1) > 2 || n_read(world, 2) > 2) {
+        snprintf(key, sizeof key, "%d", n++); /* and they keep coming */
+        assert_true(add_key(world, n % NODES, key).is_new);
+    }
+    for (int i = 0; i < n; i++) {
+        snprintf(key, sizeof key, "%d", i);
+        assert_false(add_key(world, i % NODES, key).is_new);
+    }
+    assert_int_equal(n_jobs(world), n);
+}
+
 static void a_key_is_not_given_to_two_while_a_node_is_away(void **state)
 {
     struct world *world = *state;
@@ -265,6 +325,8 @@ int main(void)
         TEST(any_uuid_is_an_id),
         TEST(a_key_is_that_of_one_job_at_every_node),
         TEST(a_key_stays_that_of_its_job_when_the_queue_gets_other_partitions),
+        TEST(an_id_from_elsewhere_stays_that_of_its_job_when_the_queue_gets_its_partition),
+        TEST(jobs_with_keys_do_not_keep_a_queue_from_getting_fewer_partitions),
         TEST(a_key_is_not_given_to_two_while_a_node_is_away),
         TEST(what_can_not_be_a_key_is_refused_with_its_bound),
         TEST(each_of_a_batch_has_its_key),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "await.h"
+#include "run/broker_inside.h"
 #include "wire/queue_message.h"
 
 #include <rota/broker.h>
@@ -46,6 +47,9 @@ static inline int set_up(void **state)
     }
     for (int i = 0; i < NODES; i++)
         open_broker(world, i);
+    for (int i = 0; i < NODES; i++) /* before, a node can't say that a job is nowhere */
+        while (!rota_work_broker_settings_are_told(world->brokers[i]->settings))
+            uv_run(&world->loop, UV_RUN_ONCE);
     struct rota_queue_options options = {.nodes = world->nodes, .patience = 10 * ROTA_SEC};
     assert_int_equal(rota_queue_open(&world->loop, &options, &world->queue, NULL), ROTA_OK);
     *state = world;

@@ -4,6 +4,7 @@
 
 #include "await.h"
 
+#include "run/broker_inside.h"
 #include "wire/queue_message.h"
 
 #include <rota/broker.h>
@@ -80,6 +81,14 @@ static inline void open_second(struct world *world)
     struct rota_members_source *source;
     assert_int_equal(rota_hosts_watch_new(world->hosts, &source, NULL), ROTA_OK);
     open_broker(world, &world->nodes[SECOND], source);
+}
+
+/* Both know which other nodes may have jobs. */
+static inline void await_told(struct world *world)
+{
+    for (size_t i = 0; i < N_NODES; i++)
+        while (!rota_work_broker_settings_are_told(world->nodes[i].broker->settings))
+            uv_run(&world->loop, UV_RUN_ONCE);
 }
 
 static inline void close_node(struct node *node)

@@ -112,6 +112,7 @@ static inline struct rota_work_record work_record_make(struct work_room *room,
                                               : (uint32_t)work_number(room, UINT32_MAX);
     record.epoch = work_number(room, UINT64_MAX);
     record.tag = work_number(room, UINT64_MAX);
+    record.lost = (uint32_t)work_number(room, ROTA_JOB_KEY_MAX);
     record.queue = work_chance(room, 0.9) ? work_name(room) : rota_str("");
     record.key = work_chance(room, 0.3) ? work_name(room) : rota_str("");
     record.worker = work_chance(room, 0.3) ? work_name(room) : rota_str("");
@@ -168,7 +169,8 @@ static inline bool work_record_is_equal(const struct rota_work_record *a,
            a->n_attempts == b->n_attempts && a->state == b->state && a->cause == b->cause &&
            a->not_before == b->not_before && a->priority == b->priority &&
            a->is_paused == b->is_paused && a->weight == b->weight && a->partition == b->partition &&
-           a->epoch == b->epoch && a->tag == b->tag && rota_str_is_equal(a->queue, b->queue) &&
-           rota_str_is_equal(a->key, b->key) && rota_str_is_equal(a->worker, b->worker) &&
-           rota_str_is_equal(a->reason, b->reason) && rota_str_is_equal(a->bytes, b->bytes);
+           a->epoch == b->epoch && a->lost == b->lost && a->tag == b->tag &&
+           rota_str_is_equal(a->queue, b->queue) && rota_str_is_equal(a->key, b->key) &&
+           rota_str_is_equal(a->worker, b->worker) && rota_str_is_equal(a->reason, b->reason) &&
+           rota_str_is_equal(a->bytes, b->bytes);
 }

@@ -223,6 +223,39 @@ static void an_attempt_that_was_lost_goes_on_when_its_worker_comes_back(void **s
     bench_done(&bench, id);
 }
 
+/* A job as a whole, in place of its records, tells as much of the attempt as these did. */
+static void write_anew(void)
+{
+    rota_broker_rewrite(bench.broker, UINT64_MAX, SIZE_MAX, SIZE_MAX);
+    bench_settle(&bench);
+    bench_restart(&bench);
+}
+
+static void an_attempt_that_was_lost_goes_on_when_its_job_was_written_anew(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    die_at(id, "A");
+    die_at(id, "B");
+    uint64_t attempt = bench_view(&bench, id).attempt;
+    for (int i = 0; i < 3; i++) {
+        write_anew();
+        uint64_t thief = bench_open_running(&bench, "thief", id, attempt, 0);
+        assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+        rota_broker_worker_close(bench.broker, bench.now, thief);
+        uint64_t session = bench_open_running(&bench, "B", id, attempt, 0);
+        assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+        assert_int_equal(bench_view(&bench, id).n_attempts, 2);
+        /* It dies in truth; had the first one counted this would be the third. */
+        rota_broker_worker_lost(bench.broker, bench.now, session, false);
+        bench_settle(&bench);
+        assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+    }
+    die_at(id, "C");
+    assert_true(
+        rota_str_is_equal(bench_view(&bench, id).reason, rota_str("killed 3 workers: A, B, C")));
+}
+
 static void an_attempt_that_was_lost_is_ended_or_extended_by_who_has_it(void **state)
 {
     (void)state;
@@ -363,6 +396,31 @@ static void what_cost_no_attempt_is_counted_when_it_goes_on_elsewhere(void **sta
     bench_deinit(&taker);
 }
 
+/* The second attempt: the count does not tell that it was not counted. */
+static void what_cost_no_attempt_is_counted_when_its_job_was_written_anew(void **state)
+{
+    (void)state;
+    struct bench taker = {0};
+    struct rota_job_id id = bench_add(&bench, "x");
+    die_at(id, "A");
+    bench_tick(&bench, ROTA_JOB_BACKOFF_MAX);
+    uint64_t session = bench_open(&bench, "w", 1);
+    uint64_t attempt = bench_view(&bench, id).attempt;
+    rota_broker_worker_lost(bench.broker, bench.now, session, true);
+    bench_tick(&bench, ROTA_BROKER_GRACE);
+    assert_int_equal(bench_view(&bench, id).n_attempts, 1);
+    write_anew();
+    session = bench_open_running(&bench, "w", id, attempt, 0);
+    assert_int_equal(bench_view(&bench, id).n_attempts, 2);
+    rota_broker_worker_lost(bench.broker, bench.now, session, true);
+    bench_tick(&bench, ROTA_BROKER_GRACE); /* lost again by our fault */
+    assert_int_equal(bench_view(&bench, id).n_attempts, 1);
+    hand_over(&taker);
+    bench_open_running(&taker, "thief", id, attempt, 0);
+    assert_int_not_equal(bench_view(&taker, id).attempt, attempt);
+    bench_deinit(&taker);
+}
+
 static void a_broker_that_stood_still_gives_everybody_time_to_be_heard(void **state)
 {
     (void)state;
@@ -419,6 +477,8 @@ int main(void)
         LOSS(a_lease_that_runs_out_again_and_again_is_a_death_each_time),
         LOSS(a_node_may_tell_that_the_worker_of_its_own_died),
         LOSS(an_attempt_that_was_lost_goes_on_when_its_worker_comes_back),
+        LOSS(an_attempt_that_was_lost_goes_on_when_its_job_was_written_anew),
+        LOSS(what_cost_no_attempt_is_counted_when_its_job_was_written_anew),
         LOSS(an_attempt_that_was_lost_is_ended_or_extended_by_who_has_it),
         LOSS(what_was_released_from_quarantine_is_nobodys),
         LOSS(an_attempt_that_was_lost_goes_on_at_the_next_owner_of_its_job),

@@ -265,22 +265,40 @@ static void jobs_beyond_are_those_that_have_not_ended(void **state)
     struct rota_job_spec spec = {.queue = rota_str("q"), .partition = 3, .payload = rota_str("x")};
     struct rota_job_id id;
     bool is_new;
+    const struct rota_work_layout one = {1, 1, 16, {0}}, three = {3, 3, 4, {0}},
+                                  four = {4, 4, 16, {0}}, none = {3, 3, 3, {0}};
     (void)state;
     bench_add(bench, "x"); /* of partition 0 */
     assert_int_equal(rota_broker_partition_open(bench->broker, bench->now, spec.queue, 3, 1, NULL),
                      ROTA_OK);
-    assert_false(rota_broker_has_beyond(bench->broker, spec.queue, 1));
+    assert_false(rota_broker_has_beyond(bench->broker, spec.queue, &one));
     assert_int_equal(
         rota_broker_add(bench->broker, bench->now, &spec, &id, &is_new, &bench->number, NULL),
         ROTA_OK);
     bench_settle(bench);
-    assert_true(rota_broker_has_beyond(bench->broker, spec.queue, 3));
-    assert_false(rota_broker_has_beyond(bench->broker, spec.queue, 4));
+    assert_true(rota_broker_has_beyond(bench->broker, spec.queue, &one));
+    assert_true(rota_broker_has_beyond(bench->broker, spec.queue, &three));
+    assert_false(rota_broker_has_beyond(bench->broker, spec.queue, &four));
+    assert_false(rota_broker_has_beyond(bench->broker, spec.queue, &none));
     assert_int_equal(
         rota_broker_cancel(bench->broker, bench->now, spec.queue, id, &bench->number, NULL),
         ROTA_OK);
     bench_settle(bench);
-    assert_false(rota_broker_has_beyond(bench->broker, spec.queue, 1));
+    assert_false(rota_broker_has_beyond(bench->broker, spec.queue, &one));
+    for (uint64_t i = 0; i < 20; i++) { /* these come however few are written */
+        char key[] = {(char)i, 0};
+        spec.id = rota_job_id_of_key(spec.queue, rota_str_of(key, 1), 4);
+        id = rota_job_id_make(bench->now.wall, 3, i);
+        spec.is_keyed = rota_job_id_partition(spec.id) == 3;
+        if (!spec.is_keyed)
+            spec.id = (struct rota_job_id){id.high, id.low ^ (uint64_t)1 << 60};
+        assert_int_equal(
+            rota_broker_add(bench->broker, bench->now, &spec, &id, &is_new, &bench->number, NULL),
+            ROTA_OK);
+        assert_true(is_new);
+    }
+    bench_settle(bench);
+    assert_false(rota_broker_has_beyond(bench->broker, spec.queue, &one));
 }
 
 static void settings_that_can_not_be_are_refused(void **state)

@@ -70,6 +70,7 @@ static void a_field_comes_back_by_itself(void **state)
         {.reason = rota_str("reason")},
         {.bytes = rota_str("bytes")},
         {.layout = &layout},
+        {.lost = ROTA_WORK_LOST_KILLED + ROTA_JOB_KEY_MAX},
     };
     (void)state;
     for (size_t i = 0; i < sizeof records / sizeof *records; i++) {

@@ -251,9 +251,11 @@ bool rota_broker_layout(const struct rota_broker *broker, struct rota_str queue,
 /* Grows with every layout that is set. */
 uint64_t rota_broker_n_layouts(const struct rota_broker *broker);
 
-/* Whether a job that has not ended is in a partition from `first` on. */
+/* Whether a job that has not ended is in a partition that is read and not written any more, and was
+ * put there by a former layout. Jobs whose id chose it come there whatever the layout, and do not
+ * count. */
 bool rota_broker_has_beyond(const struct rota_broker *broker, struct rota_str queue,
-                            uint32_t first);
+                            const struct rota_work_layout *layout);
 
 /* Forget queues that have neither jobs nor workers nor a setting that differs from what every queue
  * has, and where nobody minds: with all their partitions, if these are not another's to decide
@@ -278,6 +280,11 @@ struct rota_setting_place {
 };
 bool rota_broker_next_setting(const struct rota_broker *broker, struct rota_setting_place *place,
                               struct rota_work_record *record);
+
+/* Whether a setting is what every queue has, and of a queue that is not known here: that is no
+ * reason to make one. */
+bool rota_broker_is_needless(const struct rota_broker *broker,
+                             const struct rota_work_record *setting);
 
 /* A setting as another broker has it; the later one counts. */
 enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_work_now now,

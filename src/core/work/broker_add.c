@@ -192,16 +192,16 @@ static enum rota_code check_room(struct rota_broker *broker, const struct rota_j
     return ROTA_OK;
 }
 
-/* 64 bits of chance within a millisecond: nobody has to look whether it is taken. Where the next
- * one will be, if it comes at once, is fetched meanwhile. */
+/* 52 bits of chance within a millisecond and a partition: nobody has to look whether it is taken.
+ * Where the next one will be, if it comes at once, is fetched meanwhile. */
 static struct rota_job_id choose_id(struct rota_broker *broker, const struct rota_job_spec *spec)
 {
     if (!rota_job_id_is_none(spec->id))
         return spec->id;
     uint64_t chance = broker->chance;
     broker->chance = rota_random_next(&broker->random);
-    struct rota_job_id id = rota_job_id_make(broker->now.wall, spec->partition, chance), next = id;
-    next.low = broker->chance;
+    struct rota_job_id id = rota_job_id_make(broker->now.wall, spec->partition, chance);
+    struct rota_job_id next = rota_job_id_make(broker->now.wall, spec->partition, broker->chance);
     rota_job_table_fetch_place(&broker->jobs, rota_job_table_hash(&broker->jobs, next));
     return id;
 }

@@ -265,8 +265,7 @@ struct rota_work_name *rota_broker_resumes_for(const struct rota_job_extra *extr
 {
     const struct rota_job_story *story = extra->story;
     for (uint32_t i = story ? story->size : 0; i-- > 0;)
-        if (story->moments[i].state == ROTA_JOB_RUNNING &&
-            story->moments[i].attempt == extra->attempt)
+        if (story->moments[i].worker && story->moments[i].attempt == extra->attempt)
             return story->moments[i].worker;
     return NULL;
 }
@@ -278,8 +277,8 @@ void rota_broker_resume(struct rota_broker *broker, uint32_t job_number)
     struct rota_work_name *worker = rota_broker_resumes_for(extra);
     struct rota_work_record killed = killed_of(extra);
     uint32_t n_attempts = extra->n_attempts;
-    if ((extra->story && extra->story->was_ours) || n_attempts == 0)
-        n_attempts++; /* it did not count; a job that moved only says so when it was the first */
+    if (extra->story && extra->story->was_ours)
+        n_attempts++;                               /* it did not count */
     if (extra->story && extra->story->was_killed) { /* it did not die */
         killed.weight--;
         if (killed.key.size > extra->story->killed_before)

@@ -44,6 +44,7 @@ struct rota_work_partition {
     uint64_t epoch; /* the highest that was seen */
     size_t n_jobs;  /* of whatever state */
     size_t n_live;  /* those that have not ended */
+    size_t n_drawn; /* of these: the layout chose the partition, and not an id from elsewhere */
     uint32_t place; /* where the next chunk begins to look */
 };
 
@@ -327,6 +328,12 @@ static inline struct rota_lane *rota_broker_lane_of(const struct rota_broker *br
                                                     const struct rota_job *job)
 {
     return broker->lanes.items[job->lane];
+}
+
+/* Whether a job is in its partition because a layout chose that, and not its id. */
+static inline bool rota_broker_is_drawn(const struct rota_job *job)
+{
+    return !(job->flags & ROTA_JOB_PLACED) && rota_job_id_is_made(job->id);
 }
 
 static inline struct rota_work_queue *rota_broker_queue_of(const struct rota_broker *broker,

@@ -168,6 +168,16 @@ static bool fill_extra(struct rota_broker *broker, uint32_t number,
 
 /* --- coming and going --- */
 
+/* One more or less that has not ended. */
+static void count_live(struct rota_broker *broker, struct rota_work_partition *partition,
+                       const struct rota_job *job, size_t n)
+{
+    broker->n_live += n;
+    partition->n_live += n;
+    if (rota_broker_is_drawn(job))
+        partition->n_drawn += n;
+}
+
 void rota_broker_set_state(struct rota_broker *broker, struct rota_job *job,
                            enum rota_job_state state)
 {
@@ -181,10 +191,9 @@ void rota_broker_set_state(struct rota_broker *broker, struct rota_job *job,
     if (was_ended == is_ended)
         return;
     size_t one_less = -(size_t)1;
-    broker->n_live += is_ended ? one_less : 1;
     broker->n_ended += is_ended ? 1 : one_less;
-    rota_broker_partition(queue, rota_job_partition(&broker->jobs, job))->n_live +=
-        is_ended ? one_less : 1;
+    count_live(broker, rota_broker_partition(queue, rota_job_partition(&broker->jobs, job)), job,
+               is_ended ? one_less : 1);
 }
 
 static void free_story(struct rota_broker *broker, struct rota_job_extra *extra)
@@ -297,8 +306,7 @@ enum rota_code rota_broker_job_new(struct rota_broker *broker, const struct rota
     queue->counts[ROTA_JOB_WAITING]++;
     lane->n_jobs++;
     partition->n_jobs++;
-    partition->n_live++;
-    broker->n_live++;
+    count_live(broker, partition, job, 1);
     if ((spec->payload.size > 0 && !job->payload) ||
         (wants_extra(spec) && !fill_extra(broker, made, spec, queue->number, key))) {
         rota_broker_job_erase(broker, made);

@@ -9,6 +9,44 @@ static const struct rota_job_moment *last_moment(const struct rota_job_extra *ex
     return story && story->size ? &story->moments[story->size - 1] : NULL;
 }
 
+/* Its worker may come back with the last attempt. */
+static void fill_lost(const struct rota_job *job, const struct rota_job_extra *extra,
+                      struct rota_work_record *record)
+{
+    if (!rota_broker_is_attempt_open(job, extra))
+        return;
+    const struct rota_work_name *worker = rota_broker_resumes_for(extra);
+    if (worker)
+        record->worker = rota_str_of(worker->bytes, worker->size);
+    if (extra->story->was_killed)
+        record->lost = ROTA_WORK_LOST_KILLED + extra->story->killed_before;
+    else if (extra->story->was_ours)
+        record->lost = ROTA_WORK_LOST_OURS;
+}
+
+static enum rota_code no_memory(struct rota_error *error)
+{
+    return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job of the journal");
+}
+
+/* A whole job has a worker, and waits: that is whose attempt was lost. */
+static enum rota_code take_lost(struct rota_broker *broker, struct rota_job_extra *extra,
+                                const struct rota_work_record *record, struct rota_error *error)
+{
+    struct rota_job_story *story = extra->story;
+    struct rota_work_name *worker = NULL;
+    if (!story || story->size == 0 || record->cause != ROTA_JOB_CAUSE_LOST)
+        return ROTA_OK;
+    if (record->worker.size > 0 && !(worker = rota_broker_hold_name(broker, record->worker)))
+        return no_memory(error);
+    story->moments[story->size - 1].worker = worker;
+    story->was_ours = record->lost == ROTA_WORK_LOST_OURS;
+    story->was_killed = record->lost >= ROTA_WORK_LOST_KILLED && story->n_killed > 0;
+    if (story->was_killed)
+        story->killed_before = (uint16_t)(record->lost - ROTA_WORK_LOST_KILLED);
+    return ROTA_OK;
+}
+
 void rota_broker_fill_job(const struct rota_broker *broker, const struct rota_job *job,
                           struct rota_work_record *record)
 {
@@ -42,12 +80,8 @@ void rota_broker_fill_job(const struct rota_broker *broker, const struct rota_jo
     } else if (last) {
         record->since = last->at;
         record->reason = rota_str_of(last->reason, last->reason_size);
+        fill_lost(job, extra, record);
     }
-}
-
-static enum rota_code no_memory(struct rota_error *error)
-{
-    return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job of the journal");
 }
 
 static enum rota_code start_job(struct rota_broker *broker, uint32_t number,
@@ -126,8 +160,13 @@ enum rota_code rota_broker_take_job(struct rota_broker *broker,
     extra = rota_job_extra_of(&broker->jobs, job);
     if (extra)
         rota_broker_job_set_killed(broker, extra, record);
-    *number = made;
-    return ROTA_OK;
+    if (extra && !rota_job_state_is_ended(job->state) && job->state != ROTA_JOB_RUNNING)
+        code = take_lost(broker, extra, record, error);
+    if (code)
+        rota_broker_job_erase(broker, made);
+    else
+        *number = made;
+    return code;
 }
 
 /* --- reading --- */

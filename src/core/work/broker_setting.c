@@ -270,12 +270,16 @@ uint64_t rota_broker_n_layouts(const struct rota_broker *broker)
     return broker->n_layouts;
 }
 
-bool rota_broker_has_beyond(const struct rota_broker *broker, struct rota_str queue, uint32_t first)
+bool rota_broker_has_beyond(const struct rota_broker *broker, struct rota_str queue,
+                            const struct rota_work_layout *layout)
 {
     const struct rota_work_queue *found = rota_broker_queue(broker, queue);
-    for (size_t i = 0; found && i < found->partitions.size; i++)
-        if (found->partitions.items[i].number >= first && found->partitions.items[i].n_live > 0)
+    for (size_t i = 0; found && i < found->partitions.size; i++) {
+        const struct rota_work_partition *partition = &found->partitions.items[i];
+        if (partition->number >= layout->write && partition->number < layout->read &&
+            partition->n_drawn > 0)
             return true;
+    }
     return false;
 }
 
@@ -363,9 +367,11 @@ bool rota_broker_rewrite_settings(struct rota_broker *broker, const struct rota_
 
 /* --- taking over --- */
 
-/* What every queue has is no reason to make one. */
-static bool is_usual(const struct rota_broker *broker, const struct rota_work_record *setting)
+bool rota_broker_is_needless(const struct rota_broker *broker,
+                             const struct rota_work_record *setting)
 {
+    if (rota_broker_queue(broker, setting->queue))
+        return false;
     if (setting->type == ROTA_WORK_LAYOUT)
         return setting->layout && rota_layout_is_equal(setting->layout, &broker->options.layout);
     return setting->type == ROTA_WORK_WEIGHT ? setting->weight == ROTA_FAIR_WEIGHT
@@ -386,7 +392,7 @@ enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_
     if (setting->at <= 0 || setting->at > rota_time_add(broker->stamp, AHEAD_MAX))
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "a setting was made in the future: a clock is wrong");
-    if (!rota_broker_queue(broker, setting->queue) && is_usual(broker, setting))
+    if (rota_broker_is_needless(broker, setting))
         return rota_job_queue_check(setting->queue, error);
     if (setting->type == ROTA_WORK_LAYOUT)
         return take_layout(broker, now, setting, error);

@@ -2,7 +2,7 @@
 
 struct tally {
     size_t n_live, n_ended, n_in_lanes, n_running, n_leased, bytes;
-    uint64_t spread, live_spread; /* sums of what each job's partition weighs */
+    uint64_t spread, live_spread, drawn_spread; /* sums of what each job's partition weighs */
 };
 
 /* No two partitions weigh the same: a job that is counted at another one shows in the sum. */
@@ -42,6 +42,7 @@ static bool is_job_sound(const struct rota_broker *broker, uint32_t number, stru
     tally->bytes += rota_job_payload(job).size + (extra ? extra->result_size : 0);
     tally->spread += weigh(queue, partition);
     tally->live_spread += is_ended ? 0 : weigh(queue, partition);
+    tally->drawn_spread += is_ended || !rota_broker_is_drawn(job) ? 0 : weigh(queue, partition);
     if (job->state == ROTA_JOB_DONE && !job->payload_hash && job->payload_size > 0)
         return false;
     if (extra && extra->session && job->state != ROTA_JOB_RUNNING)
@@ -65,7 +66,7 @@ static bool is_job_sound(const struct rota_broker *broker, uint32_t number, stru
 /* Each partition counts its own jobs. */
 static bool are_partitions_sound(const struct rota_broker *broker, const struct tally *tally)
 {
-    uint64_t spread = 0, live_spread = 0;
+    uint64_t spread = 0, live_spread = 0, drawn_spread = 0;
     for (size_t i = 0; i < broker->queues.size; i++) {
         const struct rota_work_queue *queue = broker->queues.items[i];
         for (size_t j = 0; queue && j < queue->partitions.size; j++) {
@@ -74,9 +75,11 @@ static bool are_partitions_sound(const struct rota_broker *broker, const struct 
                 return false;
             spread += partition->n_jobs * weigh(queue, partition);
             live_spread += partition->n_live * weigh(queue, partition);
+            drawn_spread += partition->n_drawn * weigh(queue, partition);
         }
     }
-    return spread == tally->spread && live_spread == tally->live_spread;
+    return spread == tally->spread && live_spread == tally->live_spread &&
+           drawn_spread == tally->drawn_spread;
 }
 
 static bool are_jobs_sound(const struct rota_broker *broker)

@@ -7,12 +7,26 @@
 
 /* --- ids --- */
 
+enum { CHANCE_BITS = 52 };
+
+/* The low half of an id with its check, which depends on all other bits. */
+static uint64_t check_low(struct rota_job_id id)
+{
+    uint64_t chance = id.low & (((uint64_t)1 << CHANCE_BITS) - 1);
+    uint64_t mix = (id.high ^ chance << (64 - CHANCE_BITS)) * 0x9e3779b97f4a7c15u;
+    mix = (mix ^ mix >> 32) * 0xd6e8feb86659fd93u;
+    return mix >> CHANCE_BITS << CHANCE_BITS | chance;
+}
+
 struct rota_job_id rota_job_id_make(rota_time wall, uint32_t partition, uint64_t chance)
 {
     uint64_t milliseconds = wall > 0 ? (uint64_t)(wall / ROTA_MSEC) : 0;
     struct rota_job_id id = {milliseconds << 16 | (partition & 0xffff), chance};
-    if (rota_job_id_is_none(id))
+    id.low = check_low(id);
+    if (rota_job_id_is_none(id)) {
         id.low = 1;
+        id.low = check_low(id);
+    }
     return id;
 }
 
@@ -35,13 +49,20 @@ struct rota_job_id rota_job_id_of_key(struct rota_str queue, struct rota_str key
     id.high = (id.high & ~(uint64_t)0xffff) | read_half(digest + 16) % partitions;
     if (rota_job_id_is_none(id))
         id.low = 1;
+    if (rota_job_id_is_made(id))
+        id.low ^= (uint64_t)1 << 63; /* a wrong check */
     return id;
 }
 
-uint32_t rota_job_id_place(struct rota_job_id id, uint32_t known, uint32_t partitions)
+bool rota_job_id_is_made(struct rota_job_id id)
+{
+    return id.low == check_low(id);
+}
+
+uint32_t rota_job_id_place(struct rota_job_id id, uint32_t partitions)
 {
     uint32_t own = rota_job_id_partition(id);
-    return own < known ? own : own % partitions;
+    return own < partitions || rota_job_id_is_made(id) ? own : own % partitions;
 }
 
 char *rota_job_id_format(struct rota_job_id id, char text[ROTA_JOB_ID_TEXT])

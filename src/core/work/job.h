@@ -46,11 +46,11 @@ enum {
 #define ROTA_JOB_TIMEOUT_GRACE (10 * ROTA_SEC)
 #define ROTA_JOB_KEEP          (1 * ROTA_HOUR) /* how long an ended job is remembered */
 
-/* 48 bits of the millisecond it was made in, 16 bits of its partition, 64 bits of
- * chance; as text 32 hexadecimal digits. 0, 0 is none. The submitter may choose it, so
- * that an add whose outcome is not known can be made again; or give a key, from which the id
- * follows. An id from elsewhere, such as a UUID, may be anything: rota_job_id_place() then says
- * where its job belongs. */
+/* 48 bits of the millisecond it was made in, 16 bits of its partition, 12 bits that check the
+ * others, 52 bits of chance; as text 32 hexadecimal digits. 0, 0 is none. The submitter may choose
+ * it, so that an add whose outcome is not known can be made again; or give a key, from which the id
+ * follows. An id from elsewhere, such as a UUID, may be anything: the check tells it from ours, and
+ * rota_job_id_place() says where its job belongs. */
 struct rota_job_id {
     uint64_t high, low;
 };
@@ -74,9 +74,14 @@ struct rota_job_id rota_job_id_make(rota_time wall, uint32_t partition, uint64_t
 struct rota_job_id rota_job_id_of_key(struct rota_str queue, struct rota_str key,
                                       uint32_t partitions);
 
-/* The partition of a job with this id: the one that the id names if that is below `known`, else
- * one of the first `partitions`, always the same. */
-uint32_t rota_job_id_place(struct rota_job_id id, uint32_t known, uint32_t partitions);
+/* Whether rota_job_id_make() made it; never one that follows from a key. One in 4096 ids from
+ * elsewhere passes for ours. */
+bool rota_job_id_is_made(struct rota_job_id id);
+
+/* The partition of a job with this id: the one that the id names if rota_job_id_make() made it or
+ * that is below `partitions`, how many every queue begins with; else one of these. It depends on
+ * nothing that changes, so that a job is looked for where it was put. */
+uint32_t rota_job_id_place(struct rota_job_id id, uint32_t partitions);
 char *rota_job_id_format(struct rota_job_id id, char text[ROTA_JOB_ID_TEXT]);
 enum rota_code rota_job_id_parse(struct rota_str text, struct rota_job_id *id,
                                  struct rota_error *error);
@@ -150,6 +155,13 @@ enum rota_work_record_type {
 
 enum { ROTA_WORK_RECORDS = ROTA_WORK_NODE + 1 };
 
+/* What is taken back when an attempt that was lost goes on; 0: nothing. Its worker is that of the
+ * record. */
+enum {
+    ROTA_WORK_LOST_OURS = 1,   /* it was our fault, and did not count */
+    ROTA_WORK_LOST_KILLED = 2, /* it killed its worker; plus the size of `key` before that */
+};
+
 /* One fact; which fields count depends on its type. All is borrowed. */
 struct rota_work_record {
     enum rota_work_record_type type;
@@ -170,6 +182,7 @@ struct rota_work_record {
                       * how many may, 0: the default */
     uint32_t partition;
     uint64_t epoch; /* of OWN; of a JOB that is handed over: the life of who had it */
+    uint32_t lost; /* of a JOB whose last attempt was lost and may go on: see ROTA_WORK_LOST_OURS */
     uint64_t tag;
     struct rota_str queue, key, worker, reason;
     struct rota_str bytes; /* a result; of CHUNK: ids, 16 bytes each */
