@@ -173,6 +173,23 @@ int rota_cli_print(struct rota_buffer *buffer)
     return code;
 }
 
+int rota_cli_answer(const struct rota_cli_command *command, int form, struct rota_buffer *json)
+{
+    const struct rota_terminal terminal = rota_terminal_look();
+    struct rota_buffer shown = {0};
+    struct rota_error error;
+    if (json->failed || !command->table)
+        return rota_cli_print(json);
+    enum rota_code code = rota_table_append(
+        &shown, command->table, rota_table_choose((enum rota_table_form)form, &terminal), &terminal,
+        rota_buffer_str(json), rota_clock_wall(), &error);
+    rota_buffer_deinit(json);
+    if (!code)
+        return rota_cli_print(&shown);
+    rota_buffer_deinit(&shown);
+    return rota_cli_fail_error(&error);
+}
+
 static bool has_thread_left;
 
 void rota_cli_close_loop(struct uv_loop_s *loop)

@@ -10,6 +10,7 @@
 #include "base/command.h"
 #include "base/json.h"
 #include "cli/host_options.h"
+#include "cli/table.h"
 #include "wire/hosts_file.h"
 
 #include <rota/ring.h>
@@ -26,6 +27,7 @@ enum {
 struct rota_cli_command {
     struct rota_command command;
     int (*run)(int argc, char *const *argv); /* the words behind its name; an exit code */
+    const struct rota_table *table;          /* of its answer, which is JSON; NULL: text */
 };
 
 extern const struct rota_cli_command rota_cmd_broker;
@@ -64,6 +66,7 @@ extern const struct rota_cli_command rota_cmd_node_evict;
 extern const struct rota_cli_command rota_cmd_node_list;
 extern const struct rota_cli_command rota_cmd_node_show;
 extern const struct rota_cli_command rota_cmd_node_undrain;
+extern const struct rota_cli_command rota_cmd_ping;
 extern const struct rota_cli_command rota_cmd_plan;
 extern const struct rota_cli_command rota_cmd_queue_dead;
 extern const struct rota_cli_command rota_cmd_queue_delete;
@@ -95,6 +98,7 @@ extern const struct rota_cli_command rota_cmd_space_migrate;
 extern const struct rota_cli_command rota_cmd_space_show;
 extern const struct rota_cli_command rota_cmd_top;
 extern const struct rota_cli_command rota_cmd_up;
+extern const struct rota_cli_command rota_cmd_wait;
 extern const struct rota_cli_command rota_cmd_work;
 extern const struct rota_cli_command rota_cmd_worker_key;
 
@@ -135,6 +139,10 @@ void rota_cli_add_bytes(struct rota_json *json, const char *name, const char *ba
 /* Print a buffer and free it; returns an exit code. */
 int rota_cli_print(struct rota_buffer *buffer);
 
+/* Print the answer of a command with a table in a form of enum rota_table_form, and free it;
+ * returns an exit code. */
+int rota_cli_answer(const struct rota_cli_command *command, int form, struct rota_buffer *json);
+
 /* Close a loop that was given some time to end. When that was too short for a thread, which may
  * wait for a database, the process ends without the handlers of exit(): they would take away
  * what the thread uses. */
@@ -146,7 +154,7 @@ bool rota_cli_has_thread_left(void);
 int rota_cli_finish(int exit_code);
 
 #define ROTA_NODE_DEFAULT "127.0.0.1:7700" /* where a broker or a node listens by itself */
-#define ROTA_NODE_HELP    "ROTA_NODE if not given, and " ROTA_NODE_DEFAULT " without that"
+#define ROTA_NODE_HELP    "[env ROTA_NODE, default " ROTA_NODE_DEFAULT "]"
 
 /* Whom to ask: what was given, ROTA_NODE, or the default. */
 const char *rota_cli_node(const char *given);

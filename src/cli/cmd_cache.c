@@ -29,86 +29,85 @@ static const struct rota_option SERVE_OPTIONS[] = {
      .is_required = true,
      .min = 1,
      .max = ROTA_STORE_NAME_MAX,
-     .help = "the data centre: each has all shards"},
+     .help = "data center; each has all shards"},
     {.name = "shards",
      ROTA_OPTION_INTO(INT, struct serve, of.shards),
      .value_name = "N",
      .is_required = true,
      .min = 1,
      .max = ROTA_STORE_SHARDS_MAX,
-     .help = "how many shards the data centre has"},
+     .help = "number of shards in the data center"},
     {.name = "source",
      ROTA_OPTION_INTO(TEXT, struct serve, of.source),
      .value_name = "SOURCE",
      .is_required = true,
-     .help = "where values come from: file:FILE, or sql:TABLE of the store's database"},
+     .help = "source of the values: file:FILE, or sql:TABLE in the store's database"},
     {.name = "listen",
      ROTA_OPTION_INTO(TEXT, struct serve, of.listen),
      .value_name = "ADDRESS",
      .default_text = "127.0.0.1:0",
-     .help = "where to answer gRPC; port 0 means any that is free"},
+     .help = "address to serve gRPC on; port 0 picks a free one"},
     {.name = "advertise",
      ROTA_OPTION_INTO(TEXT, struct serve, of.advertise),
      .value_name = "ADDRESS",
-     .help = "where clients reach it, if that is not the address of --listen"},
+     .help = "address for clients, if it differs from --listen"},
     {.name = "insecure",
      ROTA_OPTION_INTO(FLAG, struct serve, of.insecure),
-     .help = "answer in plain text at other addresses than this machine's own, too"},
+     .help = "serve plaintext on addresses other than loopback"},
     {.name = "memory",
      ROTA_OPTION_INTO(INT, struct serve, of.memory),
      .value_name = "BYTES",
      .default_text = "268435456",
      .min = ROTA_LRU_BYTES_MIN,
      .max = INT64_C(1) << 44,
-     .help = "how much the values in memory may take, with all that belongs to them"},
+     .help = "memory for cached values, including overhead"},
     {.name = "keep",
      ROTA_OPTION_INTO(SPAN, struct serve, of.keep),
      .value_name = "SPAN",
      .default_text = "10s",
      .min = 0,
      .max = 365 * ROTA_DAY,
-     .help = "how long a value of a table is answered from memory; that there is none, a tenth"},
+     .help = "how long to cache a value of a table; a missing key: a tenth of that"},
     {.name = "ttl",
      ROTA_OPTION_INTO(SPAN, struct serve, of.ttl),
      .value_name = "SPAN",
      .default_text = "10s",
      .min = ROTA_LEASE_TTL_MIN,
      .max = ROTA_LEASE_TTL_MAX,
-     .help = "how long a lease lasts without a sign of life"},
+     .help = "how long a lease lasts without a heartbeat"},
     {.name = "wanted",
      ROTA_OPTION_INTO(INT, struct serve, of.wanted),
      .value_name = "N",
      .default_text = "1",
      .min = 1,
      .max = ROTA_LEASE_WANTED_MAX,
-     .help = "shards to hold at one time, each at an address of its own: the ports from that of "
-             "--listen on"},
+     .help = "number of shards to hold, each on its own port, counting up from that of --listen"},
     {.name = "alone",
      ROTA_OPTION_INTO(FLAG, struct serve, of.is_alone),
-     .help = "no other process can have this address, so that after a crash its shards are taken "
-             "back at once"},
+     .help = "promise that no other process can use this address, so that it reclaims its shards "
+             "at once after a crash"},
     {.name = "reshard",
      ROTA_OPTION_INTO(FLAG, struct serve, of.is_reshard),
-     .help = "change the data centre's number of shards if it has another; else that is refused"},
+     .help = "allow changing the data center's number of shards"},
     {.name = "loss",
      ROTA_OPTION_INTO(CHOICE, struct serve, loss),
      .value_name = "WHAT",
      .default_text = "abort",
      .choices = LOSSES,
-     .help = "what to do when a shard was lost"},
+     .help = "what to do when a shard is lost"},
     {.name = "drain",
      ROTA_OPTION_INTO(SPAN, struct serve, of.drain),
      .value_name = "SPAN",
      .default_text = "10s",
      .min = 0,
      .max = ROTA_HOUR,
-     .help = "how long calls may take to end when it is told to stop"},
+     .help = "grace period for running calls at shutdown"},
     {.name = "log",
      ROTA_OPTION_INTO(CHOICE, struct serve, log_level),
      .value_name = "LEVEL",
      .default_text = "info",
      .choices = rota_log_level_names,
-     .help = "what is told on standard error"},
+     .help = "minimum level of log messages on standard error"},
 };
 
 /* --- the process --- */
@@ -264,19 +263,18 @@ const struct rota_cli_command rota_cmd_cache_serve = {
             .name = "cache serve",
             .summary = "Serve a shard of a cache over a table or a file",
             .description =
-                "Takes a shard of its data centre by lease, and answers rota.v1.Cache/Get for the "
-                "keys of that shard; a process that finds none stands by until one is free. "
-                "Prints `ready grpc=ADDRESS` when it can be asked and clients can find it, and "
-                "tells the rest on standard error. SIGTERM and SIGINT end it in good order: no "
-                "new calls, the end of those under way, the shard is given back; a second signal "
-                "ends it at once, with exit code 1.\n\n"
-                "sql:TABLE reads the columns `key` and `value`, sql:TABLE:K:V those with the names "
-                "K and V. file:FILE has a key, a tab and a value on each line; \\t \\n \\r \\\\ "
-                "and \\xHH are "
-                "escapes. It is read again when another one is moved into its place; one with a "
-                "mistake changes nothing. A key is at most 4096 bytes, a value 16 MiB.\n\n"
-                "A lost shard is no longer answered for, and then the process ends with abort(), "
-                "ends with exit code 1, or stands by. docs/cache.md is a tour.",
+                "Leases a shard of its data center and serves rota.v1.Cache/Get for the keys of "
+                "that shard. If no shard is free, the process is a standby until one is. Prints "
+                "`ready grpc=ADDRESS` when clients can find it, and logs to standard error. "
+                "SIGTERM and SIGINT end it gracefully: it accepts no new calls, finishes running "
+                "ones and releases the shard. A second signal ends it at once, with exit code "
+                "1.\n\nsql:TABLE reads the columns `key` and `value`, sql:TABLE:K:V the columns K "
+                "and V. file:FILE has a key, a tab and a value per line, with the escapes \\t \\n "
+                "\\r \\\\ and \\xHH. The file is read again when you move another one into its "
+                "place; an invalid one changes nothing. A key has at most 4096 bytes, a value 16 "
+                "MiB.\n\nWhen a shard is lost, the process no longer serves it; then it calls "
+                "abort(), exits with code 1, or becomes a standby (--loss). docs/cache.md is a "
+                "tour.",
             .options = SERVE_OPTIONS,
             .n_options = sizeof SERVE_OPTIONS / sizeof *SERVE_OPTIONS,
             .examples =

@@ -21,32 +21,31 @@ struct config {
      ROTA_OPTION_INTO(TEXT, struct config, namespace_id),                                          \
      .value_name = "NS",                                                                           \
      .default_text = "default",                                                                    \
-     .help = "the namespace of the queue"},                                                        \
+     .help = "namespace of the queue"},                                                            \
         {.name = "queue",                                                                          \
          ROTA_OPTION_INTO(TEXT, struct config, queue),                                             \
          .value_name = "NAME",                                                                     \
          .is_required = true,                                                                      \
-         .help = "the name of the queue"},                                                         \
+         .help = "name of the queue"},                                                             \
     {                                                                                              \
         .name = "type", ROTA_OPTION_INTO(CHOICE, struct config, type), .value_name = "TYPE",       \
-        .choices = rota_task_type_names, .default_text = "workflow",                               \
-        .help = "what the queue holds"                                                             \
+        .choices = rota_task_type_names, .default_text = "workflow", .help = "type of the queue"   \
     }
 
 static const struct rota_option CHECK_OPTIONS[] = {
-    {.name = "json", ROTA_OPTION_INTO(FLAG, struct config, json), .help = "answer in JSON"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct config, json), .help = "print JSON"},
 };
 
 static const struct rota_option SHOW_OPTIONS[] = {
     QUEUE_OPTIONS,
-    {.name = "json", ROTA_OPTION_INTO(FLAG, struct config, json), .help = "answer in JSON"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct config, json), .help = "print JSON"},
 };
 
 static const struct rota_option WATCH_OPTIONS[] = {
     QUEUE_OPTIONS,
     {.name = "json",
      ROTA_OPTION_INTO(FLAG, struct config, json),
-     .help = "answer with one JSON object per line"},
+     .help = "print one JSON object per line"},
 };
 
 /* --- a setting and where it comes from --- */
@@ -230,17 +229,16 @@ const struct rota_cli_command rota_cmd_config_check = {
     .command =
         {
             .name = "config check",
-            .summary = "Read a configuration and tell what holds unless overridden",
+            .summary = "Check a configuration file and show its defaults",
             .arguments = "FILE",
             .min_arguments = 1,
             .max_arguments = 1,
             .description =
-                "Prints a line for each setting: its name, its value for queues that no override "
-                "matches, and where that comes from, with tabs between them. A mistake in the "
-                "file is told with its line, exit code 2.\n\n"
-                "With --json: {\"settings\": [{\"setting\", \"value\", \"line\", \"scope\"}]}; a "
-                "gradual change also has \"old\", \"start\" and \"end\". The line is null for a "
-                "default.",
+                "Prints one line per setting, with tab-separated values: its name, its value for "
+                "queues without an override, and the source. An invalid file is reported with the "
+                "line number, exit code 2.\n\nWith --json: {\"settings\": [{\"setting\", "
+                "\"value\", \"line\", \"scope\"}]}; a gradual change also has \"old\", \"start\" "
+                "and \"end\". The line is null for a default.",
             .options = CHECK_OPTIONS,
             .n_options = sizeof CHECK_OPTIONS / sizeof *CHECK_OPTIONS,
             .examples = "rota config check rota.toml\n",
@@ -265,15 +263,15 @@ const struct rota_cli_command rota_cmd_config_show = {
     .command =
         {
             .name = "config show",
-            .summary = "Tell which settings a queue has, and why",
+            .summary = "Show the settings of a queue and where they come from",
             .arguments = "FILE",
             .min_arguments = 1,
             .max_arguments = 1,
             .description =
-                "Prints a line for each setting: its name, the value the queue has, and where "
-                "that comes from: the line of the file and the scope of the override, or "
-                "`default`. The most specific override wins, setting by setting.\n\n"
-                "With --json: the same document as that of `config check`.",
+                "Prints one line per setting, with tab-separated values: its name, its value for "
+                "this queue, and the source: the line in the file and the scope of the override, "
+                "or `default`. For each setting the most specific override wins.\n\nWith --json: "
+                "the same document as `config check`.",
             .options = SHOW_OPTIONS,
             .n_options = sizeof SHOW_OPTIONS / sizeof *SHOW_OPTIONS,
             .examples =
@@ -368,17 +366,16 @@ const struct rota_cli_command rota_cmd_config_watch = {
     .command =
         {
             .name = "config watch",
-            .summary = "Tell how the settings of a queue change with their file",
+            .summary = "Report changes of a queue's settings as the file changes",
             .arguments = "FILE",
             .min_arguments = 1,
             .max_arguments = 1,
-            .description =
-                "Prints all settings of the queue, and then each one that changes, until it is "
-                "interrupted: the moment, `set`, and what `config show` prints. A file that goes "
-                "missing or has a mistake is told as `refused` with the reason, and what was in "
-                "force stays so.\n\n"
-                "With --json: {\"time\", \"event\": \"set\", \"setting\", \"value\", \"line\", "
-                "\"scope\"} or {\"time\", \"event\": \"refused\", \"error\"} per line.",
+            .description = "Prints all settings of the queue, and then each change, until "
+                           "interrupted: the time, `set`, and the values of `config show`. If the "
+                           "file becomes invalid or unreadable, that is reported as `refused` with "
+                           "the reason, and the settings stay as they were.\n\nWith --json: "
+                           "{\"time\", \"event\": \"set\", \"setting\", \"value\", \"line\", "
+                           "\"scope\"} or {\"time\", \"event\": \"refused\", \"error\"} per line.",
             .options = WATCH_OPTIONS,
             .n_options = sizeof WATCH_OPTIONS / sizeof *WATCH_OPTIONS,
             .examples = "rota config watch rota.toml --queue orders\n",

@@ -28,7 +28,7 @@ static const struct rota_option SERVE_OPTIONS[] = {
     {.name = "map",
      ROTA_OPTION_INTO(TEXT, struct serve, map),
      .value_name = "FILE",
-     .help = "who serves which shard, one replica per line"},
+     .help = "file with the shard map, one replica per line"},
     ROTA_HOST_OPTIONS(struct serve, from.file, from.store, from.role),
     {.name = "shards",
      ROTA_OPTION_INTO(INT, struct serve, shards),
@@ -36,43 +36,43 @@ static const struct rota_option SERVE_OPTIONS[] = {
      .default_text = "16",
      .min = 1,
      .max = ROTA_SHARD_CHANNELS_MAX,
-     .help = "shards of the collection, without --map"},
+     .help = "without --map: number of shards"},
     {.name = "replicas",
      ROTA_OPTION_INTO(INT, struct serve, replicas),
      .value_name = "N",
      .default_text = "2",
      .min = 1,
      .max = ROTA_SHARD_REPLICAS_MAX,
-     .help = "hosts that serve each shard, without --map"},
+     .help = "without --map: replicas of each shard"},
     {.name = "database",
      ROTA_OPTION_INTO(TEXT, struct serve, database),
      .value_name = "NAME",
      .default_text = ROTA_DIRECTORY_DEFAULT,
      .min = 1,
      .max = ROTA_SHARD_NAME_MAX,
-     .help = "the database of the collection, without --map"},
+     .help = "without --map: database of the collection"},
     {.name = "collection",
      ROTA_OPTION_INTO(TEXT, struct serve, collection),
      .value_name = "NAME",
      .default_text = "shards",
      .min = 1,
      .max = ROTA_SHARD_NAME_MAX,
-     .help = "the name of the collection, without --map"},
+     .help = "without --map: name of the collection"},
     {.name = "id",
      ROTA_OPTION_INTO(INT, struct serve, id),
      .value_name = "N",
      .default_text = "1",
      .min = 1,
      .max = INT64_MAX,
-     .help = "the id of the collection, without --map"},
+     .help = "without --map: id of the collection"},
     {.name = "listen",
      ROTA_OPTION_INTO(TEXT, struct serve, listen),
      .value_name = "ADDRESS",
      .default_text = "127.0.0.1:0",
-     .help = "where to answer gRPC; port 0 means any that is free"},
+     .help = "address to serve gRPC on; port 0 picks a free one"},
     {.name = "insecure",
      ROTA_OPTION_INTO(FLAG, struct serve, insecure),
-     .help = "answer in plain text at other addresses than this machine's own, too"},
+     .help = "serve plaintext on addresses other than loopback"},
 };
 
 /* What is on the loop while it serves. */
@@ -208,18 +208,17 @@ const struct rota_cli_command rota_cmd_directory_serve = {
     .command =
         {
             .name = "directory serve",
-            .summary = "Tell clients over gRPC who serves which shard",
+            .summary = "Serve a shard map over gRPC",
             .description =
-                "Serves rota.v1.Directory and the standard health service, until it is "
-                "interrupted. Prints `ready grpc=ADDRESS` when it does. Files and members are "
-                "watched: clients hear of a change at once; a file that has a mistake or goes "
-                "missing, or a store that is away, is told on standard error and changes "
-                "nothing. Members of a store are waited for before it is ready.\n\n"
-                "A map has a line for each replica: DATABASE COLLECTION ID CHANNEL NODE ADDRESS, "
-                "then perhaps serviceable=false and epoch=N; # begins a comment. With --hosts "
-                "or --store there is one collection, whose shards have the names COLLECTION-0, "
-                "COLLECTION-1 "
-                "and so on, and whose replicas are the hosts that own such a key on the ring.",
+                "Serves rota.v1.Directory and the standard health service until interrupted. "
+                "Prints `ready grpc=ADDRESS` when it does. Files and members are watched, and "
+                "clients are notified of changes at once. An invalid or missing file, or an "
+                "unreachable store, is reported on standard error and changes nothing. With "
+                "--store it waits for members before it is ready.\n\nA map has one line per "
+                "replica: DATABASE COLLECTION ID CHANNEL NODE ADDRESS, optionally followed by "
+                "serviceable=false and epoch=N; # starts a comment. With --hosts or --store there "
+                "is one collection, whose shards are named COLLECTION-0, COLLECTION-1 and so on, "
+                "and whose replicas are the hosts that own that key on the ring.",
             .options = SERVE_OPTIONS,
             .n_options = sizeof SERVE_OPTIONS / sizeof *SERVE_OPTIONS,
             .examples =
@@ -238,8 +237,8 @@ struct get {
 };
 
 static const struct rota_option GET_OPTIONS[] = {
-    ROTA_COLLECTION_OPTIONS(struct get, "5s", "how long to wait for each of them"),
-    {.name = "json", ROTA_OPTION_INTO(FLAG, struct get, json), .help = "answer in JSON"},
+    ROTA_COLLECTION_OPTIONS(struct get, "5s", "how long to wait for each directory"),
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct get, json), .help = "print JSON"},
 };
 
 static void append_text(struct rota_buffer *buffer, const Rota__V1__ShardMap *map)
@@ -409,15 +408,14 @@ const struct rota_cli_command rota_cmd_directory_get = {
     .command =
         {
             .name = "directory get",
-            .summary = "Ask a directory who serves the shards of a collection",
+            .summary = "Print the shard map of a collection",
             .description =
-                "Prints a line for each replica of each shard, with tabs between its parts: the "
-                "shard's channel, the node, its address, the epoch of its claim, and "
-                "serviceable=false if it does not serve now. A shard that nobody serves is told "
-                "as `nobody`. No such collection, or nobody to ask: exit code 1.\n\n"
-                "With --json: {\"database\", \"collection\", \"id\", \"version\", \"shards\": "
-                "[{\"channel\", \"nodes\": [{\"node\", \"address\", \"serviceable\", "
-                "\"epoch\"}]}]}.",
+                "Prints one line per replica of each shard, with tab-separated values: the shard's "
+                "channel, the node, its address, the epoch of its claim, and serviceable=false if "
+                "it does not serve now. A shard without replicas is printed as `nobody`. Exits 1 "
+                "if there is no such collection or no directory is reachable.\n\nWith --json: "
+                "{\"database\", \"collection\", \"id\", \"version\", \"shards\": [{\"channel\", "
+                "\"nodes\": [{\"node\", \"address\", \"serviceable\", \"epoch\"}]}]}.",
             .options = GET_OPTIONS,
             .n_options = sizeof GET_OPTIONS / sizeof *GET_OPTIONS,
             .examples = "rota directory get --node 127.0.0.1:7500 --collection books\n"

@@ -25,48 +25,47 @@ static const struct rota_option OPTIONS[] = {
      ROTA_OPTION_INTO(TEXT, struct doctor_options, data),
      .value_name = "DIR",
      .default_text = ".",
-     .help = "where journals and databases are to be"},
+     .help = "directory for journals and databases"},
     ROTA_STORE_OPTION(struct doctor_options, store),
     {.name = "log",
      ROTA_OPTION_INTO(TEXT, struct doctor_options, log),
      .value_name = "URL",
-     .help = "the log of a group: sqlite:PATH, postgres://... or kafka://HOST:PORT"},
+     .help = "log of a group: sqlite:PATH, postgres://... or kafka://HOST:PORT"},
     {.name = "group",
      ROTA_OPTION_INTO(TEXT, struct doctor_options, group),
      .value_name = "NAME",
      .default_text = "rota",
-     .help = "the group whose log it is"},
+     .help = "name of the group in --log"},
     {.name = "memory",
      ROTA_OPTION_INTO(INT, struct doctor_options, memory),
      .value_name = "BYTES",
      .default_text = "0",
      .max = INT64_C(1) << 44,
-     .help = "a node's setting `memory` and that of its caches in all, to see whether the machine "
-             "has as much, with what requests take"},
+     .help = "total of a node's `memory` settings, to check that the machine has that much"},
     {.name = "listen",
      ROTA_OPTION_INTO(LIST, struct doctor_options, listen),
      .value_name = "ADDRESS",
-     .help = "an address that a server shall listen on"},
+     .help = "address a server should listen on"},
     {.name = "cert",
      ROTA_OPTION_INTO(TEXT, struct doctor_options, certificate),
      .value_name = "FILE",
-     .help = "a server's certificate"},
+     .help = "certificate of a server"},
     {.name = "key",
      ROTA_OPTION_INTO(TEXT, struct doctor_options, key),
      .value_name = "FILE",
-     .help = "its key"},
+     .help = "private key of the certificate"},
     {.name = "ca",
      ROTA_OPTION_INTO(TEXT, struct doctor_options, ca),
      .value_name = "FILE",
-     .help = "the authorities that clients' certificates come from"},
+     .help = "CAs of client certificates"},
     ROTA_TLS_OPTIONS(struct doctor_options, tls.ca, tls.certificate, tls.key),
     {.name = "node",
      ROTA_OPTION_INTO(TEXT, struct doctor_options, node),
      .value_name = "ADDRESS,...",
-     .help = "the nodes that run; ROTA_NODE if not given"},
+     .help = "running nodes to check [env ROTA_NODE]"},
     {.name = "insecure",
      ROTA_OPTION_INTO(FLAG, struct doctor_options, insecure),
-     .help = "ask other machines than this one in plain text, too"},
+     .help = "allow plaintext connections to other machines"},
     {.name = "timeout",
      ROTA_OPTION_INTO(SPAN, struct doctor_options, timeout),
      .value_name = "SPAN",
@@ -74,7 +73,7 @@ static const struct rota_option OPTIONS[] = {
      .min = ROTA_MSEC,
      .max = ROTA_HOUR,
      .help = "how long to wait for a log or a node"},
-    {.name = "json", ROTA_OPTION_INTO(FLAG, struct doctor_options, json), .help = "answer in JSON"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct doctor_options, json), .help = "print JSON"},
 };
 
 void rota_doctor_find(struct rota_doctor *doctor, const char *what, enum rota_verdict verdict,
@@ -223,18 +222,16 @@ const struct rota_cli_command rota_cmd_doctor = {
     .command =
         {
             .name = "doctor",
-            .summary = "What is wrong here, and how to fix it",
+            .summary = "Check this machine and the servers Rota uses",
             .description =
-                "Looks at what Rota needs and prints a line for each thing: `ok`, `warn` (it "
-                "works, but not as well or as safely as it could) or `fail` (it can't work), what "
-                "was found, and under it how to fix it. The clock, the limits and the data "
-                "directory are always looked at; a database, a log, certificates, addresses and "
-                "nodes when they are named. ROTA_STORE and ROTA_NODE count only if you name none "
-                "of "
-                "these. Nothing is changed; a file is written into the data "
-                "directory for a moment, to measure the disk.\n\n"
-                "With --json: {\"findings\": [{\"what\", \"verdict\", \"found\", \"fix\"}]}. The "
-                "exit code is 1 when something fails.",
+                "Checks what Rota needs and prints one line per finding: `ok`, `warn` (works, but "
+                "not as well or as safely as it could) or `fail` (can't work), and below it how to "
+                "fix it. The clock, the limits and the data directory are always checked; a "
+                "database, a log, certificates, addresses and nodes if you name them. ROTA_STORE "
+                "and ROTA_NODE are used only if you name none of these. Nothing is changed, except "
+                "for a temporary file in the data directory to measure the disk.\n\nWith --json: "
+                "{\"findings\": [{\"what\", \"verdict\", \"found\", \"fix\"}]}. Exits 1 if "
+                "something fails.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota doctor --data /var/lib/rota --listen 127.0.0.1:7700\n"

@@ -18,11 +18,11 @@ static const struct rota_option OPTIONS[] = {
     ROTA_QUEUE_CLIENT_OPTIONS(struct events),
     {.name = "follow",
      ROTA_OPTION_INTO(FLAG, struct events, is_followed),
-     .help = "go on with what happens from now on"},
+     .help = "keep printing new events"},
     {.name = "kind",
      ROTA_OPTION_INTO(TEXT, struct events, kind),
      .value_name = "KIND",
-     .help = "only those of this kind: " ROTA_EVENT_KIND_NAMES},
+     .help = "only events of this kind: " ROTA_EVENT_KIND_NAMES},
 };
 
 /* One that came, with its texts. */
@@ -278,16 +278,15 @@ const struct rota_cli_command rota_cmd_events = {
     .command =
         {
             .name = "events",
-            .summary = "What has happened in a cluster",
+            .summary = "Show what happened in a cluster",
             .description =
-                "Nodes note what happens to them, the newest few thousand events each; any of "
-                "them tells those of all. Prints a line for each, the oldest first, with tabs "
-                "between its parts: the moment, its kind, what it is about and what happened, and "
-                "the node that noted it. With --json each line is {\"number\", \"at_ms\", "
-                "\"kind\", \"subject\", \"text\", \"node\"}. With --follow it goes on until it is "
-                "interrupted, which is exit code 0; when its node goes away, the next one of "
-                "--node is asked. What a node had noted that is dead, and that nobody looked at "
-                "before, is not told.",
+                "Every node keeps its last few thousand events, and any node returns those of all. "
+                "Prints one line per event, oldest first, with tab-separated values: time, kind, "
+                "subject, text, and the node that recorded it. With --json each line is "
+                "{\"number\", \"at_ms\", \"kind\", \"subject\", \"text\", \"node\"}. --follow "
+                "keeps printing until interrupted (exit code 0) and moves on to the next node in "
+                "--node if one becomes unreachable. Events recorded only on a node that has since "
+                "died are lost.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota events --node 127.0.0.1:7700\n"

@@ -31,18 +31,18 @@ static const struct rota_option OPTIONS[] = {
     {.name = "hosts",
      ROTA_OPTION_INTO(TEXT, struct options, hosts),
      .value_name = "FILE",
-     .help = "instead of a store: the servers, a line each; the zone is the data centre"},
+     .help =
+         "instead of --store: file with the servers, one per line; the zone is the data center"},
     {.name = "node",
      ROTA_OPTION_INTO(TEXT, struct options, node),
      .value_name = "ADDRESS",
-     .help = "instead of a store: a server, several with commas between them; if there is "
-             "nothing else ROTA_NODE, or " ROTA_NODE_DEFAULT},
+     .help = "instead of --store: comma-separated servers " ROTA_NODE_HELP},
     {.name = "collection",
      ROTA_OPTION_INTO(TEXT, struct options, collection),
      .value_name = "NAME",
      .min = 1,
      .max = ROTA_STORE_NAME_MAX,
-     .help = "which of its collections a node is asked for; its first if not given"},
+     .help = "collection to get from [default: the first of the node]"},
     {.name = "timeout",
      ROTA_OPTION_INTO(SPAN, struct options, timeout),
      .value_name = "SPAN",
@@ -55,20 +55,20 @@ static const struct rota_option OPTIONS[] = {
      .value_name = "MODE",
      .default_text = "adaptive",
      .choices = MODES,
-     .help = "how many replicas are asked: all where it pays, all, or one and another "
-             "when that is slow"},
+     .help = "which replicas to ask: all when that pays off, always all, or one and a second when "
+             "the first is slow"},
     {.name = "explain",
      ROTA_OPTION_INTO(FLAG, struct options, explain),
-     .help = "tell who answered each key after how long, and who else was asked"},
+     .help = "print which server answered each key, how fast, and which others were asked"},
     {.name = "raw",
      ROTA_OPTION_INTO(FLAG, struct options, raw),
-     .help = "print the bytes of the one value, and nothing else"},
+     .help = "print only the bytes of one value"},
     {.name = "json",
      ROTA_OPTION_INTO(FLAG, struct options, json),
-     .help = "answer with one JSON object per line"},
+     .help = "print one JSON object per line"},
     {.name = "insecure",
      ROTA_OPTION_INTO(FLAG, struct options, insecure),
-     .help = "ask other machines than this one in plain text, too"},
+     .help = "allow plaintext connections to other machines"},
     ROTA_TLS_OPTIONS(struct options, tls.ca, tls.certificate, tls.key),
 };
 
@@ -364,26 +364,23 @@ const struct rota_cli_command rota_cmd_get = {
                 "give more keys on standard input, one per line, with - as the only argument",
             .min_arguments = 1,
             .description =
-                "Asks the servers of `rota cache serve`, or of any other program that serves "
-                "rota.v1.Cache, each for the keys of its shard, in all data centres; the first "
-                "answer for each key counts. A lone - reads keys from standard input, one per "
-                "line, which LF or CRLF ends; empty lines are skipped.\n\n"
-                "Prints the key, a tab and the value of each key that has one, in the order in "
-                "which they "
-                "were asked for; tabs, line ends, backslashes and whatever can't be seen are "
-                "escapes as in a file of `rota cache serve`, so that the output can be one. "
-                "With --explain there is a line for each key with three columns more: found, "
-                "absent or missing; who answered, or why nobody did; after how long. Then, behind "
-                "an empty line, one for each server that was asked: its address, its data centre, "
-                "the keys, when, for how long, and what became of it: won, late, cancelled (it was "
-                "not needed any more), failed, timed out, wrong shard or stale.\n\n"
-                "Exit code 0: all keys have a value. 1: some have none, or were not answered in "
-                "time; which ones is told on standard error, and those that were are printed all "
-                "the same.\n\n"
-                "With --json a line is {\"key\", \"state\": \"found\", \"value\", \"host\", "
-                "\"elapsed_ms\"}, without a value when it is \"absent\", with a \"reason\" in the "
-                "place of the last three when it is \"missing\"; what is no UTF-8 is in "
-                "\"key_base64\" and \"value_base64\". With --explain there is one more, "
+                "Asks the servers of `rota cache serve`, or of any program that serves "
+                "rota.v1.Cache, in all data centers, each for the keys of its shard; the first "
+                "answer for a key is used. - reads keys from standard input, one per line, ending "
+                "with LF or CRLF; empty lines are skipped.\n\nPrints each key that has a value, a "
+                "tab and the value, in the order of the keys. Tabs, newlines, backslashes and "
+                "invisible characters are escaped as in a file of `rota cache serve`, so you can "
+                "use the output as one. With --explain each key has a line with three more "
+                "columns: found, absent or missing; the server that answered, or the reason why "
+                "none did; the duration. After an empty line follows one line per server: its "
+                "address, its data center, the number of keys, the start, the duration, and the "
+                "outcome: won, late, cancelled (no longer needed), failed, timed out, wrong shard "
+                "or stale.\n\nExits 0 if every key has a value. Exits 1 if some have none or were "
+                "not answered in time; standard error names them, and the others are "
+                "printed.\n\nWith --json each line is {\"key\", \"state\": \"found\", \"value\", "
+                "\"host\", \"elapsed_ms\"}; an \"absent\" key has no value, a \"missing\" one has "
+                "a \"reason\" instead of the last three. Bytes that are not UTF-8 are in "
+                "\"key_base64\" and \"value_base64\". With --explain there is one more line, "
                 "{\"elapsed_ms\", \"tries\": [{\"host\", \"dc\", \"keys\", \"started_ms\", "
                 "\"elapsed_ms\", \"outcome\", \"text\"}]}.",
             .options = OPTIONS,

@@ -14,28 +14,28 @@ static const struct rota_option OPTIONS[] = {
      ROTA_OPTION_INTO(TEXT, struct gradual, key),
      .value_name = "KEY",
      .is_required = true,
-     .help = "the key to ask about; for a partition, its routing key without a batch"},
+     .help = "key to look up; for a partition, its routing key without a batch"},
     {.name = "start",
      ROTA_OPTION_INTO(INT, struct gradual, start),
      .value_name = "NS",
      .min = 1,
      .max = INT64_MAX,
      .is_required = true,
-     .help = "when the change starts, in unix nanoseconds"},
+     .help = "start of the change in Unix nanoseconds"},
     {.name = "end",
      ROTA_OPTION_INTO(INT, struct gradual, end),
      .value_name = "NS",
      .min = 1,
      .max = INT64_MAX,
      .is_required = true,
-     .help = "when it ends, in the same"},
+     .help = "end of the change in Unix nanoseconds"},
     {.name = "now",
      ROTA_OPTION_INTO(INT, struct gradual, now),
      .value_name = "NS",
      .max = INT64_MAX,
      .is_required = true,
-     .help = "the moment to ask about, in the same"},
-    {.name = "json", ROTA_OPTION_INTO(FLAG, struct gradual, json), .help = "answer in JSON"},
+     .help = "time to compute for, in Unix nanoseconds"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct gradual, json), .help = "print JSON"},
 };
 
 static int run(int argc, char *const *argv)
@@ -64,14 +64,12 @@ const struct rota_cli_command rota_cmd_gradual = {
     .command =
         {
             .name = "gradual",
-            .summary = "Tell when a gradual change reaches a key",
-            .description =
-                "Between its start and its end a gradual change goes from the old to the new "
-                "value key by key, each at an instant that depends on the key alone. Prints "
-                "`old` or `new`, the value the key has at --now, then a tab and the first "
-                "instant at which it is new. All moments are unix nanoseconds here, for an "
-                "instant is one to the digit.\n\n"
-                "With --json: {\"value\", \"when_ns\", \"when\"}, the last one as RFC 3339.",
+            .summary = "Compute when a gradual change reaches a key",
+            .description = "A gradual change switches from the old to the new value key by key, "
+                           "each at a time that depends only on the key. Prints `old` or `new`, "
+                           "the value of the key at --now, a tab, and the time at which it becomes "
+                           "new. All times here are Unix nanoseconds.\n\nWith --json: {\"value\", "
+                           "\"when_ns\", \"when\"}, the last one as RFC 3339.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota gradual --key ns:orders:1 --start 1767225600000000000 \\\n"

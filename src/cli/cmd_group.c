@@ -28,66 +28,67 @@ static const struct rota_option JOIN_OPTIONS[] = {
      .is_required = true,
      .min = 1,
      .max = ROTA_GROUP_TASK_NAME_MAX,
-     .help = "the name of this task, the same after a restart"},
+     .help = "name of this task; keep it across restarts"},
     {.name = "partitions",
      ROTA_OPTION_INTO(INT, struct join, of.partitions),
      .value_name = "N",
      .default_text = "4",
      .min = 0,
      .max = ROTA_GROUP_PARTITIONS_MAX,
-     .help = "partitions that a new group begins with, p0 and up; the same in all tasks"},
+     .help = "partitions of a new group, named p0 and up; the same for all tasks"},
     {.name = "rate",
      ROTA_OPTION_INTO(INT, struct join, of.rate),
      .value_name = "ROWS",
      .default_text = "100",
      .min = 0,
      .max = 1000000,
-     .help = "rows that are read of each partition per second; 0: none"},
+     .help = "rows to read from each partition per second; 0: none"},
     {.name = "simulate-splits",
      ROTA_OPTION_INTO(TEXT, struct join, splits),
      .value_name = "RATE",
      .default_text = "0",
-     .help = "how often per second each partition splits or merges, 0 to 100"},
+     .help = "splits and merges of each partition per second, 0 to 100"},
     {.name = "session",
      ROTA_OPTION_INTO(SPAN, struct join, of.session),
      .value_name = "SPAN",
      .default_text = "6s",
      .min = ROTA_SYNC_SESSION_MIN,
      .max = ROTA_SYNC_SESSION_MAX,
-     .help = "a silent task is given up after it; the same in all tasks"},
+     .help = "declare a task dead after this long without a heartbeat; the same for all tasks"},
     {.name = "stop-within",
      ROTA_OPTION_INTO(SPAN, struct join, of.stop_within),
      .value_name = "SPAN",
      .min = ROTA_MSEC,
      .max = ROTA_SYNC_SESSION_MAX,
-     .help = "how long readers may need to stop, at most half of the session; 1s, or a quarter of "
-             "a shorter session, if not given"},
+     .help = "how long readers may take to stop, at most half of --session [default: 1s, or a "
+             "quarter of a shorter session]"},
     {.name = "progress",
      ROTA_OPTION_INTO(SPAN, struct join, of.progress),
      .value_name = "SPAN",
      .default_text = "1s",
      .min = ROTA_MSEC,
      .max = ROTA_HOUR,
-     .help = "positions go to the log this often"},
+     .help = "how often to write positions to the log"},
     {.name = "withdraw",
      ROTA_OPTION_INTO(SPAN, struct join, of.withdraw),
      .value_name = "SPAN",
      .min = ROTA_MSEC,
      .max = ROTA_HOUR,
-     .help = "an offer that is not taken for so long goes to another; never if not given"},
+     .help =
+         "offer a partition to another task if it is not taken within this time [default: never]"},
     {.name = "balance",
      ROTA_OPTION_INTO(SPAN, struct join, of.balance),
      .value_name = "SPAN",
      .min = ROTA_MSEC,
      .max = ROTA_HOUR,
-     .help = "hand one running partition this often to a task with at least two fewer; what runs "
-             "stays if not given"},
+     .help = "how often to move one running partition to a task with at least two fewer [default: "
+             "never]"},
     {.name = "log-level",
      ROTA_OPTION_INTO(CHOICE, struct join, log_level),
      .value_name = "LEVEL",
      .default_text = "warn",
      .choices = rota_log_level_names,
-     .help = "what is told on standard error"},
+     .help = "minimum level of log messages on standard error"},
 };
 
 static bool parse_rate(const char *text, double *rate)
@@ -121,26 +122,24 @@ const struct rota_cli_command rota_cmd_group_join = {
     .command =
         {
             .name = "group join",
-            .summary = "Be a task of a group, with partitions that are only pretended",
+            .summary = "Join a group with simulated partitions",
             .description =
-                "Reads the group's log, joins the group and reads the partitions that it is "
-                "given: each an endless run of rows, which with --simulate-splits now and then "
-                "splits in two or becomes one with its sibling. For trying out how a group behaves "
-                "when tasks come, go, hang and die. SIGTERM and SIGINT end it in good order: "
-                "readers stop, their positions go to the log, the group is left; a second signal "
-                "ends it at once, with exit code 1.\n\n"
-                "Prints a JSON object per line as things happen, each with \"event\", \"at\" "
-                "(nanoseconds of the machine's clock since it started, the same for all processes "
-                "on it), \"task\" and \"incarnation\". The events: ready {offset}; joined "
-                "{generation}; epoch {epoch, offset, is_leader, tasks}; start {partition, token, "
-                "mark, position, parents}; read {partition, token, from, to}; stop and stopped "
-                "{partition, token}; what counted in the log: own {partition, parents, offset}, "
-                "share {partition, parents, target, offset}, take {partition, offset}, progress "
-                "{partition, token, mark, offset}, finish {partition, token, offset}, remove "
-                "{partition, offset}, move {partition, target, offset}, also of records that it "
-                "wrote "
-                "before it lost the group; refused {partition, "
-                "reason}; watermark {mark}; lost {reason}; skipped {offset, reason}; "
+                "Reads the group's log, joins the group and reads the partitions it is granted. "
+                "Each is an endless sequence of rows, and with --simulate-splits it sometimes "
+                "splits in two or merges with its sibling. Use it to see how a group behaves when "
+                "tasks come, go, hang and die. SIGTERM and SIGINT end it gracefully: readers stop, "
+                "their positions go to the log, the task leaves the group. A second signal ends it "
+                "at once, with exit code 1.\n\nPrints a JSON object per line as things happen, "
+                "each with \"event\", \"at\" (nanoseconds of the machine's clock since it started, "
+                "the same for all processes on it), \"task\" and \"incarnation\". The events: "
+                "ready {offset}; joined {generation}; epoch {epoch, offset, is_leader, tasks}; "
+                "start {partition, token, mark, position, parents}; read {partition, token, from, "
+                "to}; stop and stopped {partition, token}; what counted in the log: own "
+                "{partition, parents, offset}, share {partition, parents, target, offset}, take "
+                "{partition, offset}, progress {partition, token, mark, offset}, finish "
+                "{partition, token, offset}, remove {partition, offset}, move {partition, target, "
+                "offset}, also of records that it wrote before it lost the group; refused "
+                "{partition, reason}; watermark {mark}; lost {reason}; skipped {offset, reason}; "
                 "unreachable {reason}: the log does not answer, and is tried again; failed "
                 "{reason}; left.",
             .options = JOIN_OPTIONS,
@@ -168,20 +167,20 @@ static const struct rota_option STATUS_OPTIONS[] = {
      .value_name = "PARTITION",
      .min = 1,
      .max = ROTA_GROUP_NAME_MAX,
-     .help = "say why this partition is, or is not, where it is"},
+     .help = "explain where this partition is, and why"},
     {.name = "watch",
      ROTA_OPTION_INTO(FLAG, struct status_options, is_watch),
-     .help = "tell it again whenever it changes, until interrupted"},
+     .help = "print again whenever something changes, until interrupted"},
     {.name = "timeout",
      ROTA_OPTION_INTO(SPAN, struct status_options, timeout),
      .value_name = "SPAN",
      .default_text = "10s",
      .min = ROTA_MSEC,
      .max = ROTA_DAY,
-     .help = "how long the log may take to be read"},
+     .help = "how long reading the log may take"},
     {.name = "json",
      ROTA_OPTION_INTO(FLAG, struct status_options, json),
-     .help = "answer in JSON, with --watch an object per line"},
+     .help = "print JSON; with --watch one object per line"},
 };
 
 #define LOOK_EVERY (500 * ROTA_MSEC)
@@ -317,21 +316,20 @@ const struct rota_cli_command rota_cmd_group_status = {
     .command =
         {
             .name = "group status",
-            .summary = "Who is in a group and has how many of its partitions",
+            .summary = "Show the tasks of a group and their partitions",
             .description =
-                "Reads the group's log as its tasks do, without joining, and prints how things "
-                "stand: the epoch, the partitions, the log, the watermark (the lowest mark of all "
-                "that is not finished), and a table of the tasks: PARTITIONS that a task has, with "
-                "finished ones; LOAD, its unfinished ones and those offered to it; LAG, how many "
-                "records of the log it had not read yet when it wrote its last record, or - if it "
-                "has not written since the snapshot. Partitions that are offered and not "
-                "taken yet follow. A group that nobody has begun is exit code 1.\n\n"
-                "With --json: {\"group\", \"epoch\", \"sync_epoch\", \"generation\", \"leader\", "
-                "\"partitions\", \"unfinished\", \"watermark\", \"log\": {\"first\", \"next\", "
-                "\"end\", \"skipped\"}, \"tasks\": [{\"task\", \"incarnation\", \"is_leader\", "
-                "\"partitions\", \"load\", \"lag\"}], \"offers\": [{\"partition\", \"target\", "
-                "\"sharer\"}]}, and with --explain \"partition\" and \"explanation\". What is not "
-                "known is null.",
+                "Reads the group's log as its tasks do, without joining, and prints the epoch, the "
+                "partitions, the log, the watermark (the lowest mark of all unfinished "
+                "partitions), and a table of tasks: PARTITIONS a task owns, including finished "
+                "ones; LOAD, its unfinished partitions and those offered to it; LAG, the number of "
+                "records it had not read when it last wrote one, or - if it has not written since "
+                "the snapshot. Partitions that are offered but not taken follow. Exits 1 if the "
+                "group does not exist.\n\nWith --json: {\"group\", \"epoch\", \"sync_epoch\", "
+                "\"generation\", \"leader\", \"partitions\", \"unfinished\", \"watermark\", "
+                "\"log\": {\"first\", \"next\", \"end\", \"skipped\"}, \"tasks\": [{\"task\", "
+                "\"incarnation\", \"is_leader\", \"partitions\", \"load\", \"lag\"}], \"offers\": "
+                "[{\"partition\", \"target\", \"sharer\"}]}, and with --explain \"partition\" and "
+                "\"explanation\". What is not known is null.",
             .options = STATUS_OPTIONS,
             .n_options = sizeof STATUS_OPTIONS / sizeof *STATUS_OPTIONS,
             .examples = "rota group status --log sqlite:/tmp/group.db --name demo\n"

@@ -39,8 +39,8 @@ static const struct rota_option CHECK_OPTIONS[] = {
     {.name = "at",
      ROTA_OPTION_INTO(TIME, struct hosts, at),
      .value_name = "TIME",
-     .help = "the moment at which to look which hosts are placed; now if not given"},
-    {.name = "json", ROTA_OPTION_INTO(FLAG, struct hosts, json), .help = "answer in JSON"},
+     .help = "compute for this time [default: now]"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct hosts, json), .help = "print JSON"},
 };
 
 static void add_time(struct rota_json *json, const char *key, rota_time time)
@@ -155,17 +155,17 @@ const struct rota_cli_command rota_cmd_hosts_check = {
     .command =
         {
             .name = "hosts check",
-            .summary = "Read a hosts file and tell the state of its hosts",
+            .summary = "Check a hosts file and show the state of its hosts",
             .arguments = "[FILE]",
             .max_arguments = 1,
             .description =
-                "Prints a line for each host, with tabs between its parts: the address; `on "
-                "ring`, `draining`, `not yet` (its start_at is to come) or `stopped` (its stop_at "
-                "has passed); then weight, zone, start_at and stop_at as the file has them. A "
-                "mistake in the file is told with its line, exit code 2; a file without hosts is "
-                "exit code 1. Without a file the hosts are the living members of a store.\n\n"
-                "With --json: {\"hosts\": [{\"host\", \"zone\", \"weight\", \"draining\", "
-                "\"start_at\", \"stop_at\", \"on_ring\"}], \"on_ring\": how many are}.",
+                "Prints one line per host, with tab-separated values: the address; `on ring`, "
+                "`draining`, `not yet` (its start_at is in the future) or `stopped` (its stop_at "
+                "has passed); weight, zone, start_at and stop_at as in the file. An invalid file "
+                "is reported with the line number, exit code 2; a file without hosts is exit code "
+                "1. Without a file the hosts are the live members of a store.\n\nWith --json: "
+                "{\"hosts\": [{\"host\", \"zone\", \"weight\", \"draining\", \"start_at\", "
+                "\"stop_at\", \"on_ring\"}], \"on_ring\": how many are}.",
             .options = CHECK_OPTIONS,
             .n_options = sizeof CHECK_OPTIONS / sizeof *CHECK_OPTIONS,
             .examples = "rota hosts check hosts\n"
@@ -180,7 +180,7 @@ static const struct rota_option WATCH_OPTIONS[] = {
     ROTA_MEMBER_OPTIONS(struct hosts, from.store, from.role),
     {.name = "json",
      ROTA_OPTION_INTO(FLAG, struct hosts, json),
-     .help = "answer with one JSON object per line"},
+     .help = "print one JSON object per line"},
 };
 
 struct hosts_watch {
@@ -304,22 +304,19 @@ const struct rota_cli_command rota_cmd_hosts_watch = {
     .command =
         {
             .name = "hosts watch",
-            .summary = "Tell how the hosts on the ring change with their file",
+            .summary = "Report changes of the ring as a hosts file changes",
             .arguments = "[FILE]",
             .max_arguments = 1,
             .description =
-                "Prints a line for each host of the file, and then one for each host that becomes "
-                "another, until it is interrupted. With tabs between them: the moment; what the "
-                "host is now, `on ring`, `draining`, `not yet`, `stopped` (as in `hosts check`) "
-                "or `gone` from the file; its address; its weight and zone. A host's start_at "
-                "and stop_at are seen as they come. A file that names none at first is told as "
-                "`no hosts`. One that becomes empty, has a mistake or goes missing is told as "
-                "`refused` with the reason, and the hosts stay what they were. Without a file it "
-                "is "
-                "the living members of a store that are watched.\n\n"
-                "With --json: {\"time\", \"event\", \"host\", \"zone\", \"weight\"} or "
-                "{\"time\", \"event\": \"refused\", \"error\"} per line; the event is that of the "
-                "text.",
+                "Prints one line per host, and then one per change, until interrupted, with "
+                "tab-separated values: the time; the new state, `on ring`, `draining`, `not yet`, "
+                "`stopped` (as in `hosts check`) or `gone` from the file; the address; weight and "
+                "zone. start_at and stop_at take effect on time. A file without hosts is reported "
+                "as `no hosts`. If the file becomes empty, invalid or unreadable, that is reported "
+                "as `refused` with the reason, and the hosts stay as they were. Without a file the "
+                "live members of a store are watched.\n\nWith --json: {\"time\", \"event\", "
+                "\"host\", \"zone\", \"weight\"} or {\"time\", \"event\": \"refused\", \"error\"} "
+                "per line; the event is that of the text.",
             .options = WATCH_OPTIONS,
             .n_options = sizeof WATCH_OPTIONS / sizeof *WATCH_OPTIONS,
             .examples = "rota hosts watch hosts\n",

@@ -23,7 +23,7 @@ static const struct rota_option PRIORITY_OPTIONS[] = {
      .is_required = true,
      .min = INT16_MIN,
      .max = INT16_MAX,
-     .help = "the highest goes first; jobs have 0 if nothing else was said"},
+     .help = "new priority; higher runs first, the default is 0"},
 };
 
 /* What a command does with a job. */
@@ -308,44 +308,38 @@ static int run_priority(int argc, char *const *argv)
         .run = (the_run)}
 
 ABOUT_COMMAND(
-    rota_cmd_job_show, "job show", "Show a job and its story", "QUEUE/ID", 1,
-    "Prints what a job does now and all that is remembered of its life: why it failed "
-    "last, or what its worker has logged, and its result. No such job is exit code "
-    "1.\n\n"
-    "With --json: {\"job\", \"state\", \"priority\", \"can\", \"enqueued_at\", "
-    "\"not_before\", \"deadline\", \"ended_at\", \"attempts\", "
-    "\"max_attempts\", \"timeout_ms\", \"backoff_ms\", \"backoff_max_ms\", \"worker\", \"key\", "
-    "\"unique\", \"trace\", \"payload\", \"progress\", \"reason\", \"result\", \"events\": "
-    "[{\"at\", "
-    "\"state\", \"cause\", \"attempt\", \"worker\", \"reason\"}]}. The attempt of an event is its "
-    "number, "
-    "which is never used again, as the log of `rota work` has it, and no count; it is 0 while the "
-    "worker can still end the attempt. What is no UTF-8 "
-    "is "
-    "\"result_base64\" in place of \"result\", and \"payload_base64\".",
+    rota_cmd_job_show, "job show", "Show a job and its history", "QUEUE/ID", 1,
+    "Prints the state of a job and its history: why it failed last, or what its worker logged, and "
+    "its result. Exits 1 if there is no such job.\n\nWith --json: {\"job\", \"state\", "
+    "\"priority\", \"can\", \"enqueued_at\", \"not_before\", \"deadline\", \"ended_at\", "
+    "\"attempts\", \"max_attempts\", \"timeout_ms\", \"backoff_ms\", \"backoff_max_ms\", "
+    "\"worker\", \"key\", \"unique\", \"trace\", \"payload\", \"progress\", \"reason\", "
+    "\"result\", \"events\": [{\"at\", \"state\", \"cause\", \"attempt\", \"worker\", "
+    "\"reason\"}]}. The attempt of an event is its unique number, as in the log of `rota work`, "
+    "not a count; it is 0 while the worker can still end the attempt. Bytes that are not UTF-8 are "
+    "in \"result_base64\" and \"payload_base64\".",
     run_show, ABOUT_OPTIONS);
-ABOUT_COMMAND(rota_cmd_job_explain, "job explain", "Tell why a job is where it is", "QUEUE/ID", 1,
-              "Prints one sentence: what the job waits for, who runs it, or how it ended.\n\n"
-              "With --json: {\"explain\"}.",
+ABOUT_COMMAND(rota_cmd_job_explain, "job explain", "Explain why a job is where it is", "QUEUE/ID",
+              1,
+              "Prints one sentence: what the job waits for, which worker runs it, or how it "
+              "ended.\n\nWith --json: {\"explain\"}.",
               run_explain, ABOUT_OPTIONS);
-ABOUT_COMMAND(rota_cmd_job_cancel, "job cancel", "Cancel jobs, whatever they do", "QUEUE/ID...", 0,
-              "A worker that runs one is told to stop. A job that has ended is exit code 1; the "
-              "others are cancelled all the same.\n\n"
-              "With --json: {} on a line for each that was. " ROTA_DRY_RUN_JSON,
-              run_cancel, CHANGE_OPTIONS);
-ABOUT_COMMAND(rota_cmd_job_retry, "job retry", "Let dead or cancelled jobs wait again",
-              "QUEUE/ID...", 0,
-              "They get all their attempts anew. A job that is neither dead nor cancelled is exit "
-              "code 1; the others wait again all the same.\n\n"
-              "With --json: {} on a line for each that does. " ROTA_DRY_RUN_JSON,
-              run_retry, CHANGE_OPTIONS);
 ABOUT_COMMAND(
-    rota_cmd_job_priority, "job priority", "Let jobs go before others, or behind them",
-    "QUEUE/ID...", 0,
-    "A job that runs goes on, and has the priority when it waits again. One that has ended "
-    "is exit code 1; the others have their priority all the same.\n\n"
-    "With --json: {} on a line for each that has. " ROTA_DRY_RUN_JSON,
-    run_priority, PRIORITY_OPTIONS);
+    rota_cmd_job_cancel, "job cancel", "Cancel jobs in any state", "QUEUE/ID...", 0,
+    "A worker that runs the job is told to stop. Exits 1 if a job has already ended; the others "
+    "are cancelled anyway.\n\nWith --json: {} on a line for each cancelled job. " ROTA_DRY_RUN_JSON,
+    run_cancel, CHANGE_OPTIONS);
+ABOUT_COMMAND(rota_cmd_job_retry, "job retry", "Run dead or cancelled jobs again", "QUEUE/ID...", 0,
+              "The jobs get all their attempts again. Exits 1 if a job is neither dead nor "
+              "cancelled; the others are retried anyway.\n\nWith --json: {} on a line for each "
+              "retried job. " ROTA_DRY_RUN_JSON,
+              run_retry, CHANGE_OPTIONS);
+ABOUT_COMMAND(rota_cmd_job_priority, "job priority", "Change the priority of jobs", "QUEUE/ID...",
+              0,
+              "A running job keeps running, and has the new priority when it waits again. Exits 1 "
+              "if a job has already ended; the others are changed anyway.\n\nWith --json: {} on a "
+              "line for each changed job. " ROTA_DRY_RUN_JSON,
+              run_priority, PRIORITY_OPTIONS);
 
 /* --- list --- */
 
@@ -360,43 +354,28 @@ static const char *const STATES[] = {"waiting", "delayed",   "running", "done",
                                      "dead",    "cancelled", NULL};
 
 static const struct rota_option LIST_OPTIONS[] = {
-    ROTA_QUEUE_CLIENT_OPTIONS(struct list),
+    ROTA_QUEUE_CLIENT_LIST_OPTIONS(struct list),
     {.name = "queue",
      ROTA_OPTION_INTO(TEXT, struct list, queue),
      .value_name = "NAME",
      .is_required = true,
      .min = 1,
      .max = ROTA_JOB_QUEUE_NAME_MAX,
-     .help = "the queue"},
+     .help = "name of the queue"},
     {.name = "state",
      ROTA_OPTION_INTO(CHOICE, struct list, state),
      .value_name = "STATE",
      .default_text = "waiting",
      .choices = STATES,
-     .help = "which jobs"},
+     .help = "state of the jobs"},
     {.name = "limit",
      ROTA_OPTION_INTO(INT, struct list, limit),
      .value_name = "N",
      .default_text = "100",
      .min = 1,
      .max = 10000000,
-     .help = "how many at most"},
+     .help = "maximum number of jobs"},
 };
-
-static void append_job(struct rota_buffer *buffer, const struct rota_queue_job_info *info)
-{
-    const struct rota_queue_job_spec *spec = info->spec;
-    char at[ROTA_TIME_TEXT_MAX];
-    rota_queue_client_append_name(buffer, spec->queue, spec->id);
-    rota_buffer_print(buffer, "\t%s\tpriority=%lld\tattempts=%llu",
-                      rota_queue_client_format_moment(info->enqueued_ms, at),
-                      (long long)spec->priority, (unsigned long long)info->n_attempts);
-    if (info->reason.size) {
-        rota_buffer_append_char(buffer, '\t');
-        rota_terminal_append(buffer, first_line(info->reason));
-    }
-    rota_buffer_append_char(buffer, '\n');
-}
 
 static enum rota_code list_all(struct rota_queue_client *client, const struct list *options,
                                struct rota_buffer *buffer, struct rota_error *error)
@@ -414,19 +393,26 @@ static enum rota_code list_all(struct rota_queue_client *client, const struct li
         const struct rota_queue_job_info *jobs = reply.jobs.items;
         rota_queue_client_tell_missing(client);
         for (size_t i = 0; i < reply.jobs.n; i++) {
-            if (options->of.json) {
-                struct rota_json json = {.buffer = buffer};
-                rota_queue_client_add_job(&json, &jobs[i]);
-                rota_buffer_append_char(buffer, '\n');
-            } else if (jobs[i].spec) {
-                append_job(buffer, &jobs[i]);
-            }
+            struct rota_json json = {.buffer = buffer};
+            rota_queue_client_add_job(&json, &jobs[i]);
+            rota_buffer_append_char(buffer, '\n');
         }
         left -= reply.jobs.n < left ? reply.jobs.n : left;
         request.after = reply.next;
     } while (reply.next && left > 0);
     return buffer->size > 0 ? ROTA_OK : rota_queue_client_check(client, request.queue, error);
 }
+
+static const struct rota_table_column JOB_COLUMNS[] = {
+    {"JOB", "job", ROTA_TABLE_NAME, false},
+    {"ADDED", "enqueued_at", ROTA_TABLE_TIME, false},
+    {"PRIORITY", "priority", ROTA_TABLE_NUMBER, false},
+    {"ATTEMPTS", "attempts", ROTA_TABLE_NUMBER, false},
+    {"WORKER", "worker", ROTA_TABLE_TEXT, true},
+    {"REASON", "reason", ROTA_TABLE_TEXT, false},
+};
+static const struct rota_table JOB_TABLE = {NULL, JOB_COLUMNS,
+                                            sizeof JOB_COLUMNS / sizeof *JOB_COLUMNS};
 
 static int run_list(int argc, char *const *argv)
 {
@@ -442,7 +428,7 @@ static int run_list(int argc, char *const *argv)
     enum rota_code how = list_all(&client, &options, &buffer, &error);
     rota_queue_client_close(&client);
     if (!how)
-        return rota_cli_print(&buffer);
+        return rota_queue_client_answer(&rota_cmd_job_list, &options.of, &buffer);
     rota_buffer_deinit(&buffer);
     return rota_cli_fail_error(&error);
 }
@@ -452,15 +438,14 @@ const struct rota_cli_command rota_cmd_job_list = {
         {
             .name = "job list",
             .summary = "List jobs of a queue",
-            .description =
-                "Prints a line for each job in a state, with tabs between its parts: its name, "
-                "when it was added, priority, attempts, and why it failed last. The lines are not "
-                "sorted. A queue that does not exist is exit code 1.\n\n"
-                "With --json: one object per line, as `job show` prints it, without result and "
-                "events.",
+            .description = "Lists the jobs of a queue in one state, unordered. Exits 1 if there is "
+                           "no such queue.\n\nColumns: JOB, when it was ADDED, PRIORITY, ATTEMPTS, "
+                           "the WORKER that has it, and the REASON of the last failure.\n\nWith "
+                           "--json: one object per line, as `job show` prints it, without events.",
             .options = LIST_OPTIONS,
             .n_options = sizeof LIST_OPTIONS / sizeof *LIST_OPTIONS,
             .examples = "rota job list --node 127.0.0.1:7700 --queue mail --state dead\n",
         },
+    .table = &JOB_TABLE,
     .run = run_list,
 };

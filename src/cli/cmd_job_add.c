@@ -27,73 +27,73 @@ static const struct rota_option ADD_OPTIONS[] = {
      .is_required = true,
      .min = 1,
      .max = ROTA_JOB_QUEUE_NAME_MAX,
-     .help = "the queue"},
+     .help = "name of the queue"},
     {.name = "can",
      ROTA_OPTION_INTO(LIST, struct add, can),
      .value_name = "CAPABILITY",
-     .help = "what a worker must be able to do"},
+     .help = "capability a worker must have"},
     {.name = "priority",
      ROTA_OPTION_INTO(INT, struct add, priority),
      .value_name = "N",
      .default_text = "0",
      .min = INT16_MIN,
      .max = INT16_MAX,
-     .help = "the highest goes first"},
+     .help = "priority; higher runs first"},
     {.name = "delay",
      ROTA_OPTION_INTO(SPAN, struct add, delay),
      .value_name = "SPAN",
      .max = 3650 * ROTA_DAY,
-     .help = "how long it waits before anybody gets it"},
+     .help = "delay before the job can start"},
     {.name = "deadline",
      ROTA_OPTION_INTO(TIME, struct add, deadline),
      .value_name = "MOMENT",
-     .help = "it is not begun any more after, and stopped"},
+     .help = "do not start the job after this time; stop it if it is still running"},
     {.name = "job-timeout",
      ROTA_OPTION_INTO(SPAN, struct add, job_timeout),
      .value_name = "SPAN",
      .max = 3650 * ROTA_DAY,
-     .help = "how long one attempt may take"},
+     .help = "maximum duration of one attempt"},
     {.name = "attempts",
      ROTA_OPTION_INTO(INT, struct add, attempts),
      .value_name = "N",
      .min = 1,
      .max = ROTA_JOB_ATTEMPTS_MAX,
-     .help = "how often it is tried; 5 if not given"},
+     .help = "maximum number of attempts [default: 5]"},
     {.name = "backoff",
      ROTA_OPTION_INTO(SPAN, struct add, backoff),
      .value_name = "SPAN",
      .min = ROTA_MSEC,
      .max = ROTA_DAY,
-     .help = "the pause after a failure, which doubles with each; 1s if not given"},
+     .help = "delay after a failure, doubled each time [default: 1s]"},
     {.name = "unique",
      ROTA_OPTION_INTO(TEXT, struct add, unique),
      .value_name = "KEY",
      .min = 1,
      .max = ROTA_JOB_KEY_MAX,
-     .help = "no second job with this key while one waits or runs"},
+     .help = "reject a second job with this key while one waits or runs"},
     {.name = "idempotency-key",
      ROTA_OPTION_INTO(TEXT, struct add, idempotency_key),
      .value_name = "KEY",
      .min = 1,
      .max = ROTA_JOB_KEY_MAX,
-     .help = "an add with a key that was used before prints the first job and adds none"},
+     .help = "add the job at most once: repeating an add with the same key prints the first job"},
     {.name = "key",
      ROTA_OPTION_INTO(TEXT, struct add, key),
      .value_name = "KEY",
      .max = ROTA_JOB_KEY_MAX,
-     .help = "whose job it is: keys share a queue fairly"},
+     .help = "fairness key; keys share a queue fairly"},
     {.name = "trace",
      ROTA_OPTION_INTO(TEXT, struct add, trace),
      .value_name = "ID",
      .max = ROTA_JOB_KEY_MAX,
-     .help = "a name that goes along with it"},
+     .help = "trace id that travels with the job"},
     {.name = "lines",
      ROTA_OPTION_INTO(TEXT, struct add, lines),
      .value_name = "FILE",
-     .help = "a job for each line of a file, an empty one too; - for standard input"},
+     .help = "add one job per line of FILE, including empty lines; - for standard input"},
     {.name = "wait",
      ROTA_OPTION_INTO(FLAG, struct add, wait),
-     .help = "wait for its end, however long that takes, and print the result"},
+     .help = "wait until the job ends and print its result"},
     ROTA_QUEUE_CLIENT_DRY_RUN(struct add),
 };
 
@@ -481,28 +481,20 @@ const struct rota_cli_command rota_cmd_job_add = {
             .arguments = "[PAYLOAD]",
             .max_arguments = 1,
             .description =
-                "Adds a job whose payload is the argument, or standard input when that is `-`, and "
-                "prints its name, QUEUE/ID, when the broker has it for good. With --wait the "
-                "result is printed instead, and a job that was not done is exit code 1. With "
-                "--lines there is a job for each line of a file; how many is printed, also after "
-                "an "
-                "interrupt, which is answered when the jobs that are on their way are added. With "
-                "--unique the job that is printed, or waited for, may be one that was there "
-                "already: standard error says so then. With --idempotency-key a command that is "
-                "repeated, by anybody and at any node, prints the job that the first one added, "
-                "for as long as that job is remembered: until an hour after its end.\n\n"
-                "Nobody to be reached is exit code 1 at once. A broker that has answered and then "
-                "goes away is waited for, at most three times as long as --timeout; an add whose "
-                "outcome is not known is made again with the same id. A job that one of several "
-                "nodes has "
-                "no room for is offered to others, for as long as --timeout says. With --wait the "
-                "end of a job "
-                "is "
-                "waited for however long it takes, at whichever of the nodes answers; where "
-                "standard "
-                "error is a terminal, a line there says how the job stands and why, and an "
-                "interrupt leaves the job as it is and says how to look at it.\n\n"
-                "With --json: {\"job\", \"is_new\"}, the job as `job show` prints it, or "
+                "Adds a job with the argument as payload, or standard input if that is `-`, and "
+                "prints its name, QUEUE/ID, once the node has stored it durably. With --wait it "
+                "prints the result instead, and exits 1 if the job was not completed. With --lines "
+                "it adds one job per line of a file and prints the count; on Ctrl-C it first waits "
+                "for adds in flight. With --unique the job it prints or waits for may be an "
+                "existing one; standard error says so. With --idempotency-key a repeated command, "
+                "from anywhere and to any node, prints the job the first one added, until an hour "
+                "after that job has ended.\n\nExits 1 at once if no node is reachable. If a node "
+                "answered before and becomes unreachable, the command waits for it up to three "
+                "times --timeout, and repeats an add with unknown outcome under the same id. If "
+                "one node has no room for a job, others are tried for --timeout. --wait has no "
+                "time limit; it works with any of the nodes. On a terminal, standard error shows "
+                "the state of the job and why; Ctrl-C leaves the job alone and says how to look at "
+                "it.\n\nWith --json: {\"job\", \"is_new\"}, the job as `job show` prints it, or "
                 "{\"added\"}. " ROTA_DRY_RUN_JSON,
             .options = ADD_OPTIONS,
             .n_options = sizeof ADD_OPTIONS / sizeof *ADD_OPTIONS,

@@ -10,16 +10,17 @@ struct lease {
     const char *store, *space, *dc;
     rota_time span;
     bool json, dry_run;
+    int output;
 };
 
 #define SPACE_OPTION                                                                               \
     {                                                                                              \
         .name = "space", ROTA_OPTION_INTO(TEXT, struct lease, space), .value_name = "NAME",        \
-        .default_text = "cache", .min = 1, .max = ROTA_STORE_NAME_MAX, .help = "the set of shards" \
+        .default_text = "cache", .min = 1, .max = ROTA_STORE_NAME_MAX, .help = "name of the space" \
     }
 #define JSON_OPTION                                                                                \
     {                                                                                              \
-        .name = "json", ROTA_OPTION_INTO(FLAG, struct lease, json), .help = "answer in JSON"       \
+        .name = "json", ROTA_OPTION_INTO(FLAG, struct lease, json), .help = "print JSON"           \
     }
 
 /* --- asking --- */
@@ -69,8 +70,9 @@ static const struct rota_option LIST_OPTIONS[] = {
      .value_name = "NAME",
      .min = 1,
      .max = ROTA_STORE_NAME_MAX,
-     .help = "only this data centre"},
+     .help = "only this data center"},
     JSON_OPTION,
+    ROTA_TABLE_OPTION(struct lease, output),
 };
 
 static const char *state_of(const struct rota_store_lease *lease, rota_time now)
@@ -120,26 +122,18 @@ static void append_list_json(struct rota_buffer *buffer, const struct rota_store
     rota_buffer_append_char(buffer, '\n');
 }
 
-static void append_list(struct rota_buffer *buffer, const struct rota_store_answer *answer,
-                        const struct rota_store_answer *dcs)
-{
-    char text[ROTA_TIME_TEXT_MAX];
-    rota_buffer_append_text(buffer,
-                            "DC\tSHARD\tSTATE\tHOST\tSHARDS\tEPOCH\tCLAIMED OF\tLAST PING\n");
-    for (size_t i = 0; i < answer->n_leases; i++) {
-        const struct rota_store_lease *lease = &answer->leases[i];
-        rota_terminal_append(buffer, lease->dc);
-        rota_buffer_print(buffer, "\t%u\t%s\t", (unsigned)lease->shard,
-                          state_of(lease, answer->db_now));
-        rota_terminal_append(buffer, lease->host);
-        rota_buffer_print(buffer, "\t%u\t", (unsigned)shards_of(dcs, lease->dc));
-        if (lease->epoch)
-            rota_buffer_print(buffer, "%llu\t%u\t%s\n", (unsigned long long)lease->epoch,
-                              (unsigned)lease->shards, format_moment(lease->last_ping, text));
-        else
-            rota_buffer_append_text(buffer, "-\t-\t-\n");
-    }
-}
+static const struct rota_table_column LIST_COLUMNS[] = {
+    {"DC", "dc", ROTA_TABLE_TEXT, false},
+    {"SHARD", "shard", ROTA_TABLE_NUMBER, false},
+    {"STATE", "state", ROTA_TABLE_STATE, false},
+    {"HOST", "host", ROTA_TABLE_NAME, false},
+    {"SHARDS", "shards", ROTA_TABLE_NUMBER, false},
+    {"EPOCH", "epoch", ROTA_TABLE_NUMBER, false},
+    {"CLAIMED OF", "of", ROTA_TABLE_NUMBER, false},
+    {"LAST PING", "last_ping", ROTA_TABLE_AGE, false},
+};
+static const struct rota_table LIST_TABLE = {"leases", LIST_COLUMNS,
+                                             sizeof LIST_COLUMNS / sizeof *LIST_COLUMNS};
 
 static int run_list(int argc, char *const *argv)
 {
@@ -159,14 +153,12 @@ static int run_list(int argc, char *const *argv)
     if (rota_store_options_ask(options.store, requests, 2, answers, &error))
         return rota_cli_fail_error(&error);
     bool is_empty = answers[0].n_leases == 0;
-    if (options.json)
-        append_list_json(&buffer, &answers[0], &answers[1]);
-    else
-        append_list(&buffer, &answers[0], &answers[1]);
+    append_list_json(&buffer, &answers[0], &answers[1]);
     rota_store_answer_deinit(&answers[0]);
     rota_store_answer_deinit(&answers[1]);
     if (!is_empty)
-        return rota_cli_print(&buffer);
+        return rota_cli_answer(&rota_cmd_lease_list,
+                               options.json ? ROTA_TABLE_JSON : options.output, &buffer);
     rota_buffer_deinit(&buffer);
     return rota_cli_fail(ROTA_CLI_NO, "the space %s has no shards in the store", options.space);
 }
@@ -175,31 +167,31 @@ const struct rota_cli_command rota_cmd_lease_list = {
     .command =
         {
             .name = "lease list",
-            .summary = "Who holds which shard",
+            .summary = "List shards and the hosts that hold them",
             .description =
-                "Prints a header and a line for each shard of the space, with tabs between the "
-                "columns. STATE is `held`, `expired` (no host has taken it yet), `free` or `new` "
-                "(no host has ever held it). HOST holds the shard, or held it last. SHARDS is how "
-                "many shards the data centre has now (hosts no longer claim one beyond that), "
-                "CLAIMED OF how many it had when this shard was claimed. LAST PING is by the "
-                "database's clock. A space without shards is exit code 1.\n\n"
-                "With --json: {\"now\", \"leases\": [{\"dc\", \"shard\", \"of\", \"shards\", "
-                "\"state\", \"host\", \"epoch\", \"pings\", \"granted_at\", \"last_ping\", "
-                "\"ttl\": "
-                "seconds}]}.",
+                "Lists the shards of a space. STATE is `held`, `expired` (no host has taken it "
+                "yet), `free` or `new` (no host has ever held it). HOST holds the shard, or held "
+                "it last. SHARDS is the number of shards of the data center now (hosts no longer "
+                "claim shards beyond it), CLAIMED OF the number when this shard was claimed. LAST "
+                "PING is the last heartbeat by the database's clock. Exits 1 if the space has no "
+                "shards.\n\nWith --json: {\"now\", \"leases\": [{\"dc\", \"shard\", \"of\", "
+                "\"shards\", \"state\", \"host\", \"epoch\", \"pings\", \"granted_at\", "
+                "\"last_ping\", \"ttl\": seconds}]}.",
             .options = LIST_OPTIONS,
             .n_options = sizeof LIST_OPTIONS / sizeof *LIST_OPTIONS,
             .examples =
                 "rota lease list --store sqlite:/var/lib/rota/store.db\n"
                 "rota lease list --store postgres://rota@db.example/rota --dc east --json\n",
         },
+    .table = &LIST_TABLE,
     .run = run_list,
 };
 
 /* --- history --- */
 
 static const struct rota_option HISTORY_OPTIONS[] = {ROTA_STORE_OPTION(struct lease, store),
-                                                     SPACE_OPTION, JSON_OPTION};
+                                                     SPACE_OPTION, JSON_OPTION,
+                                                     ROTA_TABLE_OPTION(struct lease, output)};
 
 static const char *event_of(const struct rota_store_event *event)
 {
@@ -230,24 +222,14 @@ static void append_history_json(struct rota_buffer *buffer, const struct rota_st
     rota_buffer_append_char(buffer, '\n');
 }
 
-static void append_history(struct rota_buffer *buffer, const struct rota_store_answer *answer)
-{
-    char text[ROTA_TIME_TEXT_MAX];
-    rota_buffer_append_text(buffer,
-                            "TIME (NEWEST FIRST)\tEVENT\tDC\tSHARD\tHOST\tEPOCH\tCLAIMED OF\n");
-    for (size_t i = 0; i < answer->n_history; i++) {
-        const struct rota_store_event *event = &answer->history[i];
-        rota_buffer_print(buffer, "%s\t%s\t", format_moment(event->at, text), event_of(event));
-        rota_terminal_append(buffer, event->dc);
-        rota_buffer_print(buffer, "\t%u\t", (unsigned)event->shard);
-        rota_terminal_append(buffer, event->host);
-        rota_buffer_print(buffer, "\t%llu\t", (unsigned long long)event->epoch);
-        if (event->shards)
-            rota_buffer_print(buffer, "%u\n", (unsigned)event->shards);
-        else
-            rota_buffer_append_text(buffer, "-\n");
-    }
-}
+static const struct rota_table_column HISTORY_COLUMNS[] = {
+    {"TIME", "at", ROTA_TABLE_TIME, false},         {"EVENT", "event", ROTA_TABLE_TEXT, false},
+    {"DC", "dc", ROTA_TABLE_TEXT, false},           {"SHARD", "shard", ROTA_TABLE_NUMBER, false},
+    {"HOST", "host", ROTA_TABLE_NAME, false},       {"EPOCH", "epoch", ROTA_TABLE_NUMBER, false},
+    {"CLAIMED OF", "of", ROTA_TABLE_NUMBER, false},
+};
+static const struct rota_table HISTORY_TABLE = {"history", HISTORY_COLUMNS,
+                                                sizeof HISTORY_COLUMNS / sizeof *HISTORY_COLUMNS};
 
 static int run_history(int argc, char *const *argv)
 {
@@ -262,30 +244,27 @@ static int run_history(int argc, char *const *argv)
                                                .space = rota_str(options.space)};
     if (ask(&options, &request, &answer, &error))
         return rota_cli_fail_error(&error);
-    if (options.json)
-        append_history_json(&buffer, &answer);
-    else
-        append_history(&buffer, &answer);
+    append_history_json(&buffer, &answer);
     rota_store_answer_deinit(&answer);
-    return rota_cli_print(&buffer);
+    return rota_cli_answer(&rota_cmd_lease_history, options.json ? ROTA_TABLE_JSON : options.output,
+                           &buffer);
 }
 
 const struct rota_cli_command rota_cmd_lease_history = {
     .command =
         {
             .name = "lease history",
-            .summary = "Who was granted which shard, and gave it back",
+            .summary = "List grants and releases of shards",
             .description =
-                "Prints a header and a line for each grant and each release in the space, the "
-                "newest first and at most 1,000, with tabs between the columns. TIME is by the "
-                "database's clock, EVENT is `granted` or `released`, CLAIMED OF is how many shards "
-                "the data centre had then.\n\n"
-                "With --json: {\"history\": [{\"at\", \"event\", \"dc\", \"shard\", \"of\": 0 if "
-                "that was not written down, \"host\", \"epoch\"}]}.",
+                "Lists the last 1,000 grants and releases in the space, newest first. TIME is by "
+                "the database's clock, EVENT is `granted` or `released`, CLAIMED OF is the number "
+                "of shards the data center had then.\n\nWith --json: {\"history\": [{\"at\", "
+                "\"event\", \"dc\", \"shard\", \"of\" (0 if unknown), \"host\", \"epoch\"}]}.",
             .options = HISTORY_OPTIONS,
             .n_options = sizeof HISTORY_OPTIONS / sizeof *HISTORY_OPTIONS,
             .examples = "rota lease history --store sqlite:/var/lib/rota/store.db\n",
         },
+    .table = &HISTORY_TABLE,
     .run = run_history,
 };
 
@@ -298,13 +277,13 @@ static const struct rota_option HOLD_OPTIONS[] = {
      .value_name = "NAME",
      .min = 1,
      .max = ROTA_STORE_NAME_MAX,
-     .help = "only this space; all of them if not given"},
+     .help = "only this space [default: all]"},
     {.name = "for",
      ROTA_OPTION_INTO(SPAN, struct lease, span),
      .value_name = "SPAN",
      .is_required = true,
      .max = 365 * ROTA_DAY,
-     .help = "how long from now on; 0 ends a hold"},
+     .help = "how long to freeze claims; 0 ends the freeze"},
     ROTA_DRY_RUN_OPTION(struct lease, dry_run),
     JSON_OPTION,
 };
@@ -381,13 +360,13 @@ const struct rota_cli_command rota_cmd_lease_hold = {
     .command =
         {
             .name = "lease hold",
-            .summary = "Let nobody claim shards for a while",
-            .description =
-                "For the time after a fail-over to a replica that may lack the last writes, or "
-                "after a dump was restored: whoever held a shard by what is lost still believes "
-                "that for up to one ttl. Holders go on; shards that are free stay free. A hold of "
-                "a space and one of all spaces are two: each ends by itself, or with --for 0.\n\n"
-                "With --json: {\"hold_until\"}, null when there is no hold. " ROTA_DRY_RUN_JSON,
+            .summary = "Freeze claims: no host can claim a shard for a while",
+            .description = "Use this after a failover to a replica that may lack the last writes, "
+                           "or after restoring a dump: a host whose lease is lost that way "
+                           "believes in it for up to one ttl. Holders keep their shards; free "
+                           "shards stay free. A freeze of one space and a freeze of all spaces are "
+                           "independent: each ends by itself, or with --for 0.\n\nWith --json: "
+                           "{\"hold_until\"}, null if claims are not frozen. " ROTA_DRY_RUN_JSON,
             .options = HOLD_OPTIONS,
             .n_options = sizeof HOLD_OPTIONS / sizeof *HOLD_OPTIONS,
             .examples = "rota lease hold --store postgres://rota@db.example/rota --for 30s\n",

@@ -13,13 +13,15 @@ struct members {
     const char *weight;
     rota_time ttl, start_at, stop_at;
     bool json, dry_run;
+    int output;
 };
 
 /* --- list --- */
 
 static const struct rota_option LIST_OPTIONS[] = {
     ROTA_STORE_OPTION(struct members, store),
-    {.name = "json", ROTA_OPTION_INTO(FLAG, struct members, json), .help = "answer in JSON"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct members, json), .help = "print JSON"},
+    ROTA_TABLE_OPTION(struct members, output),
 };
 
 /* An operator's word counts for one that is dead, too: it may come back. */
@@ -79,26 +81,17 @@ static void append_json(struct rota_buffer *buffer, const struct rota_store_answ
     rota_buffer_append_char(buffer, '\n');
 }
 
-static void append_text(struct rota_buffer *buffer, const struct rota_store_answer *answer)
-{
-    char text[ROTA_TIME_TEXT_MAX];
-    for (size_t i = 0; i < answer->n_members; i++) {
-        const struct rota_store_member *member = &answer->members[i];
-        rota_terminal_append(buffer, member->address);
-        rota_buffer_print(buffer, "\t%s\tweight=%g", state_of(member, answer->db_now),
-                          (double)member->weight / ROTA_WEIGHT_ONE);
-        rota_buffer_append_text(buffer, "\tzone=");
-        rota_terminal_append(buffer, member->zone);
-        rota_buffer_append_text(buffer, "\troles=");
-        rota_terminal_append(buffer, member->roles);
-        rota_buffer_print(buffer, "\theartbeat=%s", rota_time_format(member->heartbeat, text));
-        if (member->start_at)
-            rota_buffer_print(buffer, "\tstart_at=%s", rota_time_format(member->start_at, text));
-        if (member->stop_at)
-            rota_buffer_print(buffer, "\tstop_at=%s", rota_time_format(member->stop_at, text));
-        rota_buffer_append_char(buffer, '\n');
-    }
-}
+static const struct rota_table_column COLUMNS[] = {
+    {"ADDRESS", "address", ROTA_TABLE_NAME, false},
+    {"STATE", "state", ROTA_TABLE_STATE, false},
+    {"WEIGHT", "weight", ROTA_TABLE_NUMBER, false},
+    {"ZONE", "zone", ROTA_TABLE_TEXT, false},
+    {"ROLES", "roles", ROTA_TABLE_TEXT, false},
+    {"HEARTBEAT", "heartbeat", ROTA_TABLE_AGE, false},
+    {"START AT", "start_at", ROTA_TABLE_TIME, true},
+    {"STOP AT", "stop_at", ROTA_TABLE_TIME, true},
+};
+static const struct rota_table TABLE = {"members", COLUMNS, sizeof COLUMNS / sizeof *COLUMNS};
 
 static int run_list(int argc, char *const *argv)
 {
@@ -112,26 +105,23 @@ static int run_list(int argc, char *const *argv)
         return code;
     if (rota_store_options_ask(options.store, &request, 1, &answer, &error))
         return rota_cli_fail_error(&error);
-    if (options.json)
-        append_json(&buffer, &answer);
-    else
-        append_text(&buffer, &answer);
+    append_json(&buffer, &answer);
     rota_store_answer_deinit(&answer);
-    return rota_cli_print(&buffer);
+    return rota_cli_answer(&rota_cmd_members_list, options.json ? ROTA_TABLE_JSON : options.output,
+                           &buffer);
 }
 
 const struct rota_cli_command rota_cmd_members_list = {
     .command =
         {
             .name = "members list",
-            .summary = "Who is a member of a store",
+            .summary = "List the members in a store",
             .description =
-                "Prints a line for each member, with tabs between its parts: the address; `in`, "
-                "`draining` (it is placed no more), `evicted` (it is listed for nobody) or `dead` "
-                "(its last heartbeat is longer ago than its ttl); weight, zone, roles and the last "
-                "heartbeat by the database's clock; start_at and stop_at if it has them. Members "
-                "that are in or draining are the hosts "
-                "of commands with --store.\n\n"
+                "Columns: ADDRESS; STATE: `in`, `draining` (gets no new shards), `evicted` "
+                "(excluded from the cluster) or `dead` (its last heartbeat is older than its ttl); "
+                "WEIGHT; ZONE; ROLES; the last HEARTBEAT by the database's clock; START AT and "
+                "STOP AT. Commands with --store use the members that are in or draining as "
+                "hosts.\n\n"
                 "With --json: {\"now\", \"members\": [{\"address\", \"state\", \"roles\", "
                 "\"zone\", \"weight\", \"heartbeat\", \"start_at\", \"stop_at\", \"ttl\": "
                 "seconds}]}.",
@@ -139,6 +129,7 @@ const struct rota_cli_command rota_cmd_members_list = {
             .n_options = sizeof LIST_OPTIONS / sizeof *LIST_OPTIONS,
             .examples = "rota members list --store sqlite:/var/lib/rota/store.db\n",
         },
+    .table = &TABLE,
     .run = run_list,
 };
 
@@ -243,7 +234,7 @@ static int change(const struct rota_cli_command *command, int argc, char *const 
                 .summary = (does),                                                                 \
                 .arguments = "ADDRESS...",                                                         \
                 .min_arguments = 1,                                                                \
-                .description = long_text " An address that is no member's is exit code 1.",        \
+                .description = long_text " Exits 1 if an address is not a member.",                \
                 .options = CHANGE_OPTIONS,                                                         \
                 .n_options = sizeof CHANGE_OPTIONS / sizeof *CHANGE_OPTIONS,                       \
                 .examples = "rota members " #word " 10.0.0.7:7000 "                                \
@@ -252,17 +243,18 @@ static int change(const struct rota_cli_command *command, int argc, char *const 
         .run = run_##word,                                                                         \
     }
 
-CHANGE(drain, "Place members no more",
-       "They are known, and own nothing from now on; `members restore` takes it back. Their own "
-       "heartbeats do not.",
+CHANGE(drain, "Stop placing shards on members",
+       "The members stay known but own nothing from now on, whatever their heartbeats say. "
+       "`members restore` undoes this.",
        ROTA_STORE_MEMBER_STATE, ROTA_STORE_MEMBER_DRAINING);
-CHANGE(evict, "List members for nobody any more",
-       "As if they were dead, whatever heartbeats say, until `members restore`.",
+CHANGE(evict, "Exclude members from the cluster",
+       "The members count as dead, whatever their heartbeats say, until `members restore`.",
        ROTA_STORE_MEMBER_STATE, ROTA_STORE_MEMBER_EVICTED);
-CHANGE(restore, "Take back a drain or an eviction", "They are in again, as long as they are alive.",
-       ROTA_STORE_MEMBER_STATE, ROTA_STORE_MEMBER_IN);
-CHANGE(remove, "Take members out of the list",
-       "For those that are gone for good: one that lives is there again with its next heartbeat.",
+CHANGE(restore, "Undo a drain or an eviction",
+       "The members are in again, as long as they are alive.", ROTA_STORE_MEMBER_STATE,
+       ROTA_STORE_MEMBER_IN);
+CHANGE(remove, "Remove members from the list",
+       "For members that are permanently gone; a live one returns with its next heartbeat.",
        ROTA_STORE_MEMBER_REMOVE, ROTA_STORE_MEMBER_IN);
 
 /* --- beat --- */
@@ -275,32 +267,32 @@ static const struct rota_option BEAT_OPTIONS[] = {
      .default_text = "10s",
      .min = ROTA_MSEC,
      .max = 365 * ROTA_DAY,
-     .help = "how long it is alive without another heartbeat"},
+     .help = "how long the member stays alive without a heartbeat"},
     {.name = "roles",
      ROTA_OPTION_INTO(TEXT, struct members, roles),
      .value_name = "ROLES",
      .default_text = "",
      .max = ROTA_STORE_ROLES_MAX,
-     .help = "what it does, with commas between them"},
+     .help = "comma-separated roles"},
     {.name = "zone",
      ROTA_OPTION_INTO(TEXT, struct members, zone),
      .value_name = "ZONE",
      .default_text = "",
      .max = ROTA_STORE_NAME_MAX,
-     .help = "which it fails together with"},
+     .help = "failure zone"},
     {.name = "weight",
      ROTA_OPTION_INTO(TEXT, struct members, weight),
      .value_name = "W",
      .default_text = "1",
-     .help = "how much it takes, from 0.01 to 1000"},
+     .help = "relative share of shards, from 0.01 to 1000"},
     {.name = "start-at",
      ROTA_OPTION_INTO(TIME, struct members, start_at),
      .value_name = "TIME",
-     .help = "the moment from which on it is placed; at once if not given"},
+     .help = "when to start placing shards on it [default: now]"},
     {.name = "stop-at",
      ROTA_OPTION_INTO(TIME, struct members, stop_at),
      .value_name = "TIME",
-     .help = "the moment from which on it is placed no more; never if not given"},
+     .help = "when to stop placing shards on it [default: never]"},
     ROTA_DRY_RUN_OPTION(struct members, dry_run),
 };
 
@@ -373,16 +365,15 @@ const struct rota_cli_command rota_cmd_members_beat = {
     .command =
         {
             .name = "members beat",
-            .summary = "Make an address a member, or say that it is well",
+            .summary = "Send a heartbeat for a member, adding it if needed",
             .arguments = "ADDRESS",
             .min_arguments = 1,
             .max_arguments = 1,
             .description =
-                "One heartbeat, for processes that do not use the library: it is alive for --ttl "
-                "from now on by the database's clock, so repeat it well before, say from a timer "
-                "that checks its health. Roles, zone, weight and moments become those that are "
-                "given; "
-                "what operators have said (`members drain`) stays.",
+                "Sends one heartbeat, for processes that don't use the library. The member is "
+                "alive for --ttl by the database's clock, so repeat the command well before, for "
+                "example from a timer that checks its health. Roles, zone, weight and times are "
+                "replaced by those you give; what operators set (`members drain`) stays.",
             .options = BEAT_OPTIONS,
             .n_options = sizeof BEAT_OPTIONS / sizeof *BEAT_OPTIONS,
             .examples = "rota members beat 10.0.0.7:7000 --roles broker --zone east --ttl 30s "

@@ -17,10 +17,9 @@ static const struct rota_option OPTIONS[] = {ROTA_QUEUE_CLIENT_OPTIONS(struct no
 
 /* --- looking --- */
 
-enum { NAME, STATE, ZONE, WEIGHT, ROLES, JOBS, RUNNING, SHARDS, CALLS, MEMORY, HTTP, HEARD };
+enum { NAME, STATE, JOBS, SHARDS };
 
-static const char *const FIELDS[] = {"name",    "state",  "zone",  "weight", "roles", "jobs",
-                                     "running", "shards", "calls", "memory", "http",  "heard_ms"};
+static const char *const FIELDS[] = {"name", "state", "jobs", "shards"};
 enum { N_FIELDS = sizeof FIELDS / sizeof FIELDS[0] };
 
 static enum rota_code ask_cluster(struct rota_queue_client *client, struct rota_str *document,
@@ -45,43 +44,19 @@ static enum rota_code read_nodes(struct rota_queue_client *client, struct rota_r
     return code ? code : rota_rows_read(document, "nodes", FIELDS, N_FIELDS, rows, error);
 }
 
-static void append_node(struct rota_buffer *buffer, const struct rota_rows *rows, size_t row)
-{
-    static const struct {
-        int field;
-        const char *name;
-    } REST[] = {{ZONE, "zone"},       {WEIGHT, "weight"}, {ROLES, "roles"}, {JOBS, "jobs"},
-                {RUNNING, "running"}, {SHARDS, "shards"}, {CALLS, "calls"}, {HTTP, "http"}};
-    rota_terminal_append(buffer, rota_rows_cell(rows, row, NAME));
-    rota_buffer_append_char(buffer, '\t');
-    rota_terminal_append(buffer, rota_rows_cell(rows, row, STATE));
-    for (size_t i = 0; i < sizeof REST / sizeof REST[0]; i++) {
-        struct rota_str cell = rota_rows_cell(rows, row, (size_t)REST[i].field);
-        rota_buffer_print(buffer, "\t%s=", REST[i].name);
-        rota_terminal_append(buffer, cell);
-    }
-    rota_buffer_append_char(buffer, '\n');
-}
-
-static enum rota_code list(struct rota_queue_client *client, const struct node *options,
-                           struct rota_buffer *buffer, struct rota_error *error)
+static enum rota_code list(struct rota_queue_client *client, struct rota_buffer *buffer,
+                           struct rota_error *error)
 {
     struct rota_rows rows;
     enum rota_code code = read_nodes(client, &rows, error);
     if (code)
         return code;
-    if (options->of.json)
-        rota_buffer_append_text(buffer, "{\"nodes\":[");
+    rota_buffer_append_text(buffer, "{\"nodes\":[");
     for (size_t i = 0; i < rows.n_rows; i++) {
-        if (options->of.json) {
-            rota_buffer_append_text(buffer, i > 0 ? "," : "");
-            rota_buffer_append_str(buffer, rows.objects[i]);
-        } else {
-            append_node(buffer, &rows, i);
-        }
+        rota_buffer_append_text(buffer, i > 0 ? "," : "");
+        rota_buffer_append_str(buffer, rows.objects[i]);
     }
-    if (options->of.json)
-        rota_buffer_append_text(buffer, "]}\n");
+    rota_buffer_append_text(buffer, "]}\n");
     rota_rows_deinit(&rows);
     return ROTA_OK;
 }
@@ -233,14 +208,31 @@ static int run_with(const struct rota_cli_command *command, const char *method, 
     const char *name = arguments.size > 0 ? arguments.items[0] : "";
     enum rota_code code = method ? change(&client, &options, method, name, &buffer, &error)
                           : command == &rota_cmd_node_list
-                              ? list(&client, &options, &buffer, &error)
+                              ? list(&client, &buffer, &error)
                               : show(&client, &options, name, &buffer, &error);
     rota_queue_client_close(&client);
     if (!code)
-        return rota_cli_print(&buffer);
+        return rota_queue_client_answer(command, &options.of, &buffer);
     rota_buffer_deinit(&buffer);
     return rota_cli_fail_error(&error);
 }
+
+static const struct rota_option LIST_OPTIONS[] = {ROTA_QUEUE_CLIENT_LIST_OPTIONS(struct node)};
+
+static const struct rota_table_column NODE_COLUMNS[] = {
+    {"NODE", "name", ROTA_TABLE_NAME, false},
+    {"STATE", "state", ROTA_TABLE_STATE, false},
+    {"ZONE", "zone", ROTA_TABLE_TEXT, false},
+    {"WEIGHT", "weight", ROTA_TABLE_NUMBER, true},
+    {"ROLES", "roles", ROTA_TABLE_TEXT, true},
+    {"JOBS", "jobs", ROTA_TABLE_NUMBER, false},
+    {"RUNNING", "running", ROTA_TABLE_NUMBER, false},
+    {"SHARDS", "shards", ROTA_TABLE_NUMBER, false},
+    {"CALLS", "calls", ROTA_TABLE_NUMBER, false},
+    {"DASHBOARD", "http", ROTA_TABLE_TEXT, true},
+};
+static const struct rota_table NODE_TABLE = {"nodes", NODE_COLUMNS,
+                                             sizeof NODE_COLUMNS / sizeof *NODE_COLUMNS};
 
 static int run_list(int argc, char *const *argv)
 {
@@ -251,19 +243,20 @@ const struct rota_cli_command rota_cmd_node_list = {
     .command =
         {
             .name = "node list",
-            .summary = "The nodes of a cluster",
+            .summary = "List the nodes of a cluster",
             .description =
-                "Any node knows all of them. Prints a line for each, with tabs between its parts: "
-                "its address, its state, then zone, weight, roles, jobs, jobs that run, shards, "
-                "calls under way and where its dashboard is. States are those that nodes have "
-                "(`joining`, `serving`, `draining`, `drained`, `stopping`), and `silent` (it does "
-                "not answer), `dead` (nor did the store hear of it for its ttl; shown for an "
-                "hour) and `evicted`.\n\n"
-                "With --json: {\"nodes\": [...]}, as GET /api/v1/cluster has them.",
-            .options = OPTIONS,
-            .n_options = sizeof OPTIONS / sizeof *OPTIONS,
+                "Any node knows all of them. The states are `joining`, `serving`, `draining`, "
+                "`drained` and `stopping`, as the nodes report them, and `silent` (it does not "
+                "answer), `dead` (its last heartbeat is older than its ttl; listed for an hour) "
+                "and `evicted`.\n\n"
+                "Columns: NODE, STATE, ZONE, WEIGHT, ROLES, JOBS, RUNNING (jobs), SHARDS, CALLS "
+                "(in flight), DASHBOARD.\n\n"
+                "With --json: {\"nodes\": [...]}, as GET /api/v1/cluster returns them.",
+            .options = LIST_OPTIONS,
+            .n_options = sizeof LIST_OPTIONS / sizeof *LIST_OPTIONS,
             .examples = "rota node list --node 127.0.0.1:7700\n",
         },
+    .table = &NODE_TABLE,
     .run = run_list,
 };
 
@@ -276,12 +269,12 @@ const struct rota_cli_command rota_cmd_node_show = {
     .command =
         {
             .name = "node show",
-            .summary = "All about a node",
+            .summary = "Show everything known about a node",
             .arguments = "[NAME]",
             .max_arguments = 1,
-            .description = "Prints a line for each thing that is known of the node with this "
-                           "address, or of the one that is asked: its name, a tab, and the value "
-                           "in JSON. With --json it is one object.",
+            .description = "Prints everything known about the node with this address [default: the "
+                           "node you ask], one field per line: its name, a tab and its value as "
+                           "JSON. With --json it is one object.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota node show 10.0.0.7:7700 --node 10.0.0.8:7700\n",
@@ -292,7 +285,7 @@ const struct rota_cli_command rota_cmd_node_show = {
 #define DRY_RUN                                                                                    \
     {                                                                                              \
         .name = "dry-run", ROTA_OPTION_INTO(FLAG, struct node, is_dry_run),                        \
-        .help = "only print the plan"                                                              \
+        .help = "print the plan and change nothing"                                                \
     }
 
 static const struct rota_option CHANGE_OPTIONS[] = {ROTA_QUEUE_CLIENT_OPTIONS(struct node),
@@ -302,7 +295,7 @@ static const struct rota_option DRAIN_OPTIONS[] = {
     DRY_RUN,
     {.name = "wait",
      ROTA_OPTION_INTO(FLAG, struct node, is_waited),
-     .help = "come back when it has nothing any more, however long that takes"},
+     .help = "wait until the node has no work left"},
 };
 
 #define CHANGE(word, method, does, long_text, table)                                               \
@@ -318,10 +311,10 @@ static const struct rota_option DRAIN_OPTIONS[] = {
                 .arguments = "NAME",                                                               \
                 .min_arguments = 1,                                                                \
                 .max_arguments = 1,                                                                \
-                .description = long_text                                                           \
-                "\n\nPrints the plan, a sentence on each line: what the node has, and who gets "   \
-                "what. With --json: {\"node\", \"plan\": [...], \"is_done\"}. A node that is not " \
-                "there is exit code 1.",                                                           \
+                .description =                                                                     \
+                    long_text "\n\nPrints the plan, one sentence per line: what the node has and " \
+                              "which nodes get it. With --json: {\"node\", \"plan\": [...], "      \
+                              "\"is_done\"}. Exits 1 if there is no such node.",                   \
                 .options = (table),                                                                \
                 .n_options = sizeof(table) / sizeof *(table),                                      \
                 .examples = "rota node " #word " 10.0.0.7:7700 --dry-run --node 10.0.0.8:7700\n",  \
@@ -329,14 +322,13 @@ static const struct rota_option DRAIN_OPTIONS[] = {
         .run = run_##word,                                                                         \
     }
 
-CHANGE(drain, "Drain", "Give a node nothing more",
-       "It hands over what it has, lets what runs end, and stays there with nothing, also after a "
-       "restart, until `node undrain`.",
+CHANGE(drain, "Drain", "Drain a node: hand over its work, assign nothing new",
+       "The node hands over its work, finishes what is running, and gets no new work, even after a "
+       "restart, until `rota node undrain`.",
        DRAIN_OPTIONS);
-CHANGE(undrain, "Undrain", "Give a node work again", "Takes back a drain or an eviction.",
-       CHANGE_OPTIONS);
-CHANGE(evict, "Evict", "Hold a node for dead",
-       "Whatever its heartbeats say, it is given nothing and listed for nobody until `node "
-       "undrain`; what it had is taken by others as if it were gone. Jobs in its own journal wait "
-       "there.",
+CHANGE(undrain, "Undrain", "Let a drained or evicted node work again",
+       "Undoes a drain or an eviction.", CHANGE_OPTIONS);
+CHANGE(evict, "Evict", "Mark a node as dead",
+       "The cluster treats the node as dead, whatever its heartbeats say, until `rota node "
+       "undrain`: other nodes take over its shards. Jobs in its own journal wait there.",
        CHANGE_OPTIONS);

@@ -24,69 +24,69 @@ static const struct rota_option OPTIONS[] = {
      ROTA_OPTION_INTO(TEXT, struct plan, queue.queue),
      .value_name = "NAME",
      .default_text = "queue",
-     .help = "the name of the queue"},
+     .help = "name of the queue"},
     {.name = "queues",
      ROTA_OPTION_INTO(INT, struct plan, queues),
      .value_name = "N",
      .default_text = "1",
      .min = 1,
      .max = QUEUES_MAX,
-     .help = "plan for N queues; if more than one, they are called NAME-0, NAME-1, ..."},
+     .help = "plan for N queues; more than one are named NAME-0, NAME-1, ..."},
     ROTA_QUEUE_OPTIONS(struct plan),
     {.name = "then-hosts",
      ROTA_OPTION_INTO(TEXT, struct plan, then.file),
      .value_name = "FILE",
-     .help = "the hosts there will be, instead of those of --hosts"},
+     .help = "file with the hosts after the change"},
     {.name = "add",
      ROTA_OPTION_INTO(LIST, struct plan, then.add),
      .value_name = "HOST",
-     .help = "a host that comes: an address, or a line of a hosts file with weight and zone"},
+     .help = "add a host: an address, or a line of a hosts file with weight and zone"},
     {.name = "remove",
      ROTA_OPTION_INTO(LIST, struct plan, then.remove),
      .value_name = "HOST",
-     .help = "the address of a host that goes"},
+     .help = "remove the host with this address"},
     {.name = "remove-zone",
      ROTA_OPTION_INTO(LIST, struct plan, then.remove_zone),
      .value_name = "ZONE",
-     .help = "a zone all of whose hosts go"},
+     .help = "remove all hosts of this zone"},
     {.name = "weight",
      ROTA_OPTION_INTO(LIST, struct plan, then.weight),
      .value_name = "HOST=W",
-     .help = "a host that gets another weight"},
+     .help = "change the weight of a host"},
     {.name = "batch-to",
      ROTA_OPTION_INTO(INT, struct plan, batch_to),
      .value_name = "N",
      .max = ROTA_BATCH_MAX,
-     .help = "another --batch"},
+     .help = "change --batch"},
     {.name = "mode-to",
      ROTA_OPTION_INTO(CHOICE, struct plan, mode_to),
      .value_name = "MODE",
      .choices = rota_spread_mode_names,
-     .help = "another --mode"},
+     .help = "change --mode"},
     {.name = "partitions-to",
      ROTA_OPTION_INTO(INT, struct plan, partitions_to),
      .value_name = "N",
      .min = 1,
      .max = ROTA_PARTITIONS_MAX,
-     .help = "another number of --partitions"},
+     .help = "change --partitions"},
     {.name = "points-to",
      ROTA_OPTION_INTO(INT, struct plan, points_to),
      .value_name = "N",
      .min = 1,
      .max = ROTA_RING_POINTS_MAX,
-     .help = "another number of --points"},
+     .help = "change --points"},
     {.name = "start",
      ROTA_OPTION_INTO(TIME, struct plan, start),
      .value_name = "TIME",
-     .help = "let --batch-to and --mode-to come gradually, from this moment on"},
+     .help = "roll out --batch-to and --mode-to gradually, starting at this time"},
     {.name = "end",
      ROTA_OPTION_INTO(TIME, struct plan, end),
      .value_name = "TIME",
-     .help = "until this one"},
+     .help = "end of the gradual rollout"},
     {.name = "moves",
      ROTA_OPTION_INTO(FLAG, struct plan, moves),
-     .help = "list every partition that does not stay, instead of tables"},
-    {.name = "json", ROTA_OPTION_INTO(FLAG, struct plan, json), .help = "answer in JSON"},
+     .help = "list every partition that moves, instead of tables"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct plan, json), .help = "print JSON"},
 };
 
 /* --- the plan --- */
@@ -390,38 +390,35 @@ const struct rota_cli_command rota_cmd_plan = {
     .command =
         {
             .name = "plan",
-            .summary = "Tell what would move if hosts, weights or settings changed",
+            .summary = "Compute what a change of hosts, weights or settings moves",
             .description =
-                "Routes every partition twice, as things are and as they would be, and compares. "
-                "Nothing is estimated, and nothing is changed. Shows how many partitions move, "
-                "the least an even placement moves, how evenly hosts and zones are loaded before "
-                "and after, and which hosts gain and lose.\n\n"
-                "The least is the partitions of the hosts that go, and what the fair shares by "
-                "weight of the others gain beyond that. Loads are never quite fair, so a host "
-                "that comes may take less than its share, and the ratio be a little under 1. Of "
-                "the loads, max, mean and stddev count partitions; max/fair is the largest load "
-                "against its fair share by weight, and 1.00 is even.\n\n"
-                "Changes can be combined. Of the hosts, those of --then-hosts (or --hosts) are "
-                "taken, then --remove, --remove-zone, --weight and --add are applied in this "
-                "order. When no host is left nothing owns the partitions: they are lost, and the "
-                "exit code is 1.\n\n"
-                "With --start and --end the moves are also counted over time. Only --batch-to and "
-                "--mode-to can come gradually; everything else takes effect at once and can't be "
-                "combined with them.\n\n"
-                "With --moves: a line for each partition that does not stay: queue, partition, "
-                "host before, host after, with tabs between them; - means none.\n\n"
-                "With --json: one document with \"moves\" (only with --moves; [{\"queue\", "
-                "\"partition\", \"kind\": \"moved\" | \"new\" | \"gone\" | \"lost\", \"from\", "
-                "\"to\", \"at_ns\"}]), \"queues\", \"partitions\": {\"before\", \"after\"}, "
-                "\"moved\", \"stays\", \"new\", \"gone\", \"lost\", \"minimum\" (the least an even "
-                "placement moves), \"ratio\" (moved to minimum; null when nothing has to move), "
-                "\"spread\": {\"hosts_before\", \"hosts_after\", \"zones_before\", "
-                "\"zones_after\"}, each {\"count\", \"max\", \"mean\", \"stddev\", "
-                "\"max_to_fair\"}, \"per_host\": [{\"host\", \"zone\", \"on_ring_before\", "
-                "\"on_ring_after\", \"before\", \"after\", \"arriving\", \"leaving\"}], "
-                "\"per_zone\": [{\"zone\", \"hosts_before\", \"hosts_after\", \"before\", "
-                "\"after\"}], \"timeline\": [{\"start\", \"end\", \"moves\"}], \"advice\" (a "
-                "sentence or null).",
+                "Routes every partition twice, before and after the change, and compares. The "
+                "result is exact, and nothing is changed. Shows how many partitions move, the "
+                "minimum that an even placement would move, how evenly hosts and zones are loaded "
+                "before and after, and which hosts gain and lose.\n\nThe minimum is the partitions "
+                "of the removed hosts, plus what the fair shares by weight of the other hosts gain "
+                "beyond that. Loads are never perfectly fair, so a new host may take less than its "
+                "share and the ratio may be slightly below 1. In the load table max, mean and "
+                "stddev count partitions; max/fair is the largest load relative to its fair share "
+                "by weight, and 1.00 is even.\n\nYou can combine changes. The hosts after the "
+                "change are those of --then-hosts (or --hosts), to which --remove, --remove-zone, "
+                "--weight and --add are applied in this order. If no host is left, the partitions "
+                "have no owner: they are lost, and the exit code is 1.\n\nWith --start and --end "
+                "the moves are also counted over time. Only --batch-to and --mode-to can be "
+                "gradual; all other changes are immediate and can't be combined with "
+                "these.\n\nWith --moves: one line per partition that moves, with tab-separated "
+                "values: queue, partition, host before, host after; - means none.\n\nWith --json: "
+                "one document with \"moves\" (only with --moves; [{\"queue\", \"partition\", "
+                "\"kind\": \"moved\" | \"new\" | \"gone\" | \"lost\", \"from\", \"to\", "
+                "\"at_ns\"}]), \"queues\", \"partitions\": {\"before\", \"after\"}, \"moved\", "
+                "\"stays\", \"new\", \"gone\", \"lost\", \"minimum\" (the least an even placement "
+                "moves), \"ratio\" (moved to minimum; null when nothing has to move), \"spread\": "
+                "{\"hosts_before\", \"hosts_after\", \"zones_before\", \"zones_after\"}, each "
+                "{\"count\", \"max\", \"mean\", \"stddev\", \"max_to_fair\"}, \"per_host\": "
+                "[{\"host\", \"zone\", \"on_ring_before\", \"on_ring_after\", \"before\", "
+                "\"after\", \"arriving\", \"leaving\"}], \"per_zone\": [{\"zone\", "
+                "\"hosts_before\", \"hosts_after\", \"before\", \"after\"}], \"timeline\": "
+                "[{\"start\", \"end\", \"moves\"}], \"advice\" (a sentence or null).",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "# A heavy host joins zone b: who gives up what to it?\n"

@@ -30,14 +30,14 @@ static const struct rota_option DRAIN_OPTIONS[] = {
      .value_name = "SPAN",
      .min = ROTA_MSEC,
      .max = 365 * ROTA_DAY,
-     .help = "how long to wait for the end of all jobs; however long it takes if not given"},
+     .help = "how long to wait [default: no limit]"},
     ROTA_QUEUE_CLIENT_MANNER(struct queue),
 };
 
 #define CREATE                                                                                     \
     {                                                                                              \
         .name = "create", ROTA_OPTION_INTO(FLAG, struct queue, create),                            \
-        .help = "also a queue that has had neither a job nor a worker"                             \
+        .help = "create the queue if it does not exist"                                            \
     }
 
 static const struct rota_option PAUSE_OPTIONS[] = {
@@ -55,14 +55,14 @@ static const struct rota_option WEIGHT_OPTIONS[] = {
      .value_name = "KEY",
      .is_required = true,
      .max = ROTA_JOB_KEY_MAX,
-     .help = "whose jobs they are, as `rota job add --key` has it"},
+     .help = "fairness key, as in `rota job add --key`"},
     {.name = "weight",
      ROTA_OPTION_INTO(INT, struct queue, weight),
      .value_name = "PERCENT",
      .is_required = true,
      .min = 1,
      .max = 1000000,
-     .help = "its share of the queue against the 100 that every other key has"},
+     .help = "share of the key; every other key has 100"},
 };
 
 static const struct rota_option QUARANTINE_OPTIONS[] = {
@@ -75,7 +75,7 @@ static const struct rota_option QUARANTINE_OPTIONS[] = {
      .is_required = true,
      .min = 1,
      .max = ROTA_JOB_ATTEMPTS_MAX,
-     .help = "how many workers may die at a job; 3 if never set"},
+     .help = "number of worker deaths [default: 3]"},
 };
 
 /* What a command does. */
@@ -103,7 +103,7 @@ static int run_with(const struct rota_cli_command *command, int argc, char *cons
     enum rota_code code = act(&client, &options, &buffer, &error);
     rota_queue_client_close(&client);
     if (!code)
-        return rota_cli_print(&buffer);
+        return rota_queue_client_answer(command, &options.of, &buffer);
     rota_buffer_deinit(&buffer);
     return rota_cli_fail_error(&error);
 }
@@ -143,6 +143,8 @@ static void append_json(struct rota_buffer *buffer, const struct rota_queue_info
     rota_json_begin_object(&json);
     rota_json_key(&json, "queue");
     rota_json_string(&json, info->name);
+    rota_json_key(&json, "state");
+    rota_json_text(&json, info->is_paused ? "paused" : "open");
     rota_json_key(&json, "is_paused");
     rota_json_bool(&json, info->is_paused);
     rota_queue_client_add_moment(&json, "oldest_at", info->oldest_ms);
@@ -158,29 +160,6 @@ static void append_json(struct rota_buffer *buffer, const struct rota_queue_info
     rota_buffer_append_char(buffer, '\n');
 }
 
-static void append_text(struct rota_buffer *buffer, const struct rota_queue_info *info)
-{
-    char at[ROTA_TIME_TEXT_MAX];
-    rota_terminal_append(buffer, info->name);
-    rota_buffer_print(buffer,
-                      "\t%s\twaiting=%llu\tdelayed=%llu\trunning=%llu\tdead=%llu\tdone=%llu"
-                      "\tworkers=%llu\tfree=%llu",
-                      info->is_paused ? "paused" : "open", (unsigned long long)info->n_waiting,
-                      (unsigned long long)info->n_delayed, (unsigned long long)info->n_running,
-                      (unsigned long long)info->n_dead, (unsigned long long)info->n_done,
-                      (unsigned long long)info->n_workers, (unsigned long long)info->n_free);
-    rota_buffer_print(buffer, "\tpartitions=%llu", (unsigned long long)info->write);
-    if (info->read != info->write)
-        rota_buffer_print(buffer, "/%llu", (unsigned long long)info->read);
-    if (rota_queue_from_ms(info->change_end_ms) > rota_clock_wall())
-        rota_buffer_print(buffer, "\tchanging_until=%s",
-                          rota_queue_client_format_moment(info->change_end_ms, at));
-    if (info->oldest_ms)
-        rota_buffer_print(buffer, "\toldest=%s",
-                          rota_queue_client_format_moment(info->oldest_ms, at));
-    rota_buffer_append_char(buffer, '\n');
-}
-
 static enum rota_code list(struct rota_queue_client *client, const struct queue *options,
                            struct rota_buffer *buffer, struct rota_error *error)
 {
@@ -189,12 +168,8 @@ static enum rota_code list(struct rota_queue_client *client, const struct queue 
     const struct rota_queue_info *infos = code ? NULL : reply.items.items;
     if (!code)
         rota_queue_client_tell_missing(client);
-    for (size_t i = 0; !code && i < reply.items.n; i++) {
-        if (client->options->json)
-            append_json(buffer, &infos[i]);
-        else
-            append_text(buffer, &infos[i]);
-    }
+    for (size_t i = 0; !code && i < reply.items.n; i++)
+        append_json(buffer, &infos[i]);
     return code;
 }
 
@@ -306,15 +281,8 @@ static enum rota_code dead(struct rota_queue_client *client, const struct queue 
             rota_queue_client_tell_missing(client);
         const struct rota_queue_job_info *jobs = reply.jobs.items;
         for (size_t i = 0; i < reply.jobs.n; i++) {
-            const struct rota_queue_job_spec *spec = jobs[i].spec;
-            if (client->options->json) {
-                struct rota_json json = {.buffer = buffer};
-                rota_queue_client_add_job(&json, &jobs[i]);
-            } else if (spec) {
-                rota_queue_client_append_name(buffer, spec->queue, spec->id);
-                rota_buffer_append_char(buffer, '\t');
-                rota_terminal_append(buffer, jobs[i].reason);
-            }
+            struct rota_json json = {.buffer = buffer};
+            rota_queue_client_add_job(&json, &jobs[i]);
             rota_buffer_append_char(buffer, '\n');
         }
         request.after = reply.next;
@@ -419,16 +387,6 @@ static enum rota_code drain(struct rota_queue_client *client, const struct queue
 
 /* --- workers --- */
 
-/* "a,b", or "-" when there are none. */
-static void append_names(struct rota_buffer *buffer, struct rota_message_strs names)
-{
-    for (size_t i = 0; i < names.n; i++) {
-        rota_buffer_append_text(buffer, i > 0 ? "," : "");
-        rota_terminal_append(buffer, names.items[i]);
-    }
-    rota_buffer_append_text(buffer, names.n > 0 ? "" : "-");
-}
-
 static void add_names(struct rota_json *json, const char *key, struct rota_message_strs names)
 {
     rota_json_key(json, key);
@@ -438,25 +396,10 @@ static void add_names(struct rota_json *json, const char *key, struct rota_messa
     rota_json_end_array(json);
 }
 
-static void append_worker(struct rota_buffer *buffer, bool is_json,
-                          const struct rota_queue_worker *of)
+static void append_worker(struct rota_buffer *buffer, const struct rota_queue_worker *of)
 {
     const struct rota_queue_worker_info *worker = &of->info;
     struct rota_json json = {.buffer = buffer};
-    char silent[ROTA_TIME_TEXT_MAX];
-    if (!is_json) {
-        rota_terminal_append(buffer, worker->name);
-        rota_buffer_print(buffer,
-                          "\trunning=%llu\tslots=%llu\tconnections=%llu\theard=%s ago\tqueues=",
-                          (unsigned long long)worker->n_running, (unsigned long long)worker->slots,
-                          (unsigned long long)of->n_connections,
-                          rota_span_format(rota_queue_from_ms(worker->silent_ms), silent));
-        append_names(buffer, worker->queues);
-        rota_buffer_append_text(buffer, "\tcan=");
-        append_names(buffer, worker->can);
-        rota_buffer_append_char(buffer, '\n');
-        return;
-    }
     rota_json_begin_object(&json);
     rota_json_key(&json, "worker");
     rota_json_string(&json, worker->name);
@@ -487,7 +430,7 @@ static enum rota_code list_workers(struct rota_queue_client *client, const struc
         return code;
     rota_queue_client_tell_missing(client);
     for (size_t i = 0; i < n; i++)
-        append_worker(buffer, client->options->json, &workers[i]);
+        append_worker(buffer, &workers[i]);
     return ROTA_OK;
 }
 
@@ -570,7 +513,14 @@ static enum rota_code forget_node(struct rota_queue_client *client, const struct
 
 #define COMMAND(noun, the_name, the_summary, the_argument, n, text, the_act)                       \
     COMMAND_WITH(OPTIONS, noun, the_name, the_summary, the_argument, n, text, the_act)
-#define COMMAND_WITH(table, noun, the_name, the_summary, the_argument, n, text, the_act)           \
+#define COMMAND_WITH(words, noun, the_name, the_summary, the_argument, n, text, the_act)           \
+    COMMAND_OF(words, NULL, noun, the_name, the_summary, the_argument, n, text, the_act)
+#define LIST_COMMAND(columns, noun, the_name, the_summary, the_argument, n, text, the_act)         \
+    static const struct rota_table TABLE_##noun = {NULL, columns,                                  \
+                                                   sizeof columns / sizeof *columns};              \
+    COMMAND_OF(LIST_OPTIONS, &TABLE_##noun, noun, the_name, the_summary, the_argument, n, text,    \
+               the_act)
+#define COMMAND_OF(words, the_table, noun, the_name, the_summary, the_argument, n, text, the_act)  \
     static int run_##noun(int argc, char *const *argv)                                             \
     {                                                                                              \
         return run_with(&rota_cmd_queue_##noun, argc, argv, the_act);                              \
@@ -582,111 +532,132 @@ static enum rota_code forget_node(struct rota_queue_client *client, const struct
                     .min_arguments = (n),                                                          \
                     .max_arguments = (n),                                                          \
                     .description = (text),                                                         \
-                    .options = (table),                                                            \
-                    .n_options = sizeof(table) / sizeof *(table)},                                 \
-        .run = run_##noun}
+                    .options = (words),                                                            \
+                    .n_options = sizeof(words) / sizeof *(words)},                                 \
+        .run = run_##noun,                                                                         \
+        .table = (the_table)}
 
-COMMAND(
-    list, "queue list", "List the queues of a broker", NULL, 0,
-    "Prints a line for each queue that has had a job, with tabs between its parts: its name, "
-    "`open` or `paused`, how many jobs wait, are delayed, run, are dead, and are done and still "
-    "remembered, the workers that serve it and their free slots, its partitions (see `rota queue "
-    "partitions`), and since when the oldest job waits.\n\n"
-    "With --json: one object per line, {\"queue\", \"is_paused\", \"oldest_at\", "
-    "\"partitions\", \"waiting\", \"delayed\", \"running\", \"done\", \"dead\", "
-    "\"cancelled\", \"added_total\", \"done_total\", \"dead_total\", \"retries_total\", "
-    "\"quarantined_total\" (what "
-    "happened "
-    "since each node began), "
-    "\"fetched_total\" (jobs of other nodes that workers of the node were given), "
-    "\"lent_total\" (jobs that went to workers of other nodes), "
-    "\"workers\", \"slots\", \"free\", \"wanted\", \"write\" and \"read\" (partitions), "
-    "\"batch\", \"mode\", \"change\" (as in `queue spread`; null without one), "
-    "\"worker_deaths\" (as `queue quarantine` has set them; 0: 3)}.",
+static const struct rota_option LIST_OPTIONS[] = {ROTA_QUEUE_CLIENT_LIST_OPTIONS(struct queue)};
+
+static const struct rota_table_column QUEUE_COLUMNS[] = {
+    {"QUEUE", "queue", ROTA_TABLE_TEXT, false},
+    {"STATE", "state", ROTA_TABLE_STATE, false},
+    {"WAITING", "waiting", ROTA_TABLE_NUMBER, false},
+    {"DELAYED", "delayed", ROTA_TABLE_NUMBER, false},
+    {"RUNNING", "running", ROTA_TABLE_NUMBER, false},
+    {"DEAD", "dead", ROTA_TABLE_NUMBER, false},
+    {"DONE", "done", ROTA_TABLE_NUMBER, true},
+    {"WORKERS", "workers", ROTA_TABLE_NUMBER, false},
+    {"FREE", "free", ROTA_TABLE_NUMBER, false},
+    {"OLDEST", "oldest_at", ROTA_TABLE_AGE, false},
+    {"CHANGING UNTIL", "change.end", ROTA_TABLE_TIME, true},
+    {"WRITE", "write", ROTA_TABLE_NUMBER, true},
+    {"READ", "read", ROTA_TABLE_NUMBER, true},
+};
+
+static const struct rota_table_column WORKER_COLUMNS[] = {
+    {"WORKER", "worker", ROTA_TABLE_TEXT, false},
+    {"RUNNING", "running", ROTA_TABLE_NUMBER, false},
+    {"SLOTS", "slots", ROTA_TABLE_NUMBER, false},
+    {"CONNECTIONS", "connections", ROTA_TABLE_NUMBER, true},
+    {"SEEN", "silent_ms", ROTA_TABLE_DURATION, false},
+    {"QUEUES", "queues", ROTA_TABLE_LIST, false},
+    {"CAPABILITIES", "can", ROTA_TABLE_LIST, false},
+};
+
+static const struct rota_table_column DEAD_COLUMNS[] = {
+    {"JOB", "job", ROTA_TABLE_NAME, false},
+    {"ATTEMPTS", "attempts", ROTA_TABLE_NUMBER, false},
+    {"ENDED", "ended_at", ROTA_TABLE_TIME, true},
+    {"REASON", "reason", ROTA_TABLE_TEXT, false},
+};
+
+LIST_COMMAND(
+    QUEUE_COLUMNS, list, "queue list", "List queues", NULL, 0,
+    "Lists every queue that has had a job, summed over all nodes.\n\nColumns: QUEUE; STATE: `open` "
+    "or `paused`; jobs WAITING, DELAYED, RUNNING, DEAD and DONE (as long as they are kept); "
+    "WORKERS that serve it and their FREE slots; since when the OLDEST job waits; until when a "
+    "gradual change of the spread is CHANGING partitions; partitions to "
+    "WRITE to and to READ from (see `rota queue partitions`).\n\nWith --json: one object per line, "
+    "{\"queue\", \"state\", \"is_paused\", \"oldest_at\", \"partitions\", \"waiting\", "
+    "\"delayed\", \"running\", \"done\", \"dead\", \"cancelled\", \"added_total\", \"done_total\", "
+    "\"dead_total\", \"retries_total\", \"quarantined_total\" (since each node started), "
+    "\"fetched_total\" (jobs of other nodes given to workers of this one), \"lent_total\" (jobs "
+    "given to workers of other nodes), \"workers\", \"slots\", \"free\", \"wanted\", \"write\" and "
+    "\"read\" (partitions), \"batch\", \"mode\", \"change\" (as in `queue spread`; null without "
+    "one), \"worker_deaths\" (set by `queue quarantine`; 0 "
+    "means 3)}.",
     list);
-COMMAND(show, "queue show", "Show one queue", "QUEUE", 1,
-        "The line of `queue list` for one queue. No such queue is exit code 1.", list);
-COMMAND_WITH(PAUSE_OPTIONS, pause, "queue pause", "Hand out no more jobs of a queue", "QUEUE", 1,
-             "Jobs are still taken in, and those that run go on. It stays so when the broker is "
-             "restarted. No such queue is exit code 1, unless there is --create.\n\nWith --json: "
-             "{}. " ROTA_DRY_RUN_JSON,
-             pause_queue);
-COMMAND_WITH(CHANGE_OPTIONS, resume, "queue resume", "Hand out jobs of a paused queue again",
-             "QUEUE", 1, "No such queue is exit code 1.\n\nWith --json: {}. " ROTA_DRY_RUN_JSON,
-             resume);
+LIST_COMMAND(QUEUE_COLUMNS, show, "queue show", "Show one queue", "QUEUE", 1,
+             "Prints the row of `queue list` for one queue. Exits 1 if there is no such queue.",
+             list);
+COMMAND_WITH(
+    PAUSE_OPTIONS, pause, "queue pause", "Pause a queue: start no more of its jobs", "QUEUE", 1,
+    "You can still add jobs, and running ones continue. The pause survives restarts. Exits 1 if "
+    "there is no such queue, unless you give --create.\n\nWith --json: {}. " ROTA_DRY_RUN_JSON,
+    pause_queue);
+COMMAND_WITH(CHANGE_OPTIONS, resume, "queue resume", "Resume a paused queue", "QUEUE", 1,
+             "Exits 1 if there is no such queue.\n\nWith --json: {}. " ROTA_DRY_RUN_JSON, resume);
 COMMAND_WITH(
     CHANGE_OPTIONS, delete, "queue delete", "Delete a queue without jobs", "QUEUE", 1,
-    "Deletes the settings of the queue (pause, weights, partitions) and the ended jobs that are "
-    "remembered, with their idempotency keys, at all nodes. A queue with jobs that wait, are "
-    "delayed or run is exit code 1, and so is a node that does not answer: delete it again when "
-    "the node is back. Queues that have neither jobs nor settings need not be deleted, they are "
-    "forgotten by themselves. No such queue is exit code 1.\n\n"
-    "With --json: {\"jobs\"}, how many ended jobs are forgotten. " ROTA_DRY_RUN_JSON,
+    "Deletes the settings of the queue (pause, weights, partitions) and its ended jobs, with their "
+    "idempotency keys, on all nodes. Exits 1 if the queue has waiting, delayed or running jobs, if "
+    "there is no such queue, or if a node does not answer: repeat the command when the node is "
+    "back. You need not delete queues without jobs and settings; they disappear by "
+    "themselves.\n\nWith --json: {\"jobs\"}, the number of ended jobs deleted. " ROTA_DRY_RUN_JSON,
     delete_queue);
-COMMAND_WITH(
-    DRAIN_OPTIONS, drain, "queue drain", "Wait until a queue is empty", "QUEUE", 1,
-    "Waits until no job of the queue waits, is delayed or runs, and tells on standard error after "
-    "a second and then every 10 s what is left. Not within --timeout is exit code 1, with a "
-    "sentence that says what was left. A broker that is away, or not there yet, is waited for, as "
-    "long as --timeout, or 30 s if that is not given. Dead jobs do not count.\n\n"
-    "With --json: {}.",
-    drain);
+COMMAND_WITH(DRAIN_OPTIONS, drain, "queue drain", "Wait until a queue is empty", "QUEUE", 1,
+             "Waits until no job of the queue is waiting, delayed or running, and reports what is "
+             "left on standard error, after a second and then every 10 s. Exits 1 after --timeout, "
+             "with a sentence that says what was left. Waits for an unreachable node as well, up "
+             "to --timeout [default: 30 s]. Dead jobs do not count.\n\nWith --json: {}.",
+             drain);
 COMMAND_WITH(
     WEIGHT_OPTIONS, weight, "queue weight", "Set the share of a key in a queue", "QUEUE", 1,
-    "Jobs of several keys (`rota job add --key`) share a queue: of two keys that always have jobs "
-    "waiting, one with a weight of 300 gets three times as many done as one with 100, which is "
-    "what every key has. A weight counts for jobs that are added from then on: those that wait "
-    "already keep their places, and what their key adds next comes behind them. It stays so when "
-    "the broker is restarted. No such queue is exit code 1, unless there is --create.\n\n"
-    "With --json: "
-    "{}. " ROTA_DRY_RUN_JSON,
+    "Jobs with different keys (`rota job add --key`) share a queue. Of two keys that always have "
+    "jobs waiting, one with weight 300 gets three times as many done as one with weight 100, the "
+    "default. A weight applies to jobs added from now on: waiting jobs keep their places, and "
+    "later jobs of their key come after them. The setting survives restarts. Exits 1 if there is "
+    "no such queue, unless you give --create.\n\nWith --json: {}. " ROTA_DRY_RUN_JSON,
     set_weight);
-COMMAND_WITH(
-    QUARANTINE_OPTIONS, quarantine, "queue quarantine", "Set how many workers a job may kill",
-    "QUEUE", 1,
-    "A job at which so many workers have died is dead, with a reason that names them: `killed 3 "
-    "workers: a, b, c`. `rota job retry` lets it run again, with the count at 0. It stays so when "
-    "the broker is restarted. No such queue is exit code 1, unless there is --create.\n\n"
-    "With --json: {}. " ROTA_DRY_RUN_JSON,
-    set_quarantine);
-COMMAND(
-    workers, "queue workers", "List the workers that are connected", NULL, 0,
-    "Prints a line for each worker, by its name, with tabs between its parts: the name, the jobs "
-    "that it runs, its slots, its connections, how long ago it was heard, the queues that it "
-    "serves and what it can do. A connection is one over ZeroMQ, a poll that waits over gRPC, or "
-    "what a node knows of a worker that has jobs from polls: a worker has some at several nodes, "
-    "and is listed once. One without a name is a worker of its own.\n\nWith --json: one object per "
-    "line, {\"worker\", \"running\", \"slots\", \"connections\", \"epoch\", \"silent_ms\", "
-    "\"queues\", \"can\"}.",
+COMMAND_WITH(QUARANTINE_OPTIONS, quarantine, "queue quarantine",
+             "Set after how many worker deaths a job is quarantined", "QUEUE", 1,
+             "A job that has killed this many workers becomes dead, with a reason that names them: "
+             "`killed 3 workers: a, b, c`. `rota job retry` runs it again and resets the count. "
+             "The setting survives restarts. Exits 1 if there is no such queue, unless you give "
+             "--create.\n\nWith --json: {}. " ROTA_DRY_RUN_JSON,
+             set_quarantine);
+LIST_COMMAND(
+    WORKER_COLUMNS, workers, "queue workers", "List connected workers", NULL, 0,
+    "Columns: WORKER; jobs RUNNING; SLOTS; CONNECTIONS (over ZeroMQ, waiting gRPC polls, and nodes "
+    "that gave it jobs); how long ago it was last SEEN; the QUEUES it serves; its CAPABILITIES. A "
+    "worker that several nodes know is listed once. Workers without a name are listed one by "
+    "one.\n\n"
+    "With --json: one object per line, {\"worker\", \"running\", \"slots\", \"connections\", "
+    "\"epoch\", \"silent_ms\", \"queues\", \"can\"}.",
     list_workers);
-COMMAND(dead, "queue dead", "List the dead jobs of a queue, and why they are", "QUEUE", 1,
-        "Prints a line for each job that is out of attempts or time, or was refused: its name and "
-        "the reason. `job retry` lets one wait again. A queue that nobody knows is exit code 1.\n\n"
-        "With --json: one object per line, as `job list` prints it.",
-        dead);
-COMMAND(
-    nodes, "queue nodes", "Show what is at a broker, and which brokers it knows", NULL, 0,
-    "Prints the address of the broker that is asked, or `alone`, how many jobs are there, those "
-    "that have ended included, and how many of them are about to go to other brokers; then a "
-    "line for each broker that is listed, and for each that is absent: it is not listed, but its "
-    "journal may hold jobs, and the others wait for it. A broker that was taken off the list can "
-    "be stopped for good when it has no jobs left.\n\n"
-    "With --json: {\"node\", \"partitions\", \"jobs\", \"leaving\", \"nodes\", \"absent\"}.",
-    show_nodes);
+LIST_COMMAND(DEAD_COLUMNS, dead, "queue dead", "List the dead jobs of a queue", "QUEUE", 1,
+             "Lists jobs that ran out of attempts or time, were refused by a worker, or are "
+             "quarantined because workers died of them, with the reason. `rota job retry` lets one "
+             "run again. Exits 1 if there is no such queue.\n\n"
+             "With --json: one object per line, as `job list` prints it.",
+             dead);
+COMMAND(nodes, "queue nodes", "Show the jobs at a node and the nodes it knows", NULL, 0,
+        "Prints the address of the node you asked, or `alone`, the number of jobs there, ended "
+        "ones included, and how many of them are about to move to other nodes. Then follows one "
+        "line per listed node, and one per absent node: a node that is not listed, but whose "
+        "journal may hold jobs the others wait for. You can stop a node that was taken off the "
+        "list when it has no jobs left.\n\nWith --json: {\"node\", \"partitions\", \"jobs\", "
+        "\"leaving\", \"nodes\", \"absent\"}.",
+        show_nodes);
 COMMAND_WITH(
     CHANGE_OPTIONS, forget, "queue forget",
-    "Give up a lost node, and take back jobs on their way to it", "NODE", 1,
-    "For a broker that was taken off the list and is lost with its disk. Jobs that were about to "
-    "be "
-    "handed over to it, and may have got there, wait for it for ever; all brokers take them back. "
-    "Nothing waits for the jobs on its disk any more: they are lost, and NOT_FOUND from then "
-    "on.\n\n"
-    "It must never come back with its data: jobs that it has after all would be done twice. When "
-    "it "
-    "may come back, wait for it instead; when its disk can be saved, start it there once more and "
-    "let it be emptied.\n\n"
-    "Prints how many parts were on their way, and how many jobs were in them. A broker that did "
-    "not "
-    "answer is named on standard error: do it again when that is back.\n\n"
-    "With --json: {\"chunks\", \"jobs\"}.",
+    "Give up a lost node and reclaim jobs in handover to it", "NODE", 1,
+    "For a node that was taken off the list and is lost with its disk. Jobs in handover to it "
+    "would wait forever; the other nodes reclaim them. The jobs on its disk are lost: from now on "
+    "they are NOT_FOUND.\n\nThe node must never come back with its data: jobs it still has would "
+    "run twice. If it may come back, wait for it instead; if its disk can be saved, start it once "
+    "more and let it hand over its jobs.\n\nPrints how many chunks were in handover, and how many "
+    "jobs were in them. A node that did not answer is named on standard error: repeat the command "
+    "when it is back.\n\nWith --json: {\"chunks\", \"jobs\"}.",
     forget_node);

@@ -17,10 +17,10 @@ static const struct rota_option OPTIONS[] = {
     ROTA_QUEUE_CLIENT_OPTIONS(struct partitions),
     {.name = "create",
      ROTA_OPTION_INTO(FLAG, struct partitions, create),
-     .help = "also if nobody knows the queue yet"},
+     .help = "create the queue if it does not exist"},
     {.name = "dry-run",
      ROTA_OPTION_INTO(FLAG, struct partitions, dry_run),
-     .help = "only tell what would be done"},
+     .help = "print what would happen and change nothing"},
 };
 
 static void append_json(struct rota_buffer *buffer, struct rota_str queue,
@@ -127,23 +127,22 @@ static int run(int argc, char *const *argv)
 }
 
 const struct rota_cli_command rota_cmd_queue_partitions = {
-    .command = {.name = "queue partitions",
-                .summary = "Give a queue more or fewer partitions",
-                .arguments = "QUEUE N",
-                .min_arguments = 2,
-                .max_arguments = 2,
-                .description =
-                    "The queue goes on meanwhile. More: all nodes look at the new partitions "
-                    "first, then new jobs go there. Fewer: new jobs go to the first N, and the "
-                    "others are read until they are empty. `rota queue show` tells how far it is, "
-                    "as `partitions=N`, or `partitions=WRITE/READ` on the way. It stays so when "
-                    "brokers are restarted. No such queue is exit code 1, unless there is "
-                    "--create.\n\n"
-                    "With --json: {\"queue\", \"wanted\", \"write\", \"read\", \"batch\", "
-                    "\"mode\", \"change\" (as in `queue spread`)}, as they are after the first "
-                    "step.",
-                .options = OPTIONS,
-                .n_options = sizeof OPTIONS / sizeof *OPTIONS},
+    .command =
+        {.name = "queue partitions",
+         .summary = "Change the number of partitions of a queue",
+         .arguments = "QUEUE N",
+         .min_arguments = 2,
+         .max_arguments = 2,
+         .description =
+             "The queue keeps working. More partitions: all nodes read the new ones first, then "
+             "new jobs go there. Fewer: new jobs go to the first N, and the others are read until "
+             "they are empty. `rota queue show -o wide` shows the progress: the partitions to "
+             "WRITE to and to READ from. The setting survives restarts. Exits 1 if there is no "
+             "such queue, unless you give --create.\n\nWith --json: {\"queue\", \"wanted\", "
+             "\"write\", \"read\", \"batch\", \"mode\", \"change\" (as in `queue spread`)}, as "
+             "they are after the first step.",
+         .options = OPTIONS,
+         .n_options = sizeof OPTIONS / sizeof *OPTIONS},
     .run = run};
 
 /* --- spread --- */
@@ -164,12 +163,12 @@ static const struct rota_option SPREAD_OPTIONS[] = {
      ROTA_OPTION_INTO(INT, struct spread, batch),
      .value_name = "N",
      .max = ROTA_BATCH_MAX,
-     .help = "partitions spread together over different nodes; 0: each by its own key"},
+     .help = "how many partitions to spread over different nodes together; 0: each by its own key"},
     {.name = "mode",
      ROTA_OPTION_INTO(CHOICE, struct spread, mode),
      .value_name = "MODE",
      .choices = rota_spread_mode_names,
-     .help = "how a batch is spread: by position in one lookup, or by slots that move little"},
+     .help = "how to spread a batch: by position in one lookup, or by slots, which move less"},
     {.name = "gradual",
      ROTA_OPTION_INTO(SPAN, struct spread, gradual),
      .value_name = "SPAN",
@@ -178,7 +177,7 @@ static const struct rota_option SPREAD_OPTIONS[] = {
      .help = "move partition by partition over this time; 0s: all at once"},
     {.name = "dry-run",
      ROTA_OPTION_INTO(FLAG, struct spread, dry_run),
-     .help = "change nothing, only print what would happen"},
+     .help = "print what would happen and change nothing"},
 };
 
 static void append_spread(struct rota_buffer *buffer, struct rota_str queue,
@@ -245,23 +244,23 @@ static int run_spread(int argc, char *const *argv)
 }
 
 const struct rota_cli_command rota_cmd_queue_spread = {
-    .command = {.name = "queue spread",
-                .summary = "Spread the partitions of a queue over nodes in another way",
-                .arguments = "QUEUE",
-                .min_arguments = 1,
-                .max_arguments = 1,
-                .description =
-                    "Partitions move to other nodes while jobs come and go; `rota plan` shows how "
-                    "many. With --gradual each partition moves at its own moment within that time. "
-                    "The change is part of the queue's settings: it goes on if the node that you "
-                    "asked stops, and survives restarts. `rota queue show` prints "
-                    "`changing_until=TIME` meanwhile. A second gradual change has to wait for the "
-                    "end of the first; a change at once, also back, ends it.\n\n"
-                    "No such queue is exit code 1.\n\n"
-                    "With --json: {\"queue\", \"wanted\", \"write\", \"read\", \"batch\", "
-                    "\"mode\", \"change\": {\"from_batch\", \"from_mode\", \"start\", "
-                    "\"end\"}}; \"change\" is null without --gradual.",
-                .options = SPREAD_OPTIONS,
-                .n_options = sizeof SPREAD_OPTIONS / sizeof *SPREAD_OPTIONS,
-                .examples = "rota queue spread mail --batch 8 --mode slots --gradual 10m\n"},
+    .command =
+        {.name = "queue spread",
+         .summary = "Change how the partitions of a queue are spread over nodes",
+         .arguments = "QUEUE",
+         .min_arguments = 1,
+         .max_arguments = 1,
+         .description =
+             "Partitions move to other nodes while the queue keeps working; `rota plan` shows how "
+             "many. With --gradual each partition moves at its own time within that duration. The "
+             "change is part of the queue's settings: it continues if the node you asked stops, "
+             "and survives restarts. `rota queue show -o wide` shows until when it is CHANGING. A "
+             "second gradual change has to wait for the end of the first; an immediate change, "
+             "also back, ends it. Exits 1 if there is no such queue.\n\n"
+             "With --json: {\"queue\", \"wanted\", \"write\", \"read\", \"batch\", "
+             "\"mode\", \"change\": {\"from_batch\", \"from_mode\", \"start\", "
+             "\"end\"}}; \"change\" is null without --gradual.",
+         .options = SPREAD_OPTIONS,
+         .n_options = sizeof SPREAD_OPTIONS / sizeof *SPREAD_OPTIONS,
+         .examples = "rota queue spread mail --batch 8 --mode slots --gradual 10m\n"},
     .run = run_spread};

@@ -35,21 +35,21 @@ static const struct rota_option LOOKUP_OPTIONS[] = {
      .default_text = "1",
      .min = 1,
      .max = ROTA_RING_HOSTS_MAX,
-     .help = "hosts for each key: its owner, then those that follow"},
+     .help = "hosts to print for each key: its owner, then its successors"},
     {.name = "points",
      ROTA_OPTION_INTO(INT, struct lookup, points),
      .value_name = "N",
      .default_text = "100",
      .min = 1,
      .max = ROTA_RING_POINTS_MAX,
-     .help = "points on the ring of a host of weight 1"},
+     .help = "ring points of a host of weight 1"},
     {.name = "at",
      ROTA_OPTION_INTO(TIME, struct lookup, at),
      .value_name = "TIME",
-     .help = "the moment at which to look which hosts are placed; now if not given"},
+     .help = "compute for this time [default: now]"},
     {.name = "json",
      ROTA_OPTION_INTO(FLAG, struct lookup, json),
-     .help = "answer with one JSON object per line"},
+     .help = "print one JSON object per line"},
 };
 
 static void put(struct rota_str str)
@@ -137,18 +137,16 @@ const struct rota_cli_command rota_cmd_ring_lookup = {
     .command =
         {
             .name = "ring lookup",
-            .summary = "Tell which hosts own the keys on standard input",
+            .summary = "Find the hosts that own the keys on standard input",
             .description =
-                "Reads keys, one per line, and prints for each, in order, the key, a tab and "
-                "its hosts with commas between them. A key is any bytes up to the newline, at "
-                "most 1 MiB of them; an empty line is the empty key. The ring is the one that "
-                "ringpop builds from the same hosts; weights and zones extend it.\n\n"
-                "A hosts file has one address per line, then perhaps weight=W, zone=Z, "
-                "start_at=TIME, stop_at=TIME and draining; # begins a comment. Hosts that are "
-                "not placed at the moment do not stand on the ring. An empty ring owns nothing: "
-                "exit code 1.\n\n"
-                "With --json: {\"key\", \"hosts\": [...]} per line. Bytes that are no UTF-8 "
-                "appear as U+FFFD there.",
+                "Reads keys, one per line, and prints each with a tab and its hosts, separated by "
+                "commas. A key is any bytes up to the newline, at most 1 MiB; an empty line is the "
+                "empty key. The ring is the same that ringpop builds from these hosts; weights and "
+                "zones extend it.\n\nA hosts file has one address per line, optionally followed by "
+                "weight=W, zone=Z, start_at=TIME, stop_at=TIME and draining; # starts a comment. "
+                "Hosts that are draining, not started or stopped are not on the ring. Exits 1 if "
+                "the ring is empty.\n\nWith --json: {\"key\", \"hosts\": [...]} per line. Bytes "
+                "that are not UTF-8 become U+FFFD.",
             .options = LOOKUP_OPTIONS,
             .n_options = sizeof LOOKUP_OPTIONS / sizeof *LOOKUP_OPTIONS,
             .examples = "printf 'alice\\nbob\\n' | rota ring lookup --hosts hosts -n 3\n"
@@ -166,7 +164,7 @@ struct hash {
 static const struct rota_option HASH_OPTIONS[] = {
     {.name = "json",
      ROTA_OPTION_INTO(FLAG, struct hash, json),
-     .help = "answer with one JSON object per line"},
+     .help = "print one JSON object per line"},
 };
 
 struct hash_run {
@@ -215,7 +213,7 @@ const struct rota_cli_command rota_cmd_ring_hash = {
     .command =
         {
             .name = "ring hash",
-            .summary = "Hash the lines of standard input the way the ring does",
+            .summary = "Hash the lines of standard input as the ring does",
             .description = "Prints the FarmHash Fingerprint32 of every line, without its newline, "
                            "in decimal. With --json: {\"key\", \"hash\"} per line.",
             .options = HASH_OPTIONS,

@@ -18,14 +18,14 @@ static const struct rota_option OPTIONS[] = {
      ROTA_OPTION_INTO(TEXT, struct route, queue.queue),
      .value_name = "NAME",
      .is_required = true,
-     .help = "the name of the queue"},
+     .help = "name of the queue"},
     ROTA_QUEUE_OPTIONS(struct route),
     {.name = "partition",
      ROTA_OPTION_INTO(INT, struct route, partition),
      .value_name = "P",
      .max = ROTA_PARTITIONS_MAX - 1,
-     .help = "show this one alone"},
-    {.name = "json", ROTA_OPTION_INTO(FLAG, struct route, json), .help = "answer in JSON"},
+     .help = "only this partition"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct route, json), .help = "print JSON"},
 };
 
 static void begin_json(struct rota_json *json, const struct rota_queue_options *queue)
@@ -136,13 +136,13 @@ const struct rota_cli_command rota_cmd_route = {
     .command =
         {
             .name = "route",
-            .summary = "Tell where the partitions of a queue are",
+            .summary = "Find the node of each partition of a queue",
             .description =
-                "Prints a line for every partition: its number, its routing key, its position "
-                "among the hosts of that key, and the host, with tabs between them. Keys and "
-                "hosts are those that Temporal's matching service computes from the same hosts.\n\n"
-                "With --json: {\"namespace\", \"queue\", \"type\", \"batch\", \"mode\", "
-                "\"partitions\": [{\"partition\", \"key\", \"index\", \"host\"}]}.",
+                "Prints one line per partition, with tab-separated values: its number, its routing "
+                "key, its position among the hosts of that key, and the host. Keys and hosts are "
+                "the ones Temporal's matching service computes from the same hosts.\n\nWith "
+                "--json: {\"namespace\", \"queue\", \"type\", \"batch\", \"mode\", \"partitions\": "
+                "[{\"partition\", \"key\", \"index\", \"host\"}]}.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples =

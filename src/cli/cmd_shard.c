@@ -8,17 +8,17 @@ static const char *const STATES[] = {"any", "owned", "moving", "unowned", NULL};
 static const struct rota_option OPTIONS[] = {ROTA_SPACE_OPTIONS};
 
 static const struct rota_option LIST_OPTIONS[] = {
-    ROTA_SPACE_OPTIONS,
+    ROTA_SPACE_LIST_OPTIONS,
     {.name = "owner",
      ROTA_OPTION_INTO(TEXT, struct rota_space_words, owner),
      .value_name = "NODE",
-     .help = "only those of this node, or on their way to it"},
+     .help = "only shards this node owns or is about to own"},
     {.name = "state",
      ROTA_OPTION_INTO(CHOICE, struct rota_space_words, state),
      .value_name = "STATE",
      .choices = STATES,
      .default_text = "any",
-     .help = "only those in this state"},
+     .help = "only shards in this state"},
 };
 
 static const struct rota_option PIN_OPTIONS[] = {
@@ -26,7 +26,7 @@ static const struct rota_option PIN_OPTIONS[] = {
     ROTA_SPACE_DRY_RUN,
     {.name = "off",
      ROTA_OPTION_INTO(FLAG, struct rota_space_words, off),
-     .help = "pin it no longer: no NODE is given"},
+     .help = "unpin the shard; give no NODE"},
 };
 
 static const struct rota_option MOVE_OPTIONS[] = {
@@ -34,7 +34,7 @@ static const struct rota_option MOVE_OPTIONS[] = {
     ROTA_SPACE_DRY_RUN,
     {.name = "once",
      ROTA_OPTION_INTO(FLAG, struct rota_space_words, once),
-     .help = "pin it no longer when it is there"},
+     .help = "unpin the shard once it is there"},
 };
 
 /* --- list --- */
@@ -91,26 +91,15 @@ static enum rota_code list(struct rota_queue_client *client, const struct rota_s
     enum rota_code code = rota_space_client_show(client, words, &reply, error);
     if (code)
         return code;
-    const struct rota_space_claim_info *claims = reply.shards.items;
-    if (client->options->json) {
-        rota_json_begin_object(&json);
-        rota_json_key(&json, "shards");
-        rota_json_begin_array(&json);
-    }
-    for (size_t i = 0; i < reply.shards.n; i++) {
-        if (!is_wanted(&reply, words, i))
-            continue;
-        if (client->options->json)
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "shards");
+    rota_json_begin_array(&json);
+    for (size_t i = 0; i < reply.shards.n; i++)
+        if (is_wanted(&reply, words, i))
             add_claim(&json, &reply, i);
-        else
-            append_line(buffer, i, claims[i].state, owner_of(&reply, i), claims[i].epoch,
-                        claims[i].is_pinned);
-    }
-    if (client->options->json) {
-        rota_json_end_array(&json);
-        rota_json_end_object(&json);
-        rota_buffer_append_char(buffer, '\n');
-    }
+    rota_json_end_array(&json);
+    rota_json_end_object(&json);
+    rota_buffer_append_char(buffer, '\n');
     return ROTA_OK;
 }
 
@@ -230,7 +219,8 @@ static enum rota_code move(struct rota_queue_client *client, const struct rota_s
 
 /* --- the commands --- */
 
-#define COMMAND(noun, table, the_arguments, n_min, n_max, text, the_summary, the_examples)         \
+#define COMMAND(noun, words, the_table, the_arguments, n_min, n_max, text, the_summary,            \
+                the_examples)                                                                      \
     static int run_##noun(int argc, char *const *argv)                                             \
     {                                                                                              \
         return rota_space_client_run(&rota_cmd_shard_##noun, argc, argv, (n_max) > 1, noun);       \
@@ -242,44 +232,51 @@ static enum rota_code move(struct rota_queue_client *client, const struct rota_s
                     .min_arguments = (n_min),                                                      \
                     .max_arguments = (n_max),                                                      \
                     .description = (text),                                                         \
-                    .options = (table),                                                            \
-                    .n_options = sizeof(table) / sizeof *(table),                                  \
+                    .options = (words),                                                            \
+                    .n_options = sizeof(words) / sizeof *(words),                                  \
                     .examples = (the_examples)},                                                   \
         .run = run_##noun,                                                                         \
+        .table = (the_table),                                                                      \
     }
 
-COMMAND(list, LIST_OPTIONS, "SPACE", 1, 1,
-        "Prints a line for each shard, with tabs between its parts: its number, its state (owned, "
-        "moving, unowned), its owner or `nobody`, its epoch, and `pinned` when it is. One that is "
-        "moving names who is to have it.\n\n"
-        "With --json: {\"shards\": [{\"shard\", \"owner\", \"epoch\", \"state\", "
-        "\"is_pinned\"}]}.",
-        "List the shards of a space, with their owners",
-        "rota shard list orders --owner 127.0.0.1:7700\n"
-        "rota shard list orders --state unowned\n");
-COMMAND(show, OPTIONS, "SPACE SHARD", 2, 2,
-        "The line of `shard list` for one shard.\n\n"
-        "With --json: {\"shard\", \"owner\", \"epoch\", \"state\", \"why\", \"history\": "
-        "[{\"at_ms\", \"owner\", \"epoch\", \"what\"}], \"is_pinned\"}.",
+static const struct rota_table_column COLUMNS[] = {
+    {"SHARD", "shard", ROTA_TABLE_NUMBER, false},    {"STATE", "state", ROTA_TABLE_STATE, false},
+    {"OWNER", "owner", ROTA_TABLE_NAME, false},      {"EPOCH", "epoch", ROTA_TABLE_NUMBER, false},
+    {"PINNED", "is_pinned", ROTA_TABLE_FLAG, false},
+};
+static const struct rota_table TABLE = {"shards", COLUMNS, sizeof COLUMNS / sizeof *COLUMNS};
+
+COMMAND(
+    list, LIST_OPTIONS, &TABLE, "SPACE", 1, 1,
+    "Columns: SHARD; STATE: `owned`, `moving` or `unowned`; its OWNER, or the node it moves to; "
+    "EPOCH; whether it is PINNED.\n\n"
+    "With --json: {\"shards\": [{\"shard\", \"owner\", \"epoch\", \"state\", "
+    "\"is_pinned\"}]}.",
+    "List the shards of a space and their owners",
+    "rota shard list orders --owner 127.0.0.1:7700\n"
+    "rota shard list orders --state unowned\n");
+COMMAND(show, OPTIONS, NULL, "SPACE SHARD", 2, 2,
+        "Prints the row of `shard list` for one shard.\n\nWith --json: {\"shard\", \"owner\", "
+        "\"epoch\", \"state\", \"why\", \"history\": [{\"at_ms\", \"owner\", \"epoch\", "
+        "\"what\"}], \"is_pinned\"}.",
         "Show who owns a shard", "rota shard show orders 17\n");
-COMMAND(explain, OPTIONS, "SPACE SHARD", 2, 2,
-        "Prints the line of `shard list`, a sentence that says why the shard is where it is, and "
-        "what became of it before, the newest first, as the node that was asked has seen it.\n\n"
-        "With --json: as `shard show`.",
-        "Say why a shard is where it is", "rota shard explain orders 17\n");
-COMMAND(pin, PIN_OPTIONS, "SPACE SHARD [NODE]", 2, 3,
-        "The shard is the node's from now on, whatever the engine would say, until --off. Nothing "
-        "else moves. The former owner stops first. Engines that can't (lease, group) say so.\n\n"
-        "The command comes back when the pin is in the store; `shard move` waits for the "
-        "shard.\n\n"
-        "With --json: {\"plan\": [sentence...], \"is_done\"}.",
-        "Keep a shard at a node",
+COMMAND(explain, OPTIONS, NULL, "SPACE SHARD", 2, 2,
+        "Prints the row of `shard list`, a sentence that says why the shard is where it is, and "
+        "its history, newest first, as seen by the node you asked.\n\nWith --json: the same "
+        "document as `shard show`.",
+        "Explain why a shard is where it is", "rota shard explain orders 17\n");
+COMMAND(pin, PIN_OPTIONS, NULL, "SPACE SHARD [NODE]", 2, 3,
+        "The node keeps the shard, whatever the engine would decide, until --off. Nothing else "
+        "moves. The previous owner stops first. The engines lease and group can't pin, and say "
+        "so.\n\nReturns when the pin is in the store; `shard move` waits for the shard.\n\nWith "
+        "--json: {\"plan\": [sentence...], \"is_done\"}.",
+        "Pin a shard to a node",
         "rota shard pin orders 17 127.0.0.1:7710\n"
         "rota shard pin orders 17 --off --dry-run\n");
-COMMAND(move, MOVE_OPTIONS, "SPACE SHARD NODE", 3, 3,
-        "Pins the shard as `shard pin` does, and waits until the node has it. It stays pinned: "
-        "otherwise the engine would take it back. With --once it is pinned no longer then, and "
-        "goes where the engine wants it.\n\n"
-        "With --json: {\"plan\": [sentence...], \"is_done\"}.",
-        "Move a shard to a node, and wait until it is there",
-        "rota shard move orders 17 127.0.0.1:7710\n");
+COMMAND(
+    move, MOVE_OPTIONS, NULL, "SPACE SHARD NODE", 3, 3,
+    "Pins the shard as `shard pin` does, and waits until the node owns it. The shard stays pinned, "
+    "since the engine would take it back otherwise. With --once it is unpinned then, and goes "
+    "where the engine wants it.\n\nWith --json: {\"plan\": [sentence...], \"is_done\"}.",
+    "Move a shard to a node and wait until it is there",
+    "rota shard move orders 17 127.0.0.1:7710\n");

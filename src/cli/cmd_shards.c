@@ -14,7 +14,7 @@ struct options {
     bool json;
 };
 
-#define TIMEOUT_HELP "how long to wait for the directory, and for each node"
+#define TIMEOUT_HELP "how long to wait for the directory and for each node"
 
 static const struct rota_option SHOW_OPTIONS[] = {
     ROTA_COLLECTION_OPTIONS(struct options, "2s", TIMEOUT_HELP),
@@ -24,8 +24,8 @@ static const struct rota_option SHOW_OPTIONS[] = {
      .default_text = "5",
      .min = 1,
      .max = 1000,
-     .help = "how often to ask each node"},
-    {.name = "json", ROTA_OPTION_INTO(FLAG, struct options, json), .help = "answer in JSON"},
+     .help = "how many times to ask each node"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct options, json), .help = "print JSON"},
 };
 
 static const struct rota_option WATCH_OPTIONS[] = {
@@ -36,10 +36,10 @@ static const struct rota_option WATCH_OPTIONS[] = {
      .default_text = "1s",
      .min = 50 * ROTA_MSEC,
      .max = ROTA_HOUR,
-     .help = "from one question to a node to the next"},
+     .help = "how often to ask each node"},
     {.name = "json",
      ROTA_OPTION_INTO(FLAG, struct options, json),
-     .help = "answer with one JSON object per line"},
+     .help = "print one JSON object per line"},
 };
 
 /* What both commands have on the loop. */
@@ -174,37 +174,34 @@ static int run_show(int argc, char *const *argv)
 }
 
 #define STATES                                                                                     \
-    "The health is what the node says: `serving`, `not serving`, `unchecked` (it answers, but "    \
-    "has no health service), `failing` (no answer), `unknown` (not asked yet). The circuit is "    \
-    "`closed` (in use), `open` (left alone after three failures in a row) or `half-open` (one "    \
-    "try is let through)."
+    "The health is what the node reports: `serving`, `not serving`, `unchecked` (it answers, but " \
+    "has no health service), `failing` (no answer), `unknown` (not probed yet). The circuit is "   \
+    "`closed` (in use), `open` (ejected after three failures in a row) or `half-open` (one trial " \
+    "call is allowed)."
 
 const struct rota_cli_command rota_cmd_shards_show = {
     .command =
         {
             .name = "shards show",
-            .summary = "Ask the nodes of a collection how they do",
+            .summary = "Show the health of a collection's replicas",
             .description =
-                "Gets the map of a collection from a directory and asks each of its nodes several "
-                "times with the standard health service, as a client does that has nothing else "
-                "to do: what it shows are the circuits and scores of that client, not of others. "
-                "Prints a line for each replica of each shard, with tabs between its parts (a "
-                "table on a terminal): the shard's channel, the node, its address, the epoch of "
-                "its claim, its health, its circuit; p50 and p99 of its answers, how many errors "
-                "it "
-                "gave and how often it was asked, its score (the lowest is taken); and what is "
-                "wrong with it, if something is. A shard that nobody serves is told as "
-                "`nobody`.\n\n" STATES " A node whose circuit is open is not asked again before it "
-                "is half-open.\n\n"
-                "Exit code 0 when all is well: each shard has replicas, and each of them serves, "
-                "is serviceable by the map and has a closed circuit. Exit code 1 when not, or "
-                "without a map: no such collection, no directory to be reached.\n\n"
-                "With --json: {\"database\", \"collection\", \"id\", \"well\", \"shards\": "
-                "[{\"channel\", \"replicas\": [{\"node\", \"address\", \"epoch\", "
-                "\"serviceable\", \"well\", \"health\", \"circuit\", \"available\", "
-                "\"in_flight\", \"score\", \"probes\", \"errors\", \"p50_us\", \"p99_us\", "
-                "\"problem\"}]}]}. Quantiles are null without an answer, the problem is null "
-                "without one; available is false after failed health checks.",
+                "Gets the map of a collection from a directory and probes each node several times "
+                "with the standard health service, as a client without other calls would: the "
+                "circuits and scores it shows are its own, not those of other clients. Prints one "
+                "line per replica of each shard: the shard's channel, the node, its address, the "
+                "epoch of its claim, its health, its circuit; p50 and p99 of its answers, errors "
+                "and probes, its score (the lowest is chosen); and the problem, if there is one. A "
+                "shard without replicas is printed as `nobody`.\n\n" STATES
+                " A node with an open circuit is not probed until it is half-open.\n\nExits 0 if "
+                "every shard has replicas, and every replica serves, is serviceable according to "
+                "the map and has a closed circuit. Exits 1 otherwise, or if there is no such "
+                "collection or no directory is reachable.\n\nWith --json: {\"database\", "
+                "\"collection\", \"id\", \"well\", \"shards\": [{\"channel\", \"replicas\": "
+                "[{\"node\", \"address\", \"epoch\", \"serviceable\", \"well\", \"health\", "
+                "\"circuit\", \"available\", \"in_flight\", \"score\", \"probes\", \"errors\", "
+                "\"p50_us\", \"p99_us\", \"problem\"}]}]}. Quantiles are null if there was no "
+                "answer, the problem is null if there is none; available is false after failed "
+                "health checks.",
             .options = SHOW_OPTIONS,
             .n_options = sizeof SHOW_OPTIONS / sizeof *SHOW_OPTIONS,
             .examples = "rota shards show --node 127.0.0.1:7500 --collection books\n"
@@ -354,23 +351,21 @@ const struct rota_cli_command rota_cmd_shards_watch = {
     .command =
         {
             .name = "shards watch",
-            .summary = "Tell how the nodes of a collection do as that changes",
+            .summary = "Report changes in the health of a collection's replicas",
             .description =
-                "Asks the nodes as `shards show` does, again and again until it is interrupted. On "
-                "a terminal it keeps the table of `shards show` up to date. Elsewhere it prints a "
-                "line for each change, with tabs between its parts: the moment; the circuit of a "
-                "node, or `gone` when the map no longer has it; the node, its address, its "
-                "health, how many shards it has a replica of; and what is wrong with it, if "
-                "something is. A new map is told as `map`, with its shards and replicas. A "
-                "collection that is no longer to be had is told as `refused` with the reason, and "
-                "its nodes are not asked until it is back.\n\n" STATES "\n\n"
-                "Exit code 0 when it is interrupted, 1 when there is no map to begin with.\n\n"
-                "With --json, per line: {\"time\", \"event\", \"node\", \"address\", \"health\", "
-                "\"shards\", \"available\", \"in_flight\", \"score\", \"probes\", \"errors\", "
-                "\"p50_us\", "
-                "\"p99_us\", \"problem\"}, the event being that of the text; {\"time\", "
-                "\"event\": \"map\", \"shards\", \"replicas\"}; or {\"time\", \"event\": "
-                "\"refused\", \"error\"}.",
+                "Probes the nodes as `shards show` does until interrupted. On a terminal it keeps "
+                "the table up to date. Elsewhere it prints one line per change, with tab-separated "
+                "values: the time; the circuit of a node, or `gone` if the map no longer has it; "
+                "the node, its address, its health, the number of shards it has a replica of; and "
+                "the problem, if there is one. A new map is printed as `map`, with its shards and "
+                "replicas. A collection that is no longer available is printed as `refused` with "
+                "the reason, and its nodes are not probed until it is back.\n\n" STATES
+                "\n\nExits 0 when interrupted, 1 if there is no map to start with.\n\nWith --json, "
+                "per line: {\"time\", \"event\", \"node\", \"address\", \"health\", \"shards\", "
+                "\"available\", \"in_flight\", \"score\", \"probes\", \"errors\", \"p50_us\", "
+                "\"p99_us\", \"problem\"}, the event being that of the text; {\"time\", \"event\": "
+                "\"map\", \"shards\", \"replicas\"}; or {\"time\", \"event\": \"refused\", "
+                "\"error\"}.",
             .options = WATCH_OPTIONS,
             .n_options = sizeof WATCH_OPTIONS / sizeof *WATCH_OPTIONS,
             .examples = "rota shards watch --node 127.0.0.1:7500 --collection books\n",

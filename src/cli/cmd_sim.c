@@ -17,33 +17,34 @@ static const struct rota_option OPTIONS[] = {
      ROTA_OPTION_INTO(TEXT, struct sim, policy),
      .value_name = "NAME",
      .default_text = "all",
-     .help = "rota, look_aside, round_robin or random; for comparison least_in_flight, p2c, "
-             "peak_ewma, look_aside_original or oracle, which looks into the servers; or all"},
+     .help =
+         "rota, look_aside, round_robin or random; for comparison least_in_flight, p2c, peak_ewma, "
+         "look_aside_original or oracle, which knows the state of the servers; or all"},
     {.name = "scenario",
      ROTA_OPTION_INTO(TEXT, struct sim, scenario),
      .value_name = "NAME",
      .default_text = "all",
-     .help = "what happens to the replicas; a name that is none of them lists them; or all"},
+     .help = "what happens to the replicas, or all; an unknown name lists them"},
     {.name = "seed",
      ROTA_OPTION_INTO(INT, struct sim, seed),
      .value_name = "N",
      .default_text = "1",
      .max = INT64_MAX,
-     .help = "where all chance comes from"},
+     .help = "seed of the random numbers"},
     {.name = "calls",
      ROTA_OPTION_INTO(INT, struct sim, calls),
      .value_name = "N",
      .default_text = "60000",
      .min = 1,
      .max = ROTA_BALANCE_CALLS_MAX,
-     .help = "how many calls to make; the first tenth is not counted"},
+     .help = "number of calls; the first tenth is not measured"},
     {.name = "hedge",
      ROTA_OPTION_INTO(FLAG, struct sim, hedge),
-     .help = "try a slow call on a second replica, too"},
+     .help = "hedge slow calls on a second replica"},
     {.name = "retry-budget",
      ROTA_OPTION_INTO(FLAG, struct sim, retry_budget),
-     .help = "try no more than a fifth of the calls again, and a few per second"},
-    {.name = "json", ROTA_OPTION_INTO(FLAG, struct sim, json), .help = "answer in JSON"},
+     .help = "limit retries to a fifth of the calls and a few per second"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct sim, json), .help = "print JSON"},
 };
 
 /* --- what to run --- */
@@ -274,19 +275,18 @@ const struct rota_cli_command rota_cmd_sim_balance = {
     .command =
         {
             .name = "sim balance",
-            .summary = "Compare policies of the balancer in a simulated cluster",
+            .summary = "Compare balancing policies in a simulated cluster",
             .description =
-                "Runs the balancer that clients use against replicas with slots, queues and "
-                "troubles, in virtual time. Calls come at random moments however slow the answers "
-                "are, and fail over at once. A seed gives the same answer every time.\n\n"
-                "Prints a table per scenario: latencies of calls in milliseconds; wasted and "
-                "hedged "
-                "tries per call; how many more tries than the mean the busiest replica got; calls "
-                "that failed for good. The best p99 that a client can have is green.\n\n"
-                "With --json: {\"seed\", \"calls\", \"hedge\", \"retry_budget\", \"scenarios\": "
-                "[{\"name\", \"what\", \"results\": [{\"policy\", \"n_calls\", \"n_failed\", "
-                "\"mean_us\", \"p50_us\", \"p99_us\", \"p999_us\", \"wasted\", \"hedged\", "
-                "\"imbalance\", \"final_ok\", \"n_ejections\"}]}]}.",
+                "Runs the balancer that clients use against simulated replicas with slots, queues "
+                "and faults, in virtual time. Calls arrive at random, however slow the answers "
+                "are, and fail over at once. The same seed gives the same result.\n\nPrints one "
+                "table per scenario: latencies in milliseconds, wasted and hedged tries per call, "
+                "how many more tries than the mean the busiest replica got, and failed calls. The "
+                "best p99 that a client can reach is green.\n\nWith --json: {\"seed\", \"calls\", "
+                "\"hedge\", \"retry_budget\", \"scenarios\": [{\"name\", \"what\", \"results\": "
+                "[{\"policy\", \"n_calls\", \"n_failed\", \"mean_us\", \"p50_us\", \"p99_us\", "
+                "\"p999_us\", \"wasted\", \"hedged\", \"imbalance\", \"final_ok\", "
+                "\"n_ejections\"}]}]}.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota sim balance --scenario slow_32\n"

@@ -16,10 +16,11 @@ static const struct rota_option MIGRATE_OPTIONS[] = {
      .default_text = "0s",
      .min = 0,
      .max = ROTA_DAY,
-     .help = "how long the new engine only computes; 0: as long as a silent node is waited for"},
+     .help =
+         "how long the new engine computes in the shadow of the old one; 0: for one node timeout"},
     {.name = "wait",
      ROTA_OPTION_INTO(FLAG, struct rota_space_words, wait),
-     .help = "come back when the new engine is in force"},
+     .help = "wait until the new engine is in force"},
 };
 
 /* --- list --- */
@@ -65,15 +66,9 @@ static enum rota_code list(struct rota_queue_client *client, const struct rota_s
                                                       &ROTA_SPACE_LIST_REPLY, &reply, error);
     if (code)
         return code;
-    if (client->options->json) {
-        struct rota_json json = {.buffer = buffer};
-        rota_message_write_json(&ROTA_SPACE_LIST_REPLY, &reply, &json);
-        rota_buffer_append_char(buffer, '\n');
-        return ROTA_OK;
-    }
-    const struct rota_space_info *spaces = reply.spaces.items;
-    for (size_t i = 0; i < reply.spaces.n; i++)
-        append_info(buffer, &spaces[i]);
+    struct rota_json json = {.buffer = buffer};
+    rota_message_write_json(&ROTA_SPACE_LIST_REPLY, &reply, &json);
+    rota_buffer_append_char(buffer, '\n');
     return ROTA_OK;
 }
 
@@ -207,7 +202,7 @@ static enum rota_code migrate(struct rota_queue_client *client,
 
 /* --- the commands --- */
 
-#define COMMAND(noun, table, the_arguments, n, text, the_summary, the_examples)                    \
+#define COMMAND(noun, words, the_table, the_arguments, n, text, the_summary, the_examples)         \
     static int run_##noun(int argc, char *const *argv)                                             \
     {                                                                                              \
         return rota_space_client_run(&rota_cmd_space_##noun, argc, argv, false, noun);             \
@@ -219,41 +214,56 @@ static enum rota_code migrate(struct rota_queue_client *client,
                     .min_arguments = (n),                                                          \
                     .max_arguments = (n),                                                          \
                     .description = (text),                                                         \
-                    .options = (table),                                                            \
-                    .n_options = sizeof(table) / sizeof *(table),                                  \
+                    .options = (words),                                                            \
+                    .n_options = sizeof(words) / sizeof *(words),                                  \
                     .examples = (the_examples)},                                                   \
         .run = run_##noun,                                                                         \
+        .table = (the_table),                                                                      \
     }
 
+static const struct rota_option LIST_OPTIONS[] = {ROTA_SPACE_LIST_OPTIONS};
+
+static const struct rota_table_column COLUMNS[] = {
+    {"SPACE", "name", ROTA_TABLE_TEXT, false},
+    {"ENGINE", "engine", ROTA_TABLE_TEXT, false},
+    {"SHARDS", "n_shards", ROTA_TABLE_NUMBER, false},
+    {"OWNED", "n_owned", ROTA_TABLE_NUMBER, false},
+    {"MOVING", "n_moving", ROTA_TABLE_NUMBER, false},
+    {"VERSION", "version", ROTA_TABLE_NUMBER, true},
+    {"TO", "migration.to", ROTA_TABLE_TEXT, false},
+    {"PHASE", "migration.phase", ROTA_TABLE_TEXT, false},
+    {"DIFFERENCES", "migration.differences", ROTA_TABLE_NUMBER, true},
+    {"TROUBLE", "trouble", ROTA_TABLE_TEXT, false},
+};
+static const struct rota_table TABLE = {"spaces", COLUMNS, sizeof COLUMNS / sizeof *COLUMNS};
+
 COMMAND(
-    list, OPTIONS, NULL, 0,
-    "Prints a line for each space, with tabs between its parts: its name, its engine, how "
-    "many shards it has, how many are owned and how many are moving, and, of a migration, "
-    "where to, its phase and how many shards would change their owner. `trouble` says why "
-    "the node that was asked can own nothing now.\n\n"
+    list, LIST_OPTIONS, &TABLE, NULL, 0,
+    "Columns: SPACE; its assignment ENGINE; how many SHARDS it has, how many are OWNED and how "
+    "many are MOVING; its VERSION; during a migration the engine it goes TO, the PHASE and the "
+    "DIFFERENCES: how many shards would change their owner; TROUBLE: why the node you asked can't "
+    "own shards now.\n\n"
     "With --json: {\"spaces\": [{\"name\", \"engine\", \"n_shards\", \"version\", \"n_owned\", "
     "\"n_moving\", \"migration\" (null, or {\"to\", \"phase\", \"differences\", \"is_counted\"}), "
     "\"trouble\"}]}.",
     "List the spaces of a cluster", "rota space list --node 127.0.0.1:7700\n");
-COMMAND(show, OPTIONS, "SPACE", 1,
-        "Prints the line of `space list`, and then one for each node with how many shards it owns "
-        "and how many are on their way to it. No such space is exit code 1.\n\n"
-        "With --json: what `space list` has of it, with \"nodes\": [{\"node\", \"n_owned\", "
-        "\"n_moving\"}] and \"n_unowned\".",
-        "Show how a space is shared out", "rota space show orders\n");
-COMMAND(migrate, MIGRATE_OPTIONS, "SPACE ENGINE", 2,
-        "Engines are static, ring, lease and group. First the new one only computes beside the "
-        "old one, for --shadow, and `space list` has how many shards would change their owner; "
-        "asking for the engine that is in force ends it there. The node that was asked ends the "
-        "shadow when its time is over: if that node dies before, the shadow stays, which `space "
-        "list` shows as phase=shadow, and changes nothing; ask any node for the new engine again, "
-        "or for the one in force to give it up. Between ring and static only shards "
-        "that get another owner stop then. To and from lease and group every owner stops, and only "
-        "when all have, or are known to be dead, the new engine gives shards out, under epochs "
-        "above all that were. At no moment a shard has two owners.\n\n"
-        "The command comes back when the change is in the store, with --wait when the new engine "
-        "is in force and every shard owned.\n\n"
-        "With --json: {\"plan\": [sentence...], \"is_done\"}.",
-        "Have another engine decide who owns what",
-        "rota space migrate orders lease --dry-run\n"
-        "rota space migrate orders lease --shadow 10m --wait\n");
+COMMAND(
+    show, OPTIONS, NULL, "SPACE", 1,
+    "Prints the row of `space list`, and then one line per node with the number of shards it owns "
+    "and the number moving to it. Exits 1 if there is no such space.\n\nWith --json: the object of "
+    "`space list`, with \"nodes\": [{\"node\", \"n_owned\", \"n_moving\"}] and \"n_unowned\".",
+    "Show a space and how many shards each node owns", "rota space show orders\n");
+COMMAND(
+    migrate, MIGRATE_OPTIONS, NULL, "SPACE ENGINE", 2,
+    "The engines are static, ring, lease and group. First the new engine computes in the shadow of "
+    "the old one, for --shadow, and `space list` shows how many shards would change their owner; "
+    "to cancel, migrate to the engine in force. The node you asked ends the shadow phase. If that "
+    "node dies first, the phase stays `shadow` and nothing changes: ask any node to migrate again, "
+    "or to cancel. Between ring and static, only shards that change their owner stop. To and from "
+    "lease and group, every owner stops, and the new engine assigns shards only when all have "
+    "stopped or are known to be dead, under higher epochs than before. A shard never has two "
+    "owners.\n\nReturns when the change is in the store, with --wait when the new engine is in "
+    "force and every shard has an owner.\n\nWith --json: {\"plan\": [sentence...], \"is_done\"}.",
+    "Switch a space to another engine",
+    "rota space migrate orders lease --dry-run\n"
+    "rota space migrate orders lease --shadow 10m --wait\n");

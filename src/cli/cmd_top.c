@@ -29,10 +29,10 @@ static const struct rota_option OPTIONS[] = {
      .value_name = "VIEW",
      .choices = VIEW_NAMES,
      .default_text = "nodes",
-     .help = "what is shown at first"},
+     .help = "view to start with"},
     {.name = "once",
      ROTA_OPTION_INTO(FLAG, struct options, is_once),
-     .help = "print the view as it is after a second, and end; for scripts"},
+     .help = "print one view after a second and exit, for scripts"},
 };
 
 /* --- rows --- */
@@ -356,15 +356,13 @@ const struct rota_cli_command rota_cmd_top = {
     .command =
         {
             .name = "top",
-            .summary = "Watch a cluster live: nodes, shards, queues, calls",
-            .description =
-                "Draws on the terminal and looks once per second, through any node. Keys: 1 to 4 "
-                "or Tab change the view; up and down choose a row, Enter shows all about it, Esc "
-                "goes back; < and > sort by another column, r turns the order round; p holds "
-                "still; ? shows the keys; q quits, as does an interrupt. When a node goes away "
-                "the next one of --node is asked.\n\n"
-                "With --once one view is printed as a table, rates being those of a second; exit "
-                "code 1 when the node has no such view.",
+            .summary = "Watch nodes, shards, queues and calls live",
+            .description = "Redraws once per second, asking any node. Keys: 1 to 4 or Tab switch "
+                           "the view; Up and Down select a row, Enter shows its details, Esc goes "
+                           "back; < and > choose the sort column, r reverses the order; p pauses; "
+                           "? shows the keys; q quits. If the node becomes unreachable, the next "
+                           "one in --node is used.\n\nWith --once one view is printed as a table, "
+                           "with rates over one second. Exits 1 if the node has no such view.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota top --node 127.0.0.1:7700,127.0.0.1:7710\n"

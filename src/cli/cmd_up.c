@@ -27,28 +27,28 @@ static const struct rota_option OPTIONS[] = {
      .default_text = "3",
      .min = 1,
      .max = ROTA_UP_NODES_MAX,
-     .help = "how many nodes"},
+     .help = "number of nodes"},
     {.name = "data",
      ROTA_OPTION_INTO(TEXT, struct options, data),
      .value_name = "DIR",
      .min = 1,
      .max = 2000,
-     .help = "where everything is kept, made if it is not there; a temporary directory that is "
-             "removed in the end if not given"},
+     .help = "directory for all data, created if missing [default: a temporary directory, removed "
+             "at the end]"},
     {.name = "no-load",
      ROTA_OPTION_INTO(FLAG, struct options, no_load),
-     .help = "the nodes alone: no workers and jobs, no Gets, no tasks"},
+     .help = "start only the nodes: no workers, jobs, Gets or tasks"},
     {.name = "chaos",
      ROTA_OPTION_INTO(FLAG, struct options, chaos),
-     .help = "kill and stop nodes at random, one at a time, and check all that is done meanwhile: "
-             "jobs, Gets, rows of the group and owners of shards"},
+     .help = "kill and pause random nodes, one at a time, and verify jobs, Gets, group rows and "
+             "shard owners"},
     {.name = "for",
      ROTA_OPTION_INTO(SPAN, struct options, span),
      .value_name = "SPAN",
      .min = ROTA_MSEC,
      .max = 365 * ROTA_DAY,
-     .help = "how long; until it is interrupted if not given"},
-    {.name = "json", ROTA_OPTION_INTO(FLAG, struct options, json), .help = "answer in JSON"},
+     .help = "how long to run [default: until interrupted]"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct options, json), .help = "print JSON"},
 };
 
 /* What works on the sample's jobs: a capability, and a command for the shell. */
@@ -603,47 +603,40 @@ const struct rota_cli_command rota_cmd_up = {
     .command =
         {
             .name = "up",
-            .summary = "Run a cluster on this machine, to try it",
+            .summary = "Run a sample cluster on this machine",
             .description =
-                "Starts nodes (`rotad`, beside this program, on PATH, or where ROTA_ROTAD says) in "
-                "two zones, at free ports and with one SQLite store, and a gentle load on them: "
-                "two kinds of workers and jobs for them on the queue `sample`, Gets of the keys "
-                "sample-0 to sample-999 of a cache with 2 shards in each zone, and a group of "
-                "three tasks whose partitions split and merge. Prints where the nodes are, "
-                "the address of the dashboard and commands to try. A process that ends is "
-                "started again, after a pause that grows while it does not stay. When this program "
-                "ends, by whatever cause, nothing is left running; an interrupt ends all within 3 "
-                "seconds. The logs are files in the data directory, each up to 4 MiB and as much "
-                "before "
-                "it.\n\n"
-                "With --chaos nodes are killed (SIGKILL) and started again, or stopped (SIGSTOP) "
-                "and let go on, at random and never two at a time; every other time a task is, "
-                "too. What happens meanwhile is checked, and the page Cluster shows it. In "
-                "the end, by an interrupt or --for, all nodes are brought back, everything is seen "
-                "to its end, and the verdict is given: with anything that is not as follows the "
-                "exit code is 1 and standard error names it. A second interrupt does not wait for "
-                "that. With --no-load there is nothing to check.\n\n"
-                "Jobs: each that was acknowledged is done, by one completion, at one node, with "
-                "the result of its payload.\n\n"
-                "Gets: each key of each is answered within a minute, with the value that it has, "
-                "and in the end all of them once more.\n\n"
-                "Rows of the group: each is read, from where its partition begins to where it "
-                "ends; again only if that had not counted before; by nobody under a token after "
-                "somebody had begun under a later one; under each token by one. Children begin "
-                "after their parents, and no partition is left that nobody reads.\n\n"
-                "Owners of the space `sample-shards`: nodes are asked what they hold four times "
-                "per second. No shard has two owners under one epoch, nor one under an epoch when "
-                "a later was known before it was asked; as a node tells it no epoch falls; and in "
-                "the end each shard is held.\n\n"
-                "What is beyond 1,000,000 jobs, 100,000 partitions or 2,097,152 epochs of shards "
-                "can't be checked, and is named, too.\n\n"
-                "Each thing that happens is a line with tabs: the moment, `died`, `serving`, "
-                "`killed`, `stopped`, `continued`, `checking`, `nothing lost` or `violated`, which "
-                "process or numbers.\n\n"
-                "With --json: one object per line; the first is {\"time\", \"event\": \"ready\", "
-                "\"dashboard\", \"data\", \"store\", \"nodes\": [{\"name\", \"zone\", \"grpc\", "
-                "\"zmq\", \"http\", \"pid\"}]}, the others have \"time\", \"event\", and \"name\" "
-                "with \"pid\", or \"signal\" or \"exit_code\" with \"restart_ms\"; and "
+                "Starts nodes in two zones on free ports, with one SQLite store and a light load: "
+                "two kinds of workers with jobs on the queue `sample`, Gets of the keys sample-0 "
+                "to sample-999 from a cache with 2 shards in each zone, and a group of three tasks "
+                "whose partitions split and merge. Prints the address of each node and of the "
+                "dashboard, and commands to try. The program `rotad` is looked for beside this "
+                "one, on PATH, or where ROTA_ROTAD points. A process that ends is restarted, with "
+                "growing pauses if it keeps ending. When this command ends, for any reason, "
+                "everything it started ends too, within 3 seconds. Logs are files in the data "
+                "directory, at most 8 MiB each.\n\nWith --chaos, random nodes are killed (SIGKILL) "
+                "and restarted, or paused (SIGSTOP) and resumed, never two at a time; every other "
+                "time a task of the group as well. Meanwhile everything is checked, and the "
+                "dashboard shows the state. At the end (Ctrl-C or --for) all nodes come back, all "
+                "work finishes, and the verdict is printed. If anything below is violated, the "
+                "exit code is 1 and standard error says what. A second Ctrl-C skips the verdict. "
+                "With --no-load there is nothing to check.\n\nJobs: every acknowledged job is "
+                "completed exactly once, on one node, with the right result.\n\nGets: every key is "
+                "answered within a minute with the right value, and all of them once more at the "
+                "end.\n\nGroup: every row is read, from the beginning of its partition to its end, "
+                "and read again only if its position was not committed. No task reads under a "
+                "token after another task started under a later one, and each token has one "
+                "reader. Children start after their parents, and no partition is left "
+                "unread.\n\nOwners: nodes report four times per second which shards of "
+                "`sample-shards` they own. No shard has two owners under one epoch, or an owner "
+                "under an epoch older than one already seen; epochs never fall; at the end every "
+                "shard has an owner.\n\nAt most 1,000,000 jobs, 100,000 partitions and 2,097,152 "
+                "epochs can be checked; more are reported as unchecked.\n\nEach event is a line of "
+                "tab-separated values: the time; `died`, `serving`, `killed`, `stopped`, "
+                "`continued`, `checking`, `nothing lost` or `violated`; the process, or "
+                "numbers.\n\nWith --json: one object per line; the first is {\"time\", \"event\": "
+                "\"ready\", \"dashboard\", \"data\", \"store\", \"nodes\": [{\"name\", \"zone\", "
+                "\"grpc\", \"zmq\", \"http\", \"pid\"}]}, the others have \"time\", \"event\", and "
+                "\"name\" with \"pid\", or \"signal\" or \"exit_code\" with \"restart_ms\"; and "
                 "\"unfinished\"; the last has \"strikes\"; \"acknowledged\", \"done\", "
                 "\"cancelled\" and \"unfinished\" of the jobs; \"gets\"; \"rows\" and "
                 "\"partitions\"; \"looks\" at what nodes hold and \"moves\" of shards; and "

@@ -28,51 +28,51 @@ static const struct rota_option OPTIONS[] = {
     {.name = "node",
      ROTA_OPTION_INTO(TEXT, struct options, node),
      .value_name = "ADDRESS,...",
-     .help = "the brokers to work for; " ROTA_NODE_HELP},
+     .help = "comma-separated nodes to take jobs from " ROTA_NODE_HELP},
     {.name = "queue",
      ROTA_OPTION_INTO(LIST, struct options, queues),
      .value_name = "NAME",
      .is_required = true,
-     .help = "whose jobs"},
+     .help = "queue to take jobs from"},
     {.name = "can",
      ROTA_OPTION_INTO(LIST, struct options, can),
      .value_name = "CAPABILITY",
-     .help = "what the command can do"},
+     .help = "capabilities of the command"},
     {.name = "slots",
      ROTA_OPTION_INTO(INT, struct options, slots),
      .value_name = "N",
      .default_text = "1",
      .min = 1,
      .max = ROTA_WORKER_FSM_SLOTS_MAX,
-     .help = "jobs at one time"},
+     .help = "number of jobs to run in parallel"},
     {.name = "timeout",
      ROTA_OPTION_INTO(SPAN, struct options, timeout),
      .value_name = "SPAN",
      .default_text = "0s",
      .min = 0,
      .max = 365 * ROTA_DAY,
-     .help = "how long a command may take; 0: as long as the job says"},
+     .help = "kill a command after this long; 0: only by the job's own timeout"},
     {.name = "kill-after",
      ROTA_OPTION_INTO(SPAN, struct options, kill_after),
      .value_name = "SPAN",
      .default_text = "5s",
      .min = ROTA_MSEC,
      .max = ROTA_HOUR,
-     .help = "from SIGTERM to SIGKILL of a command that is to end"},
+     .help = "time between SIGTERM and SIGKILL when stopping a command"},
     {.name = "drain",
      ROTA_OPTION_INTO(SPAN, struct options, drain),
      .value_name = "SPAN",
      .default_text = "30s",
      .min = 0,
      .max = ROTA_DAY,
-     .help = "how long commands may go on when the worker is told to stop"},
+     .help = "grace period for running commands at shutdown"},
     {.name = "lease",
      ROTA_OPTION_INTO(SPAN, struct options, lease),
      .value_name = "SPAN",
      .default_text = "20s",
      .min = ROTA_SEC,
      .max = ROTA_DAY,
-     .help = "after this time without a word of the worker its jobs go to others; at least four "
+     .help = "give the worker's jobs to others after this long without a heartbeat; at least four "
              "times --kill-after"},
     {.name = "retry-after",
      ROTA_OPTION_INTO(SPAN, struct options, retry_after),
@@ -80,23 +80,23 @@ static const struct rota_option OPTIONS[] = {
      .default_text = "10s",
      .min = ROTA_MSEC,
      .max = ROTA_DAY,
-     .help = "how long a job waits after exit code 75"},
+     .help = "delay before a job runs again after exit code 75"},
     {.name = "name",
      ROTA_OPTION_INTO(TEXT, struct options, name),
      .value_name = "NAME",
      .min = 1,
      .max = ROTA_WORKER_NAME_MAX,
-     .help = "of the worker, for people; host and process if not given"},
+     .help = "name of the worker [default: host and process id]"},
     {.name = "insecure",
      ROTA_OPTION_INTO(FLAG, struct options, insecure),
-     .help = "ask other machines than this one in plain text, too"},
+     .help = "allow plaintext connections to other machines"},
     ROTA_TLS_OPTIONS(struct options, tls.ca, tls.certificate, tls.key),
     {.name = "log",
      ROTA_OPTION_INTO(CHOICE, struct options, log_level),
      .value_name = "LEVEL",
      .default_text = "info",
      .choices = rota_log_level_names,
-     .help = "what is told on standard error"},
+     .help = "minimum level of log messages on standard error"},
 };
 
 struct service {
@@ -324,30 +324,26 @@ const struct rota_cli_command rota_cmd_work = {
             .arguments = "COMMAND...",
             .min_arguments = 1,
             .description =
-                "Takes jobs and runs COMMAND for each, as many at a time as there are slots, until "
-                "it is interrupted. The payload is the command's standard input, its standard "
-                "output is the result (at most 16 MiB), the last 1024 bytes of its standard error "
-                "are kept as its log, which `rota job show` prints; the last line of that is the "
-                "job's progress while it runs. Of a job that was cancelled the broker takes no "
-                "log: its "
-                "lines are in that of the worker. ROTA_JOB_ID, ROTA_JOB_ATTEMPT (1 for the first), "
-                "ROTA_QUEUE and ROTA_TRACE are in its environment.\n\n"
-                "Exit code 0 means done; 75 that the job is to be tried again after --retry-after, "
-                "which does not count as an attempt; 65 that no attempt will ever succeed: the job "
-                "is dead. All others, and a signal, mean that the attempt has failed, and the job "
-                "is tried again after its backoff, as often as it may.\n\n"
-                "A command runs in a process group of its own. The group is ended, by SIGTERM and "
-                "after --kill-after by SIGKILL, when the job is cancelled, after --timeout or the "
-                "job's own (then within 5 s at the latest), and when no broker could be reached "
-                "for nearly the time of --lease; by SIGKILL when the command itself has ended, or "
-                "the worker has, by whatever cause. "
-                "SIGTERM or SIGINT: the worker takes no more jobs, lets commands go on for "
-                "--drain, ends the rest and gives their jobs back. A second one: all are killed "
-                "and given back at once.\n\n"
-                "With several nodes it asks all of them at the same time, and gives back at once "
-                "what it has no slot for. A node that is away is asked again until it is back. A "
-                "COMMAND that can't be found at the start is refused; one that goes away later "
-                "costs no job an attempt.",
+                "Takes jobs and runs COMMAND for each, up to --slots in parallel, until "
+                "interrupted. The command gets the payload on standard input; its standard output "
+                "is the result (at most 16 MiB). The last 1024 bytes of its standard error are "
+                "kept as the job's log, which `rota job show` prints, and the last line of that is "
+                "the job's progress while it runs. The log of a cancelled job is only in the log "
+                "of the worker. ROTA_JOB_ID, ROTA_JOB_ATTEMPT (1 for the first), ROTA_QUEUE and "
+                "ROTA_TRACE are set in its environment.\n\nExit code 0 completes the job. 75 "
+                "retries it after --retry-after without counting the attempt. 65 marks it dead: no "
+                "attempt can succeed. Any other code, or a signal, fails the attempt, and the job "
+                "runs again after its backoff until it has no attempts left.\n\nA command runs in "
+                "a process group of its own. The worker ends the group with SIGTERM, and after "
+                "--kill-after with SIGKILL, if the job is cancelled, if --timeout or the job's own "
+                "timeout passes (then within 5 s at most), or if no node was reachable for almost "
+                "--lease; and with SIGKILL when the command or the worker has ended, for any "
+                "reason. On SIGTERM or SIGINT the worker takes no more jobs, lets commands run for "
+                "--drain, then ends the rest and returns their jobs to the queue. A second signal "
+                "kills and returns all of them at once.\n\nWith several nodes it polls all of them "
+                "in parallel and returns jobs it has no slot for. It retries unreachable nodes "
+                "until they are back. COMMAND must exist at the start; if it disappears later, no "
+                "job loses an attempt.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota work --node 127.0.0.1:7700 --queue mail --can smtp --slots 4 -- "

@@ -20,7 +20,7 @@ static const struct rota_option OPTIONS[] = {
     {.name = "name",
      ROTA_OPTION_INTO(TEXT, struct options, name),
      .value_name = "NAME",
-     .help = "of the worker: print its line for the broker's list"},
+     .help = "name of the worker; prints its line for the broker's list"},
     ROTA_DRY_RUN_OPTION(struct options, dry_run),
 };
 
@@ -106,17 +106,16 @@ const struct rota_cli_command rota_cmd_worker_key = {
     .command =
         {
             .name = "worker-key",
-            .summary = "Make a key pair for ZeroMQ and print its public key",
+            .summary = "Make a key pair for a ZeroMQ worker",
             .arguments = "FILE",
             .min_arguments = 1,
             .max_arguments = 1,
             .description =
-                "Brokers and workers that talk over ZeroMQ know each other by their keys. Makes a "
-                "pair and writes it to FILE, for its owner's eyes only; a FILE that is there is "
-                "read and never changed, and refused when others can read it. Prints the public "
-                "key: a worker needs its broker's, and "
-                "the broker a list (--workers-list) with a line for each worker, its name and its "
-                "public key, which is what --name prints.",
+                "Brokers and workers authenticate each other over ZeroMQ by their keys. Makes a "
+                "key pair and writes it to FILE, readable only by you. An existing FILE is read "
+                "and never changed; it is rejected if others can read it. Prints the public key. A "
+                "worker needs its broker's key, and the broker a list (--workers-list) with a name "
+                "and a public key per line, as --name prints it.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota worker-key broker.key\n"

@@ -36,26 +36,26 @@ void rota_collection_nodes_deinit(struct rota_collection_nodes *nodes);
     {.name = "node",                                                                               \
      ROTA_OPTION_INTO(TEXT, result, of.node),                                                      \
      .value_name = "ADDRESS",                                                                      \
-     .help = "the directory to ask, several with commas between them; " ROTA_NODE_HELP},           \
+     .help = "comma-separated directories; the first that answers is used " ROTA_NODE_HELP},       \
         {.name = "database",                                                                       \
          ROTA_OPTION_INTO(TEXT, result, of.database),                                              \
          .value_name = "NAME",                                                                     \
          .default_text = "default",                                                                \
          .max = ROTA_SHARD_NAME_MAX,                                                               \
-         .help = "the database of the collection"},                                                \
+         .help = "database of the collection"},                                                    \
         {.name = "collection",                                                                     \
          ROTA_OPTION_INTO(TEXT, result, of.collection),                                            \
          .value_name = "NAME",                                                                     \
          .default_text = "",                                                                       \
          .max = ROTA_SHARD_NAME_MAX,                                                               \
-         .help = "the collection, by its name"},                                                   \
+         .help = "name of the collection"},                                                        \
         {.name = "id",                                                                             \
          ROTA_OPTION_INTO(INT, result, of.id),                                                     \
          .value_name = "N",                                                                        \
          .default_text = "0",                                                                      \
          .min = 0,                                                                                 \
          .max = INT64_MAX,                                                                         \
-         .help = "the collection, by its id"},                                                     \
+         .help = "id of the collection"},                                                          \
         {.name = "timeout",                                                                        \
          ROTA_OPTION_INTO(SPAN, result, of.timeout),                                               \
          .value_name = "SPAN",                                                                     \
@@ -65,5 +65,5 @@ void rota_collection_nodes_deinit(struct rota_collection_nodes *nodes);
          .help = (timeout_help)},                                                                  \
         {.name = "insecure",                                                                       \
          ROTA_OPTION_INTO(FLAG, result, of.insecure),                                              \
-         .help = "ask other machines than this one in plain text, too"},                           \
+         .help = "allow plaintext connections to other machines"},                                 \
         ROTA_TLS_OPTIONS(result, of.tls.ca, of.tls.certificate, of.tls.key)

@@ -14,7 +14,7 @@
 #define ROTA_DRY_RUN_OPTION(result, field)                                                         \
     {                                                                                              \
         .name = "dry-run", ROTA_OPTION_INTO(FLAG, result, field),                                  \
-        .help = "change nothing, only print what would happen"                                     \
+        .help = "print what would happen and change nothing"                                       \
     }
 
 /* For the description of a command that prints nothing else of the kind. */

@@ -8,14 +8,14 @@
 #define ROTA_GROUP_LOG_OPTION(result, field)                                                       \
     {                                                                                              \
         .name = "log", ROTA_OPTION_INTO(TEXT, result, field), .value_name = "URL",                 \
-        .help = "the log that all tasks share: sqlite:PATH, postgres://USER:PASSWORD@HOST/"        \
-                "DATABASE or kafka://HOST:PORT[,HOST:PORT...]; ROTA_LOG if not given, which "      \
-                "keeps a password out of sight"                                                    \
+        .help = "log of the group: sqlite:PATH, postgres://USER:PASSWORD@HOST/DATABASE or "        \
+                "kafka://HOST:PORT[,HOST:PORT...] [env ROTA_LOG, which hides a password from "     \
+                "other users]"                                                                     \
     }
 #define ROTA_GROUP_NAME_OPTION(result, field)                                                      \
     {                                                                                              \
         .name = "name", ROTA_OPTION_INTO(TEXT, result, field), .value_name = "GROUP",              \
-        .is_required = true, .min = 1, .max = ROTA_SYNC_NAME_MAX, .help = "the name of the group"  \
+        .is_required = true, .min = 1, .max = ROTA_SYNC_NAME_MAX, .help = "name of the group"      \
     }
 
 /* Refuses a log that is not named, and a file that can't be made or written; `*url` is

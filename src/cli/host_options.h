@@ -19,7 +19,7 @@ struct rota_host_options {
     {.name = "hosts",                                                                              \
      ROTA_OPTION_INTO(TEXT, result, file_field),                                                   \
      .value_name = "FILE",                                                                         \
-     .help = "the hosts on the ring, one per line"},                                               \
+     .help = "file with the hosts on the ring, one per line"},                                     \
         ROTA_MEMBER_OPTIONS(result, store_field, role_field)
 
 /* The same where the file is no option. */
@@ -27,12 +27,10 @@ struct rota_host_options {
     {.name = "store",                                                                              \
      ROTA_OPTION_INTO(TEXT, result, store_field),                                                  \
      .value_name = "URL",                                                                          \
-     .help = "instead of a file: a store, whose members are the hosts; ROTA_STORE if neither is "  \
-             "given"},                                                                             \
+     .help = "use the members in this store as hosts instead [env ROTA_STORE]"},                   \
     {                                                                                              \
         .name = "role", ROTA_OPTION_INTO(TEXT, result, role_field), .value_name = "ROLE",          \
-        .min = 1, .max = ROTA_STORE_NAME_MAX,                                                      \
-        .help = "of a store only the members that have this role"                                  \
+        .min = 1, .max = ROTA_STORE_NAME_MAX, .help = "with --store: only members with this role"  \
     }
 
 /* Refuses two places or none. `store` is taken from ROTA_STORE if nothing is given. */

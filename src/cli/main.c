@@ -14,6 +14,8 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_up,
     &rota_cmd_top,
     &rota_cmd_events,
+    &rota_cmd_ping,
+    &rota_cmd_wait,
     &rota_cmd_node_list,
     &rota_cmd_node_show,
     &rota_cmd_node_drain,
@@ -84,23 +86,59 @@ static const struct rota_cli_command *const COMMANDS[] = {
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 
 static const char INTRODUCTION[] =
-    "Rota tells where the shards of a service belong, and what would move if something changed.";
+    "Rota places shards, owns them, routes calls to them and runs jobs on them.";
+
+/* What --help shows, by plane: a command, or a noun, whose verbs follow from the table above. */
+static const struct {
+    const char *plane, *noun, *summary;
+} NOUNS[] = {
+    {"Try it", "up", "Run a sample cluster on this machine"},
+    {"Cluster", "node", "Nodes"},
+    {"Cluster", "members", "Members in a store"},
+    {"Cluster", "ping", "Check that a node answers"},
+    {"Cluster", "wait", "Wait until a node, a space or a queue is ready"},
+    {"Cluster", "top", "Watch nodes, shards, queues and calls live"},
+    {"Cluster", "events", "Show what happened"},
+    {"Cluster", "doctor", "Check this machine and the servers Rota uses"},
+    {"Place", "ring", "Consistent hashing"},
+    {"Place", "route", "Find the node of each partition of a queue"},
+    {"Place", "plan", "Compute what a change would move"},
+    {"Place", "gradual", "Compute when a gradual change reaches a key"},
+    {"Place", "hosts", "Files of hosts"},
+    {"Place", "config", "Dynamic settings"},
+    {"Own", "space", "Sharded resources"},
+    {"Own", "shard", "Their shards and owners"},
+    {"Own", "lease", "Leases in a store"},
+    {"Own", "group", "Task groups that share partitions"},
+    {"Call", "directory", "Shard maps over gRPC"},
+    {"Call", "shards", "Health of the replicas of a collection"},
+    {"Call", "cache", "Sharded cache servers"},
+    {"Call", "get", "Get values from a sharded cache"},
+    {"Call", "sim", "Compare balancing policies in simulation"},
+    {"Work", "queue", "Queues"},
+    {"Work", "job", "Jobs"},
+    {"Work", "work", "Run a command for each job"},
+    {"Work", "broker", "Serve queues without a cluster"},
+    {"Work", "worker-key", "Make a key pair for a ZeroMQ worker"},
+};
+enum { N_NOUNS = sizeof NOUNS / sizeof *NOUNS };
 
 /* By their number. */
 static const char *const EXIT_CODES[] = {
-    [ROTA_CLI_OK] = "all went well",
-    [ROTA_CLI_NO] = "the answer is no, there is none, or it can't be had now",
-    [ROTA_CLI_BAD] = "the command line, a file or the input is wrong; nothing is changed, and at "
-                     "most the input before the mistake is answered",
+    [ROTA_CLI_OK] = "success",
+    [ROTA_CLI_NO] = "negative, not found, or unavailable right now",
+    [ROTA_CLI_BAD] = "invalid command line, file or input; nothing was changed, and only input "
+                     "before the error was processed",
 };
 enum { N_EXIT_CODES = sizeof EXIT_CODES / sizeof *EXIT_CODES };
 
 static const char OUTPUT[] =
-    "Answers go to standard output, whatever goes wrong is one sentence on standard error. With "
-    "--json the answer is one JSON document; commands that read keys or watch print one JSON "
-    "object per line. Colour and bars appear only on a terminal, colour only without NO_COLOR. A "
-    "moment is RFC 3339 (2026-01-31T12:00:00Z) or unix seconds; `gradual` alone takes nanoseconds. "
-    "A file that is read once may be a pipe, or - for standard input; one that is watched may not.";
+    "Results go to standard output, errors to standard error, one sentence each. Lists are tables "
+    "on a terminal and tab-separated values elsewhere; -o chooses. With --json the result is one "
+    "JSON document; commands that read keys or watch print one JSON object per line. Color needs a "
+    "terminal and no NO_COLOR. Timestamps are RFC 3339 (2026-01-31T12:00:00Z) or Unix seconds "
+    "(`gradual`: nanoseconds). A FILE may be a pipe, or - for standard input, unless the command "
+    "watches it.";
 
 /* --- finding a command --- */
 
@@ -144,13 +182,11 @@ static bool is_group(const char *word)
 }
 
 /* Say which word is unknown and what it may have meant. */
-static int refuse_words(int n_words, char *const *words)
+static int refuse_words(char *const *words)
 {
     const char *group = is_group(words[0]) ? words[0] : NULL;
     char quoted[ROTA_QUOTE_MAX], firsts[N_COMMANDS][32];
 
-    if (group && n_words == 1)
-        return rota_cli_fail(ROTA_CLI_BAD, "%s what? See `rota %s --help`", group, group);
     const char *word = group ? words[1] : words[0];
     struct rota_spell spell = {.word = rota_str(word)};
     for (int i = 0; i < N_COMMANDS; i++) {
@@ -177,31 +213,72 @@ static void append_commands(struct rota_buffer *buffer, const char *group)
 {
     for (int i = 0; i < N_COMMANDS; i++)
         if (!group || is_in_group(COMMANDS[i], group))
-            rota_buffer_print(buffer, "  %-15s  %s\n", COMMANDS[i]->command.name,
+            rota_buffer_print(buffer, "  %-16s  %s\n", COMMANDS[i]->command.name,
                               COMMANDS[i]->command.summary);
+}
+
+/* "list, show, drain" */
+static void append_verbs(struct rota_buffer *buffer, const char *noun)
+{
+    const char *separator = ": ";
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (is_in_group(COMMANDS[i], noun)) {
+            rota_buffer_print(buffer, "%s%s", separator,
+                              COMMANDS[i]->command.name + strlen(noun) + 1);
+            separator = ", ";
+        }
+}
+
+static int help_width(void)
+{
+    int width = rota_terminal_look().width;
+    return width > 100 ? 100 : width;
+}
+
+static void append_noun(struct rota_buffer *buffer, int number)
+{
+    struct rota_buffer text = {0};
+    enum { INDENT = 14 };
+    rota_buffer_append_text(&text, NOUNS[number].summary);
+    append_verbs(&text, NOUNS[number].noun);
+    rota_buffer_print(buffer, "  %-*s", INDENT - 2, NOUNS[number].noun);
+    rota_terminal_wrap(buffer, rota_buffer_str(&text).data, INDENT, help_width());
+    rota_buffer_deinit(&text);
 }
 
 static int print_help(void)
 {
     struct rota_buffer buffer = {0};
-    int width = rota_terminal_look().width;
-    if (width > 100)
-        width = 100;
     rota_buffer_append_text(&buffer, "Usage: rota COMMAND [OPTION...]\n\n");
-    rota_terminal_wrap(&buffer, INTRODUCTION, 0, width);
-    rota_buffer_append_text(&buffer, "\nCommands:\n");
+    rota_terminal_wrap(&buffer, INTRODUCTION, 0, help_width());
+    for (int i = 0; i < N_NOUNS; i++) {
+        if (i == 0 || NOUNS[i].plane != NOUNS[i - 1].plane)
+            rota_buffer_print(&buffer, "\n%s\n", NOUNS[i].plane);
+        append_noun(&buffer, i);
+    }
+    rota_buffer_append_text(&buffer,
+                            "\n`rota help COMMAND` explains a command, `rota help all` lists "
+                            "every one.\nFirst time here? Run `rota up`.\n");
+    return rota_cli_print(&buffer);
+}
+
+/* Every command, and what they share. */
+static int print_all(void)
+{
+    struct rota_buffer buffer = {0};
+    int width = help_width();
+    rota_buffer_append_text(&buffer, "Usage: rota COMMAND [OPTION...]\n\nCommands:\n");
     append_commands(&buffer, NULL);
-    rota_buffer_append_text(&buffer, "  help             Show the help of a command\n"
+    rota_buffer_append_text(&buffer, "  help              Show the help of a command\n"
                                      "\nOptions:\n"
-                                     "  -h, --help       show this help and exit\n"
-                                     "  --version        show the version and exit\n\n");
+                                     "  -h, --help        show this help and exit\n"
+                                     "  --version         show the version and exit\n\n");
     rota_terminal_wrap(&buffer, OUTPUT, 0, width);
     rota_buffer_print(&buffer, "\nExit codes:\n");
     for (int i = 0; i < N_EXIT_CODES; i++) {
         rota_buffer_print(&buffer, "  %d  ", i);
         rota_terminal_wrap(&buffer, EXIT_CODES[i], 5, width);
     }
-    rota_buffer_append_text(&buffer, "\n`rota help COMMAND` or `rota COMMAND --help` says more.\n");
     return rota_cli_print(&buffer);
 }
 
@@ -278,6 +355,8 @@ static int run_command(int n_words, char *const *words)
     if (strcmp(words[0], "help") == 0) {
         if (n_words == 1 || is_help(words[1]))
             return print_help();
+        if (n_words == 2 && strcmp(words[1], "all") == 0)
+            return print_all();
         if (n_words == 2 && strcmp(words[1], "--markdown") == 0)
             return print_markdown();
         if (n_words == 2 && strcmp(words[1], "--json") == 0)
@@ -287,11 +366,11 @@ static int run_command(int n_words, char *const *words)
             return command->run(1, help_words);
         if (n_words == 2 && is_group(words[1]))
             return print_group(words[1]);
-        return refuse_words(n_words - 1, words + 1);
+        return refuse_words(words + 1);
     }
-    if (n_words > 1 && is_help(words[1]) && is_group(words[0]))
+    if (is_group(words[0]) && (n_words == 1 || is_help(words[1])))
         return print_group(words[0]);
-    return refuse_words(n_words, words);
+    return refuse_words(words);
 }
 
 static int run_words(int n_words, char *const *words)

@@ -21,6 +21,7 @@ struct rota_queue_client_options {
     rota_time timeout;
     bool insecure, json;
     bool dry_run; /* of commands that change something */
+    int output;   /* enum rota_table_form, of commands that list something */
 };
 
 /* `result` has a struct rota_queue_client_options named `of`. */
@@ -35,22 +36,26 @@ struct rota_queue_client_options {
          .help = "how long to wait for an answer"},                                                \
         ROTA_QUEUE_CLIENT_MANNER(result)
 
+/* The same for a command with a table. */
+#define ROTA_QUEUE_CLIENT_LIST_OPTIONS(result)                                                     \
+    ROTA_QUEUE_CLIENT_OPTIONS(result), ROTA_TABLE_OPTION(result, of.output)
+
 /* The two parts of it that have nothing to do with time. */
 #define ROTA_QUEUE_CLIENT_NODE(result)                                                             \
     {                                                                                              \
         .name = "node", ROTA_OPTION_INTO(TEXT, result, of.node), .value_name = "ADDRESS,...",      \
-        .help = "the node to ask, or several, of which one is; " ROTA_NODE_HELP                    \
+        .help = "comma-separated nodes; the first that answers is used " ROTA_NODE_HELP            \
     }
 #define ROTA_QUEUE_CLIENT_MANNER(result)                                                           \
-    {.name = "json", ROTA_OPTION_INTO(FLAG, result, of.json), .help = "answer in JSON"},           \
+    {.name = "json", ROTA_OPTION_INTO(FLAG, result, of.json), .help = "print JSON"},               \
         {.name = "insecure",                                                                       \
          ROTA_OPTION_INTO(FLAG, result, of.insecure),                                              \
-         .help = "ask other machines than this one in plain text, too"},                           \
+         .help = "allow plaintext connections to other machines"},                                 \
         {.name = "token-file",                                                                     \
          ROTA_OPTION_INTO(TEXT, result, of.token_file),                                            \
          .value_name = "FILE",                                                                     \
-         .help = "the node's token, which changes to the cluster need; ROTA_TOKEN_FILE if not "    \
-                 "given; the command finds that of a node on this machine by itself"},             \
+         .help = "file with the node's token, which commands that change the cluster need [env "   \
+                 "ROTA_TOKEN_FILE; found automatically for a node on this machine]"},              \
         ROTA_TLS_OPTIONS(result, of.tls.ca, of.tls.certificate, of.tls.key)
 
 #define ROTA_QUEUE_CLIENT_DRY_RUN(result) ROTA_DRY_RUN_OPTION(result, of.dry_run)
@@ -82,6 +87,14 @@ struct rota_queue_client {
     uint32_t write;      /* of the queue: those that new jobs go to */
     bool is_alone;       /* one node has all queues */
 };
+
+/* Print the answer of a command, and free it; returns an exit code. */
+static inline int rota_queue_client_answer(const struct rota_cli_command *command,
+                                           const struct rota_queue_client_options *options,
+                                           struct rota_buffer *buffer)
+{
+    return rota_cli_answer(command, options->json ? ROTA_TABLE_JSON : options->output, buffer);
+}
 
 /* Fills `*client`; rota_queue_client_close() ends it. */
 enum rota_code rota_queue_client_open(const struct rota_queue_client_options *options,

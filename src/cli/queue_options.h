@@ -34,41 +34,42 @@ enum rota_code rota_queue_options_check(const char *command, const char *namespa
          ROTA_OPTION_INTO(TEXT, result, queue.namespace_id),                                       \
          .value_name = "NS",                                                                       \
          .default_text = "default",                                                                \
-         .help = "the namespace of the queue, as it appears in routing keys"},                     \
+         .help = "namespace of the queue, as in routing keys"},                                    \
         {.name = "type",                                                                           \
          ROTA_OPTION_INTO(CHOICE, result, queue.type),                                             \
          .value_name = "TYPE",                                                                     \
          .choices = rota_task_type_names + 1,                                                      \
          .default_text = "workflow",                                                               \
-         .help = "what the queue holds"},                                                          \
+         .help = "type of the queue"},                                                             \
         {.name = "partitions",                                                                     \
          ROTA_OPTION_INTO(INT, result, queue.partitions),                                          \
          .value_name = "N",                                                                        \
          .default_text = "4",                                                                      \
          .min = 1,                                                                                 \
          .max = ROTA_PARTITIONS_MAX,                                                               \
-         .help = "partitions of the queue"},                                                       \
+         .help = "number of partitions of the queue"},                                             \
         {.name = "batch",                                                                          \
          ROTA_OPTION_INTO(INT, result, queue.batch),                                               \
          .value_name = "N",                                                                        \
          .default_text = "0",                                                                      \
          .max = ROTA_BATCH_MAX,                                                                    \
-         .help = "partitions spread together over different hosts; 0: each by its own key"},       \
+         .help = "how many partitions to spread over different hosts together; 0: each by its "    \
+                 "own key"},                                                                       \
         {.name = "mode",                                                                           \
          ROTA_OPTION_INTO(CHOICE, result, queue.mode),                                             \
          .value_name = "MODE",                                                                     \
          .choices = rota_spread_mode_names,                                                        \
          .default_text = "lookup",                                                                 \
          .help =                                                                                   \
-             "how a batch is spread: by position in one lookup, or by slots that move little"},    \
+             "how to spread a batch: by position in one lookup, or by slots, which move less"},    \
         {.name = "points",                                                                         \
          ROTA_OPTION_INTO(INT, result, queue.points),                                              \
          .value_name = "N",                                                                        \
          .default_text = "100",                                                                    \
          .min = 1,                                                                                 \
          .max = ROTA_RING_POINTS_MAX,                                                              \
-         .help = "points on the ring of a host of weight 1"},                                      \
+         .help = "ring points of a host of weight 1"},                                             \
     {                                                                                              \
         .name = "at", ROTA_OPTION_INTO(TIME, result, queue.at), .value_name = "TIME",              \
-        .help = "the moment at which to look which hosts are placed; now if not given"             \
+        .help = "compute for this time [default: now]"                                             \
     }

@@ -55,7 +55,7 @@ int rota_space_client_run(const struct rota_cli_command *command, int argc, char
     enum rota_code code = act(&client, &words, &buffer, &error);
     rota_queue_client_close(&client);
     if (!code)
-        return rota_cli_print(&buffer);
+        return rota_queue_client_answer(command, &words.of, &buffer);
     rota_buffer_deinit(&buffer);
     return rota_cli_fail_error(&error);
 }

@@ -19,10 +19,12 @@ struct rota_space_words {
 
 #define ROTA_SPACE_OPTIONS ROTA_QUEUE_CLIENT_OPTIONS(struct rota_space_words)
 
+#define ROTA_SPACE_LIST_OPTIONS ROTA_QUEUE_CLIENT_LIST_OPTIONS(struct rota_space_words)
+
 #define ROTA_SPACE_DRY_RUN                                                                         \
     {                                                                                              \
         .name = "dry-run", ROTA_OPTION_INTO(FLAG, struct rota_space_words, dry_run),               \
-        .help = "change nothing, only print what would happen"                                     \
+        .help = "print what would happen and change nothing"                                       \
     }
 
 /* What a command does with its words. */

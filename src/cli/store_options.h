@@ -9,15 +9,15 @@
 #define ROTA_STORE_OPTION(result, field)                                                           \
     {                                                                                              \
         .name = "store", ROTA_OPTION_INTO(TEXT, result, field), .value_name = "URL",               \
-        .help = "the database that all share: sqlite:PATH, mysql://USER:PASSWORD@HOST/DATABASE "   \
-                "or postgres://...; ROTA_STORE if not given, which keeps a password out of sight"  \
+        .help = "database of the cluster: sqlite:PATH, mysql://USER:PASSWORD@HOST/DATABASE or "    \
+                "postgres://... [env ROTA_STORE, which hides a password from other users]"         \
     }
 
 #define ROTA_SPACE_OPTION(result, field)                                                           \
     {                                                                                              \
         .name = "space", ROTA_OPTION_INTO(TEXT, result, field), .value_name = "NAME",              \
         .default_text = "cache", .min = 1, .max = ROTA_STORE_NAME_MAX,                             \
-        .help = "the name of the cache, one of several in a store"                                 \
+        .help = "name of the cache; a store can hold several"                                      \
     }
 
 /* Refuses a store that is not named, whose URL can't be read, or whose file can't be

@@ -15,15 +15,14 @@ struct rota_tls_words {
     {.name = "tls-ca",                                                                             \
      ROTA_OPTION_INTO(TEXT, result, ca_field),                                                     \
      .value_name = "FILE",                                                                         \
-     .help = "ask by TLS, and believe these authorities or certificates; ROTA_TLS_CA if not "      \
-             "given"},                                                                             \
+     .help = "use TLS and trust the CAs in FILE [env ROTA_TLS_CA]"},                               \
         {.name = "tls-cert",                                                                       \
          ROTA_OPTION_INTO(TEXT, result, cert_field),                                               \
          .value_name = "FILE",                                                                     \
-         .help = "ask by TLS, and show this certificate; ROTA_TLS_CERT if not given"},             \
+         .help = "use TLS and present this client certificate [env ROTA_TLS_CERT]"},               \
     {                                                                                              \
         .name = "tls-key", ROTA_OPTION_INTO(TEXT, result, key_field), .value_name = "FILE",        \
-        .help = "the certificate's key; ROTA_TLS_KEY if not given, or else in the same file"       \
+        .help = "private key of the certificate [env ROTA_TLS_KEY, default: in the same file]"     \
     }
 
 /* Gives `*tls`, which rota_tls_free() ends; NULL when plain text is meant, for neither an

@@ -58,9 +58,9 @@ enum rota_code rota_up_directory_make(const char *wanted, char path[PATH_MAX],
                                       struct rota_error *error);
 void rota_up_directory_remove(const char *path);
 
-/* Reserve free ports on 127.0.0.1 and write their addresses, in the order of the text: the dashboard
- * numbers nodes in this order, so a node gets the number that its name has. The sockets keep the
- * ports from other programs until this one ends, and nodes can still listen there. */
+/* Reserve free ports on 127.0.0.1 and write their addresses, in the order of the text: the
+ * dashboard numbers nodes in this order, so a node gets the number that its name has. The sockets
+ * keep the ports from other programs until this one ends, and nodes can still listen there. */
 enum rota_code rota_up_reserve(char addresses[][ROTA_CHANNEL_TARGET_MAX], size_t n,
                                struct rota_error *error);
 

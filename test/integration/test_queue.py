@@ -226,6 +226,26 @@ def shares_of_keys_and_workers_are_for_operators_too():
 
 
 @test
+def a_script_waits_until_things_are_ready():
+    nobody = subprocess.run([ROTA, "wait", "--node", "127.0.0.1:1", "--timeout", "300ms"], capture_output=True, text=True,
+                            timeout=TIMEOUT)
+    assert nobody.returncode == 1 and re.match(r"rota: node is not ready: .*connecting to 127.0.0.1:1", nobody.stderr), nobody
+    with Broker("--durability", "memory") as broker:
+        broker.run("wait", "node")
+        assert re.fullmatch(rf"{re.escape(broker.node)} answered in [\d.]+ ms\n", broker.run("ping"))
+        assert json.loads(broker.run("ping", "--json"))["node"] == broker.node
+        assert "queue work is not ready: there is no queue work" in broker.run("wait", "queue", "work", "--timeout", "300ms",
+                                                                               code=1)
+        for words in (["queue"], ["node", "x"], ["sapce", "x"]):
+            broker.run("wait", *words, code=2)
+        with subprocess.Popen([ROTA, "wait", "queue", "work", "--node", broker.node, "--timeout", str(TIMEOUT) + "s"]) as wait:
+            with subprocess.Popen([ROTA, "work", "--node", broker.node, "--queue", "work", "--", "cat"],
+                                  stderr=subprocess.DEVNULL) as worker:
+                assert wait.wait(TIMEOUT) == 0
+                worker.send_signal(signal.SIGTERM)
+
+
+@test
 def a_slip_makes_no_queue():
     with Broker("--durability", "memory") as broker:
         broker.add("x")

@@ -311,7 +311,7 @@ def a_queue_grows_and_shrinks_while_jobs_wait():
         assert len(added) == 364 and {partition_of(job) for job in added} - set(range(16)), sorted(added)
         nodes[0].run("queue", "partitions", "lay", "3")  # which waits for the jobs beyond
         for node in nodes:
-            wait_until(lambda: "\tpartitions=3/48\t" in node.run("queue", "show", "lay"), "that both know of it")
+            wait_until(lambda: node.run("queue", "show", "lay").endswith("\t3\t48\n"), "that both know of it")
         for i in range(20):
             added.add(nodes[i % 2].add(f"late {i}", queue="lay"))
         assert len(added) == 384 and set(nodes[1].jobs("waiting", "lay")) == added
@@ -322,7 +322,7 @@ def a_queue_grows_and_shrinks_while_jobs_wait():
         nodes = [stack.enter_context(Node()) for _ in range(2)]
         await_both(nodes)
         for node in nodes:
-            wait_until(lambda: "\tpartitions=3/48\t" in node.run("queue", "show", "lay"), "that both know of it again")
+            wait_until(lambda: node.run("queue", "show", "lay").endswith("\t3\t48\n"), "that both know of it again")
         wait_until(lambda: set(nodes[0].jobs("waiting", "lay")) == added, "that all are known again")
         script = f"echo $ROTA_QUEUE/$ROTA_JOB_ID >> {path}/begun; cat"
         for node in nodes:

@@ -542,7 +542,7 @@ def node_with_its_own_certificate_asks_itself():
             assert one.ready.startswith("ready "), one.seen
             assert json.loads(one.get("/api/v1/queues")[1]) == {"items": []}
             asks(one, folder, "job", "add", "--queue", "q", "x", "--tls-ca", "own.pem")
-            assert asks(one, folder, "queue", "list", "--tls-ca", "own.pem").startswith("q\topen\twaiting=1\t")
+            assert asks(one, folder, "queue", "list", "--tls-ca", "own.pem").startswith("q\topen\t1\t")
             assert asks(one, folder, "node", "list", "--tls-ca", "own.pem").count("serving") == 1
             certify(folder, "other", "IP:127.0.0.1")
             assert "certificate" in asks(one, folder, "node", "list", "--tls-ca", "other.pem", code=1)

@@ -380,14 +380,14 @@ def shadow_that_nobody_ends_is_taken_on_or_given_up_by_any_node(cluster):
     def shadow(engine):
         one.rota("space", "migrate", "orders", engine, "--shadow", "1d")
         for node in (one, two):
-            while "phase=shadow" not in node.rota("space", "list"):
+            while "\tshadow\t" not in node.rota("space", "list"):
                 pass
 
     shadow("static")
     two.rota("space", "migrate", "orders", "static", "--shadow", "100ms", "--wait")
     shadow("ring")
     assert "the shadow of ring ends" in two.rota("space", "migrate", "orders", "static")
-    while "phase=shadow" in one.rota("space", "list"):
+    while "\tshadow\t" in one.rota("space", "list"):
         pass
     assert json.loads(two.rota("space", "show", "orders", "--json"))["engine"] == "static"
     migrate(cluster, "orders", "ring")

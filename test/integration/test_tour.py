@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""The five minutes of README.md, line by line: test_tour.py BUILD_DIRECTORY.
+"""The pages that are to be pasted, line by line: test_tour.py BUILD_DIRECTORY.
 
-A shell in a terminal gets each line as somebody would paste it, and each has to succeed; where the
-page says what is seen, that has to be seen. It happens in a network of its own, for the page names
-ports. Two things differ from what a reader does: what would be below /tmp is in a directory of the
-test, and `./dev build` has been done. Prints TAP, a test for each line."""
+The five minutes of README.md, and each docs/start-*.md. A shell in a terminal gets each line as
+somebody would paste it, and each has to succeed; where the page says what is seen, that has to be
+seen. It happens in a network of its own, for the pages name ports. Two things differ from what a
+reader does: what would be below /tmp is in a directory of the test, and `./dev build` has been done.
+Prints TAP, a test for each line."""
 
+import contextlib
 import os
 import pathlib
 import pty
@@ -27,23 +29,29 @@ PROMPT = re.compile(r"<done (\d+)>")
 SAYS = re.compile(r"\bprints `([^`]+)`")
 ADDRESS = re.compile(r"<(http://127[^>]+)>")
 
-# What is seen after the first line that begins so, beside what the page says in its own words.
+# What is seen after a line that begins so, beside what the page says in its own words.
 SEEN = {
     "rota job explain": r"^waiting: no worker serves queue letters$",
-    "rota job list --queue letters --state done": r"(?s)letters/\w{32}\t.*letters/\w{32}\t.*letters/\w{32}\t",
-    "rota up --chaos": r"Dashboard: http://127\.0\.0\.1:\d+/",
-    "printf 'user:1": r"^user:1\t([\d.:]+,){2}[\d.:]+\nuser:2\t([\d.:]+,){2}[\d.:]+$",
+    "rota job list --queue letters --state done": r"(?s)letters/\w{32} .*letters/\w{32} .*letters/\w{32} ",
+    "rota job add --queue letters --idempotency-key": r"^letters/\w{32}$",
+    "until rota get apple pear": r"^apple\tgreen\npear\tyellow\n",
+    "rota get apple grape": r"^apple\tgreen\ngrape\tblue\n",
+    "rota lease list": r"(?s)east +0 +held.*east +1 +held.*west +0 +held.*west +1 +held",
+    "rota group status --name demo": r"^(group demo|p0): ",
+    "rota plan": r"x the minimum",
+    "rota up --chaos": r"(?s)Dashboard: http://127\.0\.0\.1:\d+/.*nothing lost",
 }
 
 
-# --- the page ---
+# --- the pages ---
 
-def read_tour():
+def read_page(page):
     """Its lines of commands, each with the text up to the next one."""
-    page = (SOURCE / "README.md").read_text()
-    part = re.search(r"^## Five minutes\n(.*?)^## ", page, re.MULTILINE | re.DOTALL)[1]
+    text = page.read_text()
+    if page.name == "README.md":
+        text = re.search(r"^## Five minutes\n(.*?)^## ", text, re.MULTILINE | re.DOTALL)[1]
     tour = []
-    for line in part.splitlines():
+    for line in text.splitlines():
         if line.startswith("    "):
             tour.append([line.strip(), ""])
         elif tour:
@@ -70,6 +78,7 @@ class Terminal:
             for name in [each for each in os.environ if each.startswith("ROTA_")]:
                 del os.environ[name]
             os.environ.update(PS1="<done $?>", TERM="dumb", PWD=folder)
+            os.environ["PATH"] = f"{BUILD}/src/cli:{BUILD}/src/node:" + os.environ["PATH"]
             os.chdir(folder)
             os.execvp("bash", ["bash", "--norc", "--noprofile", "--noediting", "-i"])
         self.seen = ""
@@ -102,46 +111,44 @@ def make_place(folder):
 
 # --- the tests ---
 
-def check(terminal, folder, command, text):
-    code, told = terminal.type(command.replace("/tmp/", folder + "/"))
-    assert code == 0, f"exit code {code}: {told}"
-    for pattern in expected_of(command, text):
-        assert re.search(pattern, told, re.MULTILINE), f"not seen: {pattern} in: {told}"
-    for address in ADDRESS.findall(text):
-        with urllib.request.urlopen(address, timeout=TIMEOUT) as answer:
-            assert b"<!doctype html>" in answer.read().lower(), f"no page at {address}"
+class Page:
+    def __init__(self, path, terminal, folder):
+        self.tour, self.terminal, self.folder, self.told = read_page(path), terminal, folder, {}
 
-
-def check_factors(terminal, tour):
-    """The page says by which factor a plan exceeds the least, in both modes."""
-    page = " ".join(text for _, text in tour)
-    said = re.search(r"here ([\d.]+) times, and ([\d.]+) in\s+mode `lookup`", page)
-    assert said, "the page does not say it"
-    (command,) = [line for line, _ in tour if line.startswith("rota plan") and "--add" in line]
-    for mode, factor in zip(("slots", "lookup"), said.groups()):
-        code, told = terminal.type(re.sub(r"--mode \w+", f"--mode {mode}", command))
-        assert code == 0 and re.search(rf"\b{re.escape(factor)}\b", told), (mode, factor, told)
+    def check(self, command, text):
+        code, told = self.terminal.type(command.replace("/tmp/", self.folder + "/"))
+        assert code == 0, f"exit code {code}: {told}"
+        for pattern in expected_of(command, text):
+            assert re.search(pattern, told, re.MULTILINE), f"not seen: {pattern} in: {told}"
+        for address in ADDRESS.findall(text):
+            with urllib.request.urlopen(address, timeout=TIMEOUT) as answer:
+                assert b"<!doctype html>" in answer.read().lower(), f"no page at {address}"
+        if "--idempotency-key" in command:
+            job = told.split()[-1]
+            assert self.told.setdefault(command, job) == job, f"{self.told[command]} and then {told}"
 
 
 def check_all_are_there(tour):
     for start in SEEN:
-        assert any(line.startswith(start) for line, _ in tour), f"the page has no line that begins: {start}"
+        assert any(line.startswith(start) for line, _ in tour), f"no page has a line that begins: {start}"
     for word in (SAYS, ADDRESS):
-        assert any(word.search(text) for _, text in tour), f"the page has nothing like {word.pattern}"
+        assert any(word.search(text) for _, text in tour), f"no page has anything like {word.pattern}"
 
 
 def main():
-    tour = read_tour()
-    with tempfile.TemporaryDirectory(prefix="rota-tour-", ignore_cleanup_errors=True) as folder:
-        clone = os.path.join(folder, "rota")
-        os.mkdir(clone)
-        make_place(clone)
-        terminal = Terminal(clone)
-        tests = [("the lines that are looked at are on the page", lambda: check_all_are_there(tour))]
-        tests += [(command, lambda command=command, text=text: check(terminal, folder, command, text))
-                  for command, text in tour]
-        tests += [("the factors of the plan are as the page says", lambda: check_factors(terminal, tour))]
-        print(f"1..{len(tests)}", flush=True)
+    paths = [SOURCE / "README.md", *sorted((SOURCE / "docs").glob("start-*.md"))]
+    lines = sum((read_page(path) for path in paths), [])
+    print(f"1..{len(lines) + 1}", flush=True)
+    tests = [("the lines that are looked at are on the pages", lambda: check_all_are_there(lines))]
+    with contextlib.ExitStack() as stack:
+        for path in paths:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rota-tour-", ignore_cleanup_errors=True))
+            clone = os.path.join(folder, "rota")
+            os.mkdir(clone)
+            make_place(clone)
+            page = Page(path, Terminal(clone), folder)
+            tests += [(f"{path.name}: {command}", lambda page=page, command=command, text=text: page.check(command, text))
+                      for command, text in page.tour]
         failed = 0
         for number, (name, run) in enumerate(tests, 1):
             result = "ok"

@@ -1,0 +1,390 @@
+#include "cli/table.h"
+
+#include "wire/json_rows.h"
+#include "wire/json_scan.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    GAP = 2,        /* columns of the terminal between two of the table */
+    WIDTH_MIN = 12, /* below this no column is cut */
+    LINES_AT_A_TIME = 10000,
+};
+
+const char *const rota_table_form_names[] = {"auto", "table", "wide", "tsv", "json", NULL};
+
+enum rota_table_form rota_table_choose(enum rota_table_form form,
+                                       const struct rota_terminal *terminal)
+{
+    if (form != ROTA_TABLE_AUTO)
+        return form;
+    return terminal->is_terminal ? ROTA_TABLE_PLAIN : ROTA_TABLE_TSV;
+}
+
+/* --- cells --- */
+
+/* In the largest unit that leaves two digits or more: "45s", "90m", "26h", "12d". */
+static void append_age(struct rota_buffer *buffer, rota_time age)
+{
+    static const struct {
+        rota_time unit, up_to;
+        const char *name;
+    } UNITS[] = {
+        {ROTA_SEC, 100 * ROTA_SEC, "s"},
+        {60 * ROTA_SEC, 100 * 60 * ROTA_SEC, "m"},
+        {ROTA_HOUR, 48 * ROTA_HOUR, "h"},
+        {24 * ROTA_HOUR, ROTA_TIME_NEVER, "d"},
+    };
+    size_t i = 0;
+    if (age < 0)
+        age = 0;
+    while (age >= UNITS[i].up_to && i + 1 < sizeof UNITS / sizeof *UNITS)
+        i++;
+    rota_buffer_print(buffer, "%lld%s", (long long)(age / UNITS[i].unit), UNITS[i].name);
+}
+
+static void append_local(struct rota_buffer *buffer, rota_time time)
+{
+    char text[32];
+    time_t seconds = time / ROTA_SEC;
+    struct tm parts;
+    if (localtime_r(&seconds, &parts) && strftime(text, sizeof text, "%F %T", &parts) > 0)
+        rota_buffer_append_text(buffer, text);
+}
+
+/* With milliseconds always, so that times have one width and sort as text. */
+static void append_utc(struct rota_buffer *buffer, rota_time time)
+{
+    char text[ROTA_TIME_TEXT_MAX];
+    rota_time fraction = (time % ROTA_SEC + ROTA_SEC) % ROTA_SEC;
+    rota_time_format(time - fraction, text);
+    rota_buffer_print(buffer, "%.*s.%03dZ", (int)strlen(text) - 1, text,
+                      (int)(fraction / ROTA_MSEC));
+}
+
+static void append_time(struct rota_buffer *buffer, struct rota_str cell, enum rota_table_kind kind,
+                        bool is_table, rota_time now)
+{
+    rota_time time;
+    if (rota_time_parse(cell, &time))
+        rota_terminal_append(buffer, cell);
+    else if (!is_table)
+        append_utc(buffer, time);
+    else if (kind == ROTA_TABLE_AGE)
+        append_age(buffer, now - time);
+    else
+        append_local(buffer, time);
+}
+
+static rota_time parse_ms(struct rota_str cell)
+{
+    rota_time ms = 0;
+    for (size_t i = 0; i < cell.size && cell.data[i] >= '0' && cell.data[i] <= '9'; i++)
+        ms = ms > ROTA_TIME_NEVER / ROTA_SEC ? ms : ms * 10 + (cell.data[i] - '0');
+    return ms * ROTA_MSEC;
+}
+
+static void append_list(struct rota_buffer *buffer, struct rota_str array)
+{
+    struct rota_scan scan;
+    char *room = malloc(array.size + 1);
+    bool is_first = true;
+    if (!room) {
+        buffer->failed = true;
+        return;
+    }
+    rota_scan_init(&scan, array, room);
+    rota_scan_array(&scan);
+    while (rota_scan_item(&scan)) {
+        struct rota_str item = rota_scan_string(&scan);
+        rota_buffer_append_text(buffer, is_first ? "" : ",");
+        rota_terminal_append(buffer, item);
+        is_first = false;
+    }
+    if (is_first)
+        rota_buffer_append_char(buffer, '-');
+    free(room);
+}
+
+static void append_cell(struct rota_buffer *buffer, struct rota_str cell, enum rota_table_kind kind,
+                        bool is_table, rota_time now)
+{
+    char text[ROTA_TIME_TEXT_MAX];
+    if (cell.size == 0) {
+        rota_buffer_append_char(buffer, '-');
+        return;
+    }
+    switch (kind) {
+    case ROTA_TABLE_TEXT:
+    case ROTA_TABLE_NAME:
+    case ROTA_TABLE_NUMBER:
+    case ROTA_TABLE_STATE:
+        rota_terminal_append(buffer, cell);
+        break;
+    case ROTA_TABLE_FLAG:
+        rota_buffer_append_text(buffer, cell.data[0] == 't' ? "yes" : "no");
+        break;
+    case ROTA_TABLE_TIME:
+    case ROTA_TABLE_AGE:
+        append_time(buffer, cell, kind, is_table, now);
+        break;
+    case ROTA_TABLE_DURATION:
+        rota_buffer_append_text(buffer, rota_span_format(parse_ms(cell), text));
+        break;
+    case ROTA_TABLE_LIST:
+        append_list(buffer, cell);
+        break;
+    }
+}
+
+static enum rota_color color_of(struct rota_str state)
+{
+    static const struct {
+        const char *word;
+        enum rota_color color;
+    } WORDS[] = {
+        {"serving", ROTA_COLOR_GREEN},   {"open", ROTA_COLOR_GREEN},
+        {"owned", ROTA_COLOR_GREEN},     {"held", ROTA_COLOR_GREEN},
+        {"done", ROTA_COLOR_GREEN},      {"in", ROTA_COLOR_GREEN},
+        {"running", ROTA_COLOR_BLUE},    {"joining", ROTA_COLOR_YELLOW},
+        {"draining", ROTA_COLOR_YELLOW}, {"stopping", ROTA_COLOR_YELLOW},
+        {"moving", ROTA_COLOR_YELLOW},   {"paused", ROTA_COLOR_YELLOW},
+        {"silent", ROTA_COLOR_RED},      {"dead", ROTA_COLOR_RED},
+        {"evicted", ROTA_COLOR_RED},     {"expired", ROTA_COLOR_RED},
+        {"unowned", ROTA_COLOR_RED},
+    };
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
+        if (rota_str_is_equal(state, rota_str(WORDS[i].word)))
+            return WORDS[i].color;
+    return ROTA_COLOR_NONE;
+}
+
+/* --- a table --- */
+
+/* A text in `width` columns: padded, or without its middle, for names often differ at both ends. */
+static void append_cut(struct rota_buffer *buffer, const struct rota_terminal *terminal,
+                       struct rota_str text, int width)
+{
+    const char *mark = terminal->is_utf8 ? "…" : "~";
+    int columns = rota_terminal_columns(text), column = 0;
+    int head = (width - 1) / 2, tail = width - 1 - head;
+    char piece[ROTA_QUOTE_PIECE_MAX];
+    bool is_marked = false;
+    while (text.size > 0) {
+        size_t size = rota_terminal_next(&text, piece);
+        if (column < head || column >= columns - tail) {
+            rota_buffer_append(buffer, piece, size);
+        } else if (!is_marked) {
+            rota_buffer_append_text(buffer, mark);
+            is_marked = true;
+        }
+        column++;
+    }
+}
+
+struct drawing {
+    struct rota_buffer *buffer;
+    const struct rota_table *table;
+    const struct rota_terminal *terminal;
+    struct rota_str *cells; /* as they are shown, row by row; the titles are the first row */
+    size_t n_rows;
+    bool is_wide, has_titles; /* these were drawn */
+    int widths[ROTA_ROWS_FIELDS_MAX];
+};
+
+static bool is_shown(const struct drawing *drawing, size_t column)
+{
+    return drawing->is_wide || !drawing->table->columns[column].is_wide;
+}
+
+static int sum_widths(const struct drawing *drawing)
+{
+    int sum = -GAP;
+    for (size_t i = 0; i < drawing->table->n_columns; i++)
+        sum += is_shown(drawing, i) ? drawing->widths[i] + GAP : 0;
+    return sum;
+}
+
+static bool is_cut(enum rota_table_kind kind)
+{
+    return kind == ROTA_TABLE_TEXT || kind == ROTA_TABLE_LIST;
+}
+
+/* Widths by content; while that is too much, the widest column of text gives way. */
+static void choose_widths(struct drawing *drawing)
+{
+    const struct rota_table *table = drawing->table;
+    for (size_t i = 0; i < drawing->n_rows * table->n_columns; i++) {
+        int columns = rota_terminal_columns(drawing->cells[i]);
+        int *width = &drawing->widths[i % table->n_columns];
+        *width = columns > *width ? columns : *width;
+    }
+    for (int over = sum_widths(drawing) - drawing->terminal->width;
+         over > 0 && !drawing->is_wide && drawing->terminal->is_terminal;) {
+        int *widest = NULL;
+        for (size_t i = 0; i < table->n_columns; i++)
+            if (is_shown(drawing, i) && is_cut(table->columns[i].kind) &&
+                drawing->widths[i] > WIDTH_MIN && (!widest || drawing->widths[i] > *widest))
+                widest = &drawing->widths[i];
+        if (!widest)
+            return;
+        --*widest;
+        over--;
+    }
+}
+
+static void append_padded(struct drawing *drawing, size_t row, size_t column, bool is_last)
+{
+    struct rota_str cell = drawing->cells[row * drawing->table->n_columns + column];
+    enum rota_table_kind kind = drawing->table->columns[column].kind;
+    int columns = rota_terminal_columns(cell), width = drawing->widths[column];
+    int room = columns < width ? width - columns : 0;
+    bool is_right =
+        kind == ROTA_TABLE_NUMBER || kind == ROTA_TABLE_DURATION || kind == ROTA_TABLE_AGE;
+    enum rota_color color = row == 0                   ? ROTA_COLOR_BOLD
+                            : kind == ROTA_TABLE_STATE ? color_of(cell)
+                                                       : ROTA_COLOR_NONE;
+    if (is_right)
+        rota_buffer_print(drawing->buffer, "%*s", room, "");
+    if (color)
+        rota_buffer_append_text(drawing->buffer, rota_terminal_color(drawing->terminal, color));
+    if (columns > width)
+        append_cut(drawing->buffer, drawing->terminal, cell, width);
+    else
+        rota_buffer_append_str(drawing->buffer, cell);
+    if (color)
+        rota_buffer_append_text(drawing->buffer,
+                                rota_terminal_color(drawing->terminal, ROTA_COLOR_NONE));
+    if (!is_last)
+        rota_buffer_print(drawing->buffer, "%*s", (is_right ? 0 : room) + GAP, "");
+}
+
+static void append_table(struct drawing *drawing)
+{
+    size_t last = 0;
+    choose_widths(drawing);
+    for (size_t i = 0; i < drawing->table->n_columns; i++)
+        last = is_shown(drawing, i) ? i : last;
+    for (size_t row = drawing->has_titles ? 1 : 0; row < drawing->n_rows; row++) {
+        for (size_t i = 0; i <= last; i++)
+            if (is_shown(drawing, i))
+                append_padded(drawing, row, i, i == last);
+        rota_buffer_append_char(drawing->buffer, '\n');
+    }
+    drawing->has_titles = true;
+}
+
+/* The titles and all cells as they are shown. False when there is no memory. */
+static bool format_cells(struct drawing *drawing, const struct rota_rows *rows, rota_time now,
+                         struct rota_buffer *text)
+{
+    const struct rota_table *table = drawing->table;
+    size_t n = drawing->n_rows * table->n_columns;
+    size_t *ends = calloc(n + 1, sizeof *ends);
+    if (!ends)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        size_t row = i / table->n_columns, column = i % table->n_columns;
+        if (row == 0)
+            rota_buffer_append_text(text, table->columns[column].title);
+        else
+            append_cell(text, rota_rows_cell(rows, row - 1, column), table->columns[column].kind,
+                        true, now);
+        ends[i] = text->size;
+    }
+    for (size_t i = 0; i < n && !text->failed; i++) {
+        size_t start = i > 0 ? ends[i - 1] : 0;
+        drawing->cells[i] = rota_str_of(text->data + start, ends[i] - start);
+    }
+    free(ends);
+    return !text->failed;
+}
+
+static enum rota_code append_rows(struct drawing *drawing, const struct rota_rows *rows,
+                                  rota_time now, struct rota_error *error)
+{
+    struct rota_buffer text = {0};
+    drawing->n_rows = rows->n_rows + 1;
+    drawing->cells = calloc(drawing->n_rows * drawing->table->n_columns, sizeof *drawing->cells);
+    bool is_formatted = drawing->cells && format_cells(drawing, rows, now, &text);
+    if (is_formatted)
+        append_table(drawing);
+    free(drawing->cells);
+    rota_buffer_deinit(&text);
+    return is_formatted ? ROTA_OK
+                        : rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a table");
+}
+
+/* --- the forms --- */
+
+static void append_lines(struct rota_buffer *buffer, const struct rota_table *table,
+                         const struct rota_rows *rows, rota_time now)
+{
+    for (size_t row = 0; row < rows->n_rows; row++)
+        for (size_t i = 0; i < table->n_columns; i++) {
+            append_cell(buffer, rota_rows_cell(rows, row, i), table->columns[i].kind, false, now);
+            rota_buffer_append_char(buffer, i + 1 < table->n_columns ? '\t' : '\n');
+        }
+}
+
+static enum rota_code append_document(struct drawing *drawing, enum rota_table_form form,
+                                      struct rota_str document, const char *key, rota_time now,
+                                      struct rota_error *error)
+{
+    const struct rota_table *table = drawing->table;
+    const char *fields[ROTA_ROWS_FIELDS_MAX];
+    struct rota_rows rows;
+    for (size_t i = 0; i < table->n_columns; i++)
+        fields[i] = table->columns[i].field;
+    enum rota_code code = rota_rows_read(document, key, fields, table->n_columns, &rows, error);
+    if (code)
+        return code;
+    if (form == ROTA_TABLE_TSV)
+        append_lines(drawing->buffer, table, &rows, now);
+    else
+        code = append_rows(drawing, &rows, now, error);
+    rota_rows_deinit(&rows);
+    return code;
+}
+
+/* Objects, a line each, some at a time: there may be millions. */
+static enum rota_code append_objects(struct drawing *drawing, enum rota_table_form form,
+                                     struct rota_str lines, rota_time now, struct rota_error *error)
+{
+    struct rota_buffer document = {0};
+    enum rota_code code = ROTA_OK;
+    do {
+        rota_buffer_clear(&document);
+        rota_buffer_append_text(&document, "{\"rows\":[");
+        for (size_t n = 0; n < LINES_AT_A_TIME && lines.size > 0; n++) {
+            const char *end = memchr(lines.data, '\n', lines.size);
+            size_t size = end ? (size_t)(end - lines.data) : lines.size;
+            rota_buffer_append_text(&document, n > 0 ? "," : "");
+            rota_buffer_append(&document, lines.data, size);
+            size += end != NULL;
+            lines = rota_str_of(lines.data + size, lines.size - size);
+        }
+        rota_buffer_append_text(&document, "]}");
+        code = document.failed
+                   ? rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a table")
+                   : append_document(drawing, form, rota_buffer_str(&document), "rows", now, error);
+    } while (!code && lines.size > 0);
+    rota_buffer_deinit(&document);
+    return code;
+}
+
+enum rota_code rota_table_append(struct rota_buffer *buffer, const struct rota_table *table,
+                                 enum rota_table_form form, const struct rota_terminal *terminal,
+                                 struct rota_str document, rota_time now, struct rota_error *error)
+{
+    struct drawing drawing = {
+        .buffer = buffer, .table = table, .terminal = terminal, .is_wide = form == ROTA_TABLE_WIDE};
+    if (form == ROTA_TABLE_JSON) {
+        rota_buffer_append_str(buffer, document);
+        return ROTA_OK;
+    }
+    return table->key ? append_document(&drawing, form, document, table->key, now, error)
+                      : append_objects(&drawing, form, document, now, error);
+}
