@@ -61,8 +61,8 @@ const struct rota_setting_info *rota_setting_info(enum rota_setting setting);
 /* Room for any value as text, with its final NUL. */
 enum { ROTA_SETTING_TEXT_MAX = 256 };
 
-/* Writes a value as a configuration has it, such as `8`, `"slots"`, `"10s"` or a gradual change, `{
- * old = 0, new = 8, start = ..., end = ... }`. Returns `text`. */
+/* Writes a value in the syntax of a configuration: `8`, `"slots"`, `"10s"`, or a gradual
+ * change, `{ old = 0, new = 8, start = ..., end = ... }`. Returns `text`. */
 char *rota_setting_format(enum rota_setting setting, const struct rota_gradual *value,
                           char text[ROTA_SETTING_TEXT_MAX]);
 
