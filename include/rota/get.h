@@ -74,8 +74,8 @@ struct rota_get_entry {
  * explain a failure in `error`; their input is untrusted. */
 struct rota_get_service {
     const char *method; /* "/package.Service/Method"; kept */
-    size_t key_size;
-    void *data; /* kept; passed to the functions below */
+    size_t key_size;    /* bytes; 1 to ROTA_GET_KEY_SIZE_MAX */
+    void *data;         /* kept; passed to the functions below */
 
     /* Maps a key to a number that determines its shard; the same on client and server. */
     uint64_t (*sharding_key)(void *data, const void *key);

@@ -37,8 +37,8 @@ extern "C" {
 /* An initial partition. */
 struct rota_group_seed {
     struct rota_str name;
-    int64_t mark;
-    struct rota_str position;
+    int64_t mark;             /* progress as a number; see rota_group_progress() */
+    struct rota_str position; /* where a reader starts */
 };
 
 /* A partition that this task owns from now on. Borrowed during the callback. */

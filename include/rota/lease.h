@@ -53,7 +53,7 @@ struct rota_lease_dead {
 /* Why a shard is no longer held. */
 enum rota_lease_why {
     ROTA_LEASE_WHY_EXPIRED,   /* no ping was confirmed in time */
-    ROTA_LEASE_WHY_TAKEN,     /* according to the table another process holds it */
+    ROTA_LEASE_WHY_TAKEN,     /* according to the table we do not hold it */
     ROTA_LEASE_WHY_WENT_BACK, /* the table has an earlier epoch: it lost data */
     ROTA_LEASE_WHY_BEHIND,    /* a peer knows a later epoch */
     ROTA_LEASE_WHY_SHUTDOWN,  /* released on request */

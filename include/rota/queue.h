@@ -68,7 +68,7 @@ enum rota_code rota_queue_probe(struct rota_queue *queue,
 
 /* A job to add. Zero means the default, or none. Copied. */
 struct rota_queue_job {
-    struct rota_str queue, payload; /* payload: at most 16 MiB */
+    struct rota_str queue, payload; /* 1 to 255 letters, digits, '.', '_', '-'; at most 16 MiB */
     const struct rota_str *can;     /* capabilities that a worker must have, at most 16 */
     size_t n_can;
     int16_t priority; /* higher runs first */
@@ -81,8 +81,8 @@ struct rota_queue_job {
     struct rota_str trace;  /* passed to the worker, for tracing */
 
     /* 1 to 256 bytes. If any client used this key in this queue before, the add returns the
-     * first job and adds none. The key expires an hour after that job ended. Not together with
-     * `unique`. */
+     * first job and adds none. The key expires an hour after that job ended, or when 100,000 jobs
+     * have ended after it on its node. Not together with `unique`. */
     struct rota_str idempotency_key;
 };
 
@@ -96,7 +96,7 @@ enum rota_queue_state {
 };
 
 struct rota_queue_result {
-    /* ROTA_OK, or the reason of the failure: ROTA_ERR_INVALID, ROTA_ERR_NOT_FOUND, ROTA_ERR_STALE,
+    /* ROTA_OK, or the reason for the failure: ROTA_ERR_INVALID, ROTA_ERR_NOT_FOUND, ROTA_ERR_STALE,
      * ROTA_ERR_LIMIT (full), ROTA_ERR_UNAVAILABLE (certainly not done), ROTA_ERR_UNKNOWN (perhaps
      * done). */
     enum rota_code code;
@@ -131,9 +131,9 @@ enum rota_code rota_queue_cancel(struct rota_queue *queue, const char *job,
 
 struct rota_queue_wanted {
     struct rota_str queue;
-    const struct rota_str *can;
+    const struct rota_str *can; /* capabilities of the worker, at most 256 */
     size_t n_can;
-    uint32_t max_jobs;      /* 0 means 1 */
+    uint32_t max_jobs;      /* 0 means 1; at most 1000 */
     rota_time lease, wait;  /* 0 means 30 s each; at most 1 day and 10 min */
     struct rota_str worker; /* a name for display; "" means "poll" */
 };

@@ -1,7 +1,7 @@
 /* gRPC's standard reflection service, for tools such as grpcurl.
  *
- * It lists the services of the server and serves the .proto files that describe them. Services
- * without a description are not listed. The service is the same under both names,
+ * The service lists the services of the server and serves the .proto files that describe them.
+ * Services without a description are not listed. The service is the same under both names,
  * `grpc.reflection.v1.ServerReflection` and the older v1alpha.
  *
  * Close the server before this service. */

@@ -89,7 +89,7 @@ struct rota_server_options {
     uint32_t handlers_max, waiting_max;
 
     /* Identifies the caller by its metadata, certificate and address. Returns the caller's roles
-     * and, unless `actor` is NULL, writes who is responsible, for events and logs, in at most
+     * and, unless `actor` is NULL, writes the caller's identity, for events and logs, in at most
      * ROTA_SERVER_ACTOR_MAX bytes. NULL means that every caller has every role. */
     uint32_t (*identify)(void *data, struct rota_server_call *call, char *actor);
     void *data; /* kept */
@@ -171,9 +171,8 @@ struct rota_server_counts rota_server_counts(const struct rota_server *server);
 struct rota_str rota_server_call_request(const struct rota_server_call *call);
 const struct rota_metadata *rota_server_call_metadata(struct rota_server_call *call, size_t *n);
 
-/* The caller's roles, and who is responsible for the call (see `identify`). Without `identify`
- * the caller has every role and is known only by its address. rota_server_call_actor() returns
- * `actor`. */
+/* The caller's roles and identity (see `identify`). Without `identify` the caller has every role
+ * and is known only by its address. rota_server_call_actor() returns `actor`. */
 uint32_t rota_server_call_roles(struct rota_server_call *call);
 char *rota_server_call_actor(struct rota_server_call *call, char actor[ROTA_SERVER_ACTOR_MAX]);
 
