@@ -74,7 +74,7 @@ struct rota_work_broker_options {
     uint32_t partitions;        /* of a queue without a layout, the same on all nodes; 0 means 16 */
     size_t jobs_max;            /* not ended; 0 means 50,000,000 */
     size_t bytes_max;           /* of payloads and results; 0 means 4 GiB */
-    rota_time keep;             /* how long ended jobs are kept; 0 means 1 h */
+    rota_time keep;             /* how long done and cancelled jobs are kept; 0 means 1 h */
     const struct rota_log *log; /* kept; NULL: none */
 };
 

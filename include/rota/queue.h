@@ -81,8 +81,8 @@ struct rota_queue_job {
     struct rota_str trace;  /* passed to the worker, for tracing */
 
     /* 1 to 256 bytes. If any client used this key in this queue before, the add returns the
-     * first job and adds none. The key expires an hour after that job ended, or when 100,000 jobs
-     * have ended after it on its node. Not together with `unique`. */
+     * first job and adds none. The key expires with its job: an hour after the job ended (a dead
+     * job: no limit), or once 100,000 more have ended on its node. Not together with `unique`. */
     struct rota_str idempotency_key;
 };
 
