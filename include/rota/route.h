@@ -4,10 +4,10 @@
  * in batches and gives those of a batch different hosts while there are enough, and as even a share
  * as possible otherwise. It has two modes:
  *
- *   lookup  position i of LookupN(key), as in Temporal. A host that joins shifts all later
- *           positions, so many partitions move.
- *   slots   every position of the batch ranks the hosts by itself and the best pairs win: the
- *           same spread, close to the minimum of moves. */
+ *     lookup  position i of LookupN(key), as in Temporal. A host that joins shifts all later
+ *             positions, so many partitions move.
+ *     slots   every position of the batch ranks the hosts by itself and the best pairs win: the
+ *             same spread, close to the minimum of moves. */
 #pragma once
 
 #include <rota/partition.h>

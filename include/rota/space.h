@@ -1,6 +1,7 @@
-/* A space: a sharded resource, that is a named set of shards, 0 .. n-1. Each shard is owned by one
- * of the nodes that have opened the space, under an epoch (fencing token) that grows with every new
- * owner.
+/* A space: a sharded resource, that is, a named set of shards, numbered from 0.
+ *
+ * Each shard is owned by one of the nodes that have opened the space, under an epoch (fencing
+ * token) that grows with every new owner.
  *
  * Spaces are the way to own shards. The space's assignment engine decides which node owns which
  * shard. The engine is recorded in the store (<rota/store.h>), not in the program, so a space can
