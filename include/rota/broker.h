@@ -71,10 +71,11 @@ struct rota_work_broker_options {
     bool drain_delists;   /* draining also removes this node from the list: wait for that */
     struct rota_tls *tls; /* for calls to other nodes; kept; NULL means plaintext */
 
-    uint32_t partitions;        /* of a queue without a layout, the same on all nodes; 0 means 16 */
-    size_t jobs_max;            /* not ended; 0 means 50,000,000 */
-    size_t bytes_max;           /* of payloads and results; 0 means 4 GiB */
-    rota_time keep;             /* how long done and cancelled jobs are kept; 0 means 1 h */
+    uint32_t partitions; /* of a queue without a layout, the same on all nodes; 0 means 16 */
+    size_t jobs_max;     /* not ended; 0 means 50,000,000 */
+    size_t bytes_max;    /* of payloads and results; 0 means 4 GiB */
+    /* How long done and cancelled jobs are kept, less at bytes_max; 0 means 1 h. */
+    rota_time keep;
     const struct rota_log *log; /* kept; NULL: none */
 };
 

@@ -82,7 +82,8 @@ struct rota_queue_job {
 
     /* 1 to 256 bytes. If any client used this key in this queue before, the add returns the
      * first job and adds none. The key expires with its job: an hour after the job ended (a dead
-     * job: no limit), or once 100,000 more have ended on its node. Not together with `unique`. */
+     * job: no limit), or once 100,000 more have ended on its node, or the node is out of room.
+     * Not together with `unique`. */
     struct rota_str idempotency_key;
 };
 
