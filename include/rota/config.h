@@ -1,16 +1,15 @@
-/* Dynamic configuration: how many partitions a queue has, and how they spread.
+/* Dynamic configuration: the number of partitions of a queue, and how they are spread.
  *
- * A configuration is read from a text and never changes; a new text makes a
- * new one, and a text with a mistake makes none, so that what is in force stays
- * in force. Every setting has a default, a value for the whole file perhaps,
- * and overrides for those queues that an override's scope matches; the most
- * specific one wins, setting by setting:
+ * A configuration is parsed from text and immutable; a changed text makes a new configuration, and
+ * a text with an error makes none, so the one in force stays. Every setting has a default, an
+ * optional value for the whole file, and overrides for the queues that match the override's scope.
+ * The most specific one wins, setting by setting:
  *
  *     queue + namespace + type, queue + namespace, queue + type, queue,
  *     namespace + type, namespace, type, the whole file, the default
  *
- * Invariant: whatever queue is asked about, it has at least as many read as
- * write partitions, so that no job lies where nobody looks. */
+ * Invariant: every queue has at least as many read as write partitions, so that every job is in a
+ * partition that is read. */
 #pragma once
 
 #include <rota/error.h>
@@ -38,7 +37,7 @@ enum rota_setting {
     ROTA_SETTING_ALIGN,
 };
 
-enum { ROTA_SETTINGS = ROTA_SETTING_ALIGN + 1 }; /* how many there are */
+enum { ROTA_SETTINGS = ROTA_SETTING_ALIGN + 1 }; /* number of settings */
 
 enum rota_setting_type {
     ROTA_SETTING_INTEGER,
@@ -49,10 +48,10 @@ enum rota_setting_type {
 struct rota_setting_info {
     const char *name; /* "matching.numTaskqueueWritePartitions" */
     enum rota_setting_type type;
-    bool is_gradual;   /* may go from old to new key by key */
-    bool is_file_wide; /* may not be overridden */
+    bool is_gradual;   /* may change from old to new key by key */
+    bool is_file_wide; /* can't be overridden */
     int64_t fallback, min, max;
-    const char *const *choices; /* max + 1 names, of a choice */
+    const char *const *choices; /* max + 1 names, for a choice */
     const char *help;
 };
 
@@ -62,8 +61,8 @@ const struct rota_setting_info *rota_setting_info(enum rota_setting setting);
 /* Room for any value as text, with its final NUL. */
 enum { ROTA_SETTING_TEXT_MAX = 256 };
 
-/* Write a value the way a configuration has it: `8`, `"slots"`, `"10s"`, or
- * `{ old = 0, new = 8, start = ..., end = ... }`. Returns `text`. */
+/* Writes a value in the syntax of a configuration: `8`, `"slots"`, `"10s"`, or a gradual
+ * change, `{ old = 0, new = 8, start = ..., end = ... }`. Returns `text`. */
 char *rota_setting_format(enum rota_setting setting, const struct rota_gradual *value,
                           char text[ROTA_SETTING_TEXT_MAX]);
 
@@ -71,23 +70,23 @@ char *rota_setting_format(enum rota_setting setting, const struct rota_gradual *
 
 struct rota_config;
 
-/* Read a configuration; docs/configuration.md has the format. `file` is its
- * name in messages, which begin with "FILE:LINE: ". An empty text is one with
- * all the defaults. Gives `*config`; rota_config_unref() ends it. Any thread. */
+/* Parses a configuration; docs/configuration.md has the format. `file` is its name in error
+ * messages, which begin with "FILE:LINE: ". An empty text has all defaults. Gives `*config`;
+ * release it with rota_config_unref(). Any thread. */
 enum rota_code rota_config_parse(struct rota_str text, const char *file,
                                  struct rota_config **config, struct rota_error *error);
 
-/* Share a configuration, and end a share; the last one frees it. NULL may be
- * unref'd. Any thread. */
+/* Add and release a reference; the last release frees the configuration. rota_config_unref()
+ * accepts NULL. Any thread. */
 struct rota_config *rota_config_ref(struct rota_config *config);
 void rota_config_unref(struct rota_config *config);
 
-/* What holds for all: points per host of the ring, and the span that joins and
- * leaves are aligned to (0: not at all). Any thread. */
+/* Global settings: points per host of the ring, and the duration to whose multiples joins and
+ * leaves are aligned (0: not aligned). Any thread. */
 uint32_t rota_config_ring_points(const struct rota_config *config);
 rota_time rota_config_align(const struct rota_config *config);
 
-/* What holds for one queue. */
+/* The settings of one queue. */
 struct rota_queue_config {
     int64_t write, read;       /* partitions; 1 <= write <= read */
     struct rota_gradual batch; /* of spread routing */
@@ -95,31 +94,32 @@ struct rota_queue_config {
     int64_t degree;            /* children of a partition in the forwarding tree */
 };
 
-/* The settings of a queue. Allocates nothing. Any thread. */
+/* Returns the settings of a queue. Allocates nothing. Any thread. */
 struct rota_queue_config rota_config_queue(const struct rota_config *config,
                                            struct rota_str namespace_id, struct rota_str queue,
                                            enum rota_task_type type);
 
-/* How a partition is routed at `now` (wall clock). `gradual_key` is its basic
- * routing key, that under batch 0. */
+/* The routing of a partition at `now` (wall clock). `gradual_key` is its basic routing key, that
+ * is, its key under batch 0. */
 struct rota_spread rota_queue_config_spread(const struct rota_queue_config *queue,
                                             struct rota_str gradual_key, rota_time now);
 
-/* Which queues an override is for: those that have all it names. */
+/* The scope of an override: it applies to queues that match everything it names. */
 struct rota_config_scope {
     struct rota_str namespace_id, queue;
     enum rota_task_type type;
-    bool has_namespace, has_queue, has_type; /* none: the whole file */
+    bool has_namespace, has_queue, has_type; /* none set: the whole file */
 };
 
 /* A value and where it comes from. */
 struct rota_config_origin {
     struct rota_gradual value;
-    uint32_t line;                  /* 0: it is the default */
-    struct rota_config_scope scope; /* of the override; lives as long as the config */
+    uint32_t line;                  /* 0: the default */
+    struct rota_config_scope scope; /* of the override; lives as long as the configuration */
 };
 
-/* For each setting, by its number, what a queue has and why. Any thread. */
+/* The value of each setting for a queue, indexed by setting, and where it comes from. Any
+ * thread. */
 void rota_config_explain(const struct rota_config *config, struct rota_str namespace_id,
                          struct rota_str queue, enum rota_task_type type,
                          struct rota_config_origin origins[ROTA_SETTINGS]);

@@ -1,6 +1,6 @@
-/* What can go wrong, for programs (a code) and for people (a sentence).
+/* Errors: a code for programs and a sentence for people.
  *
- * There are few codes, each for something callers do differently. */
+ * There are few codes, one for each way in which callers react differently. */
 #pragma once
 
 #ifdef __cplusplus
@@ -11,25 +11,25 @@ enum rota_code {
     ROTA_OK = 0,
     ROTA_ERR_INVALID,     /* the input is wrong; the same call will fail again */
     ROTA_ERR_NOT_FOUND,   /* what was named does not exist */
-    ROTA_ERR_LIMIT,       /* a named bound was reached; nothing was done */
-    ROTA_ERR_UNAVAILABLE, /* nobody can serve it now; try again later */
-    ROTA_ERR_IO,          /* the outside failed: a file, a socket, a database */
+    ROTA_ERR_LIMIT,       /* a named limit was reached; nothing was done */
+    ROTA_ERR_UNAVAILABLE, /* can't be served now; try again later */
+    ROTA_ERR_IO,          /* an external failure: a file, a socket, a database */
     ROTA_ERR_NO_MEMORY,
-    ROTA_ERR_UNKNOWN, /* the other side was lost on the way: it may be done or not */
-    ROTA_ERR_STALE,   /* it was ours, or has moved on: somebody else has it now */
+    ROTA_ERR_UNKNOWN, /* the connection was lost in flight: it may or may not be done */
+    ROTA_ERR_STALE,   /* ownership has moved on: another process has it now */
 };
 
 enum { ROTA_ERROR_TEXT_MAX = 512 };
 
 struct rota_error {
     enum rota_code code;
-    char text[ROTA_ERROR_TEXT_MAX]; /* one sentence without a final dot; cut if too long */
+    char text[ROTA_ERROR_TEXT_MAX]; /* one sentence without a final dot; truncated if too long */
 };
 
-/* Fill `error`, which may be NULL, and return `code`. Any thread.
+/* Fills `error`, which may be NULL, and returns `code`. Any thread.
  *
- * A macro, so that a compiler that looks at one file alone knows what comes
- * back, and does not warn of paths that can't be. */
+ * A macro, so that a compiler that sees only one file knows the result, and does not warn about
+ * impossible paths. */
 #define rota_error_set(error, code, ...)                                                           \
     __extension__({                                                                                \
         enum rota_code code_to_set_ = (code);                                                      \

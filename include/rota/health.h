@@ -1,10 +1,9 @@
-/* health: gRPC's standard health service, `grpc.health.v1.Health`.
+/* gRPC's standard health service, `grpc.health.v1.Health`.
  *
- * Each service has a status by its name; the empty name is the server as a
- * whole. Check tells it, Watch tells it now and whenever it changes, the latest
- * one if the watcher is slow.
+ * Each service has a status by its name; the empty name is the server as a whole. Check returns the
+ * status. Watch sends it now and after each change; a slow watcher gets only the latest.
  *
- * Close the server first: then nobody watches any more. */
+ * Close the server before this service. */
 #pragma once
 
 #include <rota/error.h>
@@ -22,15 +21,15 @@ enum {
     ROTA_HEALTH_WATCHERS_MAX = 1024,
 };
 
-/* Serve it on `server`, kept. Gives `*health`; rota_health_close() ends it. The
- * server as a whole is serving, until told otherwise. */
+/* Serves health checks on `server`, which is kept. Gives `*health`; close it with
+ * rota_health_close(). The server as a whole is serving until you set another status. */
 enum rota_code rota_health_open(struct rota_server *server, struct rota_health **health,
                                 struct rota_error *error);
 
 /* Takes `health`, which may be NULL. */
 void rota_health_close(struct rota_health *health);
 
-/* Tell the status of `service`; all watchers of it hear of a change. */
+/* Sets the status of `service` and notifies its watchers of a change. */
 enum rota_code rota_health_set(struct rota_health *health, const char *service, bool is_serving,
                                struct rota_error *error);
 

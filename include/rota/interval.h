@@ -1,9 +1,9 @@
-/* An interval: which sharding keys a shard has.
+/* An interval: the sharding keys of a shard.
  *
- * The sharding key, a number, is taken modulo `of`, or as it is when that is 0, and
- * belongs to the interval if the result is in [from, to). So shard 2 of 8 is
- * {2, 3, 8}, and {1000, 2000, 0} has the keys of a range. A `to` of 0 means up to the
- * end: {5000, 0, 0} has all from 5000 on, {0, 0, 0} all there are. */
+ * The sharding key, a number, is taken modulo `of`, or as it is if `of` is 0, and belongs to the
+ * interval if the result is in [from, to). So shard 2 of 8 is {2, 3, 8}, and {1000, 2000, 0} has
+ * the keys of a range. `to` = 0 means no upper bound: {5000, 0, 0} has all keys from 5000 on, {0,
+ * 0, 0} all keys. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,7 +17,7 @@ struct rota_interval {
     uint64_t from, to, of;
 };
 
-/* Shard number `shard` of `n_shards`; not valid when there is no such shard. */
+/* Shard number `shard` of `n_shards`; an invalid interval if there is no such shard. */
 static inline struct rota_interval rota_interval_of(uint64_t shard, uint64_t n_shards)
 {
     struct rota_interval none = {1, 1, 0}, interval = {shard, shard + 1, n_shards};
@@ -30,7 +30,7 @@ static inline bool rota_interval_has(const struct rota_interval *interval, uint6
     return key >= interval->from && (key < interval->to || interval->to == 0);
 }
 
-/* One that has some key: it begins before it ends, and within `of`. */
+/* Whether the interval contains any key: it starts before it ends, and within `of`. */
 static inline bool rota_interval_is_valid(const struct rota_interval *interval)
 {
     uint64_t of = interval->of, to = interval->to;

@@ -1,13 +1,13 @@
-/* Log lines in logfmt: a fixed phrase to search for, and then facts.
+/* Log lines in logfmt: a fixed phrase to search for, followed by facts.
  *
  *     rota_log(log, now, ROTA_LOG_INFO, "lease gained",
  *              ROTA_LOG_FACT("name", name), ROTA_LOG_FACT("epoch", epoch));
  *
  *     ts=2026-01-31T12:00:00Z level=info msg="lease gained" name=jobs epoch=7
  *
- * Nothing here reads a clock or writes to anywhere: the time is an argument
- * and lines go to a sink. A line is one line of printable UTF-8 whatever the
- * facts hold, and is made without taking memory. */
+ * These functions read no clock and write no file: the time is an argument, and lines go to a sink.
+ * A line is always one line of printable UTF-8, whatever the facts contain, and is made without
+ * allocating memory. */
 #pragma once
 
 #include <rota/error.h>
@@ -23,12 +23,12 @@ extern "C" {
 #endif
 
 enum {
-    ROTA_LOG_LINE_MAX = 4096, /* facts that do not fit are left out, and cut=true says so */
-    ROTA_LOG_VALUE_MAX = 512, /* longer texts are cut and end in dots */
+    ROTA_LOG_LINE_MAX = 4096, /* facts that don't fit are left out, and cut=true is added */
+    ROTA_LOG_VALUE_MAX = 512, /* longer values are truncated and end in dots */
 };
 
-/* `error` needs a person, `warn` may, `info` marks a change of state, `debug`
- * follows every step. A level includes those before it. */
+/* `error` needs a person, `warn` may need one, `info` marks a change of state, `debug` traces every
+ * step. A level includes those before it. */
 enum rota_log_level {
     ROTA_LOG_ERROR,
     ROTA_LOG_WARN,
@@ -42,7 +42,7 @@ extern const char *const rota_log_level_names[];
 enum rota_code rota_log_level_parse(struct rota_str text, enum rota_log_level *level);
 
 struct rota_log {
-    enum rota_log_level level;                       /* what is more detailed is left out */
+    enum rota_log_level level;                       /* more detailed lines are dropped */
     void (*write)(void *data, struct rota_str line); /* gets the line with its newline */
     void *data;                                      /* kept */
 };
@@ -57,22 +57,22 @@ enum rota_log_type {
     ROTA_LOG_TYPE_TIME,
 };
 
-/* A fact about what happened. Made by ROTA_LOG_FACT and its kin. */
+/* A fact. Made by ROTA_LOG_FACT and the macros below it. */
 struct rota_log_fact {
-    const char *name; /* NULL: no fact at all */
+    const char *name; /* NULL: none */
     enum rota_log_type type;
     union {
         struct rota_str as_str;
-        int64_t as_int; /* spans and moments too */
+        int64_t as_int; /* durations and timestamps too */
         uint64_t as_uint;
         double as_double;
         bool as_bool;
     };
 };
 
-/* A fact from a text, a struct rota_str, a bool or any number: the compiler
- * finds out which, and refuses anything else. C only, like all macros that make
- * facts; C++ calls the functions below. */
+/* A fact from a C string, a struct rota_str, a bool or any number; the compiler selects the type
+ * and rejects anything else. C only, like all macros that make facts; C++ calls the functions
+ * below. */
 #define ROTA_LOG_FACT(name, value)                                                                 \
     _Generic((value),                                                                              \
         char *: rota_log_fact_text,                                                                \
@@ -90,11 +90,11 @@ struct rota_log_fact {
         unsigned long long: rota_log_fact_uint,                                                    \
         double: rota_log_fact_double)((name), (value))
 
-/* A rota_time is a number to the compiler, so these two have to be named. */
+/* A rota_time is a plain number to the compiler, so these two have their own macros. */
 #define ROTA_LOG_SPAN(name, value) rota_log_fact_span((name), (value))
 #define ROTA_LOG_TIME(name, value) rota_log_fact_time((name), (value))
 
-/* For a phrase that needs no facts. */
+/* For a phrase without facts. */
 #define ROTA_LOG_NO_FACTS ((struct rota_log_fact){0})
 
 static inline bool rota_log_is_on(const struct rota_log *log, enum rota_log_level level)
@@ -102,8 +102,7 @@ static inline bool rota_log_is_on(const struct rota_log *log, enum rota_log_leve
     return log && log->write && level <= log->level;
 }
 
-/* Log one line. `log` may be NULL. The facts are looked at only when the level
- * is on. */
+/* Logs one line. `log` may be NULL. The facts are evaluated only if the level is on. */
 #define rota_log(log, now, level, phrase, ...)                                                     \
     do {                                                                                           \
         if (rota_log_is_on((log), (level))) {                                                      \
@@ -113,16 +112,16 @@ static inline bool rota_log_is_on(const struct rota_log *log, enum rota_log_leve
         }                                                                                          \
     } while (0)
 
-/* What rota_log() calls; `now` is on the wall clock. */
+/* Called by rota_log(); `now` is on the wall clock. */
 void rota_log_write(const struct rota_log *log, rota_time now, enum rota_log_level level,
                     const char *phrase, const struct rota_log_fact *facts, size_t n_facts);
 
-/* Write a line, with its newline, into `line`; returns the part that is used. */
+/* Writes a line, with its newline, into `line`; returns the part used. */
 struct rota_str rota_log_format(rota_time now, enum rota_log_level level, const char *phrase,
                                 const struct rota_log_fact *facts, size_t n_facts,
                                 char line[ROTA_LOG_LINE_MAX]);
 
-/* --- what ROTA_LOG_FACT chooses from --- */
+/* --- the functions behind ROTA_LOG_FACT --- */
 
 static inline struct rota_log_fact rota_log_fact_of(const char *name, enum rota_log_type type)
 {

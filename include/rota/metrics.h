@@ -1,7 +1,7 @@
-/* Metrics: what a program counts and measures, in Prometheus' text.
+/* Metrics: counters and measurements of a program, in Prometheus text format.
  *
- * Give a registry to what should count (a server, for one) and hand its text
- * to whoever scrapes. */
+ * Pass a registry to the parts that should count (a server, for example) and serve its text to
+ * Prometheus. */
 #pragma once
 
 #include <stddef.h>
@@ -13,14 +13,13 @@ extern "C" {
 
 struct rota_metrics;
 
-/* A registry; `seed` guards its table against chosen labels. NULL when there is
- * no memory. rota_metrics_free() ends it and all its series; it accepts NULL. */
+/* Creates a registry; `seed` protects its hash table against chosen labels. NULL if out of memory.
+ * rota_metrics_free() frees it with all its series; it accepts NULL. */
 struct rota_metrics *rota_metrics_new(uint64_t seed);
 void rota_metrics_free(struct rota_metrics *metrics);
 
-/* All series in the text format 0.0.4, with a NUL behind it; the length in
- * `*size`, which may be NULL. NULL when there is no memory. Gives the text;
- * free() ends it. */
+/* All series in text format 0.0.4, with a final NUL; stores the length in `*size`, which may be
+ * NULL. NULL if out of memory. Gives the text; free it with free(). */
 char *rota_metrics_text(const struct rota_metrics *metrics, size_t *size);
 
 #ifdef __cplusplus

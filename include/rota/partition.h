@@ -1,8 +1,8 @@
 /* A partition of a queue: its name in calls, its routing key, its parent.
  *
- * A queue is cut into partitions 0, 1, 2, ...; partition 0 is the root and has
- * the queue's own name, partition p > 0 is called "/_sys/NAME/p". Names and
- * keys are those of Temporal's matching service, byte for byte. */
+ * A queue is divided into partitions 0, 1, 2, ...; partition 0 is the root and has the queue's own
+ * name, partition p > 0 is called "/_sys/NAME/p". Names and keys are those of Temporal's matching
+ * service, byte for byte. */
 #pragma once
 
 #include <rota/error.h>
@@ -32,7 +32,7 @@ enum rota_task_type {
 
 enum rota_partition_kind {
     ROTA_PARTITION_NORMAL,
-    ROTA_PARTITION_STICKY,          /* one worker's own; `sticky_name` is its name */
+    ROTA_PARTITION_STICKY,          /* of a single worker, named `sticky_name` */
     ROTA_PARTITION_WORKER_COMMANDS, /* to all workers; nexus only */
 };
 
@@ -42,7 +42,7 @@ struct rota_partition {
     enum rota_task_type type;
     enum rota_partition_kind kind;
     struct rota_str sticky_name; /* only for the sticky kind */
-    int64_t id;                  /* 0 is the root; 0 for every kind but normal */
+    int64_t id;                  /* 0 is the root; always 0 unless normal */
 };
 
 /* The parts of a partition's name. `queue` points into the text. */
@@ -51,33 +51,33 @@ struct rota_partition_name {
     int64_t id;
 };
 
-/* Take a name as sent in calls apart. A name without the "/_sys/" prefix is a
- * root, whatever it is, the empty one included. */
+/* Parses a name as sent in calls. Any name without the "/_sys/" prefix is a root, even the empty
+ * one. */
 enum rota_code rota_partition_parse(struct rota_str text, struct rota_partition_name *name,
                                     struct rota_error *error);
 
-/* Check a partition made by hand: names within bounds and without the prefix,
- * kind and type such as there are, id not negative and 0 where the kind demands it, sticky name
- * only on sticky, worker commands only nexus. */
+/* Checks a partition that you filled in: names within limits and without the prefix, known kind and
+ * type, id not negative and 0 where the kind requires it, sticky name only if sticky, worker
+ * commands only for nexus. */
 enum rota_code rota_partition_check(const struct rota_partition *partition,
                                     struct rota_error *error);
 
-/* The name used in calls; returns its length. The partition must be valid. */
+/* Writes the name used in calls; returns its length. The partition must be valid. */
 size_t rota_partition_format(const struct rota_partition *partition, char text[ROTA_ROUTE_KEY_MAX]);
 
 /* The parent of partition `id` > 0 in the forwarding tree of `degree` >= 1. */
 enum rota_code rota_partition_parent(int64_t id, int64_t degree, int64_t *parent,
                                      struct rota_error *error);
 
-/* A place on the ring: position `index` among the hosts of `key`. */
+/* A position on the ring: number `index` among the hosts of `key`. */
 struct rota_route_key {
     char text[ROTA_ROUTE_KEY_MAX];
     size_t size;
     uint32_t index;
 };
 
-/* The routing key under `batch` (0: every partition on its own key). The
- * partition must be valid, `batch` in [0, ROTA_BATCH_MAX]. */
+/* Writes the routing key under `batch` (0: every partition has its own key). The partition must be
+ * valid, `batch` in [0, ROTA_BATCH_MAX]. */
 void rota_partition_route_key(const struct rota_partition *partition, uint32_t batch,
                               struct rota_route_key *key);
 

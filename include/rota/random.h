@@ -1,5 +1,5 @@
-/* Chance from a seed: the same seed gives the same numbers for ever, on every
- * machine. xoshiro256**, seeded by splitmix64; not for secrets. */
+/* Random numbers from a seed: the same seed always gives the same numbers, on every machine.
+ * xoshiro256**, seeded by splitmix64; not for secrets. */
 #pragma once
 
 #include <assert.h>

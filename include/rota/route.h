@@ -1,14 +1,13 @@
-/* Routing: the host that owns a partition, computed alone by every client.
+/* Routing: the host that owns a partition, computed by each client on its own.
  *
- * Basic routing (batch 0) looks every partition up by its own key. Spread
- * routing takes partitions in batches and gives those of a batch different
- * hosts while there are enough, and as even a share as possible when there are
- * not. It has two modes:
+ * Basic routing (batch 0) looks up every partition by its own key. Spread routing takes partitions
+ * in batches and gives those of a batch different hosts while there are enough, and as even a share
+ * as possible otherwise. It has two modes:
  *
- *  lookup  position i of LookupN(key): what Temporal does. A host that joins
- *          shifts all later positions, so many partitions move.
- *  slots   every position of the batch ranks the hosts by itself and the best
- *          pairs win: the same spread, close to the least movement. */
+ *     lookup  position i of LookupN(key), as in Temporal. A host that joins shifts all later
+ *             positions, so many partitions move.
+ *     slots   every position of the batch ranks the hosts by itself and the best pairs win: the
+ *             same spread, close to the minimum of moves. */
 #pragma once
 
 #include <rota/partition.h>
@@ -25,19 +24,19 @@ enum rota_spread_mode {
 
 struct rota_spread {
     enum rota_spread_mode mode;
-    uint32_t batch; /* 0: basic routing, whatever the mode; at most ROTA_BATCH_MAX */
+    uint32_t batch; /* 0: basic routing in either mode; at most ROTA_BATCH_MAX */
 };
 
-/* Check a spread made by hand: a mode there is, and a batch within bounds. */
+/* Checks a spread that you filled in: a known mode, and a batch within limits. */
 enum rota_code rota_spread_check(struct rota_spread spread, struct rota_error *error);
 
-/* The owner of `partition`, which must be valid like `spread`, as a host number of `ring`;
- * ROTA_RING_NONE when the ring is empty. Allocates nothing. Any thread. */
+/* The owner of `partition` as a host number of `ring`; ROTA_RING_NONE if the ring is empty.
+ * `partition` and `spread` must be valid. Allocates nothing. Any thread. */
 uint32_t rota_route(const struct rota_ring *ring, const struct rota_partition *partition,
                     struct rota_spread spread);
 
-/* The owners of partitions 0 .. n-1 of the normal queue that `partition` names
- * (its id is ignored), into `hosts`. Same answers, a batch at a time. */
+/* Writes the owners of partitions 0 .. n-1 of the normal queue of `partition` (its id is ignored)
+ * to `hosts`. Same result as rota_route(), computed a batch at a time. */
 void rota_route_all(const struct rota_ring *ring, const struct rota_partition *partition,
                     struct rota_spread spread, size_t n, uint32_t *hosts);
 

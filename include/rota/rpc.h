@@ -1,5 +1,4 @@
-/* What a client and a server of gRPC have in common: how a call ended, and the
- * pairs of text that travel beside its messages. */
+/* What gRPC clients and servers share: status codes and metadata. */
 #pragma once
 
 #include <rota/str.h>
@@ -34,14 +33,13 @@ enum rota_status {
 /* The name as gRPC writes it, "NOT_FOUND". Any thread. */
 const char *rota_status_name(enum rota_status status);
 
-/* A pair beside a message. Names are of a-z 0-9 _ - . and do not begin with
- * "grpc-"; a value is printable ASCII, or any bytes when the name ends in
- * "-bin". A name may occur more than once. */
+/* A pair of metadata. Names consist of a-z 0-9 _ - . and do not begin with "grpc-"; a value is
+ * printable ASCII, or any bytes if the name ends in "-bin". A name may occur more than once. */
 struct rota_metadata {
     struct rota_str name, value;
 };
 
-/* The first value under `name`; false when there is none. */
+/* The first value of `name`; false if there is none. */
 static inline bool rota_metadata_get(const struct rota_metadata *pairs, size_t n, const char *name,
                                      struct rota_str *value)
 {

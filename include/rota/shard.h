@@ -1,5 +1,4 @@
-/* A shard and the replicas that can answer for it: what a map source tells, what
- * a client routes by. */
+/* A shard and its replicas: what sources of maps return, and clients route by. */
 #pragma once
 
 #include <rota/str.h>
@@ -17,36 +16,36 @@ enum {
     ROTA_SHARD_NAME_MAX = 1024,     /* bytes of a channel, address, database or collection */
 };
 
-/* One node that can answer for a shard. */
+/* A node that can answer for a shard. */
 struct rota_replica {
     int64_t node;
     struct rota_str address; /* "host:port" */
-    uint64_t epoch;          /* of its claim: sent along with every try */
+    uint64_t epoch;          /* of its claim (fencing token): sent with every try */
     bool is_serviceable;
 };
 
-/* A shard and its replicas; its name is what the original calls a channel. */
+/* A shard and its replicas; Milvus calls its name a channel. */
 struct rota_shard_channel {
     struct rota_str name;
     const struct rota_replica *replicas;
     size_t n_replicas;
 };
 
-/* What health checks have found out about a node. */
+/* The health of a node, as found by health checks. */
 enum rota_health_state {
-    ROTA_HEALTH_WELL,        /* or not asked yet */
-    ROTA_HEALTH_UNAVAILABLE, /* taken only when nobody else is left */
-    ROTA_HEALTH_DROPPED,     /* and asked less and less often */
+    ROTA_HEALTH_WELL,        /* or not checked yet */
+    ROTA_HEALTH_UNAVAILABLE, /* used only if no other is left */
+    ROTA_HEALTH_DROPPED,     /* likewise, and checked less and less often */
 };
 
 /* "well", "unavailable", "dropped". Any thread. */
 const char *rota_health_state_name(enum rota_health_state state);
 
-/* What of a call may be done again once bytes of it were sent. */
+/* Which tries of a call may be repeated after bytes of it were sent. */
 enum rota_call_repeat {
-    ROTA_REPEAT_UNSENT,  /* nothing: for what must not happen twice */
-    ROTA_REPEAT_REFUSED, /* what a node said it did not act on */
-    ROTA_REPEAT_ANY,     /* all: it is idempotent. Only this is hedged */
+    ROTA_REPEAT_UNSENT,  /* none: for calls that must not happen twice */
+    ROTA_REPEAT_REFUSED, /* those that a node rejected without acting on them */
+    ROTA_REPEAT_ANY,     /* all: the call is idempotent. Only these are hedged */
 };
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* A borrowed run of bytes: any content, no final NUL, valid for the call. */
+/* A borrowed string of bytes: any content, no final NUL, valid during the call. */
 #pragma once
 
 #include <limits.h>
@@ -35,7 +35,7 @@ static inline bool rota_str_is_equal(struct rota_str a, struct rota_str b)
     return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
 
-/* Bytewise order, a prefix before what it begins: <0, 0, >0. */
+/* Bytewise order, with a prefix first: <0, 0, >0. */
 static inline int rota_str_compare(struct rota_str a, struct rota_str b)
 {
     size_t shorter = a.size < b.size ? a.size : b.size;
