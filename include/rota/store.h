@@ -101,9 +101,9 @@ enum rota_store_verb {
      * no longer renewed. Answer: `is_done`. */
     ROTA_STORE_SPACE_EVICT,
 
-    /* A consistent snapshot: `space` in `spaces`, without its text if its version is `known` and its
-     * text is `known_text`; its nodes in `nodes`, by name; and the highest epoch of its leases in
-     * `highest`. */
+    /* A consistent snapshot: `space` in `spaces`, without its text if its version is `known` and
+     * its text is `known_text`; its nodes in `nodes`, by name; and the highest epoch of its leases
+     * in `highest`. */
     ROTA_STORE_SPACE_READ,
 
     /* Writes `config` with the version it has, in place of the one with version `known` and text

@@ -200,7 +200,7 @@ struct rota_broker {
     ROTA_VECTOR(uint32_t) timers; /* extras, a heap; never needs memory */
     struct rota_ended_list dead, ended;
     size_t n_live, n_ended, bytes;
-    size_t peak; /* what jobs held at most, see rota_broker_has_shrunk() */
+    size_t peak;           /* what jobs held at most, see rota_broker_has_shrunk() */
     uint32_t first_unsafe; /* the first job, by record, whose record is not on disk */
 
     ROTA_VECTOR(struct rota_work_chunk *) chunks;
