@@ -23,7 +23,7 @@ static const struct table tables[] = {
      .columns =
          {
              {"space", "name", "the set of shards"},
-             {"dc", "name", "data centre; each has all shards of the space"},
+             {"dc", "name", "data center; each has all shards of the space"},
              {"shard", "int", "from 0"},
              {"shards", "int", "of how many it was claimed; 0: never"},
              {"host", "name", "the holder, or the last one; empty: never held"},
@@ -35,12 +35,12 @@ static const struct table tables[] = {
              {"pings", "int", "grows with every claim, ping and release"},
          }},
     {.name = "rota_dcs",
-     .what = "How many shards a data centre has",
+     .what = "How many shards a data center has",
      .key = "space, dc",
      .columns =
          {
              {"space", "name", "the set of shards"},
-             {"dc", "name", "data centre"},
+             {"dc", "name", "data center"},
              {"shards", "int", "rows of rota_leases from this number on are not claimed"},
          }},
     {.name = "rota_holds",

@@ -36,10 +36,10 @@ static const struct rota_option OWN_OPTIONS[] = {
      .help = "read settings from this file"},
     {.name = "check-config",
      ROTA_OPTION_INTO(FLAG, struct words, check_config),
-     .help = "only say whether the settings are sound"},
+     .help = "check the settings and exit"},
     {.name = "print-config",
      ROTA_OPTION_INTO(FLAG, struct words, print_config),
-     .help = "only print the settings in force, with where each came from"},
+     .help = "print the settings in force and where each comes from, and exit"},
     {.name = "version", ROTA_OPTION_INTO(FLAG, struct words, version), .help = "print the version"},
 };
 
@@ -53,13 +53,13 @@ static const struct rota_command *command(void)
         .program = "rotad",
         .summary = "Run one node of a cluster",
         .description =
-            "Runs until it is told to stop. Prints `ready grpc=ADDRESS zmq=ADDRESS http=ADDRESS` "
-            "when it serves; all else goes to standard error. Settings come from the file, from "
-            "the environment (ROTA_LISTEN for --listen) and from the command line; the later "
-            "wins. With none at all it keeps everything in ./rota-data.\n\n"
-            "SIGTERM and SIGINT drain it: it takes nothing new, hands over what it has, waits for "
-            "what runs as long as --drain-limit says, and leaves; the second one ends it at once. "
-            "SIGHUP reads the file again; a file with a mistake changes nothing.",
+            "Runs until stopped. Prints `ready grpc=ADDRESS zmq=ADDRESS http=ADDRESS` when it "
+            "serves, and logs to standard error. Settings come from the file, the environment "
+            "(ROTA_LISTEN for --listen) and the command line; the later wins. Without any settings "
+            "it keeps everything in ./rota-data.\n\nSIGTERM and SIGINT drain the node: it accepts "
+            "no new work, hands over what it has, waits for running work up to --drain-limit, and "
+            "leaves the cluster; a second signal ends it at once. SIGHUP reloads the file; an "
+            "invalid file changes nothing.",
         .options = options,
         .examples = "rotad --data /var/lib/rota --listen 127.0.0.1:7700\n"
                     "rotad --config /etc/rota/rotad.toml --check-config\n",

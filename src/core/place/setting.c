@@ -41,7 +41,7 @@ static const struct rota_setting_info SETTINGS[ROTA_SETTINGS] = {
             .min = ROTA_SPREAD_LOOKUP,
             .max = ROTA_SPREAD_SLOTS,
             .choices = rota_spread_mode_names,
-            .help = "how a batch is spread: as Temporal does, or with the least movement",
+            .help = "how to spread a batch: as Temporal does, or with minimal movement",
         },
     [ROTA_SETTING_TREE_DEGREE] =
         {
