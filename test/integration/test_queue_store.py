@@ -385,7 +385,9 @@ def a_stopped_owner_is_fenced():
         assert len(known) == 200
         stop.stop(old.process)
         new = stack.enter_context(Node())
-        wait_until(lambda: len(new.jobs("waiting", "fence")) == 200, "that the other has the jobs")
+        # Until the stopped one is off the list it is asked too, and what it has is missing.
+        wait_until(lambda: ask(new, "job", "list", "--queue", "fence", "--limit", "1000").stdout.count("\n") == 200,
+                   "that the other has the jobs")
         stack.enter_context(Worker(new, "--slots", "4", "--", "cat", queue="fence"))
         await_done(new, known, "fence")
         # What is sent to it now it finds when it goes on, and believes that it may write.

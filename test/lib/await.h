@@ -23,8 +23,10 @@ static inline void await_on_late(uv_timer_t *timer)
     *(bool *)timer->data = true;
 }
 
-/* Run the loop until `*n` is at least `wanted`. */
-static inline void await(uv_loop_t *loop, const size_t *n, size_t wanted)
+/* Run the loop until `*n` is at least `wanted`. What fails is the caller's line. */
+#define await(loop, n, wanted) await_at(loop, n, wanted, __FILE__, __LINE__)
+static inline void await_at(uv_loop_t *loop, const size_t *n, size_t wanted, const char *file,
+                            int line)
 {
     uv_timer_t *timer = malloc(sizeof *timer);
     bool is_late = false;
@@ -35,8 +37,10 @@ static inline void await(uv_loop_t *loop, const size_t *n, size_t wanted)
     while (*n < wanted && !is_late)
         uv_run(loop, UV_RUN_ONCE);
     uv_close((uv_handle_t *)timer, (uv_close_cb)free);
-    if (*n < wanted)
-        fail_msg("waited in vain: %zu of %zu", *n, wanted);
+    if (*n < wanted) {
+        print_error("ERROR: waited in vain: %zu of %zu\n", *n, wanted);
+        _fail(file, line);
+    }
 }
 
 static inline void on_await_walk(uv_handle_t *handle, void *data)

@@ -316,6 +316,13 @@ class Cluster:
         for node in self.some(number):
             node.tell(signal.SIGCONT)
 
+    def say_last_words(self):
+        """What the brokers complained about, as comments in TAP."""
+        for node in self.nodes:
+            lines = (node.folder / "log").read_text(errors="replace").splitlines()
+            for line in [line for line in lines if " WARN " in line or " ERROR " in line][-15:]:
+                print(f"# broker {node.number}: {line[:300]}")
+
     def close(self):
         self.kill()
         self.sweeper.stdin.close()
@@ -359,7 +366,10 @@ def main():
             os.close(write_word)
             with os.fdopen(read_word) as commands, os.fdopen(write_ok, "w") as answers:
                 serve_control(cluster, commands, answers)
-            return program.wait()
+            code = program.wait()
+            if code:
+                cluster.say_last_words()
+            return code
     except Absent as reason:
         print(f"1..0 # SKIP {reason}")
         return 0
