@@ -134,7 +134,7 @@ static enum rota_code parse_number(const struct rota_option *option, struct rota
                       "is not a span of time such as 500ms, 10s or 1h30m", error);
     if (option->type == ROTA_OPTION_TIME && rota_time_parse(text, &number))
         return refuse(option, rota_quote(text, quoted),
-                      "is not a moment such as 2026-01-31T12:00:00Z or unix seconds", error);
+                      "is not a time such as 2026-01-31T12:00:00Z or Unix seconds", error);
     if (!is_in_bounds(option, number))
         return refuse(option, format_number(option, number, shown), "is out of bounds", error);
     *field = number;

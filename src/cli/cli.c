@@ -85,8 +85,8 @@ enum rota_code rota_cli_check_listen(const char *text, bool is_insecure, const c
         rota_address_is_loopback((const struct sockaddr *)&resolved))
         return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "--listen: %s is not of this machine, where plain text has to be asked "
-                          "for: give %s%s--insecure",
+                          "--listen: %s is not a loopback address, and plaintext needs your "
+                          "consent there: give %s%s--insecure",
                           text, instead ? instead : "", instead ? ", or " : "");
 }
 
@@ -211,7 +211,7 @@ int rota_cli_finish(int exit_code)
         return exit_code;
     if (output_errno == EPIPE) /* whoever read us has seen enough */
         return ROTA_CLI_NO;
-    return rota_cli_fail(ROTA_CLI_NO, "standard output can't be written: %s",
+    return rota_cli_fail(ROTA_CLI_NO, "cannot write to standard output: %s",
                          strerror(output_errno));
 }
 
@@ -317,9 +317,9 @@ enum rota_code rota_cli_load_ring(struct rota_host_options *from, rota_time now,
         rota_ring_unref(*ring);
         code = rota_error_set(
             error, ROTA_ERR_UNAVAILABLE,
-            hosts.n_hosts ? "%s: the ring is empty, for none of its %zu hosts is placed now"
-            : from->file  ? "%s: the ring is empty, for the file has no hosts"
-                          : "%s: the ring is empty, for the store has no such members that live",
+            hosts.n_hosts ? "%s: the ring is empty: none of the %zu hosts is placed now"
+            : from->file  ? "%s: the ring is empty: the file has no hosts"
+                          : "%s: the ring is empty: the store has no such live members",
             name, hosts.n_hosts);
     }
     rota_hosts_deinit(&hosts);

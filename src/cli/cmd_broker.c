@@ -319,21 +319,22 @@ static int choose_durability(struct options *options)
     bool is_journal = options->durability == ROTA_DURABILITY_JOURNAL;
     bool is_store = options->durability == ROTA_DURABILITY_STORE;
     if (options->data && options->store)
-        return rota_cli_fail(ROTA_CLI_BAD, "jobs are kept in --store or in --data: choose one");
+        return rota_cli_fail(ROTA_CLI_BAD, "give --store or --data, not both");
     if ((options->data && !is_journal) || (options->store && !is_store))
-        return rota_cli_fail(ROTA_CLI_BAD, "--%s is of no use with --durability %s",
+        return rota_cli_fail(ROTA_CLI_BAD, "--%s has no effect with --durability %s",
                              options->data ? "data" : "store",
                              rota_durability_names[options->durability]);
     if (options->repair && !is_journal)
-        return rota_cli_fail(ROTA_CLI_BAD, "--repair is for the journal of --data: there is none");
-    if (is_store && !options->store)
-        return rota_cli_fail(ROTA_CLI_BAD, "--durability store: which database? --store names one");
-    if (is_journal && !options->data && is_said)
-        return rota_cli_fail(ROTA_CLI_BAD, "--durability journal: where? --data names a directory");
-    if (is_journal && !options->data)
         return rota_cli_fail(ROTA_CLI_BAD,
-                             "where are jobs to be kept? --data names a directory, --store a "
-                             "database; --durability memory keeps them in memory alone");
+                             "--repair is for the journal of --data, which is not given");
+    if (is_store && !options->store)
+        return rota_cli_fail(ROTA_CLI_BAD, "--durability store needs a database: give --store");
+    if (is_journal && !options->data && is_said)
+        return rota_cli_fail(ROTA_CLI_BAD, "--durability journal needs a directory: give --data");
+    if (is_journal && !options->data)
+        return rota_cli_fail(
+            ROTA_CLI_BAD,
+            "where should jobs be kept? Give --data DIR, --store URL, or --durability memory");
     return ROTA_CLI_OK;
 }
 
@@ -349,14 +350,11 @@ static int run(int argc, char *const *argv)
     if (options.store && rota_store_options_check(&options.store, &error))
         return rota_cli_fail_error(&error);
     if (options.nodes && options.hosts)
-        return rota_cli_fail(ROTA_CLI_BAD, "the brokers come from --nodes or from --hosts, not "
-                                           "from both");
+        return rota_cli_fail(ROTA_CLI_BAD, "give --nodes or --hosts, not both");
     if (options.advertise && !options.nodes && !options.hosts && !options.store)
-        return rota_cli_fail(ROTA_CLI_BAD,
-                             "--advertise is of use with --nodes, --hosts or --store");
+        return rota_cli_fail(ROTA_CLI_BAD, "--advertise needs --nodes, --hosts or --store");
     if ((options.workers_key || options.workers_list) && !options.workers)
-        return rota_cli_fail(ROTA_CLI_BAD, "--workers-key and --workers-list are of use with "
-                                           "--workers, which says where workers connect");
+        return rota_cli_fail(ROTA_CLI_BAD, "--workers-key and --workers-list need --workers");
     if (!options.certificate != !options.key || (options.ca && !options.certificate))
         return rota_cli_fail(ROTA_CLI_BAD, "--tls-cert and --tls-key go together, and --tls-ca "
                                            "with them");

@@ -180,13 +180,12 @@ static enum rota_code check_place(struct serve *options, struct rota_error *erro
     const struct rota_host_options *from = &options->from;
     const char *store = from->store ? from->store : getenv("ROTA_STORE");
     if (options->map && (from->file || from->store || from->role))
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "who serves what comes from --map or from hosts, not both");
+        return rota_error_set(error, ROTA_ERR_INVALID, "give --map or hosts, not both");
     if (options->map)
         return ROTA_OK;
     if (!from->file && (!store || !store[0]))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "one of --map, --hosts and --store is needed, and none is there");
+                              "one of --map, --hosts and --store is required");
     return rota_host_options_check(&options->from, error);
 }
 
@@ -310,7 +309,7 @@ static int print_reply(const struct rota_reply *reply, const struct get *options
     if (!message || !message->shards) {
         if (message)
             rota__v1__get_shards_reply__free_unpacked(message, NULL);
-        return rota_cli_fail(ROTA_CLI_NO, "what was answered is no map of shards");
+        return rota_cli_fail(ROTA_CLI_NO, "malformed reply: expected a map of shards");
     }
     if (options->json)
         append_json(&buffer, message->shards);
@@ -363,7 +362,7 @@ static int ask_all(uv_loop_t *loop, const struct rota_collection_nodes *nodes,
                    const struct get *options)
 {
     struct rota_error error;
-    rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "nobody to ask");
+    rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "no directory to ask");
     for (size_t i = 0; i < nodes->size; i++) {
         struct rota_reply reply;
         if (ask(loop, nodes->items[i], nodes->tls, options, &reply, &error))

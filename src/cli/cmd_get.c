@@ -224,8 +224,7 @@ static enum rota_code check_hosts(const struct client *client, struct rota_error
             rota_address_is_loopback((const struct sockaddr *)&resolved))
             continue;
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "%s is another machine: --insecure is needed to ask it in plain text",
-                              text);
+                              "%s is another machine: plaintext connections need --insecure", text);
     }
     return ROTA_OK;
 }
@@ -238,13 +237,13 @@ static enum rota_code open_client(struct client *client, struct rota_error *erro
         node = rota_cli_node(NULL);
     if (!!options->store + !!options->hosts + !!options->node > 1)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "one of --store, --hosts and --node is needed, not several");
+                              "give only one of --store, --hosts and --node");
     if (options->hosts)
         return open_get(client, (struct rota_get_options){.hosts_file = options->hosts}, error);
     if (node && *node)
         return open_by_nodes(client, node, error);
     if (node)
-        return rota_error_set(error, ROTA_ERR_INVALID, "whom to ask? --node is empty");
+        return rota_error_set(error, ROTA_ERR_INVALID, "--node must not be empty");
     return open_by_store(client, error);
 }
 
@@ -341,7 +340,7 @@ static int run_get(int argc, char *const *argv)
     bool is_input = arguments.size == 1 && strcmp(arguments.items[0], "-") == 0;
     if (options.raw && (options.json || options.explain || arguments.size != 1 || is_input))
         return rota_cli_fail(ROTA_CLI_BAD,
-                             "--raw is for one key, and goes with neither --json nor --explain");
+                             "--raw takes one key and can't be combined with --json or --explain");
     client.options = &options;
     if (uv_loop_init(&client.loop))
         return rota_cli_fail(ROTA_CLI_NO, "no event loop");

@@ -249,10 +249,10 @@ static void on_news(void *data, const struct rota_group_news *news)
     status->is_ready = true;
     rota_group_status(status->group, &now);
     if (now.epoch == 0 && !status->options->is_watch) {
-        rota_watch_stop(&status->watch, rota_cli_fail(ROTA_CLI_NO,
-                                                      "there is no group %s in the log: nobody has "
-                                                      "begun it",
-                                                      status->options->name));
+        rota_watch_stop(&status->watch,
+                        rota_cli_fail(ROTA_CLI_NO,
+                                      "there is no group %s in the log: no task has started it",
+                                      status->options->name));
         return;
     }
     show(status);

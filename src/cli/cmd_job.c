@@ -184,7 +184,7 @@ static enum rota_code describe(struct rota_queue_client *client,
     enum rota_code code = rota_queue_client_ask(client, "Describe", &ROTA_QUEUE_DESCRIBE, &with,
                                                 &ROTA_QUEUE_DESCRIPTION, description, error);
     if (!code && !description->job)
-        code = rota_error_set(error, ROTA_ERR_UNAVAILABLE, "what was answered is no job");
+        code = rota_error_set(error, ROTA_ERR_UNAVAILABLE, "malformed reply: expected a job");
     return code;
 }
 
@@ -324,11 +324,11 @@ ABOUT_COMMAND(rota_cmd_job_explain, "job explain", "Explain why a job is where i
               "Prints one sentence: what the job waits for, which worker runs it, or how it "
               "ended.\n\nWith --json: {\"explain\"}.",
               run_explain, ABOUT_OPTIONS);
-ABOUT_COMMAND(
-    rota_cmd_job_cancel, "job cancel", "Cancel jobs in any state", "QUEUE/ID...", 0,
-    "A worker that runs the job is told to stop. Exits 1 if a job has already ended; the others "
-    "are cancelled anyway.\n\nWith --json: {} on a line for each cancelled job. " ROTA_DRY_RUN_JSON,
-    run_cancel, CHANGE_OPTIONS);
+ABOUT_COMMAND(rota_cmd_job_cancel, "job cancel", "Cancel jobs in any state", "QUEUE/ID...", 0,
+              "Stops the worker's attempt if the job is running. Exits 1 if a job has already "
+              "ended; the others are cancelled anyway.\n\nWith --json: {} on a line for each "
+              "cancelled job. " ROTA_DRY_RUN_JSON,
+              run_cancel, CHANGE_OPTIONS);
 ABOUT_COMMAND(rota_cmd_job_retry, "job retry", "Run dead or cancelled jobs again", "QUEUE/ID...", 0,
               "The jobs get all their attempts again. Exits 1 if a job is neither dead nor "
               "cancelled; the others are retried anyway.\n\nWith --json: {} on a line for each "

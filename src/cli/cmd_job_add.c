@@ -169,7 +169,7 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
     if (code)
         return rota_cli_fail_error(&error);
     if (added.id.size != sizeof kept)
-        return rota_cli_fail(ROTA_CLI_NO, "what was answered is no job");
+        return rota_cli_fail(ROTA_CLI_NO, "malformed reply: expected a job");
     if (!added.is_new && options->idempotency_key)
         fputs("rota: the job with this idempotency key was added before\n", stderr);
     else if (!added.is_new && memcmp(added.id.data, id, sizeof id) != 0) /* not ours, made again */
@@ -272,7 +272,7 @@ static bool add_once(struct lines *lines, size_t *n, struct rota_queue_moves *mo
         return false;
     }
     if (reply.items.n != *n)
-        return fail_batch(lines, *n, "what was answered is for fewer jobs");
+        return fail_batch(lines, *n, "malformed reply: it has fewer jobs than were added");
     const struct rota_queue_added *added = reply.items.items;
     for (size_t i = 0; i < *n; i++) {
         if (!added[i].status) {
@@ -434,10 +434,10 @@ static int run_add(int argc, char *const *argv)
         return code;
     const char *payload = arguments.size > 0 ? arguments.items[0] : NULL;
     if (options.lines && (payload || options.wait))
-        return rota_cli_fail(ROTA_CLI_BAD, "--lines goes with neither a payload nor --wait");
+        return rota_cli_fail(ROTA_CLI_BAD, "--lines can't be combined with a payload or --wait");
     if (!options.lines && !payload)
         return rota_cli_fail(ROTA_CLI_BAD,
-                             "which payload? Give it, `-` for standard input, or '' for none");
+                             "missing payload: give it, `-` for standard input, or '' for none");
     if (options.lines && options.unique)
         return rota_cli_fail(
             ROTA_CLI_BAD, "--lines with --unique would add one job: the other lines have its key");
@@ -446,11 +446,11 @@ static int run_add(int argc, char *const *argv)
                              "--lines with --idempotency-key would add one job: use one or the "
                              "other");
     if (options.unique && options.idempotency_key)
-        return rota_cli_fail(ROTA_CLI_BAD, "a job has --unique or --idempotency-key, not both");
+        return rota_cli_fail(ROTA_CLI_BAD, "give --unique or --idempotency-key, not both");
     if (options.deadline <= 0) /* to a broker that is none */
         return rota_cli_fail(ROTA_CLI_BAD, "--deadline: the deadline of the job has passed");
     if (options.can.size > ROTA_JOB_CAPABILITIES_MAX)
-        return rota_cli_fail(ROTA_CLI_BAD, "--can: a job needs at most %d capabilities",
+        return rota_cli_fail(ROTA_CLI_BAD, "--can: a job can need at most %d capabilities",
                              ROTA_JOB_CAPABILITIES_MAX);
     if (payload && strcmp(payload, "-") == 0) {
         if (rota_cli_read_file("-", ROTA_JOB_PAYLOAD_MAX, &input, &error))

@@ -308,14 +308,13 @@ static int plan_hold(const struct lease *options)
         snprintf(whose, sizeof whose, "space %s", options->space);
     rota_dry_run_begin(&dry_run, options->json, &buffer);
     if (options->space)
-        rota_dry_run_say(&dry_run,
-                         "%s has %zu shards: %zu are held, and whoever holds them goes on", whose,
-                         answer.n_leases, n_held);
+        rota_dry_run_say(&dry_run, "%s has %zu shards: %zu are held, and their holders keep them",
+                         whose, answer.n_leases, n_held);
     if (options->span > 0)
-        rota_dry_run_say(&dry_run, "nobody could claim a shard of %s until %s", whose,
+        rota_dry_run_say(&dry_run, "no host could claim a shard of %s until %s", whose,
                          rota_time_format(rota_time_add(answer.db_now, options->span), until));
     else
-        rota_dry_run_say(&dry_run, "a hold of %s would end, if there is one",
+        rota_dry_run_say(&dry_run, "a freeze of %s would end, if there is one",
                          options->space ? whose : "all spaces");
     rota_dry_run_end(&dry_run);
     rota_store_answer_deinit(&answer);

@@ -150,12 +150,12 @@ static const struct rota_store_member *find_member(const struct rota_store_answe
 static const char *fate(enum rota_store_verb verb, enum rota_store_member_state state)
 {
     if (verb == ROTA_STORE_MEMBER_REMOVE)
-        return "be off the list, until it beats again";
+        return "be removed from the list until its next heartbeat";
     switch (state) {
     case ROTA_STORE_MEMBER_DRAINING:
-        return "be draining: known, and placed no more";
+        return "be draining: known, but without shards";
     case ROTA_STORE_MEMBER_EVICTED:
-        return "be evicted: listed for nobody";
+        return "be evicted: excluded from the cluster";
     case ROTA_STORE_MEMBER_IN:
         break;
     }
@@ -189,7 +189,8 @@ static int plan_change(const struct members *options, const struct rota_option_l
                              ROTA_STR_ARGS(member->zone), ROTA_STR_ARGS(member->roles),
                              fate(verb, state));
         else
-            code = rota_cli_fail(ROTA_CLI_NO, "%s is no member of the store", addresses->items[i]);
+            code =
+                rota_cli_fail(ROTA_CLI_NO, "%s is not a member of the store", addresses->items[i]);
     }
     rota_dry_run_end(&dry_run);
     rota_store_answer_deinit(&answer);
@@ -216,7 +217,8 @@ static int change(const struct rota_cli_command *command, int argc, char *const 
         if (rota_store_options_ask(options.store, &request, 1, &answer, &error))
             return rota_cli_fail_error(&error);
         if (!answer.is_done)
-            code = rota_cli_fail(ROTA_CLI_NO, "%s is no member of the store", addresses.items[i]);
+            code =
+                rota_cli_fail(ROTA_CLI_NO, "%s is not a member of the store", addresses.items[i]);
         rota_store_answer_deinit(&answer);
     }
     return code;
@@ -324,7 +326,7 @@ static int plan_beat(const struct members *options, const struct rota_store_requ
                          state_of(member, answer.db_now), ROTA_STR_ARGS(member->zone),
                          ROTA_STR_ARGS(member->roles));
     else
-        rota_dry_run_say(&dry_run, "%.*s is no member yet", ROTA_STR_ARGS(address));
+        rota_dry_run_say(&dry_run, "%.*s is not a member yet", ROTA_STR_ARGS(address));
     rota_dry_run_say(&dry_run, "it would be alive for %s (zone=%s, roles=%s, weight=%s)",
                      rota_span_format(options->ttl, ttl), options->zone, options->roles,
                      options->weight);

@@ -31,9 +31,9 @@ static enum rota_code ask_cluster(struct rota_queue_client *client, struct rota_
     if (code)
         return code;
     *document = rota_documents_find(&reply, "cluster");
-    return document->size > 0
-               ? ROTA_OK
-               : rota_error_set(error, ROTA_ERR_UNAVAILABLE, "the node can't say who there is");
+    return document->size > 0 ? ROTA_OK
+                              : rota_error_set(error, ROTA_ERR_UNAVAILABLE,
+                                               "the node did not return a list of nodes");
 }
 
 static enum rota_code read_nodes(struct rota_queue_client *client, struct rota_rows *rows,

@@ -228,9 +228,9 @@ static const char *advice_on(const struct plan *options)
 {
     if (options->partitions_to < 0 || options->partitions_to >= options->queue.partitions)
         return NULL;
-    return "Fewer partitions: lower the number of write partitions first, wait until those that "
-           "go are empty, and only then lower the number of read partitions; what still lies in "
-           "a partition that nobody reads is not found again.";
+    return "Fewer partitions: lower the number of write partitions first, wait until those that go "
+           "are empty, and only then lower the number of read partitions; what still lies in a "
+           "partition that no client reads is not found again.";
 }
 
 static int print_result(struct plan_run *run, const struct rota_plan_view *view)
@@ -411,14 +411,15 @@ const struct rota_cli_command rota_cmd_plan = {
                 "one document with \"moves\" (only with --moves; [{\"queue\", \"partition\", "
                 "\"kind\": \"moved\" | \"new\" | \"gone\" | \"lost\", \"from\", \"to\", "
                 "\"at_ns\"}]), \"queues\", \"partitions\": {\"before\", \"after\"}, \"moved\", "
-                "\"stays\", \"new\", \"gone\", \"lost\", \"minimum\" (the least an even placement "
-                "moves), \"ratio\" (moved to minimum; null when nothing has to move), \"spread\": "
-                "{\"hosts_before\", \"hosts_after\", \"zones_before\", \"zones_after\"}, each "
-                "{\"count\", \"max\", \"mean\", \"stddev\", \"max_to_fair\"}, \"per_host\": "
-                "[{\"host\", \"zone\", \"on_ring_before\", \"on_ring_after\", \"before\", "
-                "\"after\", \"arriving\", \"leaving\"}], \"per_zone\": [{\"zone\", "
-                "\"hosts_before\", \"hosts_after\", \"before\", \"after\"}], \"timeline\": "
-                "[{\"start\", \"end\", \"moves\"}], \"advice\" (a sentence or null).",
+                "\"stays\", \"new\", \"gone\", \"lost\", \"minimum\" (what an even placement moves "
+                "at least), \"ratio\" (moved to minimum; null when nothing has to move), "
+                "\"spread\": {\"hosts_before\", \"hosts_after\", \"zones_before\", "
+                "\"zones_after\"}, each {\"count\", \"max\", \"mean\", \"stddev\", "
+                "\"max_to_fair\"}, \"per_host\": [{\"host\", \"zone\", \"on_ring_before\", "
+                "\"on_ring_after\", \"before\", \"after\", \"arriving\", \"leaving\"}], "
+                "\"per_zone\": [{\"zone\", \"hosts_before\", \"hosts_after\", \"before\", "
+                "\"after\"}], \"timeline\": [{\"start\", \"end\", \"moves\"}], \"advice\" (a "
+                "sentence or null).",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "# A heavy host joins zone b: who gives up what to it?\n"

@@ -33,7 +33,7 @@ enum rota_code rota_collection_options_check(const struct rota_collection_option
     const char *node = rota_cli_node(options->node);
     struct rota_collection_nodes made = {0};
     if (!*node)
-        return rota_error_set(error, ROTA_ERR_INVALID, "whom to ask? --node is empty");
+        return rota_error_set(error, ROTA_ERR_INVALID, "--node must not be empty");
     if (options->id == 0 && !*options->collection)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "which collection? one of --collection and --id is needed");

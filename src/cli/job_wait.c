@@ -212,13 +212,13 @@ static int tell_end(struct waiter *waiter)
     struct rota_error error;
     rota_arena_clear(&client->arena);
     if (waiter->status != ROTA_STATUS_OK || waiter->last.failed)
-        return rota_cli_fail(ROTA_CLI_NO, "the job's end was not heard of: %s%s%s",
+        return rota_cli_fail(ROTA_CLI_NO, "the outcome of the job is unknown: %s%s%s",
                              rota_status_name(waiter->status), waiter->why[0] ? ": " : "",
                              waiter->why);
     if (rota_message_decode(&ROTA_QUEUE_NEWS, rota_buffer_str(&waiter->last), &news, &client->arena,
                             &error) ||
         !news.job)
-        return rota_cli_fail(ROTA_CLI_NO, "what was answered is no job");
+        return rota_cli_fail(ROTA_CLI_NO, "malformed reply: expected a job");
     return print_end(client, news.job);
 }
 

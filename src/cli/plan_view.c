@@ -118,7 +118,7 @@ static void print_totals(const struct rota_terminal *terminal,
     printf("\n  %-12s %s%llu%s of %llu (%.*f %%)\n", "moved", color(terminal, mood),
            (unsigned long long)result->moved, color(terminal, ROTA_COLOR_NONE),
            (unsigned long long)all, moved < 1 ? 2 : 1, moved);
-    printf("  %-12s %.*f, the least an even placement moves\n", "minimum",
+    printf("  %-12s %.*f, what an even placement moves at least\n", "minimum",
            result->minimum < 100 ? 1 : 0, result->minimum);
     if (ratio < 0)
         printf("  %-12s -\n", "ratio");

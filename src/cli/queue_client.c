@@ -81,7 +81,7 @@ enum rota_code rota_queue_client_open(const struct rota_queue_client_options *op
     const char *node = rota_cli_node(options->node);
     *client = (struct rota_queue_client){.options = options};
     if (!*node)
-        return rota_error_set(error, ROTA_ERR_INVALID, "whom to ask? --node is empty");
+        return rota_error_set(error, ROTA_ERR_INVALID, "--node must not be empty");
     if (uv_loop_init(&client->loop))
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no event loop");
     char token[ROTA_LOCAL_TOKEN_MAX + 1];
@@ -347,7 +347,7 @@ enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, con
         }
         if (!(client->is_patient || client->is_awaited) || rota_clock_mono() >= give_up_at)
             return rota_error_set(error, code, "%s%s", last.text,
-                                  is_unknown ? "; nobody knows whether it was done" : "");
+                                  is_unknown ? "; the outcome is unknown" : "");
         if (client->is_awaited ? pause_ms == FIRST_PAUSE_MS : pause_ms == TOLD_PAUSE_MS)
             tell_waiting(client, last.text);
         rota_queue_client_pause(client, pause_ms);
@@ -442,7 +442,7 @@ enum rota_code rota_queue_client_parse_name(const char *text, struct rota_queue_
     struct rota_job_id number;
     char quoted[ROTA_QUOTE_MAX];
     if (!slash)
-        return rota_error_set(error, ROTA_ERR_INVALID, "%s is no job: jobs are named QUEUE/ID",
+        return rota_error_set(error, ROTA_ERR_INVALID, "%s is not a job: jobs are named QUEUE/ID",
                               rota_quote(rota_str(text), quoted));
     about->queue = rota_str_of(text, (size_t)(slash - text));
     enum rota_code code = rota_job_queue_check(about->queue, error);

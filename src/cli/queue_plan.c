@@ -19,7 +19,7 @@ static enum rota_code describe(struct rota_queue_client *client,
                                                 &ROTA_QUEUE_DESCRIPTION, description, error);
     const struct rota_queue_job_info *info = code ? NULL : description->job;
     if (!code && (!info || info->state >= ROTA_JOB_STATES))
-        code = rota_error_set(error, ROTA_ERR_UNAVAILABLE, "what was answered is no job");
+        code = rota_error_set(error, ROTA_ERR_UNAVAILABLE, "malformed reply: expected a job");
     return code;
 }
 
@@ -40,7 +40,7 @@ static void say_cancel(struct rota_dry_run *dry_run, struct rota_str name,
         rota_dry_run_say(dry_run, "it would be cancelled, and %.*s told to stop attempt %llu",
                          ROTA_STR_ARGS(info->worker), (number)info->n_attempts);
     else
-        rota_dry_run_say(dry_run, "it would be cancelled, and given to nobody");
+        rota_dry_run_say(dry_run, "it would be cancelled before it starts");
 }
 
 static void say_retry(struct rota_dry_run *dry_run, struct rota_str name,
@@ -169,11 +169,10 @@ enum rota_code rota_queue_plan_pause(struct rota_queue_client *client, struct ro
     if (info->is_paused == is_paused)
         rota_dry_run_say(&dry_run, "it would stay as it is");
     else if (is_paused)
-        rota_dry_run_say(&dry_run,
-                         "it would be paused: %llu waiting job%s would be handed to nobody, and "
-                         "%llu that run go on",
-                         (number)info->n_waiting, info->n_waiting == 1 ? "" : "s",
-                         (number)info->n_running);
+        rota_dry_run_say(
+            &dry_run,
+            "it would be paused: %llu waiting job%s would not start, and %llu that run go on",
+            (number)info->n_waiting, info->n_waiting == 1 ? "" : "s", (number)info->n_running);
     else
         rota_dry_run_say(&dry_run, "it would be open: %llu waiting job%s would be handed out again",
                          (number)info->n_waiting, info->n_waiting == 1 ? "" : "s");
@@ -309,7 +308,7 @@ static void say_added(struct rota_dry_run *dry_run, const struct rota_queue_job_
         rota_dry_run_say(dry_run, "unless one was added with the idempotency key %.*s",
                          ROTA_STR_ARGS(spec->idempotency_key));
     if (spec->delay_ms > 0)
-        rota_dry_run_say(dry_run, "nobody would get it for %s",
+        rota_dry_run_say(dry_run, "it would not start for %s",
                          rota_span_format(rota_queue_from_ms(spec->delay_ms), delay));
     if (n_capable == 0)
         rota_dry_run_say(dry_run, "no worker that is connected could do it: it would wait for one");

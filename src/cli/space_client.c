@@ -30,7 +30,7 @@ static enum rota_code take_arguments(const struct rota_option_list *arguments, b
         const char *text = arguments->items[at++];
         if (!read_shard(text, &words->shard))
             return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "%s is no shard: shards are numbers from 0 to %d",
+                                  "%s is not a shard: shards are numbers from 0 to %d",
                                   rota_quote(rota_str(text), quoted), ROTA_SPACE_SHARDS_MAX - 1);
     }
     if (arguments->size > at)

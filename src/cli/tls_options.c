@@ -17,8 +17,7 @@ enum rota_code rota_tls_options_open(const struct rota_tls_words *words, struct 
                                        .key_file = choose(words->key, "ROTA_TLS_KEY")};
     if (words->key && !options.certificate_file)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "--tls-key is the key of a certificate: --tls-cert and "
-                              "ROTA_TLS_CERT are not there");
+                              "--tls-key needs --tls-cert or ROTA_TLS_CERT");
     if (!options.certificate_file)
         options.key_file = NULL;
     else if (!options.key_file)

@@ -47,7 +47,7 @@ enum rota_code rota_address_parse(const char *text, struct rota_address *address
     if (host.size >= sizeof read.host)
         return refuse(text, "its host is too long", error);
     if (!read_port(port, &read.port))
-        return refuse(text, "its port is no number from 0 to 65535", error);
+        return refuse(text, "its port is not a number from 0 to 65535", error);
     memcpy(read.host, host.data, host.size);
     snprintf(read.port_text, sizeof read.port_text, "%u", read.port);
     *address = read;

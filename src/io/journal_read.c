@@ -102,7 +102,7 @@ static enum rota_code check_reserve(struct reading *reading)
         return ROTA_OK;
     return rota_error_set(reading->error, ROTA_ERR_INVALID,
                           "%s: all *.journal files are missing, for there is still a `reserve`: "
-                          "put them back, restore the directory from a backup, or begin anew in "
+                          "put them back, restore the directory from a backup, or start again in "
                           "an empty one, or here with `rota broker --repair`",
                           reading->files->directory);
 }
@@ -353,7 +353,7 @@ static enum rota_code read_segment(struct reading *reading, size_t place)
     files->index = index + 1;
     if (is_last && !reader->has_seal && is_foreign(reading))
         return rota_error_set(reading->error, ROTA_ERR_INVALID,
-                              "%s: is no journal, and there is no other: nothing was changed",
+                              "%s: is not a journal, and there is no other: nothing was changed",
                               path);
     if (is_last && found == ROTA_JOURNAL_TORN && reader->at == 0) { /* its head: it holds nothing */
         bool was_whole = files->range.sequence && index <= files->range.last;

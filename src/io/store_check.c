@@ -24,7 +24,7 @@ static enum rota_code check_text(const char *what, struct rota_str text, size_t 
         if (character == ROTA_UTF8_NONE || (is_control && (is_one_line || !is_layout)) ||
             (is_one_line && rota_utf8_is_hidden(character)))
             return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "%s %s has a character that can't be seen, or is no UTF-8", what,
+                                  "%s %s has an invisible character or is not UTF-8", what,
                                   rota_quote(text, quoted));
         rest = rota_str_of(rest.data + size, rest.size - size);
     }
@@ -205,13 +205,13 @@ static enum rota_code check_select(const struct rota_store_request *request,
     const struct rota_str columns[] = {request->key_column, request->value_column};
     if (!is_table(request->table))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "the table %s is no name of letters, digits and underscores, or two "
-                              "with a dot between",
+                              "the table %s is not a name of letters, digits and underscores, or "
+                              "two with a dot between",
                               rota_quote(request->table, quoted));
     for (size_t i = 0; i < 2; i++)
         if (columns[i].size > 0 && !is_identifier(columns[i]))
             return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "the column %s is no name of letters, digits and underscores",
+                                  "the column %s is not a name of letters, digits and underscores",
                                   rota_quote(columns[i], quoted));
     enum rota_code code = check_n_keys("keys", request, error);
     if (code)

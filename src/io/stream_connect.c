@@ -127,7 +127,7 @@ static enum rota_code dial(struct rota_stream *stream, const struct rota_address
 void rota_stream_dial_timeout(struct rota_stream *stream)
 {
     if (stream->state == ROTA_STREAM_CONNECTING) {
-        give_up_target(stream, "nobody answered in time");
+        give_up_target(stream, "no answer in time");
         return;
     }
     struct rota_error reason;

@@ -156,7 +156,8 @@ static void on_refused(struct rota_kafka *kafka, const struct rota_error *error)
 {
     struct rota_error longer;
     rota_error_set(&longer, error->code,
-                   "the log of the group was changed, or deleted and made anew: %s", error->text);
+                   "the log of the group was changed, or deleted and created again: %s",
+                   error->text);
     rota_kafka_fail(kafka, kafka->has_opened ? &longer : error);
 }
 
@@ -187,7 +188,7 @@ static void on_asked(struct rota_kafka *kafka, const struct rota_kafka_job *job)
     } else if (job->code) {
         note_unreachable(kafka, &job->error);
     } else if (job->sent_at - kafka->asked_at > kafka->setup.session) {
-        lose_because(kafka, "nothing was heard of it for a session");
+        lose_because(kafka, "it did not answer for a session");
     } else if (job->end < job->known) { /* not kafka->known: records came since */
         lose_because(kafka, "it has become shorter");
     } else {

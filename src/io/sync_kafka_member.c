@@ -273,7 +273,7 @@ static void seek_round(struct rota_kafka_member *member)
         return;
     enum proof proof = prove(member, "", &sent_at);
     if (proof == PROOF_AGAINST)
-        lose(member, "the coordinator does not know us any more");
+        lose(member, "the coordinator no longer knows this task");
     if (proof != PROOF_GIVEN ||
         !rota_kafka_list_members(member->client, member->options.setup->group, &roster))
         return;
@@ -307,7 +307,7 @@ static void show_life(struct rota_kafka_member *member, const char *mark)
             tell_ok(member, sent_at);
         break;
     case PROOF_AGAINST:
-        lose(member, "the coordinator does not know us any more");
+        lose(member, "the coordinator no longer knows this task");
         break;
     case PROOF_NONE:
         break;

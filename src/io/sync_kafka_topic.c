@@ -369,10 +369,9 @@ enum rota_code rota_kafka_topic_open(rd_kafka_t *client, const struct rota_kafka
     if (n_partitions != 1)
         return rota_error_set(
             error, ROTA_ERR_INVALID,
-            "Kafka's topic %s has %d partitions, but the log of a group is one: "
-            "delete the topic if nobody needs it (kafka-topics.sh "
-            "--bootstrap-server HOST:PORT --delete --topic %s), or give the group "
-            "another name",
+            "Kafka's topic %s has %d partitions, but the log of a group is one: delete the topic "
+            "if it is not needed (kafka-topics.sh --bootstrap-server HOST:PORT --delete --topic "
+            "%s), or give the group another name",
             topic, n_partitions, topic);
     code = check_settings(client, topic, n_replicas, error);
     return code == ROTA_ERR_NOT_FOUND ? ROTA_ERR_UNAVAILABLE : code; /* just made */

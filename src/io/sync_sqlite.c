@@ -87,7 +87,7 @@ static enum rota_code sqlite_check(struct rota_sync_signal *base, struct rota_er
     if (stat(signal->database, &status) == 0) {
         if (S_ISREG(status.st_mode))
             return ROTA_OK;
-        return rota_error_set(error, ROTA_ERR_INVALID, "sqlite:%.300s: this is no file",
+        return rota_error_set(error, ROTA_ERR_INVALID, "sqlite:%.300s: this is not a file",
                               signal->database);
     }
     if (errno == ENOENT && signal->is_observer)

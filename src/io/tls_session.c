@@ -283,7 +283,7 @@ fail:
     rota_tls_session_free(made);
     if (!host)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "TLS: no memory for a connection");
-    return rota_error_set(error, ROTA_ERR_INVALID, "TLS: %s is no name that can be verified",
+    return rota_error_set(error, ROTA_ERR_INVALID, "TLS: %s is not a name that can be verified",
                           rota_quote(rota_str(host), quoted));
 }
 

@@ -130,6 +130,6 @@ void rota_node_changes_end(struct rota_node *node)
     while ((link = rota_list_first(&node->changes))) {
         struct change *change = ROTA_LIST_ITEM(link, struct change, link);
         rota_store_forget(node->store, change);
-        fail(change, ROTA_ERR_UNKNOWN, "this node stops, and nobody knows whether it was done");
+        fail(change, ROTA_ERR_UNKNOWN, "this node is stopping, and the outcome is unknown");
     }
 }

@@ -237,7 +237,7 @@ void rota_node_moves_tell(struct rota_node_moves *moves)
              peer->address);
         break;
     case ROTA_STORE_MEMBER_EVICTED:
-        tell(moves, "%s is held for dead, whatever its heartbeats say, until it is undrained",
+        tell(moves, "%s is marked as dead, whatever its heartbeats say, until it is undrained",
              peer->address);
         break;
     }

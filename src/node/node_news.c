@@ -34,7 +34,7 @@ static const char *fate_of(const char *name, const struct rota_store_answer *ans
         if (row->state == ROTA_STORE_MEMBER_EVICTED)
             return "is evicted";
         if (rota_time_add(row->heartbeat, row->ttl) < answer->db_now)
-            return "is dead: nothing was heard of it for its ttl";
+            return "is dead: no heartbeat for its ttl";
         if (row->state == ROTA_STORE_MEMBER_DRAINING)
             return "is off the ring: others get what it had";
         return row->stop_at > 0 ? "is about to leave" : "is off the ring";

@@ -214,8 +214,7 @@ static enum rota_code read_body(struct rota_node_plan *plan, struct rota_error *
     if (!code)
         rota_scan_end(&scan);
     if (!code && scan.failed)
-        code =
-            rota_error_set(error, ROTA_ERR_INVALID, "the plan is no JSON object as it should be");
+        code = rota_error_set(error, ROTA_ERR_INVALID, "the plan must be a JSON object");
     if (!code)
         code = rota_spread_check(plan->spread, error);
     bool has_zone = plan->remove_zone.size == 0;
@@ -590,7 +589,7 @@ static void add_steps(const struct rota_node_plan *plan, struct rota_json *json)
         if (rota_node_plan_is_changed(&plan->things.items[i]))
             add_queue_steps(&plan->things.items[i], plan->gradual, json);
     if (plan->count.lost > 0)
-        add_step(json, "%llu shards of static spaces or without any node are left to nobody",
+        add_step(json, "%llu shards of static spaces or without any node would have no owner",
                  (unsigned long long)plan->count.lost);
     rota_json_end_array(json);
 }

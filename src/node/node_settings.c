@@ -355,7 +355,7 @@ static enum rota_code check_roles(const struct rota_settings *settings, struct r
                 break;
         }
         if (i == sizeof ROLES / sizeof ROLES[0])
-            return rota_error_set(error, ROTA_ERR_INVALID, "%s: %s is no role%s%s",
+            return rota_error_set(error, ROTA_ERR_INVALID, "%s: %s is not a role%s%s",
                                   rota_settings_where(settings, "roles", where),
                                   rota_quote(name, quoted), spell.best ? "; did you mean " : "",
                                   spell.best ? spell.best : "");

@@ -164,7 +164,7 @@ static void measure(const void *data, struct rota_metrics *metrics)
     };
     const struct series COUNTERS[] = {
         {"rota_broker_records_total", "Facts written about jobs.", counts.records_total},
-        {"rota_broker_durable_total", "Facts that are kept for good.", counts.durable_total},
+        {"rota_broker_durable_total", "Facts that are stored durably.", counts.durable_total},
         {"rota_broker_visits_total", "Visits of idle workers to jobs elsewhere.",
          counts.visits_total},
         {"rota_broker_fetched_total", "Jobs of other nodes done here.", counts.fetched_total},

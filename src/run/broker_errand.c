@@ -193,7 +193,7 @@ bool rota_broker_errand_cancel(struct rota_work_broker *broker, struct rota_serv
 {
     struct rota_broker_errand *errand = rota_map_get(&broker->errands, key_of(&call));
     if (errand)
-        finish(rota_broker_errand_end(errand), ROTA_STATUS_CANCELLED, "nobody waits for it", false,
+        finish(rota_broker_errand_end(errand), ROTA_STATUS_CANCELLED, "the caller is gone", false,
                false);
     return errand;
 }

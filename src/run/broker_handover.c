@@ -210,7 +210,7 @@ static enum rota_code check_jobs(const struct rota_queue_adopt *request, size_t 
             !rota_str_is_equal(record.spec->queue, request->queue) ||
             rota_job_spec_check(record.spec, NULL))
             return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "that is no job, or of another partition than it says");
+                                  "that is not a job, or is of another partition than it says");
     if (place < request->jobs.size || n > ROTA_BROKER_CHUNK_JOBS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "the jobs can't be read, or are too many");
     *n_jobs = n;
@@ -284,7 +284,7 @@ static enum rota_code check_forget(const struct rota_work_broker *broker,
 {
     char quoted[ROTA_QUOTE_MAX];
     if (request->node.size == 0 || request->node.size > ROTA_ADDRESS_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID, "%s is no address of a node",
+        return rota_error_set(error, ROTA_ERR_INVALID, "%s is not the address of a node",
                               rota_quote(request->node, quoted));
     if (rota_broker_cluster_is_listed(broker->cluster, request->node) ||
         rota_str_is_equal(rota_broker_cluster_self(broker->cluster), request->node))

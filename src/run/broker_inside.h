@@ -228,7 +228,7 @@ bool rota_work_broker_store_is_written(const struct rota_work_broker *broker, st
 /* Whether it is away for too long to be waited for. The reason stands in the log and goes to no
  * caller, since it names the server, the user and the database. */
 bool rota_work_broker_store_is_away(const struct rota_work_broker *broker);
-#define ROTA_BROKER_STORE_AWAY "the store is away; the log of this node says why"
+#define ROTA_BROKER_STORE_AWAY "the store is unreachable; the log of this node says why"
 
 /* Whether all that is ours is here, as far as anybody knows. */
 bool rota_work_broker_store_is_loaded(const struct rota_work_broker *broker);

@@ -185,5 +185,5 @@ const struct rota_broker_sink rota_work_broker_journal_sink = {
     .turn = turn,
     .deadline = deadline,
     .close = close_journal,
-    .failed = "the journal of this broker can't be written any more",
+    .failed = "the journal of this node can no longer be written",
 };

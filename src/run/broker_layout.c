@@ -317,7 +317,7 @@ static enum rota_code take(struct rota_work_broker *broker,
     struct rota_work_record record;
     enum rota_code code = rota_job_queue_check(request->queue, error);
     if (!code && !read_layout(request->records, request->queue, &record, &room))
-        code = rota_error_set(error, ROTA_ERR_INVALID, "that is no layout of the queue");
+        code = rota_error_set(error, ROTA_ERR_INVALID, "that is not a layout of the queue");
     return code ? code
                 : rota_broker_take_setting(broker->core, rota_work_broker_now(), &record, error);
 }

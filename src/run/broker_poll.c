@@ -128,7 +128,7 @@ void rota_work_broker_poll_cancel(struct rota_work_broker *broker, struct rota_s
         return;
     rota_broker_worker_close(broker->core, rota_work_broker_now(), poll->session);
     forget(broker, poll);
-    rota_server_call_finish(call, ROTA_STATUS_CANCELLED, "nobody waits for it", NULL, 0);
+    rota_server_call_finish(call, ROTA_STATUS_CANCELLED, "the caller is gone", NULL, 0);
     rota_work_broker_touch(broker);
 }
 

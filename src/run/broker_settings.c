@@ -69,7 +69,7 @@ static void log_absent(const struct rota_work_broker *broker)
     size_t n = rota_work_broker_n_absent(broker, false);
     for (size_t i = 0; i < n; i++)
         rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
-                 "node not listed any more, may hold jobs",
+                 "node no longer listed, may hold jobs",
                  ROTA_LOG_FACT("node", rota_work_broker_absent(broker, false, i)));
 }
 

@@ -245,7 +245,7 @@ const struct rota_broker_sink rota_work_broker_store_sink = {
     .append = rota_broker_store_append,
     .turn = turn,
     .close = close_store,
-    .failed = "the store of this broker can't be written any more",
+    .failed = "the store of this node can no longer be written",
 };
 
 /* --- the beginning --- */

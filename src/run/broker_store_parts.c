@@ -209,7 +209,7 @@ static enum rota_code load_row(struct rota_broker_store *store, size_t row,
         record.type != ROTA_WORK_JOB || room.spec.id.high != known.high ||
         room.spec.id.low != known.low || room.spec.partition != store->load_number ||
         !rota_str_is_equal(room.spec.queue, rota_str(store->load_queue))) {
-        code = rota_error_set(error, ROTA_ERR_INVALID, "the row is no job of this partition");
+        code = rota_error_set(error, ROTA_ERR_INVALID, "the row is not a job of this partition");
     } else {
         room.spec.payload = rota_sql_bytes_at(&store->rows, row, 2);
         code = rota_broker_load(store->broker->core, rota_work_broker_now(), &record, error);

@@ -123,7 +123,7 @@ void rota_work_broker_watch_cancel(struct rota_work_broker *broker, struct rota_
 {
     struct rota_broker_watcher *watcher = rota_server_call_data(call);
     if (watcher)
-        end(broker, watcher, ROTA_STATUS_CANCELLED, "nobody watches");
+        end(broker, watcher, ROTA_STATUS_CANCELLED, "the caller is gone");
 }
 
 void rota_work_broker_watch_room(struct rota_work_broker *broker, struct rota_server_call *call)

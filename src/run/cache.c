@@ -327,7 +327,7 @@ void rota_cache_cancel(struct rota_cache *cache, struct rota_get_batch *batch)
 {
     struct job *job = rota_get_batch_data(batch);
     if (job)
-        fail_job(cache, job, ROTA_STATUS_CANCELLED, "nobody waits for the answer");
+        fail_job(cache, job, ROTA_STATUS_CANCELLED, "the caller is gone");
 }
 
 void rota_cache_outdate(struct rota_cache *cache)

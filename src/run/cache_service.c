@@ -465,7 +465,7 @@ static enum rota_code check_advertise(const char *advertise, struct rota_error *
     enum rota_code code = rota_address_parse(advertise, &address, error);
     if (!code && (address.port == 0 || is_any(advertise)))
         code = rota_error_set(error, ROTA_ERR_INVALID,
-                              "--advertise %s is no address that clients could use", advertise);
+                              "--advertise %s is not an address that clients can use", advertise);
     return code;
 }
 
@@ -479,10 +479,10 @@ static enum rota_code check_options(const struct rota_cache_service_options *opt
     if (code)
         return code;
     if (is_any(options->listen) && !options->advertise)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "--listen %s is no address that clients could use: --advertise has "
-                              "to name one",
-                              options->listen);
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "--listen %s is not an address that clients can use: --advertise has to name one",
+            options->listen);
     if (options->is_alone && !options->host && address.port == 0)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "--alone needs a port of its own in --listen, not 0");

@@ -513,7 +513,7 @@ static enum rota_code check_send(struct rota_connector *connector, uint32_t type
                                  struct rota_error *error)
 {
     if (type >= connector->types.size)
-        return rota_error_set(error, ROTA_ERR_INVALID, "%u is no type of messages", type);
+        return rota_error_set(error, ROTA_ERR_INVALID, "%u is not a type of message", type);
     size_t all = rota_worker_head_size(rota_str(connector->types.items[type]->name)) + size;
     if (size > connector->options.message_max || all > connector->options.message_max)
         return rota_error_set(error, ROTA_ERR_INVALID, "a message of %zu bytes, at most %zu", all,

@@ -124,7 +124,7 @@ static enum rota_code read_keys(struct rota_connector *connector, bool is_broker
         code = read_workers(connector, error);
     else if (!rota_key_parse(rota_str(options->broker_key), &keys->broker_key))
         code = rota_error_set(error, ROTA_ERR_INVALID,
-                              "the key of the broker is no key: a key has %d characters of Z85",
+                              "the key of the broker is not a key: a key has %d characters of Z85",
                               ROTA_KEY_TEXT_SIZE);
     keys->is_on = !code;
     return code;

@@ -99,7 +99,7 @@ static void on_welcome(struct rota_connector *connector, struct rota_str body)
         connector->broker->news = rota_connector_news_new(connector, connector->broker);
         if (!connector->broker->news) {
             rota_error_set(&why, ROTA_ERR_LIMIT,
-                           "the consumer has not heard of the last sessions yet");
+                           "the consumer does not know of the last sessions yet");
             lose(connector, &why);
             return;
         }

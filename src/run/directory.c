@@ -327,7 +327,7 @@ static void on_get(void *data, struct rota_server_call *call)
         rota__v1__get_shards_request__unpack(NULL, request.size, (const uint8_t *)request.data);
     if (!message) {
         rota_server_call_finish(call, ROTA_STATUS_INVALID_ARGUMENT,
-                                "the request is no GetShardsRequest", NULL, 0);
+                                "the request is not a GetShardsRequest", NULL, 0);
         return;
     }
     const struct collection *collection = find(directory, message->collection);
@@ -369,7 +369,7 @@ static void on_watch(void *data, struct rota_server_call *call)
         rota__v1__watch_shards_request__unpack(NULL, request.size, (const uint8_t *)request.data);
     if (!message) {
         rota_server_call_finish(call, ROTA_STATUS_INVALID_ARGUMENT,
-                                "the request is no WatchShardsRequest", NULL, 0);
+                                "the request is not a WatchShardsRequest", NULL, 0);
         return;
     }
     const struct collection *collection = find(directory, message->collection);

@@ -238,10 +238,10 @@ static void explain(const void *state, uint32_t shard, char *text, size_t size)
                  "take its lease, and keeps it",
                  (unsigned)shard, (int)owner.size, owner.data, (unsigned long long)known->epoch);
     else
-        snprintf(text, size,
-                 "nobody owns shard %u: its lease is free, or was not kept, and no "
-                 "node has taken it yet",
-                 (unsigned)shard);
+        snprintf(
+            text, size,
+            "shard %u has no owner: its lease is free or has expired, and no node has taken it yet",
+            (unsigned)shard);
 }
 
 const struct rota_engine rota_engine_lease = {

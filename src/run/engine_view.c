@@ -34,11 +34,10 @@ static void explain_nobody(const struct rota_space *space, uint32_t shard, char 
         size_t seat = shard % view->seats.size;
         struct rota_str name = view->seats.items[seat];
         snprintf(text, size,
-                 "nobody owns shard %u: seat %zu of %zu is %.*s, which takes no part "
-                 "now",
+                 "shard %u has no owner: seat %zu of %zu is %.*s, which takes no part now",
                  (unsigned)shard, seat, view->seats.size, (int)name.size, name.data);
     } else {
-        snprintf(text, size, "nobody owns shard %u: no node takes part in space %s now",
+        snprintf(text, size, "shard %u has no owner: no node takes part in space %s now",
                  (unsigned)shard, space->options.name);
     }
 }

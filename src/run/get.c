@@ -34,7 +34,7 @@ enum rota_code rota_get_mode_parse(struct rota_str name, enum rota_get_mode *mod
         return ROTA_OK;
     }
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "%s is no mode of a Get; there are adaptive, broadcast and hedge",
+                          "%s is not a mode of a Get: use adaptive, broadcast or hedge",
                           rota_quote(name, quoted));
 }
 

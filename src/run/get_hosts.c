@@ -179,7 +179,7 @@ static enum rota_code check_host(struct rota_str address, struct rota_str dc,
     struct rota_address parsed;
     if (dc.size > ROTA_GET_NAME_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "the name of a data centre has up to %d bytes, not %zu",
+                              "the name of a data center has up to %d bytes, not %zu",
                               (int)ROTA_GET_NAME_MAX, dc.size);
     if (address.size >= sizeof text || memchr(address.data, '\0', address.size))
         return rota_error_set(error, ROTA_ERR_INVALID,

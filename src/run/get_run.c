@@ -503,7 +503,7 @@ enum rota_code rota_get_start(struct rota_get *get, const struct rota_get_reques
     if (!request->on_done)
         return rota_error_set(error, ROTA_ERR_INVALID, "Get: on_done is not set");
     if (get->n_runs >= ROTA_GET_RUNS_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "%d Gets are under way, no more can be",
+        return rota_error_set(error, ROTA_ERR_LIMIT, "%d Gets are in flight, which is the limit",
                               (int)ROTA_GET_RUNS_MAX);
     struct rota_get_run *run = take_run(get);
     if (!run)

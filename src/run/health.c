@@ -60,7 +60,7 @@ static bool read_name(struct rota_server_call *call, char name[ROTA_HEALTH_NAME_
     else
         rota_server_call_finish(call, ROTA_STATUS_INVALID_ARGUMENT,
                                 message ? "the service's name is too long"
-                                        : "the request is no HealthCheckRequest",
+                                        : "the request is not a HealthCheckRequest",
                                 NULL, 0);
     if (message)
         grpc__health__v1__health_check_request__free_unpacked(message, NULL);

@@ -112,7 +112,7 @@ static const char *sentence(enum rota_http2_fault fault)
     case ROTA_HTTP2_FAULT_NO_MEMORY:
         return "no memory";
     }
-    return "in good order";
+    return "cleanly";
 }
 
 static void gone_by_fault(struct rota_link *link)

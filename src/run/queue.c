@@ -156,7 +156,7 @@ static void end_add(struct task *task, struct rota_str message)
     struct rota_queue_result result = {.text = "", .job = name};
     if (rota_message_decode(&ROTA_QUEUE_ADDED, message, &added, &task->queue->arena, NULL) ||
         rota_queue_id_read(added.id, &task->id, NULL)) {
-        fail(task, ROTA_ERR_UNKNOWN, "what was answered is no job");
+        fail(task, ROTA_ERR_UNKNOWN, "malformed reply: expected a job");
         return;
     }
     result.is_new = added.is_new;
@@ -168,7 +168,7 @@ static void end_seen(struct task *task, const struct rota_queue_job_info *info)
 {
     char name[ROTA_QUEUE_JOB_MAX];
     if (!info || info->state >= ROTA_JOB_STATES) {
-        fail(task, ROTA_ERR_UNKNOWN, "what was answered is no job");
+        fail(task, ROTA_ERR_UNKNOWN, "malformed reply: expected a job");
         return;
     }
     struct rota_queue_result result = {
@@ -208,7 +208,7 @@ static void end_poll(struct task *task, struct rota_str message)
     struct rota_queue_result result = {.text = "", .job = ""};
     struct rota_queue_list list;
     if (rota_message_decode(&ROTA_QUEUE_POLL_REPLY, message, &list, arena, NULL)) {
-        fail(task, ROTA_ERR_UNKNOWN, "what was answered is no work");
+        fail(task, ROTA_ERR_UNKNOWN, "malformed reply: expected jobs");
         return;
     }
     const struct rota_queue_handed *handed = list.items.items;

@@ -49,8 +49,9 @@ static void make_series(struct rota_server_series *c, struct rota_metrics *metri
     };
     c->calls = rota_metrics_counter(metrics, "rota_server_calls_total",
                                     "Calls that were given to a handler.", NULL, 0);
-    c->cancelled = rota_metrics_counter(metrics, "rota_server_cancelled_total",
-                                        "Calls whose answer was not wanted any more.", NULL, 0);
+    c->cancelled =
+        rota_metrics_counter(metrics, "rota_server_cancelled_total",
+                             "Calls that the client cancelled or that timed out.", NULL, 0);
     for (int i = 0; i < ROTA_SERVER_REFUSALS; i++)
         c->refused[i] =
             counter(metrics, "rota_server_refused_total",

@@ -264,7 +264,7 @@ static struct rota_str reason_of(struct rota_shards *shards, enum rota_failure f
     if (call && call->has_status)
         return rota_buffer_str(&call->text);
     if (failure == ROTA_FAILURE_NO_REPLICA)
-        return rota_str("nobody serves the shard");
+        return rota_str("no node serves the shard");
     if (failure == ROTA_FAILURE_DEADLINE)
         return late_text(shards, call);
     if (failure == ROTA_FAILURE_TIMEOUT)

@@ -342,7 +342,8 @@ static void question_answered(struct question *question, struct rota_str message
     Rota__V1__GetShardsReply *reply =
         rota__v1__get_shards_reply__unpack(NULL, message.size, (const uint8_t *)message.data);
     if (!reply || !rota_shards_read_map(reply->shards, answer, &told)) {
-        question_failed(question, ROTA_ERR_IO, rota_str("what it answered is no map of shards"));
+        question_failed(question, ROTA_ERR_IO,
+                        rota_str("malformed reply: expected a map of shards"));
     } else {
         size_t address = question->asked;
         question_free(question);

@@ -416,7 +416,8 @@ void rota_space_service_end(struct rota_space_service *service)
     service->n_spaces = 0;
     while ((link = rota_list_first(&service->waiting)))
         finish(ROTA_LIST_ITEM(link, struct change, link), ROTA_ERR_UNKNOWN,
-               "this node stops: nobody knows whether it was done, so look before you ask again");
+               "this node is stopping, and the outcome is unknown: check before you repeat the "
+               "request");
 }
 
 struct rota_space *rota_space_service_find(const struct rota_space_service *service,

@@ -164,7 +164,7 @@ static enum rota_code refuse_key(const struct reader *reader, struct rota_str na
         else
             rota_spell_offer(&spell, full);
     }
-    return refuse(reader, entry->line, "%.*s is no setting%s", ROTA_STR_ARGS(name),
+    return refuse(reader, entry->line, "%.*s is not a setting%s", ROTA_STR_ARGS(name),
                   hint(&spell, near));
 }
 
@@ -259,8 +259,8 @@ static enum rota_code check_table(const struct reader *reader,
     if (is_override)
         return refuse(reader, table->line, "an override begins with [[override]]");
     return refuse(reader, table->line,
-                  "%s%.*s%s is no table of a configuration: there are "
-                  "[[override]], [matching] and [system]",
+                  "%s%.*s%s is not a table of a configuration: there are [[override]], [matching] "
+                  "and [system]",
                   table->is_array ? "[[" : "[", ROTA_STR_ARGS(table->name),
                   table->is_array ? "]]" : "]");
 }

@@ -252,7 +252,7 @@ static enum rota_code scan_time(struct rota_config_scan *scan, struct rota_str w
         if (!rota_time_parse(rota_str_of(text, word.size), time))
             return ROTA_OK;
     }
-    return fail("\"%.*s\" is no moment, or none between the years 1678 and 2262", shown, word.data);
+    return fail("\"%.*s\" is not a time between the years 1678 and 2262", shown, word.data);
 }
 
 static enum rota_code scan_integer(struct rota_config_scan *scan, struct rota_str word,

@@ -91,7 +91,7 @@ static struct rota_str read_task(struct reader *reader)
     if (!reader->scan.failed && !rota_group_is_task_name(name))
         refuse(reader,
                name.size > ROTA_GROUP_TASK_NAME_MAX ? ROTA_GROUP_OVERSIZED : ROTA_GROUP_MALFORMED,
-               "%s is no name of a task", rota_quote(name, quoted));
+               "%s is not the name of a task", rota_quote(name, quoted));
     return name;
 }
 
@@ -102,7 +102,7 @@ static struct rota_str read_name(struct reader *reader)
     if (!reader->scan.failed && !rota_group_is_name(name))
         refuse(reader,
                name.size > ROTA_GROUP_NAME_MAX ? ROTA_GROUP_OVERSIZED : ROTA_GROUP_MALFORMED,
-               "%s is no name of a partition", rota_quote(name, quoted));
+               "%s is not the name of a partition", rota_quote(name, quoted));
     return name;
 }
 
@@ -126,7 +126,7 @@ static rota_time read_time(struct reader *reader)
     char quoted[ROTA_QUOTE_MAX];
     struct rota_str text = rota_scan_string(&reader->scan);
     if (!reader->scan.failed && rota_time_parse(text, &time))
-        refuse(reader, ROTA_GROUP_MALFORMED, "%s is no moment", rota_quote(text, quoted));
+        refuse(reader, ROTA_GROUP_MALFORMED, "%s is not a time", rota_quote(text, quoted));
     return time;
 }
 
@@ -203,7 +203,7 @@ static void read_change_name(struct reader *reader, struct entry *entry)
             entry->has_change = true;
         }
     if (!entry->has_change)
-        refuse(reader, ROTA_GROUP_MALFORMED, "%s is no change", rota_quote(text, quoted));
+        refuse(reader, ROTA_GROUP_MALFORMED, "%s is not a change", rota_quote(text, quoted));
 }
 
 static uint32_t read_place(struct reader *reader)
@@ -300,7 +300,7 @@ static void read_entry(struct reader *reader, struct entry *entry, bool is_state
     else if (entry->change.position && !entry->change.has_position)
         refuse(reader, ROTA_GROUP_MALFORMED, "a position without a mark");
     else if (is_state && lacks_target(&entry->change))
-        refuse(reader, ROTA_GROUP_MALFORMED, "an offer to nobody");
+        refuse(reader, ROTA_GROUP_MALFORMED, "an offer without a target");
     if (reader->scan.failed)
         return;
     entry->change.def = entry->state.def = rota_group_def_new(
@@ -542,7 +542,7 @@ static void check_record(struct reader *reader)
         refuse(reader, ROTA_GROUP_MALFORMED, "piece %u of %u", record->index, record->count);
     else if (record->kind != ROTA_GROUP_SNAPSHOT &&
              (record->n_partitions > 0 || record->n_removed > 0))
-        refuse(reader, ROTA_GROUP_MALFORMED, "partitions in a record that is no snapshot");
+        refuse(reader, ROTA_GROUP_MALFORMED, "partitions in a record that is not a snapshot");
     else if (record->kind == ROTA_GROUP_STATE &&
              (record->n_tasks != 1 ||
               !rota_str_is_equal(record->tasks[0].member.task, record->author.task) ||

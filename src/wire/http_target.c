@@ -29,7 +29,7 @@ static enum rota_code decode(struct rota_str piece, bool is_query, char **end,
     for (struct rota_str rest = *decoded; rest.size > 0;) {
         size_t size;
         if (rota_utf8_decode(rest, &size) == ROTA_UTF8_NONE)
-            return refuse("is no UTF-8", piece, error);
+            return refuse("is not UTF-8", piece, error);
         rest = rota_str_of(rest.data + size, rest.size - size);
     }
     return ROTA_OK;

@@ -77,7 +77,7 @@ static enum rota_code read_array(struct rota_scan *scan, const char *const *fiel
     while (rota_scan_item(scan)) {
         struct rota_str object = rota_scan_skip(scan);
         if (scan->failed || object.data[0] != '{')
-            return rota_error_set(error, ROTA_ERR_INVALID, "a document whose rows are no objects");
+            return rota_error_set(error, ROTA_ERR_INVALID, "a document whose rows are not objects");
         struct rota_str *cells = &rows->cells[rows->n_rows * n_fields];
         for (size_t i = 0; i < n_fields; i++)
             cells[i] = rota_str("");
@@ -108,7 +108,7 @@ enum rota_code rota_rows_read(struct rota_str document, const char *key, const c
     if (!code || code == ROTA_ERR_NOT_FOUND) {
         rota_scan_end(&scan);
         if (scan.failed)
-            code = rota_error_set(error, ROTA_ERR_INVALID, "a document that is no JSON");
+            code = rota_error_set(error, ROTA_ERR_INVALID, "a document that is not JSON");
         else if (code)
             rota_error_set(error, code, "a document without %s", key);
     }

@@ -161,8 +161,8 @@ static enum rota_code check_topic(const char *name, struct rota_error *error)
     if (is_good)
         return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "rota.rebalance.topic in the log's URL is no name of a topic: up to %d "
-                          "letters, digits, '.', '_', '-'",
+                          "rota.rebalance.topic in the log's URL is not the name of a topic: up to "
+                          "%d letters, digits, '.', '_', '-'",
                           ROTA_KAFKA_TOPIC_MAX);
 }
 

@@ -316,7 +316,7 @@ enum rota_code rota_message_read_json(const struct rota_message_type *type, stru
     if (!code)
         rota_scan_end(&reader.scan);
     if (!code && reader.scan.failed)
-        code = rota_error_set(error, ROTA_ERR_INVALID, "the %s is no JSON object", type->name);
+        code = rota_error_set(error, ROTA_ERR_INVALID, "the %s is not a JSON object", type->name);
     if (code)
         memset(message, 0, type->size);
     return code;

@@ -482,7 +482,7 @@ enum rota_code rota_queue_spec_read(const struct rota_queue_job_spec *message, r
         return code;
     if (message->delay_ms && message->not_before_ms)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a job has a delay or a moment before which it waits, not both");
+                              "a job can have delay_ms or not_before_ms, not both");
     rota_time not_before = rota_queue_from_ms(message->not_before_ms);
     if (message->delay_ms)
         not_before = rota_time_add(now, rota_queue_from_ms(message->delay_ms));

@@ -116,10 +116,10 @@ def memory_has_to_be_asked_for():
 
 @test
 def where_jobs_are_kept_is_said_as_to_rotad():
-    for words, said in ((["journal"], "--data names a directory"), (["store"], "--store names one"),
-                        (["store", "--data", "x"], "--data is of no use with --durability store"),
-                        (["journal", "--store", "sqlite:x"], "--store is of no use with --durability journal"),
-                        (["memory", "--store", "sqlite:x"], "--store is of no use with --durability memory"),
+    for words, said in ((["journal"], "needs a directory: give --data"), (["store"], "needs a database: give --store"),
+                        (["store", "--data", "x"], "--data has no effect with --durability store"),
+                        (["journal", "--store", "sqlite:x"], "--store has no effect with --durability journal"),
+                        (["memory", "--store", "sqlite:x"], "--store has no effect with --durability memory"),
                         (["memory", "--repair"], "--repair is for the journal"),
                         (["store", "--store", "sqlite:x", "--repair"], "--repair is for the journal"),
                         (["disk"], "is none of journal, store, memory;")):

@@ -494,7 +494,7 @@ def a_broker_that_knows_nothing_yet_says_why():
             for words in (("queue", "list"), ("job", "list", "--queue", "seen")):
                 look = ask(node, *words)
                 assert look.returncode == 1 and not look.stdout, look
-                assert "UNAVAILABLE" in look.stderr and "the store is away; the log of this node says why" in look.stderr, look
+                assert "UNAVAILABLE" in look.stderr and "the store is unreachable; the log of this node says why" in look.stderr, look
                 assert "rota_test" not in look.stderr and "://" not in look.stderr, look
                 assert "did not answer" not in look.stderr and "nobody knows" not in look.stderr, look
     finally:

@@ -353,7 +353,7 @@ static void who_does_not_answer_in_time_is_given_up(void **state)
     for (int i = 0; i < N_CROWD; i++) /* fill the queue of those who wait to be accepted */
         crowd[i] = streams_socket(streams.address, false);
     streams.connect.open_timeout = 100 * ROTA_MSEC;
-    await_failure(streams.address, ROTA_ERR_UNAVAILABLE, "nobody answered in time");
+    await_failure(streams.address, ROTA_ERR_UNAVAILABLE, "no answer in time");
     for (int i = 0; i < N_CROWD; i++)
         close(crowd[i]);
     close(listening);

@@ -93,10 +93,10 @@ static void what_is_not_as_it_should_be_is_refused(void **state)
     static const struct {
         const char *text, *why;
     } cases[] = {
-        {"", "is no JSON object"},
-        {"[]", "is no JSON object"},
-        {"{\"queue\":\"a\"", "is no JSON object"},
-        {"{\"queue\":\"a\"} x", "is no JSON object"},
+        {"", "is not a JSON object"},
+        {"[]", "is not a JSON object"},
+        {"{\"queue\":\"a\"", "is not a JSON object"},
+        {"{\"queue\":\"a\"} x", "is not a JSON object"},
         {"{\"queue\":7}", "queue of the job has a value of another kind"},
         {"{\"delay_ms\":-1}", "delay_ms of the job has a value of another kind"},
         {"{\"delay_ms\":1.5}", "delay_ms of the job has"},

@@ -139,6 +139,6 @@ void rota_check_claims_judge(struct rota_check_claims *claims)
     for (uint32_t i = 0; i < claims->n_shards; i++)
         if (claims->shards[i].is_awaited)
             rota_check_tell(claims->check, ROTA_CHECK_SHARD_UNOWNED,
-                            "shard %u of %.80s is owned by nobody, and all nodes are well", i,
+                            "shard %u of %.80s has no owner, and all nodes are well", i,
                             claims->name);
 }

@@ -110,7 +110,7 @@ void rota_check_jobs_list_end(struct rota_check_jobs *jobs, rota_time since)
         if (job->n_listed > 1)
             tell(jobs, ROTA_CHECK_JOB_TWICE, job->id, "was done at two nodes");
         else if (job->n_listed == 0 && job->is_done && job->at >= since)
-            tell(jobs, ROTA_CHECK_JOB_LOST, job->id, "was done, and nobody knows it any more");
+            tell(jobs, ROTA_CHECK_JOB_LOST, job->id, "was completed, and no node knows it now");
     }
 }
 

@@ -282,7 +282,7 @@ void rota_check_rows_judge(struct rota_check_rows *rows)
         const struct rota_check_partition *partition = rows->partitions.items[i];
         if (partition->is_awaited)
             rota_check_tell(rows->check, ROTA_CHECK_PARTITION_FORGOTTEN,
-                            "nobody reads partition %.100s", partition->name);
+                            "no task reads partition %.100s", partition->name);
         if (partition->readers.size == 0)
             continue;
         judge_readers(rows, partition);

@@ -299,9 +299,9 @@ static void draw_help(const struct rota_top *top, struct rota_top_screen *screen
         "  1 2 3 4  nodes, shards, queues, calls; Tab: the next one",
         "  up down  choose a row; also k and j, Page Up and Down, g and G",
         "  < >      sort by the column on the left or right; also the arrows",
-        "  r        turn the order round",
-        "  Enter    all about the row; Esc goes back",
-        "  p        hold still, and go on",
+        "  r        reverse the order",
+        "  Enter    show the details of the row; Esc goes back",
+        "  p        pause and continue",
         "  q        quit",
     };
     add_line(top, screen, ROTA_TOP_HEAD, rota_str("keys"));

@@ -214,7 +214,7 @@ static enum rota_code load_words(struct rota_group_fold *fold,
     if (first->n_tasks > ROTA_GROUP_TASKS_MAX ||
         (first->leader != ROTA_GROUP_NOBODY && first->leader >= first->n_tasks) ||
         (first->n_tasks > 0) != (first->leader != ROTA_GROUP_NOBODY))
-        return rota_error_set(error, ROTA_ERR_INVALID, "a snapshot whose leader is no member");
+        return rota_error_set(error, ROTA_ERR_INVALID, "a snapshot whose leader is not a member");
     for (size_t i = 0; i < first->n_tasks; i++) {
         struct rota_group_member member = first->tasks[i].member;
         if (!rota_group_is_task_name(member.task) ||

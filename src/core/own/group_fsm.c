@@ -553,8 +553,8 @@ char *rota_group_fsm_explain(const struct rota_group_fsm *fsm, struct rota_str p
     switch (life) {
     case ROTA_GROUP_NAMED:
         snprintf(text, size,
-                 found ? "others came from it, but nobody has reported it yet"
-                       : "nobody has reported it, or it is long removed");
+                 found ? "other partitions came from it, but no task has reported it yet"
+                       : "no task has reported it, or it was removed long ago");
         break;
     case ROTA_GROUP_CREATED:
         why = explain_open_parent(fsm, found->def, &parent);

@@ -186,7 +186,7 @@ enum rota_code rota_broker_chunk_begin(struct rota_broker *broker, struct rota_w
     const struct rota_work_queue *found = rota_broker_queue(broker, queue);
     struct rota_work_partition *own = found ? rota_broker_partition(found, partition) : NULL;
     if (to.size == 0 || to.size > ROTA_JOB_KEY_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID, "that is no address of a broker");
+        return rota_error_set(error, ROTA_ERR_INVALID, "that is not the address of a node");
     if (own && own->is_open)
         return rota_error_set(error, ROTA_ERR_INVALID, "partition %u of queue %s is open",
                               partition, rota_quote(queue, quoted));

@@ -225,7 +225,7 @@ static enum rota_code read_end(struct rota_broker *broker, uint32_t number,
         return contradicts(record, "the job has ended before", error);
     if ((unsigned)record->state >= ROTA_JOB_STATES || !rota_job_state_is_ended(record->state) ||
         record->bytes.size > ROTA_JOB_PAYLOAD_MAX)
-        return contradicts(record, "that is no end", error);
+        return contradicts(record, "that is not an end", error);
     if (is_running ? !extra || record->attempt != extra->attempt : record->state == ROTA_JOB_DONE)
         return contradicts(record, "another attempt runs, or none", error);
     enum rota_code code = end_job(broker, number, record, error);

@@ -389,7 +389,7 @@ enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_
     rota_broker_at(broker, now);
     bool is_weight = setting->type == ROTA_WORK_WEIGHT;
     if (!is_weight && setting->type != ROTA_WORK_PAUSE && setting->type != ROTA_WORK_LAYOUT)
-        return rota_error_set(error, ROTA_ERR_INVALID, "%s is no setting of a queue",
+        return rota_error_set(error, ROTA_ERR_INVALID, "%s is not a setting of a queue",
                               rota_work_record_name(setting->type));
     if (setting->at <= 0 || setting->at > rota_time_add(broker->stamp, AHEAD_MAX))
         return rota_error_set(error, ROTA_ERR_INVALID,

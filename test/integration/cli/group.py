@@ -138,7 +138,7 @@ def status_of_a_group_is_told_to_people_and_programs():
         assert only["task"] == "a" and only["partitions"] == only["load"] == 3 and only["is_leader"], shown
         assert "a has it under token" in shown["explanation"], shown
         line = ok("group", "status", "--log", url, "--name", "demo", "--explain", "nix").out
-        assert line == b"nix: nobody has reported it, or it is long removed\n", line
+        assert line == b"nix: no task has reported it, or it was removed long ago\n", line
         drawn = without_colors(on_terminal("group", "status", "--log", url, "--name", "demo"))
         assert "PARTITIONS" in drawn, drawn
         watch = subprocess.Popen([ROTA, "group", "status", "--log", url, "--name", "demo", "--watch", "--json"],
