@@ -79,7 +79,7 @@ static void jobs_keep_their_order_over_a_restart(void **state)
 {
     struct world *world = *state;
     static struct told told;
-    struct rota_queue_handed job;
+    struct rota_queue_handed job = {0};
     char payload[2] = "0";
     for (int c = '0'; c <= '9'; c++) {
         payload[0] = (char)c;
@@ -98,7 +98,7 @@ static void an_attempt_is_ended_after_a_restart_and_numbers_are_not_used_twice(v
 {
     struct world *world = *state;
     static struct told told, other;
-    struct rota_queue_handed first, second;
+    struct rota_queue_handed first = {0}, second = {0};
     must_add(world, "jobs", "x");
     assert_int_equal(poll(world, 1, 60000, &told, &first), 1);
     must_add(world, "jobs", "so that what came before is written");
@@ -144,7 +144,7 @@ static void an_end_that_was_not_written_is_told_to_nobody(void **state)
 {
     struct world *world = *state;
     static struct told told, other, watching;
-    struct rota_queue_handed job;
+    struct rota_queue_handed job = {0};
     size_t n_refused = 0;
     for (int i = 0; i < 100 && n_refused < 2; i++) {
         struct name name = must_add(world, "jobs", "x");
