@@ -460,13 +460,15 @@ static void remove_segments(uint64_t from, uint64_t to)
     }
 }
 
-/* Segments 1 to 4 of 600 records, in a directory without any other. */
+enum { N_RECORDS = 720 }; /* fill three segments, and a part of the fourth */
+
+/* Segments 1 to 4, in a directory without any other. */
 static void write_segments(void)
 {
     book_remove(book.directory);
     assert_int_equal(mkdir(book.directory, 0700), 0);
     book.options.repair = false;
-    write_records(600);
+    write_records(N_RECORDS);
     book_open();
     assert_int_equal(rota_journal_look(book.journal).n_segments, 4);
     book_close();
@@ -493,9 +495,9 @@ static void a_missing_segment_is_refused(void **state)
         assert_refused(ROTA_ERR_INVALID, CASES[i].words);
         book.options.repair = true;
         book_open();
-        assert_true(book.n_read < 600 && (book.n_read > 0 || i == 4));
+        assert_true(book.n_read < N_RECORDS && (book.n_read > 0 || i == 4));
         if (CASES[i].is_counted)
-            assert_int_equal(book.n_read + rota_journal_look(book.journal).n_lost, 600);
+            assert_int_equal(book.n_read + rota_journal_look(book.journal).n_lost, N_RECORDS);
         book_append(10);
         book_await();
         uint64_t n = book.n_read + 10;
@@ -517,7 +519,7 @@ static void a_last_segment_that_is_emptied_is_refused(void **state)
     assert_refused(ROTA_ERR_INVALID, "00000004.journal: damaged at byte 0");
     book.options.repair = true;
     book_open();
-    assert_true(book.n_read > 0 && book.n_read < 600);
+    assert_true(book.n_read > 0 && book.n_read < N_RECORDS);
     book_close();
 }
 
@@ -573,7 +575,7 @@ static void a_range_that_is_something_else_is_refused(void **state)
             assert_refused(ROTA_ERR_INVALID, "/range: damaged at byte 0");
         book.options.repair = i < 2; /* the others may be a first write that was cut off */
         book_open();
-        assert_int_equal(book.n_read, 600);
+        assert_int_equal(book.n_read, N_RECORDS);
         book_close();
     }
     for (int i = 0; i < 3; i++) {
@@ -592,7 +594,7 @@ static void a_range_that_is_something_else_is_refused(void **state)
             assert_int_equal(rmdir(path), 0);
         }
         book_open();
-        assert_int_equal(book.n_read, 600);
+        assert_int_equal(book.n_read, N_RECORDS);
         book_close();
     }
     book.options.repair = false;
@@ -745,7 +747,7 @@ static void repair_touches_nothing_where_no_journal_is(void **state)
     for (size_t i = 0; i < 4; i++) {
         book.options.repair = i % 2 == 0;
         await_write(path, TEXTS[i / 2]);
-        assert_refused(ROTA_ERR_INVALID, i == 1 ? "it does not begin as" : "is no journal");
+        assert_refused(ROTA_ERR_INVALID, i == 1 ? "it does not begin as" : "is not a journal");
         assert_int_equal(stat(path, &status), 0);
         assert_int_equal(status.st_size, strlen(TEXTS[i / 2]));
     }
