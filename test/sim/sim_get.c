@@ -90,6 +90,21 @@ static void block_dc(struct world *world, uint64_t dc, bool is_blocked)
     }
 }
 
+static const struct rota_sim_link LINK = {100 * ROTA_USEC, 300 * ROTA_USEC, 20 * ROTA_MSEC, 0.002,
+                                          0.01};
+
+/* A dc is well if what it is sent and what it answers arrives: a Get whose time is over after two
+ * tries would not outlast two losses in a row. */
+static void set_losses(struct world *world, uint64_t dc, bool has_losses)
+{
+    struct rota_sim_link link = LINK;
+    link.loss = has_losses ? LINK.loss : 0;
+    for (uint32_t node = first_of(dc); node < first_of(dc) + N_HOSTS; node++) {
+        rota_sim_set_link(world->sim, 0, node, &link);
+        rota_sim_set_link(world->sim, node, 0, &link);
+    }
+}
+
 static void on_restart(void *data, uint64_t node)
 {
     struct world *world = (struct world *)data;
@@ -125,6 +140,8 @@ static void begin_trouble(void *data, uint64_t window)
     uint64_t dc = window % N_DCS;
     uint32_t victim = first_of(dc) + (uint32_t)rota_random_below(random, N_HOSTS / 2);
     rota_time span = 100 * ROTA_MSEC + (rota_time)rota_random_below(random, 500 * ROTA_MSEC);
+    for (uint64_t other = 0; other < N_DCS; other++)
+        set_losses(world, other, other == dc);
     if (world->is_resharded && window < N_DCS) {
         reshard(world, dc);
         return;
@@ -214,7 +231,7 @@ static void open_world(struct world *world, const struct sim_case *run)
     bool is_loaded = setting->load > 0;
     struct rota_sim_options options = {
         .n_nodes = N_NODES,
-        .link = {100 * ROTA_USEC, 300 * ROTA_USEC, 20 * ROTA_MSEC, 0.002, 0.01},
+        .link = LINK,
         .drift_max_ppm = 100,
         .on_start = on_start,
         .on_message = on_message,
