@@ -4,9 +4,12 @@ usage: test_shards_even.py DIRECTORY
 
 Starts three nodes (shard_server) that are alike, and clients (even_client) that make 1, 2 or 16 calls
 at a time, with connections that stand already or have to be made first, with pauses and without.
-Each node must answer a third of a client's calls, 10 % more or less. Results are TAP.
+Each node must answer a third of a client's calls, 10 % more or less. A node that other programs keep
+from running gets fewer calls, and should; so a client whose shares are not even is run twice more,
+and the medians count: an unfair balancer is unfair every time. Results are TAP.
 """
 import pathlib
+import statistics
 import subprocess
 import sys
 
@@ -27,14 +30,25 @@ def start_client(addresses, at_once, pause_ms, state):
     return subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, text=True)
 
 
-def judge(client, at_once, pause_ms, state):
+def count(client, at_once):
+    """How many calls each node answered; None if the client failed."""
     output, _ = client.communicate(timeout=HANG_S)
     counts = [int(word) for word in output.split()]
+    return counts if client.returncode == 0 and sum(counts) == N_CALLS[at_once] else None
+
+
+def is_even(counts, at_once):
     share = N_CALLS[at_once] / NODES
-    is_even = (client.returncode == 0 and sum(counts) == N_CALLS[at_once] and
-               all(abs(count - share) <= share / 10 for count in counts))
-    name = f"{at_once} at a time, {state}, {pause_ms} ms apart: {output.strip()}"
-    return is_even, name
+    return all(abs(n - share) <= share / 10 for n in counts)
+
+
+def judge(client, addresses, case):
+    runs = [count(client, case[0])]
+    while runs[-1] and not is_even(runs[0], case[0]) and len(runs) < 3:
+        runs.append(count(start_client(addresses, *case), case[0]))
+    verdict = None not in runs and is_even([statistics.median(node) for node in zip(*runs)], case[0])
+    at_once, pause_ms, state = case
+    return verdict, f"{at_once} at a time, {state}, {pause_ms} ms apart: {runs}"
 
 
 def main():
@@ -50,10 +64,10 @@ def main():
         for batch in batches:
             clients = [start_client(addresses, *case) for case in batch]
             for client, case in zip(clients, batch):
-                is_even, name = judge(client, *case)
+                verdict, name = judge(client, addresses, case)
                 n_results += 1
-                n_failed += not is_even
-                print(f"{'ok' if is_even else 'not ok'} {n_results} - {name}", flush=True)
+                n_failed += not verdict
+                print(f"{'ok' if verdict else 'not ok'} {n_results} - {name}", flush=True)
     finally:
         for process, _ in nodes:
             process.kill()
