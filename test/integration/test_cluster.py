@@ -338,7 +338,7 @@ def what_can_not_be_is_said():
                               timeout=TIMEOUT)
         assert done.returncode != 0, done
         return done.stderr
-    assert "not from both" in refused("--nodes", "a:1", "--hosts", "x")
+    assert "not both" in refused("--nodes", "a:1", "--hosts", "x")
     assert "--advertise" in refused("--advertise", "a:1")
     assert "port" in refused("--nodes", "127.0.0.1:0")
     assert "port" in refused("--nodes", "127.0.0.1:1,,127.0.0.1:2")

@@ -170,7 +170,7 @@ def drain_tells_its_plan_moves_all_and_is_taken_back():
 def evicted_node_is_for_nobody_until_it_is_let_in():
     with cluster(ROTAD, 2) as (one, two):
         said = json.loads(rota("node", "evict", two.name, "--json", node=one))
-        assert said["is_done"] and said["node"] == two.name and "held for dead" in said["plan"][0], said
+        assert said["is_done"] and said["node"] == two.name and "marked as dead" in said["plan"][0], said
         assert states(one)[two.name] == "evicted"
         await_true(lambda: not next(entry["is_placed"] for entry in one.get("/api/v1/cluster")["nodes"]
                                     if entry["name"] == two.name))

@@ -267,7 +267,7 @@ def a_slip_makes_no_queue():
 def several_jobs_are_cancelled_and_retried_at_once():
     with Broker("--durability", "memory") as broker:
         jobs = [broker.add(str(i)) for i in range(3)]
-        assert "no job" in broker.run("job", "cancel", jobs[0], "nonsense", code=2)
+        assert "not a job" in broker.run("job", "cancel", jobs[0], "nonsense", code=2)
         assert len(broker.jobs()) == 3  # nothing was done
         assert broker.run("job", "cancel", *jobs[:2], "--json") == "{}\n{}\n"
         said = broker.run("job", "cancel", *jobs, code=1)  # what can be done is
@@ -357,9 +357,9 @@ def a_dry_run_tells_and_changes_nothing():
         assert any("no worker that is connected" in line for line in plan["plan"]), plan
         broker.run("job", "add", "--queue", "work", "--can", "a b", "--dry-run", "x", code=2)
         broker.run("job", "add", "--queue", "work", "--deadline", "2020-01-01T00:00:00Z", "--dry-run", "x", code=2)
-        assert "given to nobody" in broker.run("job", "cancel", job, "--dry-run")
+        assert "cancelled before it starts" in broker.run("job", "cancel", job, "--dry-run")
         assert "already" in broker.run("job", "retry", job, "--dry-run", code=1)
-        assert "1 waiting job would be handed to nobody" in broker.run("queue", "pause", "work", "--dry-run")
+        assert "1 waiting job would not start" in broker.run("queue", "pause", "work", "--dry-run")
         assert "stay as it is" in broker.run("queue", "resume", "work", "--dry-run")
         assert "weight of 300" in broker.run("queue", "weight", "work", "--key", "k", "--weight", "300", "--dry-run")
         shown = json.loads(broker.run("queue", "show", "work", "--json"))

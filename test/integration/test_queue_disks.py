@@ -72,7 +72,7 @@ def check_failure(what, why, n_left):
                 if done.returncode != 0:
                     break
                 known.append(done.stdout.strip())
-            assert done.returncode == 1 and done.stdout == "" and "nobody knows" in done.stderr, done
+            assert done.returncode == 1 and done.stdout == "" and "the outcome is unknown" in done.stderr, done
             assert broker.process.wait(TIMEOUT) == 1
             assert data in broker.errors() and os.strerror(why) in broker.errors(), broker.errors()
         disk.plan(0, 0)

@@ -444,8 +444,8 @@ def a_database_that_is_away_refuses_jobs_until_it_is_back():
             wait_until(lambda: node.logged("store away"), "that it is given up")
             done = subprocess.run([ROTA, "job", "add", "--node", node.node, "--queue", "away", "--timeout", "5s",
                                    "--", "x"], capture_output=True, timeout=TIMEOUT, text=True)
-            assert done.returncode == 1 and "no job is taken in, the store is away" in done.stderr, done
-            assert done.stderr.count("; asking again\n") == 1 and "nobody knows" not in done.stderr, done
+            assert done.returncode == 1 and "no job is taken in, the store is unreachable" in done.stderr, done
+            assert done.stderr.count("; asking again\n") == 1 and "outcome is unknown" not in done.stderr, done
             stack.enter_context(Worker(node, "--", "cat", queue="away"))
         finally:
             DATABASE.start()
@@ -480,7 +480,7 @@ def who_only_looks_does_not_wait_for_a_database_that_is_away():
             looks = [ask(node, *words) for words in
                      (("queue", "list"), ("job", "list", "--queue", "seen"), ("job", "explain", done))]
             assert all(look.returncode == 0 and look.stdout and not look.stderr for look in looks), looks
-            assert "nothing is handed out for now, the store is away" in node.run("job", "explain", waiting)
+            assert "nothing is handed out for now, the store is unreachable" in node.run("job", "explain", waiting)
         finally:
             DATABASE.start()
         wait_until(lambda: node.logged("store back"), "that it is back")
@@ -496,7 +496,7 @@ def a_broker_that_knows_nothing_yet_says_why():
                 assert look.returncode == 1 and not look.stdout, look
                 assert "UNAVAILABLE" in look.stderr and "the store is unreachable; the log of this node says why" in look.stderr, look
                 assert "rota_test" not in look.stderr and "://" not in look.stderr, look
-                assert "did not answer" not in look.stderr and "nobody knows" not in look.stderr, look
+                assert "did not answer" not in look.stderr and "outcome is unknown" not in look.stderr, look
     finally:
         DATABASE.start()
 
@@ -515,7 +515,7 @@ def newer_tables_are_refused():
 @test
 def what_can_not_be_is_told_at_once():
     for words, text in ((["--store", "nonsense"], "begins with sqlite:"),
-                        (["--store", DATABASE.url, "--data", "x"], "choose one"),
+                        (["--store", DATABASE.url, "--data", "x"], "not both"),
                         (["--store", "sqlite:/no/such/folder/x.db"], "/no/such/folder")):
         done = subprocess.run([ROTA, "broker", *words], capture_output=True, timeout=TIMEOUT, text=True)
         assert done.returncode != 0 and text in done.stderr, (words, done)

@@ -570,9 +570,9 @@ static void nonsense_is_refused_with_a_sentence(void **state)
     bad.space = rota_str_of(name, sizeof name);
     assert_refused(&bad, "at most 255 are allowed");
     bad.space = rota_str_of("a\0b", 3);
-    assert_refused(&bad, "can't be seen");
+    assert_refused(&bad, "invisible character");
     bad.space = rota_str("\xff");
-    assert_refused(&bad, "no UTF-8");
+    assert_refused(&bad, "not UTF-8");
     bad.space = rota_str("a ");
     assert_refused(&bad, "begins or ends with a space");
     bad = claim;
@@ -591,7 +591,7 @@ static void nonsense_is_refused_with_a_sentence(void **state)
     assert_refused(&bad, "the floor");
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         select.table = rota_str(tables[i]);
-        assert_refused(&select, "is no name of letters");
+        assert_refused(&select, "is not a name of letters");
     }
     select.table = rota_str("good.table_2");
     assert_int_equal(rota_store_request_check(&select, NULL), ROTA_OK);

@@ -135,7 +135,7 @@ def nodes_queues_and_one_of_them_are_shown():
         top.type(">>")
         top.await_text(r"WAITINGv")
         top.type("?")
-        top.await_text(r"turn the order round")
+        top.await_text(r"reverse the order")
         top.type("?4")
         top.await_text(r"\[4 calls\]", r"shows no calls|there are none|REPLICA")
         top.type("1")

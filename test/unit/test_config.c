@@ -261,11 +261,11 @@ static void a_key_nobody_knows_is_refused_with_a_guess(void **state)
 static void a_table_nobody_knows_is_refused(void **state)
 {
     (void)state;
-    refused("[worker]", 1, "[worker] is no table of a configuration");
-    refused("\n[[overide]]\n", 2, "[[overide]] is no table of a configuration");
-    refused("[[matching]]\n", 1, "[[matching]] is no table");
+    refused("[worker]", 1, "[worker] is not a table of a configuration");
+    refused("\n[[overide]]\n", 2, "[[overide]] is not a table of a configuration");
+    refused("[[matching]]\n", 1, "[[matching]] is not a table");
     refused("[override]\nqueue = 'x'", 1, "an override begins with [[override]]");
-    refused("[match]\n", 1, "[match] is no table");
+    refused("[match]\n", 1, "[match] is not a table");
 }
 
 static void a_value_of_another_type_is_refused(void **state)

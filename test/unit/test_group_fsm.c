@@ -666,7 +666,7 @@ static void explain_says_why(void **state)
     assert_non_null(strstr(rota_group_fsm_explain(fsm, rota_str("c"), text, sizeof text),
                            "its parent p is not finished"));
     assert_non_null(strstr(rota_group_fsm_explain(fsm, rota_str("x"), text, sizeof text),
-                           "nobody has reported it"));
+                           "no task has reported it"));
     bench_free(bench);
 }
 

@@ -125,9 +125,9 @@ static void the_rebalance_topic_has_a_name(void **state)
     assert_string_equal(url.rebalance_topic, "beat_1.x-y");
     assert_int_equal(url.n_properties, 0);
     rota_kafka_url_deinit(&url);
-    check_bad("kafka://a?rota.rebalance.topic=", "no name of a topic");
-    check_bad("kafka://a?rota.rebalance.topic=..", "no name of a topic");
-    check_bad("kafka://a?rota.rebalance.topic=a/b", "no name of a topic");
+    check_bad("kafka://a?rota.rebalance.topic=", "not the name of a topic");
+    check_bad("kafka://a?rota.rebalance.topic=..", "not the name of a topic");
+    check_bad("kafka://a?rota.rebalance.topic=a/b", "not the name of a topic");
     check_bad("kafka://a?rota.what=1", "rota.rebalance.topic");
 }
 

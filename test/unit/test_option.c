@@ -61,7 +61,7 @@ static void spans_and_moments_are_read_within_bounds(void **state)
                         "\"5\" is not a span of time such as 500ms, 10s or 1h30m (1s to 1h)");
     assert_string_equal(refusal(time, rota_str("-1")),
                         "1969-12-31T23:59:59Z is out of bounds (1970-01-01T00:00:00Z or more)");
-    assert_non_null(strstr(refusal(time, rota_str("noon")), "\"noon\" is not a moment such as"));
+    assert_non_null(strstr(refusal(time, rota_str("noon")), "\"noon\" is not a time such as"));
 }
 
 static void flags_and_choices_are_read(void **state)

@@ -328,7 +328,7 @@ def what_can_not_be_got_is_refused_with_one_sentence():
         refuse("get", "--node", "", "a", name="--node")
         refuse("get", "--node", "a:1", name="KEY")
         refuse("get", "--node", "nowhere", "a", name="nowhere")
-        refuse("get", "--node", "127.0.0.1:1", "--hosts", "x", "a", name="not several")
+        refuse("get", "--node", "127.0.0.1:1", "--hosts", "x", "a", name="only one of")
         refuse("get", "--hosts", f"{files.path}/none", "a", name="none")
         refuse("get", "--store", f"sqlite:{files.path}/none.db", "a", name="none.db")
         assert not (files.path / "none.db").exists()

@@ -43,15 +43,15 @@ def members_are_listed_and_operators_have_their_word():
 def a_dry_run_tells_what_would_become_of_members():
     with store() as (url, files):
         before = states(url)
-        for word, fate in (("drain", b"placed no more"), ("evict", b"listed for nobody"), ("restore", b"be in"),
-                           ("remove", b"off the list")):
+        for word, fate in (("drain", b"without shards"), ("evict", b"excluded from the cluster"), ("restore", b"be in"),
+                           ("remove", b"removed from the list")):
             lines = ok("members", word, "a:1", "b:1", "--dry-run", "--store", url).lines()
             assert [line.split()[0] for line in lines] == [b"a:1", b"b:1"] and all(fate in line for line in lines), lines
             assert b"is in (zone=east, roles=broker,cache)" in lines[0], lines
             answer = run("members", word, "a:1", "z:1", "--dry-run", "--store", url)
-            assert answer.code == 1 and b"z:1 is no member" in answer.err and b"a:1" in answer.out, answer.err
+            assert answer.code == 1 and b"z:1 is not a member" in answer.err and b"a:1" in answer.out, answer.err
         assert b"a:1 is in" in ok("members", "beat", "a:1", "--zone", "west", "--dry-run", "--store", url).out
-        assert b"no member yet" in ok("members", "beat", "d:1", "--dry-run", "--store", url).out
+        assert b"not a member yet" in ok("members", "beat", "d:1", "--dry-run", "--store", url).out
         refuse("members", "beat", "bad address", "--dry-run", "--store", url, name="address")
         assert states(url) == before
         listed = ok("members", "list", "--store", url, "--json").json()["members"]

@@ -52,8 +52,8 @@ def all_that_changes_has_a_dry_run():
 def shards_are_numbers():
     for shard in ("-1", "x", "1x", "", " 1", "131072", "4294967296", "99999999999999999999999", "\x1b[31m", "1.0"):
         for call in (["shard", "show"], ["shard", "explain"]):
-            refuse(*call, *NOBODY, "--", "orders", shard, name="no shard")
-        refuse("shard", "move", *NOBODY, "--", "orders", shard, "a:1", name="no shard")
+            refuse(*call, *NOBODY, "--", "orders", shard, name="not a shard")
+        refuse("shard", "move", *NOBODY, "--", "orders", shard, "a:1", name="not a shard")
 
 
 @test

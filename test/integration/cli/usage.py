@@ -228,7 +228,7 @@ def closed_standard_streams_do_no_harm():
         route = ["route", "--hosts", hosts, "--queue", "q", "--partitions", "4"]
         for command in (route, *watching_commands(files)):
             done = closed(">", *command)
-            assert done.code == 1 and done.err.startswith(b"rota: standard output"), (command, done.code, done.err)
+            assert done.code == 1 and done.err.startswith(b"rota: cannot write to standard output"), (command, done.code, done.err)
         assert pathlib.Path(hosts).read_text().startswith("10.0.0.1:7000")
         assert closed("2>", *route).code == 0
 
