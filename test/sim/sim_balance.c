@@ -271,21 +271,34 @@ static void a_burst_ends(struct trial *trial)
     at_least(trial, "burst", "succeeding part of calls long after it", part, 0.75);
 }
 
-/* Whatever few calls at a time, and the pauses of busy machines, make of the first samples. */
+static double median_of_three(double a, double b, double c)
+{
+    double low = a < b ? a : b, high = a < b ? b : a;
+    return c < low ? low : c > high ? high : c;
+}
+
+/* Whatever few calls at a time, and the pauses of busy machines, make of the first samples. In one
+ * run of some thousand a very long pause keeps a replica from many calls: that is as it should be,
+ * so one run of three may be so. */
 static void equal_replicas_get_equal_shares(struct trial *trial)
 {
     const int n_callers[] = {1, 2, 16};
     for (int i = 0; i < 12; i++) {
-        struct even_options options = {.seed = trial->run->seed,
-                                       .n_callers = n_callers[i / 4],
+        struct even_options options = {.n_callers = n_callers[i / 4],
                                        .is_warm = i % 2,
                                        .is_paced = i % 4 / 2,
                                        .hides_opening = trial->run->plant == PLANT_CONNECTING,
                                        .rule = &trial->rule};
         char name[64];
+        double off[3];
+        for (uint64_t part = 0; part < 3; part++) {
+            options.seed = trial->run->seed ^ part << 60;
+            off[part] = even_run(&options);
+        }
         snprintf(name, sizeof name, "%d at a time, %s, %s", options.n_callers,
                  options.is_warm ? "warm" : "cold", options.is_paced ? "paced" : "unpaced");
-        at_most(trial, name, "largest difference from an even share", even_run(&options), 0.1);
+        at_most(trial, name, "largest difference from an even share",
+                median_of_three(off[0], off[1], off[2]), 0.1);
     }
 }
 
@@ -300,33 +313,54 @@ static const char *const RULES[] = {"look_aside", "round_robin", "least_in_fligh
  * wins by hardly using that replica any more, well or not. Hedges are for that.
  * Not so at p50 with slow replicas, where the price is p99, nor with a replica that
  * is flaky, where it is tries that fail. docs/calls.md has the figures. */
+struct ratios {
+    double mean, p50, p99, p999;
+};
+
+/* Of rota's times to the best of the other rules'. */
+static struct ratios compare_rules(struct trial *trial,
+                                   const struct rota_balance_scenario *scenario, bool hedges)
+{
+    struct ratios best = {0};
+    for (size_t p = 0; p < sizeof RULES / sizeof *RULES; p++) {
+        struct rota_balance_result result = run_one(trial, scenario, RULES[p], hedges);
+        best.mean = p == 0 || result.mean_us < best.mean ? (double)result.mean_us : best.mean;
+        best.p50 = p == 0 || result.p50_us < best.p50 ? (double)result.p50_us : best.p50;
+        best.p99 = p == 0 || result.p99_us < best.p99 ? (double)result.p99_us : best.p99;
+        best.p999 = p == 0 || result.p999_us < best.p999 ? (double)result.p999_us : best.p999;
+    }
+    struct rota_balance_result rota = run_one(trial, scenario, "rota", hedges);
+    return (struct ratios){(double)rota.mean_us / best.mean, (double)rota.p50_us / best.p50,
+                           (double)rota.p99_us / best.p99, (double)rota.p999_us / best.p999};
+}
+
 static void never_far_from_the_best_simple_rule(struct trial *trial,
                                                 const struct rota_balance_scenario *scenario,
                                                 bool hedges)
 {
-    double mean = 0, p50 = 0, p99 = 0, p999 = 0;
     bool is_slow_of_2 = strcmp(scenario->name, "slow_of_2") == 0;
     bool is_slow = scenario->trouble == ROTA_BALANCE_STEADY && scenario->slowness > 1;
     bool is_noisy = scenario->trouble == ROTA_BALANCE_FLIPS || scenario->n_replicas == 20;
-    for (size_t p = 0; p < sizeof RULES / sizeof *RULES; p++) {
-        struct rota_balance_result result = run_one(trial, scenario, RULES[p], hedges);
-        mean = p == 0 || result.mean_us < mean ? (double)result.mean_us : mean;
-        p50 = p == 0 || result.p50_us < p50 ? (double)result.p50_us : p50;
-        p99 = p == 0 || result.p99_us < p99 ? (double)result.p99_us : p99;
-        p999 = p == 0 || result.p999_us < p999 ? (double)result.p999_us : p999;
+    bool is_hedged_tail = hedges && (scenario->trouble == ROTA_BALANCE_FREEZES ||
+                                     scenario->trouble == ROTA_BALANCE_LEAKS);
+    uint64_t n_runs = is_hedged_tail ? 4 : 1; /* p99.9 of one run is that of 15 calls */
+    struct ratios sum = {0};
+    for (trial->part = 0; trial->part < n_runs; trial->part++) {
+        struct ratios one = compare_rules(trial, scenario, hedges);
+        sum = (struct ratios){sum.mean + one.mean, sum.p50 + one.p50, sum.p99 + one.p99,
+                              sum.p999 + one.p999};
     }
-    struct rota_balance_result rota = run_one(trial, scenario, "rota", hedges);
-    at_most(trial, scenario->name, "mean over the best rule's", (double)rota.mean_us / mean, 1.25);
-    at_most(trial, scenario->name, "p50 over the best rule's", (double)rota.p50_us / p50,
+    trial->part = 0;
+    double n = (double)n_runs;
+    at_most(trial, scenario->name, "mean over the best rule's", sum.mean / n, 1.25);
+    at_most(trial, scenario->name, "p50 over the best rule's", sum.p50 / n,
             is_slow_of_2 ? 1.55
             : is_slow    ? 1.4
                          : 1.25);
-    at_most(trial, scenario->name, "p99 over the best rule's", (double)rota.p99_us / p99,
-            is_noisy ? 1.45 : 1.3);
-    if (hedges &&
-        (scenario->trouble == ROTA_BALANCE_FREEZES || scenario->trouble == ROTA_BALANCE_LEAKS))
-        at_most(trial, scenario->name, "p99.9 with hedges over the best rule's",
-                (double)rota.p999_us / p999, scenario->trouble == ROTA_BALANCE_LEAKS ? 2 : 1.5);
+    at_most(trial, scenario->name, "p99 over the best rule's", sum.p99 / n, is_noisy ? 1.45 : 1.3);
+    if (is_hedged_tail)
+        at_most(trial, scenario->name, "p99.9 with hedges over the best rule's", sum.p999 / n,
+                scenario->trouble == ROTA_BALANCE_LEAKS ? 2 : 1.5);
 }
 
 static void (*const CLAIMS[])(struct trial *trial) = {
@@ -375,6 +409,7 @@ int main(int argc, char **argv)
         .name = "sim_balance",
         .n_seeds = 80,
         .n_plant_seeds = 140,
+        .kept = {877820223443, 877820242790},
         .plants = plants,
         .n_plants = N_PLANTS - 1,
         .run = run,
