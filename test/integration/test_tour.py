@@ -38,6 +38,7 @@ SEEN = {
     "rota get apple grape": r"^apple\tgreen\ngrape\tblue\n",
     "rota lease list": r"(?s)east +0 +held.*east +1 +held.*west +0 +held.*west +1 +held",
     "rota group status --name demo": r"^(group demo|p0): ",
+    "build/examples/shard_client": r"^(books-[0-3]: \w+\n){4}",
     "rota plan": r"x the minimum",
     "rota up --chaos": r"(?s)Dashboard: http://127\.0\.0\.1:\d+/.*nothing lost",
 }
