@@ -171,9 +171,17 @@ static inline void peer_on_event(void *data, const struct rota_sync_event *event
         peer->on_event(peer, event);
 }
 
+/* What the engine logs is shown when a test fails. */
+static inline void peer_write_log(void *data, struct rota_str line)
+{
+    (void)data;
+    fwrite(line.data, 1, line.size, stderr);
+}
+
 static inline void peer_start(struct peer *peer, uv_loop_t *loop, const char *url, const char *name,
                               rota_time session, bool is_observer)
 {
+    static const struct rota_log log = {ROTA_LOG_DEBUG, peer_write_log, NULL};
     struct rota_error error;
     rota_time ok_every = session > 6 * ROTA_SEC ? ROTA_SEC : 0;
     struct rota_sync_options options = {
@@ -183,6 +191,7 @@ static inline void peer_start(struct peer *peer, uv_loop_t *loop, const char *ur
         .ok_every = peer->ok_every ? peer->ok_every : ok_every,
         .is_observer = is_observer,
         .on_event = peer_on_event,
+        .log = &log,
         .data = peer,
     };
     peer->loop = loop;
