@@ -126,7 +126,7 @@ def pages(headers):
     made["README.md"] = (
         "# The library\n\n"
         "The public headers, a page each, made from their comments. `<rota/rota.h>` includes all of\n"
-        "them. [install.md](../install.md) tells how programs are built with the library, and\n"
+        "them. [install.md](../install.md) says how to build programs with the library, and\n"
         "`examples/` has some to start from.\n\n"
         "| header | what it is for |\n|---|---|\n" + "\n".join(rows) + "\n"
     )

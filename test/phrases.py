@@ -29,7 +29,7 @@ PHRASES = {
     r"\bheard of\b": "known, seen",
     r"\bto be had\b": "available",
     r"\bany more\b": "no longer",
-    r"\bno more\b(?! than)": "no longer",
+    r"\bno more\b(?! (than|jobs|calls|of its|are allowed|replicas|lives))": "no longer",
     r"\bas hard as can be\b": "with kill -9",
     r"\bwho (only )?(looks?|asks?|waits?|comes?|says?)\b": "name the actor",
     r"\bsomebody\b": "another process, a user: name the actor",
