@@ -403,8 +403,10 @@ void rota_broker_store_work_look(struct rota_letter *letter)
                     : rota_error_set(&own->error, ROTA_ERR_UNAVAILABLE, "there is no connection");
 }
 
-/* A node that is alone takes what there is when it begins, and what it is asked for later: if
- * another one is started beside it, neither takes from the other all the time. */
+/* A node that is alone takes what there is when it begins, and later only while calls wait: if
+ * another one is started beside it, neither takes from the other all the time. A partition that is
+ * found to be lost is wanted at once if the route still says that it is ours, or the calls that
+ * wait for this look would be told that its jobs do not exist. */
 static void look_at_row(struct rota_broker_store *store, size_t row)
 {
     const struct rota_sql_result *rows = &store->list.partitions;
@@ -413,17 +415,18 @@ static void look_at_row(struct rota_broker_store *store, size_t row)
     if (number < 0 || number >= ROTA_JOB_PARTITIONS_MAX || rota_job_queue_check(queue, NULL))
         return;
     struct rota_broker_held *part = rota_broker_store_part(store, queue, (uint32_t)number);
-    if (!part) {
-        bool is_alone = rota_broker_cluster_is_alone(store->broker->cluster);
-        if (is_ours(store, queue, (uint32_t)number) && (!is_alone || !store->was_looked))
-            rota_broker_store_want(store, queue, (uint32_t)number);
-        return;
-    }
-    part->is_seen = true;
-    if (part->state >= ROTA_BROKER_HELD_LOADING &&
-        ((uint64_t)rota_sql_int_at(rows, row, 2) != part->epoch ||
-         (uint64_t)rota_sql_int_at(rows, row, 3) != store->instance))
+    if (part) {
+        part->is_seen = true;
+        if (part->state < ROTA_BROKER_HELD_LOADING ||
+            ((uint64_t)rota_sql_int_at(rows, row, 2) == part->epoch &&
+             (uint64_t)rota_sql_int_at(rows, row, 3) == store->instance))
+            return;
         rota_broker_store_lose(store, part, "another node has taken it");
+    }
+    bool may_take = !rota_broker_cluster_is_alone(store->broker->cluster) || !store->was_looked ||
+                    store->n_parked > 0;
+    if (may_take && is_ours(store, queue, (uint32_t)number))
+        rota_broker_store_want(store, queue, (uint32_t)number);
 }
 
 /* Those that the table does not have, and those that the route gives to others. */
