@@ -517,7 +517,7 @@ static enum rota_code forget_node(struct rota_queue_client *client, const struct
     COMMAND_OF(words, NULL, noun, the_name, the_summary, the_argument, n, text, the_act)
 #define LIST_COMMAND(columns, noun, the_name, the_summary, the_argument, n, text, the_act)         \
     static const struct rota_table TABLE_##noun = {NULL, columns,                                  \
-                                                   sizeof columns / sizeof *columns};              \
+                                                   sizeof(columns) / sizeof *(columns)};           \
     COMMAND_OF(LIST_OPTIONS, &TABLE_##noun, noun, the_name, the_summary, the_argument, n, text,    \
                the_act)
 #define COMMAND_OF(words, the_table, noun, the_name, the_summary, the_argument, n, text, the_act)  \

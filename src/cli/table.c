@@ -307,7 +307,8 @@ static enum rota_code append_rows(struct drawing *drawing, const struct rota_row
 {
     struct rota_buffer text = {0};
     drawing->n_rows = rows->n_rows + 1;
-    drawing->cells = calloc(drawing->n_rows * drawing->table->n_columns, sizeof *drawing->cells);
+    drawing->cells =
+        calloc(drawing->n_rows * drawing->table->n_columns + 1, sizeof *drawing->cells);
     bool is_formatted = drawing->cells && format_cells(drawing, rows, now, &text);
     if (is_formatted)
         append_table(drawing);
