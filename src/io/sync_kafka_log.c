@@ -178,12 +178,16 @@ static void on_looked(struct rota_kafka *kafka, const struct rota_kafka_job *job
     }
 }
 
+/* While brokers elect a controller or a leader, a topic that is there may be unknown for a while:
+ * only one that stays so is lost. */
 static void on_asked(struct rota_kafka *kafka, const struct rota_kafka_job *job)
 {
-    kafka->ask_at = rota_clock_boot() + kafka->setup.ok_every / 2;
+    rota_time now = rota_clock_boot();
+    kafka->ask_at = now + kafka->setup.ok_every / 2;
     if (kafka->phase != ROTA_KAFKA_READING)
         return; /* the read is another one by now */
-    if (job->code == ROTA_ERR_NOT_FOUND) {
+    if (job->code == ROTA_ERR_NOT_FOUND && is_missing_for_good(kafka, now)) {
+        kafka->missing_since = 0;
         lose(kafka, &job->error);
     } else if (job->code) {
         note_unreachable(kafka, &job->error);
@@ -193,6 +197,7 @@ static void on_asked(struct rota_kafka *kafka, const struct rota_kafka_job *job)
         lose_because(kafka, "it has become shorter");
     } else {
         note_reached(kafka);
+        kafka->missing_since = 0;
         kafka->asked_at = job->sent_at;
         kafka->has_end = true;
         kafka->end = job->end;
