@@ -609,8 +609,8 @@ COMMAND_WITH(
 COMMAND_WITH(DRAIN_OPTIONS, drain, "queue drain", "Wait until a queue is empty", "QUEUE", 1,
              "Waits until no job of the queue is waiting, delayed or running, and reports what is "
              "left on standard error, after a second and then every 10 s. Exits 1 after --timeout, "
-             "with a sentence that says what was left. Waits for an unreachable node as well, up "
-             "to --timeout [default: 30 s]. Dead jobs do not count.\n\nWith --json: {}.",
+             "with a sentence that says what was left. If no node answers, it waits as long as "
+             "--timeout, or 30 s without it. Dead jobs do not count.\n\nWith --json: {}.",
              drain);
 COMMAND_WITH(
     WEIGHT_OPTIONS, weight, "queue weight", "Set the share of a key in a queue", "QUEUE", 1,
