@@ -1,7 +1,7 @@
 /* bench_broker [--json]: what a job costs in a broker without any I/O: from its add over the
  * disk's word and a worker to its result, while few or a million others wait, for one and the
  * same or for hundreds of sets of capabilities; and the bytes of one that waits. */
-#include "core/work/broker.h"
+#include "core/work/broker/broker.h"
 #include "measure.h"
 
 #include <stdio.h>

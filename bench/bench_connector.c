@@ -1,7 +1,7 @@
 /* bench_connector [--json]: jobs of 100 bytes to a worker and their results back, over
  * ZeroMQ on the loopback device, 1000 under way: bare sockets with a message each, and
  * our connectors with batches. Both sides are in this process. */
-#include "wire/worker_frame.h"
+#include "wire/message/worker_frame.h"
 
 #include <rota/connector.h>
 #include <stdatomic.h>

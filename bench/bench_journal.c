@@ -2,9 +2,9 @@
  * of one life (add, start, end), records made durable in a second while 1, 64 or 1000 wait,
  * and how long a million jobs take to be read again, by the reader alone and into a broker.
  * The directory is made, and removed when all is done. */
-#include "core/work/broker.h"
+#include "core/work/broker/broker.h"
 #include "io/clock.h"
-#include "io/journal.h"
+#include "io/journal/journal.h"
 
 #include <dirent.h>
 #include <stdio.h>

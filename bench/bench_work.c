@@ -17,8 +17,8 @@ enum { CLIENT_MS = 30000, FILL_MS = 600000, N_PEERS = 13, ARGUMENT_SIZE = 64 };
 /* --- what is measured --- */
 
 static const struct servers_peer peers[N_PEERS] = {
-    {"rota", ROTA, MEMORY, "--log error --durability memory", false},
-    {"rota polls", ROTA, MEMORY, "--log error --durability memory", true},
+    {"rota", ROTA, MEMORY, "--log-level error --durability memory", false},
+    {"rota polls", ROTA, MEMORY, "--log-level error --durability memory", true},
     {"redis lists", REDIS, MEMORY, "--appendonly no", false},
     {"gearmand", GEARMAND, MEMORY, "--threads=1", false},
     {"beanstalkd", BEANSTALKD, MEMORY, "", false},
@@ -26,8 +26,8 @@ static const struct servers_peer peers[N_PEERS] = {
     {"redis everysec", REDIS, LATER, "--appendonly yes --appendfsync everysec", false},
     {"beanstalkd 50 ms", BEANSTALKD, LATER, "-b", false},
     {"nats file", NATS, LATER, "file", false},
-    {"rota", ROTA, FSYNC, "--log error --data", false},
-    {"rota polls", ROTA, FSYNC, "--log error --data", true},
+    {"rota", ROTA, FSYNC, "--log-level error --data", false},
+    {"rota polls", ROTA, FSYNC, "--log-level error --data", true},
     {"redis always", REDIS, FSYNC, "--appendonly yes --appendfsync always", false},
     {"beanstalkd fsync", BEANSTALKD, FSYNC, "-f 0 -b", false},
 };

@@ -1,5 +1,5 @@
-"""Sees that the tests exist that the docs name, that no row is without a test, and that links
-between pages lead somewhere.
+"""Checks that the tests exist that the docs name, that no row is without a test, that links between
+pages lead somewhere, to a heading too, and that docs/environment.md has every variable.
 
 usage: check_tests.py
 
@@ -10,7 +10,8 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "ARCHITECTURE.md", ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")),
+         *sorted((ROOT / "docs" / "hacking").glob("*.md")), ROOT / "examples" / "README.md"]
 
 # The rows of the systems that Rota is compatible with, as docs/calls.md tells: a letter,
 # and how many there are. L14 is bench_balance.
@@ -36,11 +37,40 @@ def check_page(page):
                 yield f"{name} has no test {test}"
 
 
+def prose_of(page):
+    return re.sub(r"```.*?```|<!--.*?-->", "", page.read_text(), flags=re.DOTALL)
+
+
+def anchors_of(page):
+    """The fragments of its headings, as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.*)$", prose_of(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", each)).lower().replace(" ", "-")
+            for each in headings}
+
+
 def check_links(page):
-    text = re.sub(r"```.*?```|<!--.*?-->", "", page.read_text(), flags=re.DOTALL)
-    for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
-        if "://" not in link and not (page.parent / link).exists():
+    for link, fragment in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose_of(page)):
+        target = page.parent / link if link else page
+        if "://" in link:
+            continue
+        if not target.exists():
             yield f"there is no {link}"
+        elif fragment and fragment not in anchors_of(target):
+            yield f"{link or page.name} has no heading for #{fragment}"
+
+
+def check_environment():
+    text = (ROOT / "docs" / "environment.md").read_text()
+    for path in (ROOT / "src").glob("**/*.c"):
+        names = re.findall(r'(?:getenv|from_environment|choose|read_number|variable)\([^()]*"([A-Z_]+)"', path.read_text())
+        yield from (f"{path.relative_to(ROOT)} reads or sets {name}" for name in names if f"`{name}`" not in text)
+
+
+def check_paths(page):
+    """Files and folders that a page names exist."""
+    for path in re.findall(r"`((?:src|include|test|proto|web|docs)/[\w./]+)`", page.read_text()):
+        if not (ROOT / path).exists():
+            yield f"there is no {path}"
 
 
 def check_rows():
@@ -55,8 +85,9 @@ def check_rows():
 
 def main():
     api = sorted((ROOT / "docs" / "api").glob("*.md"))
-    checks = [(f"{page.name}: tests exist", check_page(page)) for page in PAGES]
-    checks += [("rows have tests", check_rows())]
+    checks = [(f"{page.relative_to(ROOT)}: tests exist", check_page(page)) for page in PAGES]
+    checks += [(f"{page.relative_to(ROOT)}: files exist", check_paths(page)) for page in PAGES]
+    checks += [("rows have tests", check_rows()), ("docs/environment.md has every variable", check_environment())]
     checks += [(f"{page.relative_to(ROOT)}: links lead somewhere", check_links(page)) for page in PAGES + api]
     failed = 0
     print(f"1..{len(checks)}")

@@ -1,6 +1,6 @@
 """Writes the generated parts of docs/: what stands between the lines
-`<!-- begin NAME -->` and `<!-- end NAME -->` is the output of a program, and the pages of
-docs/api/ come from the public headers (api.py).
+`<!-- begin NAME -->` and `<!-- end NAME -->` is the output of a program, or comes from the sources
+(reference.py), and the pages of docs/api/ come from the public headers (api.py).
 
 usage: generate.py BUILD_DIRECTORY [--check]
 
@@ -13,12 +13,19 @@ import sys
 
 sys.dont_write_bytecode = True  # beside the sources
 import api
+import reference
 
 DOCS = pathlib.Path(__file__).resolve().parent
 PARTS = [
-    # file, name of the part, program in the build directory and its arguments
+    # file, name of the part, a function of the build directory, or a program there with arguments
     ("cli.md", "commands", ["src/cli/rota", "help", "--markdown"]),
-    ("node.md", "settings", ["docs/table_node"]),
+    ("configuration.md", "settings", ["docs/table_node"]),
+    ("environment.md", "commands", reference.command_variables),
+    ("environment.md", "settings", reference.node_variables),
+    ("environment.md", "exits", reference.exit_codes),
+    ("http-api.md", "http", lambda build: reference.http_api()),
+    ("limits.md", "limits", lambda build: reference.limits()),
+    ("metrics.md", "metrics", lambda build: reference.metrics()),
     ("placement.md", "movement", ["bench/table_movement"]),
     ("store.md", "tables", ["docs/table_store", "tables"]),
     ("store.md", "mysql", ["docs/table_store", "mysql"]),
@@ -30,12 +37,16 @@ PARTS = [
 
 def program_parts(build):
     """What each file with generated parts is called and has, and should have."""
-    for file, name, (program, *arguments) in PARTS:
+    for file, name, source in PARTS:
         path = DOCS / file
         text = path.read_text()
-        output = subprocess.run(
-            [build / program, *arguments], check=True, capture_output=True, text=True
-        ).stdout
+        if callable(source):
+            output = source(build)
+        else:
+            program, *arguments = source
+            output = subprocess.run(
+                [build / program, *arguments], check=True, capture_output=True, text=True
+            ).stdout
         pattern = re.compile(
             rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->\n)", re.DOTALL
         )
@@ -73,7 +84,7 @@ def main():
                 print(f"{'ok' if fresh == text else 'not ok'} {number} - {name} is up to date")
             elif fresh != text:
                 write(path, fresh)
-                print(f"{name} written anew")
+                print(f"{name} updated")
     if check:
         print(f"1..{number}")
     return 1 if check and stale else 0

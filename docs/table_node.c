@@ -1,4 +1,4 @@
-/* Writes the generated part of docs/node.md: the settings of a node. */
+/* Writes the generated part of docs/configuration.md: the settings of a node. */
 #include "base/buffer.h"
 #include "node/node_settings.h"
 

@@ -20,7 +20,7 @@ static void on_call(void *data, struct rota_server_call *call)
 static void on_drained(void *data, size_t n_cut)
 {
     struct program *program = data;
-    fprintf(stderr, "echo_server: drained, %zu calls cut off\n", n_cut);
+    fprintf(stderr, "echo_server: drained, %zu calls aborted\n", n_cut);
     rota_server_close(program->server);
     for (int i = 0; i < 2; i++)
         uv_close((uv_handle_t *)&program->signals[i], NULL);

@@ -15,7 +15,7 @@ serve() {
     "$@" >"$work/$name" &
     pids="$pids $!"
     until grep -q ready "$work/$name"; do kill -0 $!; done
-    sed -n 's/^ready grpc=//p' "$work/$name"
+    sed -n 's/^ready grpc=\([^ ]*\).*/\1/p' "$work/$name"
 }
 
 serve first "$bin/echo_server" >"$work/hosts"

@@ -27,7 +27,7 @@ export ROTA_NODE
 # A worker that plays: two matches at a time, none longer than a minute.
 worker() {
     "$rota" work --queue nim --can referee --slots 2 --timeout 1m --lease 8s --kill-after 2s \
-        --name "$1" --log debug -- python3 "$here/tournament.py" match 2>"$1.log" &
+        --name "$1" --log-level debug -- python3 "$here/tournament.py" match 2>"$1.log" &
     pids="$pids $!"
 }
 worker red
@@ -39,7 +39,7 @@ python3 "$here/tournament.py" matches "$matches" |
 until grep -q 'job begins' red.log; do sleep 0.05; done
 kill -KILL $red # in the middle of a match, which blue plays again
 
-"$rota" queue drain nim --timeout 10m
+"$rota" queue wait-empty nim --timeout 10m
 "$rota" job list --queue nim --state done --limit "$matches" | cut -f1 |
     while read -r job; do "$rota" job show "$job" --json; done >results
 python3 "$here/tournament.py" table <results

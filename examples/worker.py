@@ -23,8 +23,8 @@ DONE, FAILED, GIVEN_BACK = 1, 2, 6
 STOPPING = 0
 REFUSALS = {  # what only a monitor of the socket hears
     zmq.EVENT_HANDSHAKE_FAILED_AUTH: "our key is not in the broker's list",
-    zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: "do the keys fit, and do both sides use keys?",
-    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: "do the keys fit, and do both sides use keys?",
+    zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: "do the keys match, and do both sides use keys?",
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: "do the keys match, and do both sides use keys?",
 }
 
 
@@ -211,7 +211,7 @@ class Worker:
             self.on_check(body)
         elif kind == "rota.bye":
             why = dict(fields(body)).get(2, b"").decode(errors="replace")
-            print(f"the broker said goodbye: {why}", file=sys.stderr)
+            print(f"the broker ended the session: {why}", file=sys.stderr)
             return False
         return True  # a beat, or something newer
 

@@ -1,10 +1,11 @@
-"""Writes what a shell needs to complete the program's commands, options and values.
+"""Writes a completion script for a shell: the program's commands, options and values.
 
 usage: complete.py bash|zsh|fish TABLES.json >SCRIPT
 
-TABLES.json is what `rota help --json` prints, or `rotad help --json`, whose one command has no
-name. A value that is called FILE or DIR, or an argument that is, is completed with those there
-are, a choice with its choices, and others not at all."""
+TABLES.json is the output of `rota help --json`, or of `rotad help --json`, whose single command has
+no name. Values and arguments called FILE or DIR are completed with files and directories, choices
+with their choices, a queue, space, node or group with the names that the node knows
+(`rota complete`), and others not at all."""
 import json
 import pathlib
 import re
@@ -17,6 +18,31 @@ def kind_of(name):
     """What is completed for a value or an argument: "[FILE]" is one of the files."""
     words = re.findall(r"[A-Z]+", name or "")
     return FILES if "FILE" in words else DIRECTORIES if "DIR" in words else NOTHING
+
+
+LIVE = {"GROUP": "group", "NODE": "node", "QUEUE": "queue", "SPACE": "space"}
+
+
+def has_node(command):
+    """Whether the command asks a node."""
+    return any(option["name"] == "node" for option in command["options"])
+
+
+def live_value(command, option):
+    """What `rota complete` is asked for the value of an option; None: nothing."""
+    if option["value"] == "GROUP":
+        return "group"
+    if not has_node(command):
+        return None
+    return option["name"] if option["name"] in ("node", "queue") else LIVE.get(option["value"])
+
+
+def live_arguments(command):
+    """The same for each argument."""
+    if not has_node(command):
+        return []
+    words = (command["arguments"] or "").replace("[", "").replace("]", "").split()
+    return ["node" if word == "ADDRESS" and (command["name"] or "").startswith("node ") else LIVE.get(word) for word in words]
 
 
 def quote(text):
@@ -53,7 +79,7 @@ def names_of(option):
 
 # --- bash ---
 
-BASH = r"""# What bash completes behind `@`; made from its tables of options.
+BASH = r"""# Completion of `@` for bash, generated from its option tables.
 
 _@_words() {
     mapfile -t COMPREPLY < <(compgen -W "$1" -- "$word")
@@ -64,9 +90,25 @@ _@_paths() {
     mapfile -t COMPREPLY < <(compgen "$1" -- "$word")
 }
 
+# Words may have colons, at which bash breaks them.
+_@_live() {
+    local typed=${COMP_LINE:0:COMP_POINT} node=
+    [[ $typed =~ \ --node[\ =]([^\ ]+)\  ]] && node=${BASH_REMATCH[1]}
+    word=${typed##*[ =]}
+    local noun names= i colon=
+    for noun in $1; do
+        names+=" $(@ complete "$noun" ${node:+--node "$node"} 2>/dev/null </dev/null)"
+    done
+    _@_words "$names"
+    [[ $word == *:* ]] && colon=${word%%"${word##*:}"}
+    for i in ${!COMPREPLY[*]}; do
+        COMPREPLY[i]=${COMPREPLY[i]#"$colon"}
+    done
+}
+
 _@() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
-    local at=1 command= options= paths=
+    local at=1 command= options= paths= live=
     COMPREPLY=()
     # --name=value is three words here.
     if [[ $word == = ]]; then
@@ -74,6 +116,8 @@ _@() {
     elif [[ $before == = ]]; then
         before=${COMP_WORDS[COMP_CWORD - 2]}
     fi
+    # So is HOST:PORT.
+    [[ ${COMP_LINE:0:COMP_POINT} =~ (--[a-z-]+)[\ =]+[^\ ]*:[^\ ]*$ ]] && before=${BASH_REMATCH[1]}
 %(find)s    case "$command $before" in
 %(values)s
     esac
@@ -84,6 +128,8 @@ _@() {
         _@_words "$options"
     elif [[ $paths ]]; then
         _@_paths "$paths"
+    elif [[ $live ]]; then
+        _@_live "$live"
     fi
 }
 
@@ -116,14 +162,17 @@ def bash(tables):
         "        ;;\n"
         for group, commands in tables.groups.items()
     )
-    actions = {}  # what is done: behind which words
+    actions = {}  # action: the words before it
     commands = ""
     for command in tables.commands:
         words = command["name"] or ""
         for option in filter(lambda option: option["value"], command["options"]):
             kind = kind_of(option["value"])
+            live = live_value(command, option)
             if option["choices"]:
                 action = f'_@_words "{" ".join(option["choices"])}"; return'
+            elif live:
+                action = f"_@_live {live}; return"
             else:
                 action = "return" if kind == NOTHING else f"_@_paths {COMPGEN[kind]}; return"
             actions.setdefault(action, []).extend(
@@ -131,7 +180,9 @@ def bash(tables):
         paths = COMPGEN.get(kind_of(command["arguments"]))
         options = " ".join(name for option in command["options"] for name in names_of(option))
         commands += f"    {quote(words)}) options='{options}'"
-        commands += f" paths={paths} ;;\n" if paths else " ;;\n"
+        live = " ".join(dict.fromkeys(filter(None, live_arguments(command))))
+        commands += f" paths={paths}" if paths else f" live='{live}'" if live else ""
+        commands += " ;;\n"
     values = "".join(f"    {' | '.join(words)}) {action} ;;\n" for action, words in actions.items())
     find = BASH_FIND % {"firsts": " ".join(tables.firsts), "groups": groups.rstrip("\n")}
     return BASH % {
@@ -144,7 +195,16 @@ def bash(tables):
 # --- zsh ---
 
 ZSH = r"""#compdef @
-# What zsh completes behind `@`; made from its tables of options.
+# Completion of `@` for zsh, generated from its option tables.
+
+_@_live() {
+    local -a names node
+    local -i at
+    ((at = ${words[(I)--node]})) && node=(--node $words[at+1])
+    ((at = ${words[(I)--node=*]})) && node=($words[at])
+    names=(${(f)"$(@ complete $1 $node 2>/dev/null </dev/null)"})
+    compadd -a names
+}
 
 _@() {
     local command is_help
@@ -179,7 +239,7 @@ _@ "$@"
 """
 
 ZSH_ONLY = r"""#compdef @
-# What zsh completes behind `@`; made from its table of options.
+# Completion of `@` for zsh, generated from its option tables.
 
 _arguments -s \
     %s
@@ -188,7 +248,12 @@ _arguments -s \
 ZSH_ACTIONS = {FILES: "_files", DIRECTORIES: "_files -/", NOTHING: " "}
 
 
-def zsh_option(option):
+def zsh_live(noun):
+    return f" _@_live {noun}"
+
+
+def zsh_option(command, option):
+    live = live_value(command, option)
     names = names_of(option)
     text = option["help"]
     for char in "\\[]":
@@ -196,7 +261,11 @@ def zsh_option(option):
     value = ""
     if option["value"]:
         name = option["value"].replace(":", "\\:")
-        action = f"({' '.join(option['choices'])})" if option["choices"] else ZSH_ACTIONS[kind_of(option["value"])]
+        action = ZSH_ACTIONS[kind_of(option["value"])]
+        if option["choices"]:
+            action = f"({' '.join(option['choices'])})"
+        elif live:
+            action = zsh_live(live)
         value = f":{name}:{action}"
         names = [name + ("=" if name.startswith("--") else "+") for name in names]
     repeated = "*" if option["is_repeated"] else f"({' '.join(names_of(option))})"
@@ -208,7 +277,10 @@ def zsh_described(pairs):
 
 
 def zsh_specs(command):
-    specs = [spec for option in command["options"] for spec in zsh_option(option)]
+    specs = [spec for option in command["options"] for spec in zsh_option(command, option)]
+    for number, noun in enumerate(live_arguments(command), 1):
+        if noun:
+            specs.append(quote(f"{number}:{noun}:{zsh_live(noun)}"))
     if command["arguments"]:
         specs.append(quote(f"*:{command['arguments']}:{ZSH_ACTIONS[kind_of(command['arguments'])]}"))
     return specs
@@ -243,7 +315,7 @@ def zsh(tables):
 
 # --- fish ---
 
-FISH = r"""function __@_next --description 'Whether the words so far are these, perhaps behind help'
+FISH = r"""function __@_next --description 'Whether these are the words so far, perhaps after help'
     set -l words (commandline -opc)[2..]
     test "$words[1]" = help; and set -e words[1]
     test "$words" = "$argv[1]"
@@ -254,11 +326,19 @@ function __@_in --description 'Whether the words so far begin with these'
     string match -q -- "$argv[1] *" "$words "
 end
 
+function __@_live --description 'Names that the node knows'
+    set -l node (string match -rg -- '--node[= ]([^ ]+)' (commandline -pc))
+    test -n "$node"; and set node --node $node
+    for noun in $argv
+        @ complete $noun $node 2>/dev/null </dev/null
+    end
+end
+
 complete -c @ -n '__@_next ""' -s h -l help -d 'show the commands and exit'
 complete -c @ -n '__@_next ""' -l version -d 'show the version and exit'
 """
 
-FISH_START = """# What fish completes behind `@`; made from its tables of options.
+FISH_START = """# Completion of `@` for fish, generated from its option tables.
 
 complete -c @ -f
 """
@@ -283,12 +363,17 @@ def fish(tables):
             value = ""
             if option["choices"]:
                 value = f" -xa '{' '.join(option['choices'])}'"
+            elif live_value(command, option):
+                value = f" -xa '(__@_live {live_value(command, option)})'"
             elif option["value"]:
                 value = " " + FISH_ACTIONS[kind_of(option["value"])]
             lines.append(f"{start}{letter} -l {option['name']}{value} -d {fish_quote(option['help'])}")
         kind = kind_of(command["arguments"])
         if kind != NOTHING:
             lines.append(f"{start} {'-F' if kind == FILES else FISH_ACTIONS[kind]}")
+        live = " ".join(dict.fromkeys(filter(None, live_arguments(command))))
+        if live:
+            lines.append(f"{start} -a '(__@_live {live})'")
     return FISH_START + ("" if tables.only else FISH) + "\n".join(lines) + "\n"
 
 

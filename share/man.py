@@ -2,7 +2,7 @@
 
 usage: man.py DIRECTORY TABLES.json...
 
-TABLES.json is what `rota help --json` prints; the command of a program that has but one has
+TABLES.json is the output of `rota help --json`; if a program has a single command, the command has
 no name."""
 import json
 import pathlib
@@ -14,7 +14,7 @@ ESCAPES = {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^": "\\(ha", "~
 
 
 def roff(text):
-    """Text as it is, whatever roff would make of it."""
+    """Text with everything that roff would interpret escaped."""
     text = "".join(ESCAPES.get(char, char) for char in text)
     return re.sub(r"^\.", r"\\&.", text, flags=re.MULTILINE)
 
@@ -33,7 +33,7 @@ def page_name(program, command):
 
 
 def title(program, name, version):
-    # Without a date, for a page is made with every build.
+    # Without a date, because every build creates the page.
     return f'.TH {roff(name.upper())} 1 "" "{roff(program)} {roff(version)}" "Rota"'
 
 
@@ -109,7 +109,7 @@ def pages_of(tables, programs):
 
 def main():
     directory, *paths = map(pathlib.Path, sys.argv[1:])
-    shutil.rmtree(directory, ignore_errors=True)  # also what commands had that are gone
+    shutil.rmtree(directory, ignore_errors=True)  # also pages of commands that no longer exist
     directory.mkdir(parents=True)
     all_tables = [json.loads(path.read_text()) for path in paths]
     programs = [tables["program"] for tables in all_tables]

@@ -1,8 +1,8 @@
-"""Writes a file of settings in which each is explained, with its default, and none is made.
+"""Writes a file of settings that explains each of them, with its default, and sets none.
 
 usage: sample.py rotad
 
-What each means comes from `rotad help --json`, how it is written from `rotad --print-config`."""
+The explanations come from `rotad help --json`, the values from `rotad --print-config`."""
 import json
 import os
 import re
@@ -11,15 +11,14 @@ import sys
 import textwrap
 
 START = """\
-# Settings of a Rota node. Each one below has its default and is commented out; what a program
-# is told by its environment (ROTA_DRAIN_LIMIT for drain-limit) or on its command line counts
-# more than what stands here.
+# Settings of a Rota node. Each one below is commented out and shows its default. The environment
+# (ROTA_DRAIN_LIMIT for drain-limit) overrides this file, and the command line overrides both.
 #
-#     rotad --config FILE --check-config    whether this file is sound
-#     rotad --config FILE --print-config    what is in force, and where it came from
-#     systemctl reload rotad                take in what can change while it runs
+#     rotad --config FILE --check-config    check this file
+#     rotad --config FILE --print-config    print the settings in force and where each comes from
+#     systemctl reload rotad                reload the settings that can change at run time
 #
-# Texts and spans ("30s") stand in quotes; numbers, true and false do not.
+# Put text and durations ("30s") in quotes, but not numbers, true and false.
 """
 
 
@@ -41,7 +40,7 @@ def main():
         text = option["help"][0].upper() + option["help"][1:] + (f" ({limits})." if limits else ".")
         print()
         print("\n".join(textwrap.wrap(text, 94, initial_indent="# ", subsequent_indent="# ")))
-        # What has no default shows what kind of thing is meant.
+        # A setting without a default shows the kind of value.
         print(f"#{setting} =", f'"{option["value"]}"' if line.startswith("# ") else value)
 
 

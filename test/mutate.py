@@ -8,17 +8,21 @@
   PATH             source files or folders to mutate (src/core)
 
 A mutant is one small change of one line of a .c file: another comparison, a constant, a condition
-or a statement left out. The tree is copied first, with what is not committed yet, and the copy is
-built with AddressSanitizer and UndefinedBehaviorSanitizer; the working tree is left alone.
+or a statement left out. The tree is copied first, with what is not committed yet; the working tree is
+left alone. Unit tests run as they are, which is quick, and what they miss meets programs that are
+built with AddressSanitizer.
 Only programs that link the changed file are built and run, until one fails: unit tests, replays of
 fuzz corpora, simulations (their fixed seeds for SIM_S seconds, and their scenarios), and integration
-programs, in each group those with a similar name first, then the fastest. Integration programs run
-for files that do I/O; programs in Python count as linking what rotad and rota link. A program that
-hangs counts apart. A mutant that does not compile, or compiles to the same code, is not counted.
-A test that also fails without the mutant is ignored, and named.
+programs. Integration programs run for files that do I/O. A second build, with --coverage, tells which
+lines each of them reaches, and how long it takes; all of them run for that once, and the result is
+kept as `reached` in the folder. Those that reach the line run first, of these those with a similar
+name, then those that reach most of the file in the least time. A program that hangs counts apart. A
+mutant that does not compile, or compiles to the same code, is not counted. A test that also fails
+without the mutant is ignored, and named.
 
 Prints each mutant, the diff of each survivor, and a summary. Exits with 1 if one survived."""
 import argparse
+import concurrent.futures
 import difflib
 import json
 import os
@@ -32,33 +36,16 @@ import sys
 import time
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
-OPTIONS = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debugoptimized", "-Dwerror=false",
-           "-Ddefault_library=static"]
+# To compile takes most of the time of a mutant that is caught: sanitizers, -O2 and symbols make that ten times as long.
+PLAIN_OPTIONS = ["-Db_lundef=false", "-Doptimization=1", "-Ddebug=false", "-Dwarning_level=0",
+                 "-Ddefault_library=static"]
+OPTIONS = ["-Db_sanitize=address", *PLAIN_OPTIONS]
+COVERAGE_OPTIONS = ["-Db_coverage=true", *PLAIN_OPTIONS, "-Doptimization=0"]
 # A test without a mutant takes at most a few seconds of one core; a hang takes for ever.
-TIMEOUT_S = {"unit": 60, "fuzz": 60, "sim": 300, "integration": 600}
+TIMEOUT_S = {"plain": 40, "unit": 60, "fuzz": 60, "sim": 300, "integration": 600}
 SIM_S = 5  # of processor time: the first seeds, without plants
-STAGES = ("unit", "fuzz", "sim", "integration")
+STAGES = ("plain", "unit", "fuzz", "sim", "integration")  # plain: unit tests without a sanitizer
 PURE = ("base", "core", "wire", "sim")  # unit tests and simulations reach all of it
-# Words of source files, and those of the tests that run what they are for.
-RELATED = {
-    "broker": {"queue", "work", "forwarding", "cluster"},
-    "connector": {"worker", "work"},
-    "http2": {"transport", "stream", "http", "keepalive", "abuse"},
-    "rpc": {"transport", "stream", "failures", "server"},
-    "journal": {"queue"},
-    "lease": {"store"},
-    "view": {"space", "spaces", "engines"},
-    "ring": {"engines", "members"},
-    "sql": {"store"},
-    "sync": {"group"},
-    "execute": {"shards", "call"},
-    "call": {"shards"},
-    "balancer": {"shards"},
-    "node": {"nodes", "rotad"},
-    "api": {"rotad"},
-    "plan": {"nodes"},
-}
-
 SWAPS = {"&&": ["||"], "||": ["&&"], "+": ["-"], "-": ["+"], "*": ["/"], "/": ["*"], "%": ["*"], "+=": ["-=", "="],
          "-=": ["+=", "="], "|=": ["=", "&="], "&=": ["=", "|="], "++": ["--"], "--": ["++"], "<<": [">>"],
          ">>": ["<<"], "true": ["false"], "false": ["true"], "!": [""], "break": ["continue"],
@@ -137,44 +124,94 @@ def words_of(name):
 
 
 class Test:
-    def __init__(self, entry, built):
+    def __init__(self, entry, built, build):
         self.name, self.command, self.environment = entry["name"], entry["cmd"], entry["env"]
+        self.build = build  # where it runs
         suites = [suite.split(":")[-1] for suite in entry["suite"]]
         self.stage = next((stage for stage in STAGES if stage in suites), None)
+        if self.stage == "unit" and build.name == "plain":
+            self.stage = "plain"
         self.built = [path for target in entry["depends"] for path in built.get(target, [])]
         self.words = words_of(self.name)
         self.symbols = set()  # of its programs
         self.is_steady = None  # not known yet
         self.seconds = 0  # of its last run
+        self.reached = {}  # by source file: the lines that it runs, as they are written
+        self.timeout_s = TIMEOUT_S.get(self.stage)
 
     def likeness(self, path):
         """How much the names have in common."""
-        words = words_of(path.stem)
-        related = set().union(*(RELATED.get(word, set()) for word in words), words_of(path.parent.name))
         exact = 4 if self.name == path.stem else 2 if path.stem.startswith(self.name) else 0
-        return exact + 2 * len(words & self.words) + len(related & self.words)
+        return exact + 2 * len(words_of(path.stem) & self.words)
 
 
 class Bench:
     """A copy of the tree, built, with its tests."""
 
     def __init__(self, folder, n_integration, stages):
-        self.tree, self.build = folder / "tree", folder / "build"
+        self.tree, self.plain, self.build = folder / "tree", folder / "plain", folder / "build"
         self.n_integration = n_integration
         self.copy()
-        if not (self.build / "build.ninja").exists():
-            self.must("meson", "setup", self.build, self.tree, *OPTIONS)
-        self.must("ninja", "-C", self.build, "build.ninja")  # with tests that are new since the last time
-        info = self.build / "meson-info"
+        self.tests = self.tests_of(self.plain, PLAIN_OPTIONS, stages[:1]) + self.tests_of(self.build, OPTIONS, stages[1:])
+        if "integration" in stages:
+            self.measure(folder)
+        for test in self.tests:
+            test.symbols = set().union(*(self.symbols_of(path) for path in test.built))
+
+    def tests_of(self, build, options, stages):
+        """The tests of these stages, built."""
+        if not (build / "build.ninja").exists():
+            self.must("meson", "setup", build, self.tree, *options)
+        self.must("ninja", "-C", build, "build.ninja")  # with tests that are new since the last time
+        info = build / "meson-info"
         targets = json.loads((info / "intro-targets.json").read_text(encoding="utf-8"))
         built = {target["id"]: target["filename"] for target in targets if target["type"] != "custom"}
         entries = json.loads((info / "intro-tests.json").read_text(encoding="utf-8"))
-        self.tests = [test for test in (Test(entry, built) for entry in entries)
-                      if test.stage in stages and test.name not in ("soak", "outcome", "mutate") and not test.name.endswith("_plant")]
-        if not self.compile(path for test in self.tests for path in test.built):
-            sys.exit("mutate: the tree does not build; see " + str(self.build))
+        tests = [test for test in (Test(entry, built, build) for entry in entries)
+                 if test.stage in stages and test.name not in ("soak", "outcome", "mutate") and not test.name.endswith("_plant")]
+        if not self.compile((path for test in tests for path in test.built), build):
+            sys.exit("mutate: the tree does not build; see " + str(build))
+        return tests
+
+    def measure(self, folder):
+        """Let each integration program know which lines it reaches, by a run with --coverage if it had none yet."""
+        kept = {test.name: folder / "reached" / f"{test.name}.json" for test in self.tests if test.stage == "integration"}
+        missing = {name for name, path in kept.items() if not path.exists()}
+        (folder / "reached").mkdir(exist_ok=True)
+        tests = self.tests_of(folder / "coverage", COVERAGE_OPTIONS, ["integration"]) if missing else []
+
+        def reach(test):
+            counters = folder / "counters" / test.name
+            test.environment = {**test.environment, "GCOV_PREFIX": str(counters)}
+            is_steady = self.run(test) == "passed"
+            print(f"{test.name} {'reaches' if is_steady else 'fails after'} {test.seconds:.0f} s", flush=True)
+            kept[test.name].write_text(json.dumps({"is_steady": is_steady, "seconds": test.seconds,
+                                                   "reached": self.reached_lines(test.build, counters)}), encoding="utf-8")
+            shutil.rmtree(counters, ignore_errors=True)
+        with concurrent.futures.ThreadPoolExecutor(2 * os.cpu_count()) as pool:  # they wait most of the time
+            list(pool.map(reach, (test for test in tests if test.name in missing)))
         for test in self.tests:
-            test.symbols = set().union(*(self.symbols_of(path) for path in test.built))
+            if test.name in kept:
+                vars(test).update(json.loads(kept[test.name].read_text(encoding="utf-8")))
+                test.is_steady = test.is_steady and None  # which it may not be with sanitizers
+                test.timeout_s = 60 + 10 * test.seconds
+
+    def reached_lines(self, build, counters):
+        """By source file: the lines that ran according to the counters in this folder, as they are written."""
+        counted = sorted(counters.rglob("*.gcda"))
+        for path in counted:
+            notes = path.with_suffix(".gcno")
+            notes.symlink_to("/" / notes.relative_to(counters))
+        out = subprocess.run(["gcov", "--json-format", "--stdout", *counted], cwd=build, stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL, check=False).stdout.decode(errors="replace") if counted else ""
+        reached = {}
+        for each in (file for line in out.splitlines() if line for file in json.loads(line)["files"]):
+            path = (build / each["file"]).resolve()
+            if path.suffix == ".c" and path.is_relative_to(self.tree / "src"):
+                text = path.read_text(encoding="utf-8").split("\n")
+                reached.setdefault(str(path.relative_to(self.tree)), set()).update(
+                    text[line["line_number"] - 1].strip() for line in each["lines"] if line["count"])
+        return {name: sorted(lines) for name, lines in reached.items()}
 
     def copy(self):
         """Bring the copy up to date; what did not change keeps its time, so that little is compiled again."""
@@ -199,9 +236,9 @@ class Bench:
         if done.returncode:
             sys.exit(done.stdout.decode(errors="replace"))
 
-    def compile(self, paths):
-        names = sorted({os.path.relpath(path, self.build) for path in paths})
-        return subprocess.run(["ninja", "-C", self.build, "--quiet", *names], stdout=subprocess.DEVNULL,
+    def compile(self, paths, build):
+        names = sorted({os.path.relpath(path, build) for path in paths})
+        return subprocess.run(["ninja", "-C", build, "--quiet", *names], stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, check=False).returncode == 0
 
     def symbols_of(self, path):
@@ -213,8 +250,7 @@ class Bench:
         """The object file of a source file, and its name for ninja."""
         room = "_".join(source.relative_to(self.tree / "src").parts[1:])
         layer = source.relative_to(self.tree / "src").parts[0]
-        found = list((self.build / "src" / layer).glob(f"*.a.p/{room}.o")) or list((self.build / "src" / layer).glob(f"*.p/{room}.o"))
-        return found[0] if found else None
+        return next((path for kind in ("*.a.p", "*.p") for path in (self.plain / "src" / layer).glob(f"{kind}/{room}.o")), None)
 
     def run(self, test):
         """`passed`, `failed` or `hangs`."""
@@ -233,12 +269,11 @@ class Bench:
         return result
 
     def result_of(self, test, command):
-        environment = {**os.environ, **test.environment, "ROTA_SIM_FRESH_S": "0",
-                       "UBSAN_OPTIONS": "halt_on_error=1", "ASAN_OPTIONS": "abort_on_error=0"}
-        with subprocess.Popen(command, cwd=self.build, env=environment, stdin=subprocess.DEVNULL,
+        environment = {**os.environ, **test.environment, "ROTA_SIM_FRESH_S": "0", "ASAN_OPTIONS": "abort_on_error=0"}
+        with subprocess.Popen(command, cwd=test.build, env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as process:
             try:
-                output = process.communicate(timeout=TIMEOUT_S[test.stage])[0].decode(errors="replace")
+                output = process.communicate(timeout=test.timeout_s)[0].decode(errors="replace")
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGTERM)
                 try:
@@ -246,15 +281,25 @@ class Bench:
                 except subprocess.TimeoutExpired:
                     os.killpg(process.pid, signal.SIGKILL)
                 return "hangs"
+            except SystemExit:  # else the end of this block waits for it
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
         return "failed" if process.returncode or re.search(r"^not ok", output, re.MULTILINE) else "passed"
 
-    def candidates(self, source, symbols):
-        """The tests that can notice a change of this file, the likeliest first; each stage in lists that grow, since
-        one call of ninja for a few programs is cheaper than a call for each."""
+    def candidates(self, source, symbols, lines):
+        """The tests that can notice a change of the last of these lines of a file, the likeliest first; each stage in
+        lists that grow, since one call of ninja for a few programs is cheaper than a call for each."""
         path = source.relative_to(self.tree)
+        reached = {test.name: set(test.reached.get(str(path), [])) for test in self.tests}
+        # A line without code of its own, as the second of a condition, belongs to one before it.
+        line = next((line.strip() for line in reversed(lines) if any(line.strip() in each for each in reached.values())), None)
+
+        def rank(test):
+            n = len(reached[test.name])
+            return line not in reached[test.name], -test.likeness(path), test.seconds / n if n else test.seconds
         for stage in STAGES:
             found = [test for test in self.tests if test.stage == stage and test.symbols & symbols and test.is_steady is not False]
-            found.sort(key=lambda test: (-test.likeness(path), test.seconds))
+            found.sort(key=rank)
             if stage == "integration":
                 found = found[:self.n_integration]
             size = 1
@@ -266,7 +311,7 @@ class Bench:
         """Whether it passes without the mutant. Only asked when it failed with one."""
         if test.is_steady is None:
             source.write_text(whole, encoding="utf-8")
-            test.is_steady = self.compile(test.built) and self.run(test) == "passed"
+            test.is_steady = self.compile(test.built, test.build) and self.run(test) == "passed"
             source.write_text(mutated, encoding="utf-8")
             if not test.is_steady:
                 print(f"    {test.name} fails without a mutant, too", flush=True)
@@ -276,24 +321,23 @@ class Bench:
         """(what, by): `caught` or `hangs` by a test, `survived`, or `void` if there is nothing to notice."""
         whole = source.read_text(encoding="utf-8")
         lines = whole.split("\n")
-        lines[number] = line
-        mutated = "\n".join(lines)
+        mutated = "\n".join([*lines[:number], line, *lines[number + 1:]])
         target = self.object_of(source)
-        if not target or not self.compile([target]):
+        if not target or not self.compile([target], self.plain):
             return "void", "no object file"
         symbols, code = self.symbols_of(target), self.code_of(target)
         ran = []
         try:
             source.write_text(mutated, encoding="utf-8")
-            if not self.compile([target]):
+            if not self.compile([target], self.plain):
                 return "void", "does not compile"
             if self.code_of(target) == code:
                 return "void", "same code"
-            for tests in self.candidates(source, symbols):
-                if not self.compile(path for test in tests for path in test.built):
+            for tests in self.candidates(source, symbols, lines[:number + 1]):
+                if not self.compile((path for test in tests for path in test.built), tests[0].build):
                     return "void", "does not link"
                 for test in tests:
-                    ran.append(test.name)
+                    ran += [test.name] if test.stage != "plain" else []
                     result = self.run(test)
                     if result != "passed" and self.is_steady(test, source, whole, mutated):
                         return ("caught" if result == "failed" else "hangs"), test.name
@@ -322,7 +366,7 @@ def main():
     roots = [pathlib.Path(name).resolve() for name in arguments.paths or ["src/core"]]
     is_pure = all(root.relative_to(TOP / "src").parts[:1] and root.relative_to(TOP / "src").parts[0] in PURE for root in roots)
     n_integration = arguments.integration if arguments.integration is not None else 0 if is_pure else 6
-    stages = STAGES[:1] if arguments.unit else STAGES if n_integration else STAGES[:-1]
+    stages = STAGES[:2] if arguments.unit else STAGES if n_integration else STAGES[:-1]
     bench = Bench(arguments.folder.resolve(), n_integration, stages)
 
     files = []

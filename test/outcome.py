@@ -2,7 +2,8 @@
 
     outcome.py counts [--ci] LOG...    PASSED FAILED SKIPPED UNSTEADY subtests
     outcome.py failed [--ci] LOG...    a line for each program that failed; below it, indented, the
-                                       first and last lines that it printed about each failed subtest
+                                       first and last lines that it printed about each failed subtest,
+                                       and what it wrote to standard error about the failure
     outcome.py unsteady [--ci] LOG...  ... that failed first and passed when it ran again, alone
     outcome.py again [--ci] LOG...     the names of those that failed and may run again
 
@@ -23,6 +24,7 @@ BAD = {"FAIL", "ERROR", "TIMEOUT", "INTERRUPT", "UNEXPECTEDPASS"}
 SUBTEST = re.compile(r"^(not )?ok\b\s*\d*\s*-?\s*(.*)$", re.MULTILINE)
 REASON = re.compile(r"^not ok\b.*\n((?:#.*\n?)+)", re.MULTILINE)
 REASON_HEAD, REASON_TAIL, REASON_WIDTH = 2, 6, 400
+COMPLAINT = re.compile(r"^ERROR: .*", re.MULTILINE)  # of cmocka: fail_msg() and print_error()
 SKIPPED = re.compile(r"^1\.\.0\s*#\s*SKIP\s*(.*)$", re.MULTILINE | re.IGNORECASE)
 CRASHES = {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV}
 UNEXCUSED = re.compile(
@@ -55,14 +57,21 @@ class Run:
                 self.passed += 1
         if not self.is_bad and not self.passed and not self.skipped:
             self.passed, self.skipped = (0, 1) if self.result == "skip" else (1, 0)
-        self.reasons = [line[1:].rstrip()[:REASON_WIDTH] for block in REASON.findall(out)
-                        for line in shorten(block.splitlines())]
+        self.reasons = [line.rstrip()[:REASON_WIDTH] for line in self.find_reasons(out, entry.get("stderr") or "")]
         self.unexcused = self.find_unexcused(entry, out) if self.result != "expectedfail" else None
         self.is_bad |= self.unexcused is not None
         if is_ci and self.result == "skip":
             why = SKIPPED.search(out)
             self.is_bad, self.skipped = True, 0
             self.unexcused = "CI has to run it: " + (why[1] if why else "it was skipped")
+
+    def find_reasons(self, out, errors):
+        """A program that ends before its first subtest has nothing but its last words."""
+        found = [line[1:] for block in REASON.findall(out) for line in shorten(block.splitlines())]
+        if self.is_bad:
+            lines = COMPLAINT.findall(errors) or ([] if self.failed else errors.splitlines()[-REASON_TAIL:])
+            found += [" " + line for line in shorten(lines)]
+        return found
 
     def find_unexcused(self, entry, out):
         """What no busy machine can cause; None if there is nothing."""

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Finds phrases that a reader would stumble over, with their places: phrases.py [FILE...].
 
-Without files it reads what people read: README.md and the other pages, what the programs print as
-help (by their tables in src/), every string literal of src/, the comments of proto/ and
-include/rota/, and the texts of web/. Prints FILE:LINE: PHRASE; what to write instead. Exits 1 if
-there is one."""
+Without files it reads what people read: README.md and the other pages, every string literal of src/
+(help, errors, log lines, metric help), the comments of proto/ and include/rota/, the texts of web/,
+and the texts of packages and alerts. Prints FILE:LINE: PHRASE; what to write instead. Exits 1 if
+there is one. `./dev check` runs it."""
 import pathlib
 import re
 import sys
@@ -39,10 +39,45 @@ PHRASES = {
     r"\bfail-over\b": "failover",
     r"\bexit code 1 when\b": "exits 1 if",
     r"\bdata centres?\b": "data center",
+    r"\btold\b": "reported, notified, given",
+    r"\bheard\b": "last heartbeat, received",
+    r"\bunder way\b": "in progress, in flight",
+    r"\b(is|are|be) there (already|twice)\b": "exists already; is a duplicate",
+    r"(?<!there )\b(is|are|was) none\b": "is not one; there is none",
+    r"\bbehind (it|them|that|the (comma|key|host|last|point|end|name))\b": "after",
+    r"\b(lies|stands?|lie) (before|behind|in quotes)\b": "is before, is after",
+    r"\b(on its|on their) way\b": "in handover, in flight, moving",
+    r"\bpassed over\b": "skipped",
+    r"\bturned away\b": "rejected",
+    r"\b(taken|takes?) in\b": "accepted",
+    r"\b(take|takes|taken) back\b": "undrain, reclaim, cancel",
+    r"\bsigns? of life\b": "heartbeat",
+    r"\bby way of\b": "through",
+    r"\b(is|are|was|were|be) looked at\b": "is checked, is examined",
+    r"\bonlookers?\b": "observer",
+    r"\bspans? of time\b": "duration",
+    r"\bless than nothing\b": "negative",
+    r"\bbeyond doubt\b": "exactly one",
+    r"\bfor want of\b": "for lack of",
+    r"\bwho (owns|has|does) what\b": "ownership, the owners",
+    r", for (it|that node|there|they|he|one)\b": "because",
+    r"\bas it should be\b": "say what is expected",
+    r"\b(draws?|draw a) breath\b": "yields a slot",
+    r"\bit (comes|came)\b(?! (from|back)\b)": "name the subject",
+    r"\bto begin with\b": "initial",
+    r"\bcan't be had\b": "is unavailable",
+    r"\bprocessor time\b": "CPU time",
+    r"\bgives? (a node|it) nothing\b": "assigns no work to",
+    r"\bgoes on\b": "continues, resumes",
+    r"\bsound settings?\b|\bis sound\b": "is valid",
+    r"\bthat can't be$": "is invalid",
+    r"\bno memory (for|to)\b": "not enough memory: rota_error_no_memory()",
 }
 PATTERN = re.compile("|".join(f"(?P<p{i}>{p})" for i, p in enumerate(PHRASES)), re.IGNORECASE)
-LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
-COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+FIELDS = {'"told"'}  # strings that are names of JSON fields
+CODE = re.compile(r"`[^`\n]*`")
+# A comment, or a string; each may contain what looks like the other.
+TOKEN = re.compile(r'(?P<comment>/\*.*?\*/|//[^\n]*)|(?P<string>"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`)', re.DOTALL)
 
 
 def blank(text):
@@ -50,41 +85,47 @@ def blank(text):
     return "\n" * text.count("\n")
 
 
-def only(pattern, text):
-    """What matches, in its place; lines stay the lines they are."""
+def only(kind, text):
+    """The comments or the strings, in their places; lines stay the lines they are."""
     out, at = [], 0
-    for found in pattern.finditer(text):
-        out += [blank(text[at:found.start()]), " ", found[0]]
+    for found in TOKEN.finditer(text):
+        is_read = found[kind] and found[0] not in FIELDS
+        out += [blank(text[at:found.start()]), " ", found[0] if is_read else blank(found[0])]
         at = found.end()
     return "".join([*out, blank(text[at:])])
 
 
 def readable(path):
+    """What people read of a file."""
     text = path.read_text()
     if path.suffix == ".md":
         return re.sub(r"```.*?```|`[^`\n]*`", lambda code: blank(code[0]), text, flags=re.DOTALL)
-    if path.suffix == ".c" or "src" in path.parts:
-        return only(LITERAL, COMMENT.sub(lambda comment: blank(comment[0]), text))
-    if path.suffix in (".h", ".proto"):
-        return only(COMMENT, text)
-    return only(LITERAL, COMMENT.sub(lambda comment: blank(comment[0]), text))
+    if path.suffix == ".proto" or (path.suffix == ".h" and path.parent.name == "rota"):
+        return CODE.sub("", only("comment", text))
+    if path.suffix == ".json":
+        return re.sub(r'^ *(?!"(?:summary|description)"|[ ]).*$', "", text, flags=re.MULTILINE)
+    if path.suffix in (".c", ".h", ".js", ".py"):
+        return only("string", text)
+    return text
 
 
 def find(path):
     for number, line in enumerate(readable(path).splitlines(), 1):
         for found in PATTERN.finditer(line):
             instead = list(PHRASES.values())[int(found.lastgroup[1:])]
-            yield f"{path.relative_to(ROOT)}:{number}: {found[0]!r}; {instead}"
+            yield f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}:{number}: {found[0]!r}; {instead}"
 
 
 def pages():
-    for pattern in ("*.md", "docs/**/*.md", "examples/*.md", "src/**/*.[ch]", "include/rota/*.h", "proto/**/*.proto", "web/*.js"):
+    for pattern in ("*.md", "dev", "docs/**/*.md", "examples/*.md", "src/**/*.[ch]", "include/rota/*.h", "proto/**/*.proto",
+                    "web/*.js", "web/*.html", "web/openapi.json", "share/*.py", "debian/control", "contrib/**/*.yml"):
         yield from sorted(ROOT.glob(pattern))
 
 
 def main():
     found = [line for path in ([pathlib.Path(name).resolve() for name in sys.argv[1:]] or pages()) for line in find(path)]
-    print("\n".join(found))
+    for line in found:
+        print(line)
     return 1 if found else 0
 
 

@@ -9,6 +9,7 @@ PURE = set("""
     strlen strcmp strncmp strchr strrchr strstr strnlen strcspn strspn strcpy
     snprintf vsnprintf strtod
     sqrt log log2 exp pow floor ceil round trunc fabs ldexp frexp llround lround
+    deflate deflateInit2_ deflateEnd inflate inflateInit2_ inflateEnd inflateReset
     __divti3 __divmodti4 __stack_chk_fail _GLOBAL_OFFSET_TABLE_
 """.split())
 

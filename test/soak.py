@@ -9,7 +9,8 @@ usage: soak.py BUILD [--seeds N] [MINUTES] [NAME...]
              sim_group=4000-4999, runs these seeds instead of fresh ones.
 
 Every simulation gets the same time. Its seeds are consecutive from a random first one, and all
-processors work on them. One process test at a time runs beside them, at a higher priority.
+processors work on them. One process test at a time runs beside them, at a higher priority, with
+the scenarios whole that are shortened elsewhere.
 The end is a summary with the range of seeds of each simulation and, for each failure, the command
 that replays it; what failed is also in BUILD/soak/. Exits with 1 if something failed. An
 interrupt ends the run early, with the summary.
@@ -29,6 +30,7 @@ import time
 CHUNK_S = 10  # of one process
 CHUNK_TIMEOUT_S = 600  # a seed that takes this long hangs
 FIRST_MAX = 10 ** 12  # as in sim_main.h
+WHOLE = {"ROTA_TEST_QUIET_S": "120", "ROTA_TEST_HANGS": "10"}  # scenarios that CI shortens
 RAN = re.compile(r"^(?:not )?ok \d+ - (\d+) fresh seeds, \d+ to \d+, \d+ failed$", re.MULTILINE)
 REPLAY = re.compile(r"^# replay: (.*) --trace$", re.MULTILINE)
 SEED = re.compile(r" --seed (\d+)")
@@ -87,7 +89,7 @@ class Simulation:
 class ProcessTest:
     def __init__(self, entry):
         self.name, self.command = entry["name"], entry["cmd"]
-        self.environment = {**os.environ, **entry["env"]}
+        self.environment = {**WHOLE, **os.environ, **entry["env"]}
         self.folder = entry.get("workdir")
         self.timeout = entry["timeout"] * 3
         self.n_ran, self.n_skipped, self.failures = 0, 0, []
@@ -211,10 +213,10 @@ def main():
 
     info = pathlib.Path(arguments.build) / "meson-info" / "intro-tests.json"
     found = json.loads(info.read_text(encoding="utf-8"))
-    simulations, tests = [], []
+    simulations, tests, runs_all = [], [], not chosen
     for entry in found:
         name = entry["name"]
-        if name in chosen or not chosen:
+        if name in chosen or runs_all:
             if "rota:sim" in entry["suite"]:
                 seeds = parse_range(chosen.pop(name, ""))
                 simulations.append(Simulation(name, entry["cmd"][0], seeds, arguments.seeds))

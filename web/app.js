@@ -1,4 +1,4 @@
-// The dashboard's frame: which page is shown, how it stands with the node, colours and keys.
+// The dashboard's frame: which page is shown, the connection to the node, colours and shortcuts.
 import { state, el, svg, patch, listen, onNews, schedule, askToken, hasToken, span, clock, to } from "./core.js";
 import * as cluster from "./cluster.js";
 import * as queues from "./queues.js";
@@ -7,11 +7,11 @@ import * as groups from "./groups.js";
 import * as plan from "./plan.js";
 import * as events from "./events.js";
 
-// Each page has a title, a picture, and gives its elements for the words behind its name in the
-// fragment. They are made again with any news, and patched into what is there.
+// Each page has a title and an icon, and returns its elements for the words after its name in the
+// fragment. They are rebuilt on every update and patched into the document.
 const pages = { cluster, queues, calls, groups, plan, events };
-const nowhere = { title: "No such page", show: () => [el("h2", {}, "There is no such page"),
-  el("p", {}, "The address has a page that the dashboard does not know. Choose one above, or go to ", el("a", { href: to("cluster") }, "Cluster"), ".")] };
+const nowhere = { title: "Page not found", show: () => [el("h2", {}, "Page not found"),
+  el("p", {}, "The dashboard has no page at this address. Choose one above, or go to ", el("a", { href: to("cluster") }, "Cluster"), ".")] };
 const pageOf = (name) => (Object.hasOwn(pages, name) ? pages[name] : nowhere);
 const byId = (id) => document.getElementById(id);
 
@@ -33,7 +33,7 @@ function showNav(page) {
       svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: icon })), el("span", {}, title)))));
 }
 
-// --- how it stands with the node ---
+// --- the connection to the node ---
 
 function showLink() {
   const box = byId("link");
@@ -48,9 +48,9 @@ function showLink() {
   if (!isAway) return;
   const others = (state.cluster?.nodes ?? []).filter((node) => node.http && node.http !== location.host && node.name !== state.cluster.node?.name && node.is_alive !== false);
   patch(away, [
-    el("b", {}, `The node does not answer for ${span(Math.max(1000, Date.now() - state.linkAt))}. `),
-    state.heardAt ? `What is shown is from ${clock(state.heardAt)}. ` : "", "It is tried again all the time.",
-    others.length ? [" Other nodes show the same: ", others.slice(0, 5).map((node) =>
+    el("b", {}, `The node has not responded for ${span(Math.max(1000, Date.now() - state.linkAt))}. `),
+    state.receivedAt ? `The data shown is from ${clock(state.receivedAt)}. ` : "", "Reconnecting.",
+    others.length ? [" Dashboards of other nodes: ", others.slice(0, 5).map((node) =>
       [el("a", { href: `${location.protocol}//${node.http}/${location.hash}` }, node.name), " "])] : null,
   ].flat(Infinity).filter((each) => each != null).map((each) => (typeof each === "string" ? document.createTextNode(each) : each)));
 }
@@ -71,7 +71,7 @@ function render() {
 const THEMES = { system: "M12 3a9 9 0 1 0 0 18zM12 3a9 9 0 0 1 0 18", light: "M12 8a4 4 0 1 0 .1 0M12 2v3M12 19v3M2 12h3M19 12h3M5 5l2 2M17 17l2 2M5 19l2-2M17 7l2-2", dark: "M20 14A8.5 8.5 0 0 1 10 4a8.5 8.5 0 1 0 10 10z" };
 
 function keep(name, value) {
-  try { localStorage.setItem(name, value); } catch { /* It holds for this page alone. */ }
+  try { localStorage.setItem(name, value); } catch { /* Without storage the setting lasts until the page closes. */ }
 }
 function kept(name) {
   try { return localStorage.getItem(name); } catch { return null; }
@@ -81,7 +81,7 @@ function showTheme(theme) {
   if (theme === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
   patch(byId("theme"), [svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: THEMES[theme] }))]);
-  byId("theme").setAttribute("aria-label", `Colours: ${theme === "system" ? "as the system has them" : theme}`);
+  byId("theme").setAttribute("aria-label", `Colours: ${theme === "system" ? "same as system" : theme}`);
   byId("theme").title = byId("theme").getAttribute("aria-label");
   window.dispatchEvent(new Event("themechange"));
 }
@@ -99,20 +99,20 @@ const KEYS = [
   ...Object.entries(pages).map(([name, { title }], i) => [String(i + 1), title, () => { location.hash = to(name); }]),
   ["/", "Search or filter on this page", () => document.querySelector("main input[type=search]")?.focus()],
   ["t", "Colours: system, light, dark", turnTheme],
-  ["k", "Give the token", askToken],
-  ["?", "These keys", showHelp],
+  ["k", "Enter the token", askToken],
+  ["?", "Show these shortcuts", showHelp],
 ];
-const HINTS = [["Tab", "From one thing to the next"], ["← → ↑ ↓", "On the ring: from shard to shard"],
-  ["Enter", "On the ring: all about the shard"], ["Esc", "Close what is open, leave a field"]];
+const HINTS = [["Tab", "Next element"], ["← → ↑ ↓", "On the ring: previous or next shard"],
+  ["Enter", "On the ring: show the shard"], ["Esc", "Close the dialog or leave the field"]];
 
 function showHelp() {
   const isOff = kept("keys") === "off";
   patch(byId("help"), [el("form", { method: "dialog" },
-    el("h2", { id: "help-title" }, "Keys"),
+    el("h2", { id: "help-title" }, "Keyboard shortcuts"),
     el("dl", { class: "keys" }, [...KEYS, ...HINTS].map(([key, text]) => [el("dt", {}, el("kbd", {}, key)), el("dd", {}, text)])),
     el("label", { class: "check" }, el("input", { type: "checkbox", checked: !isOff,
-      onchange: (event) => keep("keys", event.currentTarget.checked ? "on" : "off") }), " Keys of one letter are on"),
-    el("p", { class: "quiet" }, "All that is shown here is at /api/v1 for programs, and most of it at ",
+      onchange: (event) => keep("keys", event.currentTarget.checked ? "on" : "off") }), " Enable single-key shortcuts"),
+    el("p", { class: "quiet" }, "Programs get the same data from /api/v1, and most of it from ",
       el("a", { href: "/metrics" }, "/metrics"), " for Prometheus."),
     el("menu", {}, el("button", { class: "main", value: "ok" }, "Close")))]);
   byId("help").showModal();
@@ -120,7 +120,7 @@ function showHelp() {
 
 function onKey(event) {
   if (event.key === "Escape" && event.target.matches("main input, main textarea, main select")) event.target.blur();
-  // A dialog that was just closed may have the focus for a frame more.
+  // A dialog that was just closed may keep the focus for one more frame.
   const isTyping = event.target.closest("input, textarea, select, dialog[open]") && !event.target.closest("dialog:not([open])");
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping) return;
   const key = KEYS.find(([name]) => name === event.key);
@@ -129,7 +129,7 @@ function onKey(event) {
   key[2]();
 }
 
-// --- the beginning ---
+// --- start ---
 
 let shownPage = null;
 window.addEventListener("hashchange", () => {
@@ -152,4 +152,4 @@ showTheme(kept("theme") === "light" ? "light" : kept("theme") === "dark" ? "dark
 onNews(render);
 render();
 listen();
-setInterval(schedule, 1000); // ages grow without news
+setInterval(schedule, 1000); // ages grow without updates

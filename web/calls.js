@@ -1,4 +1,4 @@
-// Calls: how each replica answers, as those that call it see it.
+// Calls: latency, errors and circuit state of each replica, as its callers see it.
 import { state, el, table, fact, badge, nothing, absent, topic, schedule, number, short, latency, onNews } from "./core.js";
 import { histogram, spark, bar } from "./charts.js";
 
@@ -9,7 +9,7 @@ const ROWS_MAX = 300;
 const CIRCUITS = { closed: "good", "half-open": "warn", "half open": "warn", half_open: "warn", open: "bad" };
 let filter = "";
 
-// --- calls per second, kept in the page ---
+// --- calls per second, computed on the page ---
 
 const rates = new Map(); // of a row -> { at, n, values }
 const keyOf = (call) => [call.collection, call.node, call.replica, call.shard].join("\n");
@@ -39,11 +39,11 @@ function showRow(call, edges) {
   const values = rates.get(keyOf(call))?.values ?? [];
   const rate = values[values.length - 1] ?? 0;
   const failed = call.n_calls ? (call.n_failed / call.n_calls) * 100 : 0;
-  const text = times ? `p50 ${latency(times.p50_ms)}, p90 ${latency(times.p90_ms)}, p99 ${latency(times.p99_ms)}` : "no call yet";
+  const text = times ? `p50 ${latency(times.p50_ms)}, p90 ${latency(times.p90_ms)}, p99 ${latency(times.p99_ms)}` : "no calls yet";
   return { key: keyOf(call), class: call.circuit === "open" ? "is-dead" : null, cells: [
     [el("span", { class: "mono" }, call.replica), call.node ? el("span", { class: "quiet under" }, `from ${call.node}`) : null],
     call.shard == null ? "" : number(call.shard),
-    times?.buckets?.length ? histogram(times.buckets, edges, [[times.p50_ms, "is-p50"], [times.p99_ms, "is-p99"]], text) : el("span", { class: "quiet" }, "no call yet"),
+    times?.buckets?.length ? histogram(times.buckets, edges, [[times.p50_ms, "is-p50"], [times.p99_ms, "is-p99"]], text) : el("span", { class: "quiet" }, "no calls yet"),
     ...["p50_ms", "p90_ms", "p99_ms"].map((key) => (times?.buckets?.length ? latency(times[key]) : "")),
     [spark(values, "one", `${short(rate)} calls per second`, 60), el("span", { class: "tiny" }, ` ${short(rate)}/s`)],
     failed ? el("span", { class: failed > 1 ? "bad" : "warn" }, `${failed < 0.01 ? "< 0.01" : failed < 1 ? failed.toFixed(2) : failed < 10 ? failed.toFixed(1) : Math.round(failed)} %`) : "0 %",
@@ -53,11 +53,11 @@ function showRow(call, edges) {
     badge(call.circuit, CIRCUITS[call.circuit] ?? "soft")] };
 }
 
-// The upper ends of all buckets. Empty ones are not told: where the ends double, they are put in.
+// The upper bounds of all buckets. Responses omit empty buckets; this adds them where bounds double.
 function edgesOf(calls) {
-  const told = [...new Set(calls.flatMap((call) => (call.latency?.buckets ?? []).map(([upper]) => upper)))].sort((a, b) => a - b);
+  const bounds = [...new Set(calls.flatMap((call) => (call.latency?.buckets ?? []).map(([upper]) => upper)))].sort((a, b) => a - b);
   const edges = [];
-  for (const edge of told) {
+  for (const edge of bounds) {
     while (edges.length && edges.length < 64 && edge / edges[edges.length - 1] >= 3.99) edges.push(edges[edges.length - 1] * 2);
     edges.push(edge);
   }
@@ -67,9 +67,9 @@ function edgesOf(calls) {
 function showCollection(name, calls) {
   const edges = edgesOf(calls);
   return el("section", { "data-key": name },
-    el("h3", {}, name), el("p", { class: "quiet" }, edges.length ? `Latency from ${latency(edges[0])} to ${latency(edges[edges.length - 1])}, alike for all; lines at p50 and p99.` : "No call was made yet."),
+    el("h3", {}, name), el("p", { class: "quiet" }, edges.length ? `All histograms share one axis (${latency(edges[0])} to ${latency(edges[edges.length - 1])}); lines mark p50 and p99.` : "No calls yet."),
     table(`Replicas of ${name}`, [{ text: "Replica" }, { text: "Shard", n: true }, { text: "Latency" }, { text: "p50", n: true }, { text: "p90", n: true }, { text: "p99", n: true },
-      { text: "Calls per s" }, { text: "Failed", n: true }, { text: "Hedges won" }, { text: "In flight", n: true }, { text: "Score", n: true }, { text: "Circuit" }],
+      { text: "Calls/s" }, { text: "Failed", n: true }, { text: "Hedges won", title: "Second requests that answered before the first" }, { text: "In flight", n: true }, { text: "Score", n: true, title: "Expected wait in microseconds; the lowest score gets the call" }, { text: "Circuit", title: "The circuit breaker: open rejects calls" }],
     calls.map((call) => showRow(call, edges)), null));
 }
 
@@ -77,8 +77,8 @@ export function show() {
   const entry = topic("calls");
   const calls = entry.value?.calls;
   const head = el("h2", {}, "Calls");
-  if (!calls) return [head, absent(entry, "calls", nothing("This node does not tell its calls", "Calls between nodes are shown by nodes that have the role cache or call others. A newer node may tell more."))];
-  if (calls.length === 0) return [head, nothing("No calls yet", "When this cluster's nodes call each other, each replica is shown here with how fast and how well it answers.", "rota get --help")];
+  if (!calls) return [head, absent(entry, "calls", nothing("No call statistics on this node", "Nodes with the role cache, and nodes that call others, report calls. Open the dashboard of one of them."))];
+  if (calls.length === 0) return [head, nothing("No calls yet", "Latency and errors of each replica appear here when nodes call each other.", "rota get --help")];
   const wanted = filter.toLowerCase();
   const some = calls.filter((call) => `${call.collection} ${call.replica} ${call.node} ${call.circuit}`.toLowerCase().includes(wanted)).slice(0, ROWS_MAX);
   const sum = (key) => calls.reduce((total, call) => total + (call[key] ?? 0), 0);
@@ -90,8 +90,8 @@ export function show() {
     el("div", { class: "facts" }, fact(number(sum("n_calls")), "calls"), fact(number(sum("n_failed")), "failed", sum("n_failed") ? "warn" : null),
       fact(number(sum("n_hedged")), "hedged"), fact(number(sum("n_hedges_won")), "hedges won"), fact(number(sum("in_flight")), "in flight"),
       fact(number(nOpen), nOpen === 1 ? "circuit open" : "circuits open", nOpen ? "bad" : null)),
-    calls.length > ROWS_MAX && some.length === ROWS_MAX ? el("p", { class: "quiet" }, `The first ${ROWS_MAX} of ${number(calls.length)}: search for others.`) : null,
+    calls.length > ROWS_MAX && some.length === ROWS_MAX ? el("p", { class: "quiet" }, `First ${ROWS_MAX} of ${number(calls.length)}. Search to find others.`) : null,
     collections.length ? collections.map((name) => showCollection(name, some.filter((call) => call.collection === name)
-      .sort((a, b) => (a.shard ?? 0) - (b.shard ?? 0) || String(a.replica).localeCompare(b.replica)))) : nothing("No replica is like that", "Another word may find it."),
+      .sort((a, b) => (a.shard ?? 0) - (b.shard ?? 0) || String(a.replica).localeCompare(b.replica)))) : nothing("No matching replicas", "Try another search."),
   ];
 }

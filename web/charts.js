@@ -1,5 +1,5 @@
-// Plots, drawn by hand: lines over time, bars, histograms. Shapes are stretched to the width there
-// is, text is not: it stands beside them as text.
+// Plots: lines over time, bars, histograms. Shapes stretch to the available width; text stays
+// outside them, unscaled.
 import { el, svg, schedule, short, clock } from "./core.js";
 
 let pointed = null; // { key, share } of the plot under the pointer
@@ -14,11 +14,11 @@ export function roof(value) {
   return [1, 2, 3, 5, 10].map((n) => n * size).find((n) => n >= value - 1e-9);
 }
 
-// Values over time, the newest last, one each `step` ms: `series` of { name, kind, values }, as
-// lines, or one upon the other when they are parts of a whole.
+// Values over time, newest last, one per `step` ms: `series` of { name, kind, values }, as lines or
+// as stacked areas.
 export function timeline(key, title, series, { step = 1000, total = 300, isStacked = false, least = 1, format = short, unit = "" } = {}) {
   const n = Math.max(...series.map((each) => each.values.length), 0);
-  total = Math.min(total, Math.max(60, n)); // it begins with a minute
+  total = Math.min(total, Math.max(60, n)); // at least a minute
   const tail = series.map((each) => ({ ...each, values: each.values.slice(-total) }));
   const count = Math.min(n, total);
   const sums = isStacked ? tail.map((_, i) => tail[0].values.map((_, j) =>
@@ -35,7 +35,7 @@ export function timeline(key, title, series, { step = 1000, total = 300, isStack
   const at = pointed?.key === key && count > 1 ? Math.round(((pointed.share * 100 - from) / (100 - from)) * (count - 1)) : null;
   const isAt = at != null && at >= 0 && at < count;
   const value = (each) => each.values[isAt ? at : count - 1];
-  const now = tail.map((each) => `${each.name} ${count ? format(value(each)) : "not known"}${unit}`).join(", ");
+  const now = tail.map((each) => `${each.name} ${count ? format(value(each)) : "unknown"}${unit}`).join(", ");
   return el("figure", { class: "plot", "data-key": key },
     el("figcaption", {}, el("span", { class: "title" }, title),
       el("span", { class: "legend" }, tail.map((each) => el("span", { class: each.kind }, `${each.name} `,
@@ -51,12 +51,12 @@ export function timeline(key, title, series, { step = 1000, total = 300, isStack
         [25, 50, 75].map((y) => svg("line", { class: "grid", x1: 0, x2: 100, y1: y, y2: y })), shapes,
         isAt ? svg("line", { class: "cross", x1: from + (at / (count - 1)) * (100 - from), x2: from + (at / (count - 1)) * (100 - from), y1: 0, y2: 100 }) : null),
       el("span", { class: "top" }, `${format(top)}${unit}`), el("span", { class: "bottom" }, "0"),
-      count < 2 ? el("span", { class: "hint" }, "The plot fills while this page is open.") : null),
+      count < 2 ? el("span", { class: "hint" }, "Recording starts when you open this page.") : null),
     el("div", { class: "axis" }, el("span", {}, `${total * step < 120000 ? `${Math.round((total * step) / 1000)} s` : `${Math.round((total * step) / 60000)} min`} ago`),
       el("span", {}, isAt ? clock(Date.now() - (count - 1 - at) * step) : "now")));
 }
 
-// One line without words, to stand in a row of a table.
+// A sparkline for a table cell.
 export function spark(values, kind, label, most = 120) {
   const total = Math.min(most, Math.max(20, values.length));
   const tail = values.slice(-total);
@@ -70,8 +70,8 @@ export function spark(values, kind, label, most = 120) {
         : svg("line", { class: "grid", x1: 0, x2: 100, y1: 100, y2: 100 })));
 }
 
-// How often what took how long: `buckets` of [upper_ms, count] on a scale of `edges`, so that
-// several stand below each other and can be compared.
+// A latency histogram: `buckets` of [upper_ms, count] on a scale of `edges`, so that several in a
+// column can be compared.
 export function histogram(buckets, edges, marks, label) {
   const counts = new Map(buckets);
   const top = Math.max(1, ...counts.values());
@@ -89,7 +89,7 @@ export function histogram(buckets, edges, marks, label) {
       marks.map(([ms, kind]) => svg("line", { class: `mark ${kind}`, x1: x(ms), x2: x(ms), y1: 0, y2: 100 }))));
 }
 
-// Lengths beside each other; `parts` of { value, kind }, drawn one behind the other to `top`.
+// A stacked bar: `parts` of { value, kind }, drawn one after the other, scaled to `top`.
 export function bar(parts, top, label) {
   let x = 0;
   return el("span", { class: "bar", role: "img", "aria-label": label },

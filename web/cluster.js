@@ -1,4 +1,4 @@
-// Cluster: the ring with its nodes, zones and shards, who owns what, and what operators do to nodes.
+// Cluster: the ring with its nodes, zones and shards, shard ownership, and operator actions on nodes.
 import { state, el, live, link, table, card, fact, badge, button, nothing, loading, absent, ask, topic, look, change, confirm,
   listenTo, onTopic, schedule, number, plural, span, bytes, when, to } from "./core.js";
 import { makeRing, chip } from "./ring.js";
@@ -32,7 +32,7 @@ function measure(nodes) {
   }
 }
 
-// All that are listed, and for a while those that were: a node that is missed should be seen missing.
+// All listed nodes, and for a while those no longer listed, so that a lost node stays visible.
 let listed = [], listedFor = null;
 function allNodes() {
   const cluster = state.cluster;
@@ -57,12 +57,13 @@ export function nameOfState(node) {
     joining: "warn", silent: "warn", starting: "warn", dead: "bad", evicted: "bad", "off the ring": "bad" }[name] ?? "soft";
   return [name, kind];
 }
+const STATE_TITLES = { silent: "does not respond, but its last heartbeat is within its ttl", dead: "no heartbeat within its ttl", evicted: "excluded by an operator" };
 export const isDead = (node) => nameOfState(node)[1] === "bad";
 
 const WORDS = {
-  drain: { verb: "Drain", text: "It takes nothing new, hands over what it has and stays out until it is taken back.", isGrave: false },
-  undrain: { verb: "Take back", text: "It gets its share again.", isGrave: false },
-  evict: { verb: "Evict", text: "Others take over what it has at once. Only for a node that is dead or out of reach.", isGrave: true },
+  drain: { verb: "Drain", text: "The node hands over its work and gets nothing new until you undrain it.", isGrave: false },
+  undrain: { verb: "Undrain", text: "The node gets its share of the work again.", isGrave: false },
+  evict: { verb: "Evict", text: "Other nodes take over its work immediately. Evict only a node that is dead or unreachable.", isGrave: true },
 };
 
 async function operate(node, what) {
@@ -79,7 +80,7 @@ function actions(node) {
   const drained = node.is_draining || name === "drained" || name === "draining";
   return el("span", { class: "actions" },
     kind !== "bad" && !drained ? button("Drain", () => operate(node, "drain"), { class: "small", "aria-label": `Drain ${node.name}` }) : null,
-    drained || name === "evicted" ? button("Take back", () => operate(node, "undrain"), { class: "small", "aria-label": `Take ${node.name} back` }) : null,
+    drained || name === "evicted" ? button("Undrain", () => operate(node, "undrain"), { class: "small", "aria-label": `Undrain ${node.name}` }) : null,
     name !== "evicted" && !node.gone_ms ? button("Evict", () => operate(node, "evict"), { class: "small", "aria-label": `Evict ${node.name}` }) : null);
 }
 
@@ -87,7 +88,7 @@ function listNodes(nodes, counts) {
   const wanted = view.filter.toLowerCase();
   const some = nodes.filter((node) => `${node.name} ${node.zone} ${nameOfState(node)[0]} ${node.roles ?? ""}`.toLowerCase().includes(wanted));
   const heads = [{ text: "Node" }, { text: "Zone" }, { text: "Weight", n: true }, { text: "State" }, { text: "Shards", n: true },
-    { text: "Jobs", n: true }, { text: "Calls", n: true }, { text: "CPU" }, { text: "Memory", n: true }, { text: "Up", n: true }, { text: "Actions", isHidden: true }];
+    { text: "Jobs", n: true }, { text: "Calls", n: true }, { text: "CPU" }, { text: "Memory", n: true }, { text: "Uptime", n: true }, { text: "Actions", isHidden: true }];
   const light = (name) => () => { view.lit = name; schedule(); };
   return table("Nodes", heads, some.map((node) => {
     const [name, kind] = nameOfState(node);
@@ -96,20 +97,20 @@ function listNodes(nodes, counts) {
     const shards = counts?.get(node.name) ?? (counts ? 0 : node.shards);
     return { key: node.name, class: kind === "bad" ? "is-dead" : null, onpointerenter: light(node.name), onpointerleave: light(null), cells: [
       el("span", { class: "name" }, chip(node.name, kind === "bad"), " ", node.http && kind !== "bad" && node.http !== location.host
-        ? el("a", { class: "mono", href: `${location.protocol}//${node.http}/`, title: `The dashboard of ${node.name}` }, node.name)
-        : el("span", { class: "mono" }, node.name), node.name === state.cluster.node?.name ? el("span", { class: "quiet" }, " this one") : null),
-      node.zone, number(node.weight), [badge(name, kind), kind === "bad" && (node.gone_ms ?? node.heard_ms)
-        ? el("span", { class: "quiet" }, ` last heard ${span(Date.now() - (node.heard_ms ?? node.gone_ms))} ago`) : null],
+        ? el("a", { class: "mono", href: `${location.protocol}//${node.http}/`, title: `Dashboard of ${node.name}` }, node.name)
+        : el("span", { class: "mono" }, node.name), node.name === state.cluster.node?.name ? el("span", { class: "quiet" }, " this node") : null),
+      node.zone, number(node.weight), [badge(name, kind, STATE_TITLES[name]), kind === "bad" && (node.gone_ms ?? node.heard_ms)
+        ? el("span", { class: "quiet" }, ` last heartbeat ${span(Date.now() - (node.heard_ms ?? node.gone_ms))} ago`) : null],
       number(shards), number(node.jobs), number(node.calls),
       kind !== "bad" && cpu.length ? [spark(cpu, "one", `${Math.round(last)} % of a core`, 60), el("span", { class: "tiny" }, `${last < 10 ? last.toFixed(1) : Math.round(last)} %`)] : null,
       kind === "bad" ? "" : bytes(node.memory ?? node.memory_max), kind === "bad" || !node.started_ms ? "" : span(Date.now() - node.started_ms),
       actions(node)] };
-  }), nothing("No node is like that", "Another word may find it."));
+  }), nothing("No matching nodes", "Try another search."));
 }
 
 // --- the shards of a space ---
 
-let space = null; // as it is drawn: { name, version, nodes, n, owner, epoch, state, movedAt, moves, ... }
+let space = null; // the space on display: { name, version, nodes, n, owner, epoch, state, movedAt, moves, ... }
 let isFetching = false, triedAt = 0, whyNot = null;
 
 function takeAll(news) {
@@ -130,7 +131,7 @@ function takeAll(news) {
   space = made;
 }
 
-// What flies on the ring, summed by who gave and who got.
+// Moves to animate on the ring, summed by former and new owner.
 function noteMoves(on, changed, formerOf) {
   const sums = new Map();
   const now = performance.now();
@@ -152,7 +153,7 @@ function takeSome(news) {
   if (news.name !== space?.name) return;
   const nodes = news.nodes ?? space.nodes;
   if (nodes.length < space.nodes.length || nodes.some((name, i) => i < space.nodes.length && space.nodes[i] !== name)) {
-    // Indexes mean others now: those that are not told must not become theirs.
+    // Indexes mean other nodes now: owners that this update leaves out must be mapped, too.
     const at = new Map(nodes.map((name, i) => [name, i]));
     space.owner = space.owner.map((owner) => (owner < 0 ? -1 : at.get(space.nodes[owner]) ?? -1));
   }
@@ -171,8 +172,8 @@ function takeSome(news) {
 }
 onTopic("space", takeSome);
 
-// The whole is asked for when the page comes to a space, and again when the list of spaces has
-// another version than what we have: a node that sends no changes is followed all the same.
+// Fetch the whole space when the page opens it, and again when the list of spaces has another
+// version, so that the page also follows a node that sends no changes.
 async function follow(name) {
   listenTo(name);
   const known = (state.spaces?.spaces ?? []).find((each) => each.name === name);
@@ -190,7 +191,7 @@ async function follow(name) {
   schedule();
 }
 
-const STATES = ["owned", "moving", "owned by nobody"];
+const STATES = ["owned", "moving", "unowned"];
 
 function count() {
   const sums = new Uint32Array(space.nodes.length);
@@ -214,8 +215,8 @@ async function pin(name, shard, node) {
   const path = `/api/v1/spaces/${encodeURIComponent(name)}/shards/${shard}/pin`;
   const dry = await change(path, { node, is_dry_run: true });
   if (!dry) return;
-  const title = node ? `Pin shard ${shard} to ${node}?` : `Let shard ${shard} go where it belongs?`;
-  if (await confirm(title, dry.plan ?? ["It moves there, if it is elsewhere."], node ? "Pin" : "Unpin")) await change(path, { node, is_dry_run: false });
+  const title = node ? `Pin shard ${shard} to ${node}?` : `Unpin shard ${shard}?`;
+  if (await confirm(title, dry.plan ?? ["The shard moves to this node if another node has it."], node ? "Pin" : "Unpin")) await change(path, { node, is_dry_run: false });
 }
 
 function showShard(name, shard) {
@@ -224,19 +225,19 @@ function showShard(name, shard) {
   const path = `/api/v1/spaces/${encodeURIComponent(name)}/shards/${shard}`;
   const { value, error } = ask(path, 3000);
   const owner = space.nodes[space.owner[shard]];
-  const since = value?.history?.length ? value.history[0].at_ms : null; // the newest comes first
+  const since = value?.history?.length ? value.history[0].at_ms : null; // newest first
   return el("section", { class: "card", "data-key": "shard", "aria-live": "polite" },
     el("div", { class: "head" }, el("h3", {}, `Shard ${number(shard)}`), link("Close", "cluster", name)),
     el("dl", { class: "pairs" },
-      el("dt", {}, "Owner"), el("dd", {}, owner ? [chip(owner), " ", el("span", { class: "mono" }, owner)] : badge("nobody", "bad")),
+      el("dt", {}, "Owner"), el("dd", {}, owner ? [chip(owner), " ", el("span", { class: "mono" }, owner)] : badge("none", "bad")),
       el("dt", {}, "Epoch"), el("dd", {}, number(space.epoch[shard])),
       el("dt", {}, "State"), el("dd", {}, STATES[space.state[shard]]),
       since ? [el("dt", {}, "Since"), el("dd", {}, when(since), ` (${span(Date.now() - since)})`)] : null),
-    value?.why ? el("p", {}, value.why) : error ? el("p", { class: "quiet" }, `Why is not known: ${error}`) : null,
+    value?.why ? el("p", {}, value.why) : error ? el("p", { class: "quiet" }, `Can't explain the placement: ${error}`) : null,
     value?.history?.length ? el("ol", { class: "story" }, value.history.slice(0, 12).map((each) => el("li", {},
       when(each.at_ms), " ", each.what, each.owner ? [" ", el("span", { class: "mono" }, each.owner)] : null, el("span", { class: "quiet" }, ` epoch ${each.epoch}`)))) : null,
     el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); pin(name, shard, event.currentTarget.elements.node.value || null); } },
-      el("label", {}, "Pin to ", el("select", { name: "node" }, el("option", { value: "" }, "no node: where it belongs"),
+      el("label", {}, "Pin to ", el("select", { name: "node" }, el("option", { value: "" }, "not pinned"),
         space.nodes.map((each) => el("option", { value: each }, each)))), el("button", {}, "Pin")));
 }
 
@@ -247,14 +248,14 @@ function showPicture(nodes, name, shard) {
   const isHere = space && space.name === name;
   const pointed = view.shard >= 0 ? view.shard : shard;
   const owner = isHere && pointed >= 0 ? space.nodes[space.owner[pointed]] : null;
-  const text = isHere && pointed >= 0 ? `${owner ?? "nobody"}, epoch ${space.epoch[pointed]}, ${STATES[space.state[pointed]]}` : "";
+  const text = isHere && pointed >= 0 ? `${owner ?? "no owner"}, epoch ${space.epoch[pointed]}, ${STATES[space.state[pointed]]}` : "";
   const model = { nodes: nodes.map((node) => ({ name: node.name, zone: node.zone, weight: node.weight, isDead: isDead(node),
     isDraining: Boolean(node.is_draining), isPlaced: node.is_placed !== false && !isDead(node) })), points: cluster.ring?.points, pointsKey: pointsKey(cluster.ring?.points),
     space: isHere ? space : null, lit: view.lit, shard: pointed, text,
     onPoint: (at, isByKey) => { if (at !== view.shard || isByKey) { view.shard = at; schedule(); } },
     onPick: (at) => { location.hash = to("cluster", name, at); } };
   const middle = isHere && pointed >= 0
-    ? [el("b", {}, `shard ${number(pointed)}`), el("span", { class: "mono" }, owner ?? "nobody"), el("span", { class: "quiet" }, `epoch ${number(space.epoch[pointed])}, ${STATES[space.state[pointed]]}`)]
+    ? [el("b", {}, `shard ${number(pointed)}`), el("span", { class: "mono" }, owner ?? "no owner"), el("span", { class: "quiet" }, `epoch ${number(space.epoch[pointed])}, ${STATES[space.state[pointed]]}`)]
     : isHere ? [el("b", { class: "big" }, number(space.n)), el("span", {}, `shards of ${name}`), el("span", { class: "quiet" }, `${space.engine}, version ${number(space.version)}`)]
       : [el("b", { class: "big" }, number(nodes.filter((node) => !isDead(node)).length)), el("span", {}, nodes.length === 1 ? "node" : "nodes on the ring")];
   return el("div", { class: "picture", "data-key": "picture" }, live("ring", makeRing, model), el("div", { class: "middle", "aria-hidden": "true" }, middle));
@@ -272,7 +273,7 @@ function pointsKey(points) {
 function showSpaces(entry, wanted) {
   if (!entry.value) return null;
   const spaces = entry.value.spaces;
-  if (spaces.length === 0) return el("p", { class: "quiet" }, "No space has shards yet: the ring shows what part of all keys each node has.");
+  if (spaces.length === 0) return el("p", { class: "quiet" }, "No space has shards yet. The ring shows each node's share of the keys.");
   return el("div", { class: "row spaces", role: "group", "aria-label": "Spaces" }, spaces.map((each) =>
     el("a", { class: "tab", href: to("cluster", each.name), "aria-current": each.name === wanted && "true" },
       each.name, el("span", { class: "quiet" }, ` ${each.engine}`), each.n_moving ? badge(`${number(each.n_moving)} moving`, "warn") : null,
@@ -281,7 +282,7 @@ function showSpaces(entry, wanted) {
 }
 
 export function show([asked, shardText]) {
-  if (!state.cluster) return [el("h2", {}, "Cluster"), loading("the first news of the cluster")];
+  if (!state.cluster) return [el("h2", {}, "Cluster"), loading("the cluster's state")];
   const nodes = allNodes();
   const spaces = topic("spaces");
   const name = asked ?? spaces.value?.spaces[0]?.name ?? null;
@@ -302,7 +303,7 @@ export function show([asked, shardText]) {
       zones.size ? fact(number(zones.size), zones.size === 1 ? "zone" : "zones") : null,
       sums ? fact(number(space.n - sums.nLost), "shards owned") : null,
       sums && sums.nMoving ? fact(number(sums.nMoving), "moving", "warn") : null,
-      sums && sums.nLost ? fact(number(sums.nLost), "without an owner", "bad") : null),
+      sums && sums.nLost ? fact(number(sums.nLost), "unowned", "bad") : null),
     isChecked ? ledger : null,
     showSpaces(spaces, name),
     el("div", { class: "split", "data-key": "split" },
@@ -314,11 +315,11 @@ export function show([asked, shardText]) {
           if (at !== "") location.hash = to("cluster", name, at);
         } }, el("label", {}, "Shard ", el("input", { name: "shard", type: "number", min: "0", max: String(space.n - 1), required: true })), el("button", {}, "Show")) : null,
         isHere && shardText !== undefined ? showShard(name, shard) : null,
-        name && !isHere ? (whyNot?.name === name && whyNot.text ? nothing(`${name} can't be shown`, whyNot.text) : loading(`the shards of ${name}`)) : null,
-        absent(spaces, "spaces", el("p", { class: "quiet" }, "This node does not tell spaces: the ring shows what part of all keys each node has.")),
+        name && !isHere ? (whyNot?.name === name && whyNot.text ? nothing(`Can't show ${name}`, whyNot.text) : loading(`the shards of ${name}`)) : null,
+        absent(spaces, "spaces", el("p", { class: "quiet" }, "No spaces on this node. The ring shows each node's share of the keys.")),
         isHere ? card("Moves", { "data-key": "moves" }, moves.length ? el("ol", { class: "story" }, moves.map((move) => el("li", { "data-key": String(move.number) },
           when(move.at_ms), " ", plural(move.n, "shard"), " ", chip(move.from), " → ", chip(move.to), el("span", { class: "mono tiny" }, ` ${move.to}`))))
-          : el("p", { class: "quiet" }, "Nothing has moved since this page was opened.")) : null)),
+          : el("p", { class: "quiet" }, "No moves since you opened this page.")) : null)),
     el("div", { class: "head", "data-key": "nodes-head" }, el("h2", {}, "Nodes"),
       el("label", {}, el("span", { class: "hidden" }, "Search nodes"), el("input", { type: "search", placeholder: "Search nodes", oninput: (event) => { view.filter = event.currentTarget.value; schedule(); } }))),
     el("div", { "data-key": "nodes" }, listNodes(nodes, sums?.counts)),

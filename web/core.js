@@ -1,5 +1,5 @@
-// What all pages share: elements, numbers as people read them, what the node has told so far, and
-// how to ask it and to change something.
+// What all pages share: elements, number formats, the state received from the node, queries and
+// changes.
 
 // --- elements ---
 
@@ -19,8 +19,8 @@ export const el = (name, attributes = {}, ...children) => fill(document.createEl
 export const svg = (name, attributes = {}, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 
-// A part that draws itself: `make(box)` runs once, when it is on the page, and gives what to call
-// with news. It keeps its state while the page around it is written anew.
+// A part that draws itself: `make(box)` runs once, when the part is on the page, and returns the
+// function to call with updates. The part keeps its state while the page around it is rebuilt.
 export function live(key, make, ...news) {
   const box = el("div", { "data-key": key, "data-live": "" });
   box.make = make;
@@ -32,8 +32,8 @@ function begin(node) {
   const boxes = node.querySelectorAll ? [...node.querySelectorAll("[data-live]")] : [];
   if (node.dataset?.live !== undefined) boxes.push(node);
   for (const box of boxes) {
-    box.tell = box.make(box);
-    box.tell(...box.news);
+    box.update = box.make(box);
+    box.update(...box.news);
   }
 }
 
@@ -45,26 +45,26 @@ function adjust(old, wanted) {
     if (old.data !== wanted.data) old.data = wanted.data;
     return;
   }
-  if (old.tell) {
-    old.tell(...wanted.news);
+  if (old.update) {
+    old.update(...wanted.news);
     return;
   }
   for (const { name } of [...old.attributes])
     if (!wanted.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS")) old.removeAttribute(name);
   for (const { name, value } of wanted.attributes)
     if (old.getAttribute(name) === value) continue;
-    else if (name === "style") old.style.cssText = wanted.style.cssText; // as the policy wants it
+    else if (name === "style") old.style.cssText = wanted.style.cssText; // as the content security policy requires
     else old.setAttribute(name, value);
   for (const name of HANDLERS) if (old[name] !== wanted[name]) old[name] = wanted[name];
   patch(old, [...wanted.childNodes]);
 }
 
-// Make the children of `parent` like those, by changing what is there: what has the focus, is
-// scrolled or typed into stays as it is. Children with a `data-key` are known by it.
+// Turn the children of `parent` into `wanted` by changing existing elements, so that focus, scroll
+// position and typed text survive. A `data-key` identifies a child.
 export function patch(parent, wanted) {
   const keys = new Set();
   for (const node of wanted)
-    if (keys.has(keyOf(node))) delete node.dataset.key; // the second of a name is as good as one without
+    if (keys.has(keyOf(node))) delete node.dataset.key; // treat a duplicate as a child without a key
     else if (keyOf(node) !== undefined) keys.add(keyOf(node));
   const known = new Map();
   for (const child of [...parent.childNodes])
@@ -91,7 +91,7 @@ export function patch(parent, wanted) {
   }
 }
 
-// --- numbers and moments ---
+// --- numbers and times ---
 
 const FORMATS = [2, 1, 0].map((digits) => new Intl.NumberFormat("en", { maximumFractionDigits: digits }));
 export const number = (n) => (n == null ? "" : FORMATS[n < 10 ? 0 : n < 100 ? 1 : 2].format(n));
@@ -122,21 +122,21 @@ export function moment(ms) {
 export const when = (ms) => el("time", { datetime: new Date(ms).toISOString(), title: moment(ms) },
   Date.now() - ms < 86400000 ? clock(ms) : moment(ms));
 export const plural = (n, word, words = `${word}s`) => `${number(n)} ${n === 1 ? word : words}`;
-// Bytes come as text when they are text, and as {base64} else.
+// Bytes arrive as a string if they are valid text, else as {base64}.
 export const shown = (value) => (typeof value === "string" ? value : value?.base64 ? `base64: ${value.base64}` : "");
 
-// --- what the node has told ---
+// --- state received from the node ---
 
 const EVENTS_MAX = 5000;
 const TOPICS = ["cluster", "spaces", "queues", "workers", "calls", "groups", "ledger"];
 export const state = { cluster: null, spaces: null, queues: null, workers: null, calls: null, groups: null, ledger: null,
-  events: [], link: "connecting", linkAt: Date.now(), heardAt: 0 };
+  events: [], link: "connecting", linkAt: Date.now(), receivedAt: 0 };
 const listeners = new Set();
 let isScheduled = false;
 
 export const onNews = (listener) => listeners.add(listener);
 
-// What changed is shown with the next frame, once.
+// Render changes once, with the next frame.
 export function schedule() {
   if (isScheduled) return;
   isScheduled = true;
@@ -182,11 +182,11 @@ export function listen() {
   };
   mine.onerror = () => {
     setLink("away");
-    // The browser gives up on some answers; a node that comes back should be found all the same.
+    // After some responses the browser gives up; reconnect ourselves.
     if (mine.readyState === EventSource.CLOSED) setTimeout(() => source === mine && listen(), 2000);
   };
   const hear = (topic, take) => mine.addEventListener(topic, (message) => {
-    state.heardAt = Date.now();
+    state.receivedAt = Date.now();
     take(JSON.parse(message.data));
     schedule();
   });
@@ -199,7 +199,7 @@ export function listen() {
   hear("event", addEvent);
 }
 
-// The moves of one space come only to those who ask for them.
+// The stream carries the moves of one space only if the request names it.
 export function listenTo(space) {
   if (space === wantedSpace) return;
   wantedSpace = space;
@@ -232,8 +232,8 @@ async function renew(path, entry) {
   schedule();
 }
 
-// A document that is not on the stream: what is known of it now, asked for again when it is older
-// than `every` ms while somebody looks at it.
+// A document that is not on the stream: the last response, fetched again when it is older than
+// `every` ms while a page shows it.
 export function ask(path, every = 2000) {
   let entry = asked.get(path);
   if (!entry) asked.set(path, (entry = { value: null, error: null, status: null, at: 0, isUnderWay: false }));
@@ -244,7 +244,7 @@ export function ask(path, every = 2000) {
 }
 export const forget = (prefix = "") => asked.forEach((entry, path) => { if (path.startsWith(prefix)) entry.at = 0; });
 
-// A document that the stream has if the node has it.
+// A document from the stream, or fetched if the stream has not carried it yet.
 export function topic(name) {
   return state[name] ? { value: state[name], error: null, status: null } : ask(`/api/v1/${name}`, 3000);
 }
@@ -278,14 +278,14 @@ export function askToken() {
   }, { once: true }));
 }
 
-// What the node says to a preview. Only a large one needs the token.
+// The node's response to a preview. Only a large one needs the token.
 export const weigh = (path, body) => fetchJson(path, {
   method: "POST",
   headers: { "Content-Type": "application/json", ...(hasToken() ? { Authorization: `Bearer ${sessionStorage.getItem("token")}` } : {}) },
   body: JSON.stringify(body),
 });
 
-// What the node says to it; null when it is not done, and why was told.
+// The node's response to a change; null if it failed, after a message says why.
 export async function change(path, body, isQuiet = false) {
   if (!hasToken() && !(await askToken())) return null;
   try {
@@ -299,8 +299,8 @@ export async function change(path, body, isQuiet = false) {
   } catch (error) {
     if (error.status === 401) {
       sessionStorage.removeItem("token");
-      toast(`Nothing was changed: ${error.message}.`);
-    } else if (!isQuiet) toast(error.status ? `Nothing was changed: ${error.message}` : "The node can't be reached: it is not known whether this was done.");
+      toast(`No change was made: ${error.message}.`);
+    } else if (!isQuiet) toast(error.status ? `No change was made: ${error.message}` : "The node is unreachable. The change may or may not have been made; check before you repeat it.");
     if (isQuiet) throw error;
     return null;
   } finally {
@@ -308,7 +308,7 @@ export async function change(path, body, isQuiet = false) {
   }
 }
 
-// What a change would do, in sentences, and whether to do it.
+// Shows what a change would do and asks for confirmation.
 export function confirm(title, sentences, verb, isGrave = false) {
   const dialog = document.getElementById("confirm");
   patch(dialog, [el("form", { method: "dialog" },
@@ -330,20 +330,20 @@ export function table(caption, heads, rows, empty) {
   if (rows.length === 0) return empty;
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, el("table", {},
     el("caption", { class: "hidden" }, caption),
-    el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col", class: head.n ? "n" : head.class }, head.isHidden ? el("span", { class: "hidden" }, head.text) : head.text)))),
+    el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col", class: head.n ? "n" : head.class, title: head.title }, head.isHidden ? el("span", { class: "hidden" }, head.text) : head.text)))),
     el("tbody", {}, rows.map(({ key, cells, ...rest }) => el("tr", { "data-key": key, ...rest },
       cells.map((cell, i) => el("td", { class: heads[i].n ? "n" : heads[i].class, "data-head": heads[i].isHidden ? "" : heads[i].text }, cell ?? "")))))));
 }
 
 export const card = (title, attributes, ...children) => el("section", { class: "card", ...attributes },
   title && el("h3", {}, title), ...children);
-export const fact = (value, text, kind) => el("div", { class: "fact" }, el("b", { class: kind }, value), el("span", {}, text));
-export const badge = (text, kind) => el("span", { class: `badge ${kind}` }, text);
+export const fact = (value, text, kind, title) => el("div", { class: "fact", title }, el("b", { class: kind }, value), el("span", {}, text));
+export const badge = (text, kind, title) => el("span", { class: `badge ${kind}`, title }, text);
 
 export const button = (text, onclick, attributes = {}) => el("button", { type: "button", onclick, ...attributes }, text);
 
 const ART = "M12 60a34 34 0 1 1 68 0M22 60a24 24 0 1 1 48 0M46 60v-9";
-// A page or a part with nothing on it says why, and what to do about it.
+// An empty page or part says why it is empty and what to do about it.
 export function nothing(title, text, command) {
   return el("div", { class: "nothing" },
     svg("svg", { viewBox: "0 0 92 66", "aria-hidden": "true" }, svg("path", { d: ART })),
@@ -353,10 +353,10 @@ export function nothing(title, text, command) {
 export function loading(what) {
   return el("div", { class: "nothing is-loading", role: "status" },
     svg("svg", { viewBox: "0 0 92 66", "aria-hidden": "true" }, svg("path", { d: ART })),
-    el("p", {}, state.link === "away" ? `${what} will be here when the node answers again.` : `Waiting for ${what}.`));
+    el("p", {}, state.link === "away" ? `The node is unreachable. This page shows ${what} when it responds again.` : `Waiting for ${what}.`));
 }
 
-// What stands in for a document that is not there: yet, at this node, or at all.
+// The placeholder for a document that is loading, missing on this node, or missing everywhere.
 export function absent(entry, what, missing) {
   if (entry.value) return null;
   if (entry.status === 404 || entry.status === 405 || entry.status === 501) return missing;
@@ -366,6 +366,6 @@ export function absent(entry, what, missing) {
 
 export const copies = (text) => button("Copy", async (event) => {
   const it = event.currentTarget;
-  try { await navigator.clipboard.writeText(text); it.textContent = "Copied"; } catch { it.textContent = "Select and copy by hand"; }
+  try { await navigator.clipboard.writeText(text); it.textContent = "Copied"; } catch { it.textContent = "Copy failed"; }
   setTimeout(() => { it.textContent = "Copy"; }, 1500);
 }, { class: "small" });

@@ -1,4 +1,4 @@
-// Events: what has happened, the newest first, by kind and by words.
+// Events, newest first, filtered by kind and by search.
 import { state, el, table, badge, button, nothing, loading, schedule, number, moment, clock } from "./core.js";
 
 export const title = "Events";
@@ -6,7 +6,7 @@ export const icon = "M4 12h4l3-8 4 16 2-8h3";
 
 const KINDS = ["node", "shard", "queue", "job", "call", "group", "operator"];
 const SHOWN_MAX = 500;
-let frozen = null; // what is shown while new ones are held back
+let frozen = null; // the events on display while paused
 
 const address = (kinds, words) => {
   const query = new URLSearchParams();
@@ -36,20 +36,20 @@ export function show(rest, query) {
   const all = [...KINDS, ...[...counts.keys()].filter((kind) => !KINDS.includes(kind))];
   return [
     el("div", { class: "head" }, el("h2", {}, "Events"),
-      button(frozen ? (nHeld > 0 ? `Go on (${number(nHeld)} new)` : "Go on") : "Hold", () => { frozen = frozen ? null : [...state.events]; schedule(); }, { "aria-pressed": String(Boolean(frozen)) })),
+      button(frozen ? (nHeld > 0 ? `Resume (${number(nHeld)} new)` : "Resume") : "Pause", () => { frozen = frozen ? null : [...state.events]; schedule(); }, { "aria-pressed": String(Boolean(frozen)) })),
     el("div", { class: "row", "data-key": "filter" },
       el("label", { class: "grow" }, el("span", { class: "hidden" }, "Search events"), el("input", { type: "search", placeholder: "Search events", value: words,
         oninput: (event) => { history.replaceState(null, "", address(kinds, event.currentTarget.value)); schedule(); } }))),
-    el("div", { class: "row", role: "group", "aria-label": "Kinds of events" },
+    el("div", { class: "row", role: "group", "aria-label": "Event kinds" },
       el("a", { class: "tab", href: address([], words), "aria-current": kinds.length === 0 && "true" }, "all"),
       all.map((kind) => el("a", { class: "tab", "data-key": kind, href: address(toggle(kind), words), "aria-current": kinds.includes(kind) && "true" }, kind,
         el("span", { class: "count" }, number(counts.get(kind) ?? 0))))),
-    found.length > SHOWN_MAX ? el("p", { class: "quiet" }, `The newest ${number(SHOWN_MAX)} of ${number(found.length)}.`) : null,
-    el("div", { "data-key": "events" }, table("Events", [{ text: "When" }, { text: "Kind" }, { text: "About" }, { text: "What happened", class: "wide" }, ...(isOfSeveral ? [{ text: "Told by" }] : [])],
+    found.length > SHOWN_MAX ? el("p", { class: "quiet" }, `Newest ${number(SHOWN_MAX)} of ${number(found.length)}.`) : null,
+    el("div", { "data-key": "events" }, table("Events", [{ text: "Time" }, { text: "Kind" }, { text: "Subject" }, { text: "Event", class: "wide" }, ...(isOfSeveral ? [{ text: "Reported by" }] : [])],
       some.map((event) => ({ key: event.name, cells: [el("time", { datetime: new Date(event.at_ms).toISOString(), title: moment(event.at_ms) }, day(event.at_ms)),
         badge(event.kind, `is-${KINDS.includes(event.kind) ? event.kind : "other"}`), el("span", { class: "mono" }, event.subject), event.text,
         ...(isOfSeveral ? [el("span", { class: "mono" }, event.node)] : [])] })),
-      events.length ? nothing("No event is like that", "Take away a kind or a word of the search.")
-        : state.link === "live" ? nothing("Nothing has happened yet", "Nodes that come and go, shards that move and what operators do is shown here as it happens.") : loading("events"))),
+      events.length ? nothing("No matching events", "Remove a kind or change the search.")
+        : state.link === "live" ? nothing("No events yet", "Nodes joining and leaving, shard moves and operator actions appear here as they happen.") : loading("events"))),
   ];
 }

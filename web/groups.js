@@ -1,4 +1,4 @@
-// Groups: tasks that share a log's partitions, and how those came from each other over time.
+// Groups: tasks that share a log's partitions, and the splits and merges of those over time.
 import { el, svg, link, table, fact, badge, nothing, absent, ask, topic, number, span, when, moment, clock, to } from "./core.js";
 
 export const title = "Groups";
@@ -7,10 +7,10 @@ export const icon = "M5 5v6h7v8M5 11h14v8M5 11v8";
 const ROWS_MAX = 200, ROW = 26;
 const KINDS = { waiting: "soft", running: "info", finished: "good", removed: "soft" };
 
-// A watermark is a moment, or the position in a log.
+// A watermark is a timestamp or a position in a log.
 const mark = (value) => (value == null || value === "" ? "none yet" : typeof value === "number" && value > 1e12 ? moment(value) : typeof value === "number" ? number(value) : String(value));
 
-// Several nodes may watch the same group: those that see it go before those that don't.
+// Several nodes may watch the same group: prefer one that can read it.
 function unique(groups) {
   const byName = new Map();
   for (const group of groups) if (!byName.has(group.name) || byName.get(group.name).why_away) byName.set(group.name, group);
@@ -20,11 +20,11 @@ function unique(groups) {
 function showAll(entry) {
   const groups = entry.value?.groups && unique(entry.value.groups);
   const head = el("h2", {}, "Groups");
-  if (!groups) return [head, absent(entry, "groups", nothing("This node does not tell groups", "Groups are shown by nodes with the role group."))];
+  if (!groups) return [head, absent(entry, "groups", nothing("No groups on this node", "Nodes with the role group report groups. Open the dashboard of one of them."))];
   return [head, table("Groups", [{ text: "Group" }, { text: "Log" }, { text: "Epoch", n: true }, { text: "Tasks", n: true }, { text: "Partitions", n: true }, { text: "Watermark" }, { text: "Actions", isHidden: true }],
     groups.map((group) => ({ key: group.name, cells: [link(group.name, "groups", group.name), el("span", { class: "mono" }, group.log), number(group.epoch), number(group.n_tasks),
       number(group.n_partitions), mark(group.watermark), group.why_away ? el("span", { class: "bad" }, group.why_away) : null] })),
-    nothing("There are no groups", "A group shares the partitions of a log among its tasks.", "rota group --help"))];
+    nothing("No groups", "A group shares the partitions of a log among its tasks.", "rota group --help"))];
 }
 
 // --- the tree over time ---
@@ -49,7 +49,7 @@ function order(partitions) {
     sorted.push({ ...each, depth });
     for (const child of (children.get(each.name) ?? []).sort(begun).reverse()) stack.push([child, depth + 1]);
   }
-  for (const each of partitions) if (!seen.has(each.name)) sorted.push({ ...each, depth: 0 }); // parents in a circle
+  for (const each of partitions) if (!seen.has(each.name)) sorted.push({ ...each, depth: 0 }); // a cycle of parents
   return sorted;
 }
 
@@ -85,22 +85,22 @@ function drawTree(group, selected) {
 
 function showPartition(group, name) {
   const each = group.partitions.find((one) => one.name === name);
-  if (!each) return el("section", { class: "card", "data-key": "one" }, el("p", {}, `${group.name} has no partition ${name} any more.`));
+  if (!each) return el("section", { class: "card", "data-key": "one" }, el("p", {}, `Group ${group.name} no longer has a partition ${name}.`));
   const children = group.partitions.filter((one) => one.parents?.includes(name)).map((one) => one.name);
   const links = (names) => (names.length ? names.map((one) => [link(one, "groups", group.name, one), " "]) : "none");
   return el("section", { class: "card", "data-key": "one", "aria-live": "polite" },
     el("div", { class: "head" }, el("h3", {}, el("span", { class: "mono" }, name), " ", badge(each.state, KINDS[each.state] ?? "soft")), link("Close", "groups", group.name)),
-    el("dl", { class: "pairs" }, el("dt", {}, "Owner"), el("dd", {}, each.owner || "nobody"), el("dt", {}, "From"), el("dd", {}, links(each.parents ?? [])),
-      el("dt", {}, "Became"), el("dd", {}, links(children)), el("dt", {}, "Position"), el("dd", {}, mark(each.position)), el("dt", {}, "Mark"), el("dd", {}, mark(each.mark)),
-      each.token != null ? [el("dt", {}, "Token"), el("dd", { class: "mono" }, String(each.token))] : null,
-      each.started_ms ? [el("dt", {}, "Ran"), el("dd", {}, when(each.started_ms), ` for ${span((each.ended_ms || Date.now()) - each.started_ms)}`)] : null));
+    el("dl", { class: "pairs" }, el("dt", {}, "Owner"), el("dd", {}, each.owner || "none"), el("dt", {}, "Parents"), el("dd", {}, links(each.parents ?? [])),
+      el("dt", {}, "Children"), el("dd", {}, links(children)), el("dt", {}, "Position"), el("dd", {}, mark(each.position)), el("dt", {}, "Watermark"), el("dd", {}, mark(each.mark)),
+      each.token != null ? [el("dt", {}, "Fencing token"), el("dd", { class: "mono" }, String(each.token))] : null,
+      each.started_ms ? [el("dt", {}, "Started"), el("dd", {}, when(each.started_ms), `, ${each.ended_ms ? "ran" : "running"} for ${span((each.ended_ms || Date.now()) - each.started_ms)}`)] : null));
 }
 
 function showGroup(name, selected) {
   const entry = ask(`/api/v1/groups/${encodeURIComponent(name)}`, 1000);
   const crumbs = el("nav", { class: "crumbs", "aria-label": "Where" }, link("Groups", "groups"), " / ");
   const group = entry.value;
-  if (!group) return [crumbs, el("h2", {}, name), absent(entry, "the group", nothing(`There is no group ${name}`, "It may have another name, or the node does not follow it."))];
+  if (!group) return [crumbs, el("h2", {}, name), absent(entry, "the group", nothing(`No group ${name}`, "Check the name, and whether this node is configured to watch the group."))];
   const partitions = group.partitions ?? [], tasks = group.tasks ?? [];
   const nOf = (each) => partitions.filter((one) => one.state === each).length;
   const nRunning = (task) => partitions.filter((one) => one.owner === task.name && one.state === "running").length;
@@ -112,11 +112,11 @@ function showGroup(name, selected) {
     el("h3", {}, "Tasks"),
     tasks.length ? el("ul", { class: "tasks", "data-key": "tasks" }, tasks.map((task) => el("li", { "data-key": task.name }, el("span", { class: "mono" }, task.name), task.is_leader ? [" ", badge("leader", "info")] : null,
       el("span", { class: "meter" }, svg("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { x: 0, y: 0, width: (nRunning(task) / most) * 100, height: 10 }))),
-      el("span", { class: "quiet" }, `${number(nRunning(task))} running, ${number(task.n_partitions)} not finished`)))) : nothing("No task is here", "Partitions wait until one joins."),
+      el("span", { class: "quiet" }, `${number(nRunning(task))} running, ${number(task.n_partitions)} not finished`)))) : nothing("No tasks", "Partitions wait until a task joins."),
     el("h3", {}, "Partitions over time"),
-    group.n_left_out ? el("p", { class: "quiet" }, `Without ${number(group.n_left_out)} that ended long ago.`) : null,
-    partitions.length > ROWS_MAX ? el("p", { class: "quiet" }, `The newest ${ROWS_MAX} of ${number(partitions.length)}.`) : null,
-    partitions.length ? el("div", { class: selected === undefined ? "split is-whole" : "split", "data-key": "partitions" }, drawTree(group, selected), selected !== undefined ? showPartition(group, selected) : null) : nothing("There are no partitions", "They appear when the first task has read the log."),
+    group.n_left_out ? el("p", { class: "quiet" }, `${number(group.n_left_out)} older partitions that have finished are not shown.`) : null,
+    partitions.length > ROWS_MAX ? el("p", { class: "quiet" }, `Newest ${ROWS_MAX} of ${number(partitions.length)}.`) : null,
+    partitions.length ? el("div", { class: selected === undefined ? "split is-whole" : "split", "data-key": "partitions" }, drawTree(group, selected), selected !== undefined ? showPartition(group, selected) : null) : nothing("No partitions", "Partitions appear when the first task has read the log."),
   ];
 }
 

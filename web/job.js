@@ -1,12 +1,12 @@
-// A job: its story on a line of time and in words, what it carries, and what to do with it.
+// A job: its history as a timeline and as a list, its payload and result, and actions on it.
 import { el, svg, link, badge, button, nothing, absent, ask, change, copies, number, span, moment, clock, shown, toast, fact } from "./core.js";
 
 export const STATE_KINDS = { waiting: "soft", delayed: "soft", running: "info", done: "good", dead: "bad", cancelled: "warn" };
-const CAUSES = { none: "", done: "", failed: "it failed", refused: "it was refused for good", lost: "its worker was lost", "timed out": "it took too long", timed_out: "it took too long",
-  "given back": "given back untried", given_back: "given back untried", deadline: "its deadline passed", cancelled: "cancelled by somebody", retried: "tried again by somebody",
+const CAUSES = { none: "", done: "", failed: "attempt failed", refused: "failed permanently", lost: "worker lost", "timed out": "attempt timed out", timed_out: "attempt timed out",
+  "given back": "returned to the queue untried", given_back: "returned to the queue untried", deadline: "deadline passed", cancelled: "cancelled on request", retried: "retried on request",
   "handed over": "handed over to another node", handed_over: "handed over to another node" };
 
-// From one event to the next it was in the state that the first says.
+// Each event starts a state that lasts until the next event.
 function segments(job, now) {
   const events = job.events.length ? job.events : [{ at_ms: job.enqueued_ms, state: job.state }];
   const list = events.map((event, i) => ({ state: event.state, from: event.at_ms, to: events[i + 1]?.at_ms ?? (job.ended_ms || now), worker: event.worker }));
@@ -14,15 +14,15 @@ function segments(job, now) {
   return list.filter((each) => each.to > each.from || each.state === "running");
 }
 
-function drawStory(job) {
+function drawHistory(job) {
   const list = segments(job, Date.now());
   const from = job.enqueued_ms, to = Math.max(from + 1, ...list.map((each) => each.to));
-  const least = 0.6; // that a moment can be seen
+  const least = 0.6; // so that a short state stays visible
   const widths = list.map((each) => Math.max(least, ((each.to - each.from) / (to - from)) * 100));
   const total = widths.reduce((sum, width) => sum + width, 0);
   let x = 0;
   return el("figure", { class: "plot", "data-key": "story" },
-    el("figcaption", {}, el("span", { class: "title" }, "Story"), el("span", { class: "legend" },
+    el("figcaption", {}, el("span", { class: "title" }, "History"), el("span", { class: "legend" },
       [...new Set(list.map((each) => each.state))].map((state) => el("span", { class: `is-${state}` }, `${state} `,
         el("b", {}, span(list.filter((each) => each.state === state).reduce((sum, each) => sum + each.to - each.from, 0))))))),
     el("div", { class: "canvas is-thin", role: "img", "aria-label": list.map((each) => `${each.state} for ${span(each.to - each.from)}`).join(", then ") },
@@ -40,7 +40,7 @@ export function showJob(name, id) {
   const entry = ask(base, 1000);
   const crumbs = el("nav", { class: "crumbs", "aria-label": "Where" }, link("Queues", "queues"), " / ", link(name, "queues", name), " / ");
   if (!entry.value) return [crumbs, el("h2", { class: "mono" }, id),
-    absent(entry, "the job", nothing("There is no such job", "It may have ended long ago and be forgotten, or belong to a node that is down."))];
+    absent(entry, "the job", nothing("Job not found", "The job may have ended and expired, or its node may be down."))];
   const { job, explain } = entry.value;
   const canRetry = ["dead", "cancelled"].includes(job.state), canCancel = ["waiting", "delayed", "running"].includes(job.state);
   const result = shown(job.result), reason = shown(job.reason), payload = shown(job.spec.payload);
@@ -49,20 +49,20 @@ export function showJob(name, id) {
   return [
     crumbs,
     el("div", { class: "head" }, el("h2", {}, el("span", { class: "mono" }, id), " ", badge(job.state, STATE_KINDS[job.state] ?? "soft")),
-      canRetry ? button("Try again", async () => { if (await change(`${base}/retry`)) toast("It waits again.", true); }, { class: "main" }) : null,
-      canCancel ? button("Cancel", async () => { if (await change(`${base}/cancel`)) toast("It is cancelled.", true); }) : null),
+      canRetry ? button("Retry", async () => { if (await change(`${base}/retry`)) toast("The job is waiting again.", true); }, { class: "main" }) : null,
+      canCancel ? button("Cancel", async () => { if (await change(`${base}/cancel`)) toast("The job is cancelled.", true); }) : null),
     el("p", { class: "lead" }, explain),
     el("div", { class: "facts" }, fact(`${number(job.n_attempts)} of ${number(job.spec.max_attempts || 5)}`, "attempts"),
-      fact(span((job.ended_ms || Date.now()) - job.enqueued_ms), job.ended_ms ? "from first to last" : "old"),
+      fact(span((job.ended_ms || Date.now()) - job.enqueued_ms), job.ended_ms ? "total time" : "age"),
       job.spec.priority ? fact(number(job.spec.priority), "priority") : null,
-      job.spec.can?.length ? fact(job.spec.can.join(", "), "needed of a worker") : null,
+      job.spec.can?.length ? fact(job.spec.can.join(", "), "required capabilities") : null,
       job.worker ? fact(job.worker, "worker") : null),
-    drawStory(job),
+drawHistory(job),
     el("ol", { class: "story is-long" }, job.events.map((event, i) => el("li", { "data-key": String(i) },
       el("time", { datetime: new Date(event.at_ms).toISOString() }, moment(event.at_ms)), el("span", { class: "tiny" }, ` +${span(event.at_ms - job.enqueued_ms)}`), " ", badge(event.state, STATE_KINDS[event.state] ?? "soft"), " ",
-      CAUSES[event.cause] ?? event.cause ?? "", event.worker ? [" at ", el("span", { class: "mono" }, event.worker)] : null,
+      CAUSES[event.cause] ?? event.cause ?? "", event.worker ? [" on ", el("span", { class: "mono" }, event.worker)] : null,
       shown(event.reason) ? el("span", { class: "why" }, shown(event.reason)) : null))),
-    el("div", { class: "pair" }, text("Payload", payload, job.ended_ms && !canRetry ? "Not kept after the end." : "Empty."), text(result || !reason ? "Result" : "Why", result || reason)),
+    el("div", { class: "pair" }, text("Payload", payload, job.ended_ms && !canRetry ? "Discarded when the job ended." : "Empty."), text(result || !reason ? "Result" : "Reason", result || reason)),
     shown(job.progress) ? text("Progress", shown(job.progress)) : null,
   ];
 }

@@ -11,7 +11,7 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".json": "application/json",
 }
-SIZE_MAX = 300_000  # of all pages together; the description of the API is none
+SIZE_MAX = 300_000  # of all pages together, without the description of the API
 
 
 def main():
@@ -21,7 +21,7 @@ def main():
     total = sum(len(content) for file, content in zip(files, contents) if file.name != "openapi.json")
     if total > SIZE_MAX:
         sys.exit(f"the pages have {total} bytes, more than {SIZE_MAX}")
-    lines = ["/* Made by web/pack.py. */", '#include "node/pages.h"', ""]
+    lines = ["/* Made by web/pack.py. */", '#include "node/api/pages.h"', ""]
     for number, content in enumerate(contents):
         rows = [", ".join(map(str, content[i:i + 24])) for i in range(0, len(content), 24)]
         lines += [f"static const unsigned char PAGE_{number}[] = {{", *(f"    {row}," for row in rows), "};", ""]

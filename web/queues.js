@@ -1,4 +1,4 @@
-// Queues: how much waits, how fast it goes, who works on it, and the jobs themselves.
+// Queues: depth, throughput, workers, and the jobs themselves.
 import { state, el, link, table, fact, badge, button, nothing, loading, absent, ask, topic, change, onTopic, toast,
   number, short, plural, span, when, shown, to } from "./core.js";
 import { timeline, spark } from "./charts.js";
@@ -10,7 +10,7 @@ export const icon = "M4 6h16M4 12h16M4 18h10";
 const STATES = ["waiting", "delayed", "running", "dead", "done", "cancelled"];
 const PAGE = 100;
 
-// --- what was, for the plots: kept here, a value for each second ---
+// --- history for the plots, kept on the page: one value per second ---
 
 const SECONDS = 600, SMOOTH = 5;
 const histories = new Map(); // name of a queue -> { at, totals: [...], waiting: [...], ... }
@@ -52,11 +52,11 @@ const oldest = (queue) => (queue.n_waiting && queue.oldest_ms ? span(Date.now() 
 // --- all queues ---
 
 const without = (entry) => (entry.value?.missing?.length
-  ? el("p", { class: "note warn" }, `Not counted: ${entry.value.missing.join(", ")}, which did not answer.`) : null);
+  ? el("p", { class: "note warn", title: shown(entry.value.missing_why?.join("\n")) }, `Counts are incomplete. No response from: ${entry.value.missing.join(", ")}.`) : null);
 
 function listQueues(queues) {
-  return table("Queues", [{ text: "Queue" }, { text: "Depth, 2 min" }, { text: "Waiting", n: true }, { text: "Delayed", n: true }, { text: "Running", n: true },
-    { text: "Dead", n: true }, { text: "Done per s" }, { text: "Oldest waits", n: true }, { text: "Workers", n: true }, { text: "Free slots", n: true }],
+  return table("Queues", [{ text: "Queue" }, { text: "Depth", title: "Waiting, delayed and running jobs over the last 2 minutes" }, { text: "Waiting", n: true }, { text: "Delayed", n: true }, { text: "Running", n: true },
+    { text: "Dead", n: true }, { text: "Done/s" }, { text: "Oldest", n: true, title: "Age of the oldest job that could run now" }, { text: "Workers", n: true }, { text: "Free slots", n: true }],
   queues.map((queue) => {
     const history = historyOf(queue.name);
     return { key: queue.name, cells: [
@@ -66,11 +66,11 @@ function listQueues(queues) {
       queue.n_dead ? el("a", { class: "bad", href: `${to("queues", queue.name)}?state=dead` }, number(queue.n_dead)) : "0",
       [spark(history.done, "two", `${short(last(history.done))} per second`), el("span", { class: "tiny" }, ` ${short(last(history.done))}/s`)],
       oldest(queue), queue.n_workers ? number(queue.n_workers) : el("span", { class: queue.n_waiting ? "bad" : null }, "none"), number(queue.n_free)] };
-  }), nothing("There are no queues yet", "A queue begins with its first job. Add one below, or from a terminal:", "rota job add --queue mail hello"));
+  }), nothing("No queues yet", "The first job creates its queue. Add one below, or from a terminal:", "rota job add --queue mail hello"));
 }
 
-// A worker that serves several nodes is connected to each, and told by each: its slots are the same
-// slots, and what runs in them is told by the node that gave it.
+// A worker that serves several nodes is connected to each and reported by each: its slots are the
+// same slots, and each node reports the jobs that it handed out.
 function gather(items) {
   const byName = new Map();
   for (const item of items) {
@@ -84,15 +84,15 @@ function gather(items) {
 
 function listWorkers(entry) {
   const workers = entry.value?.items && gather(entry.value.items);
-  if (!workers) return absent(entry, "workers", nothing("This node does not tell its workers", "It may not have the role queue."));
-  return table("Workers", [{ text: "Worker" }, { text: "Can do" }, { text: "Slots" }, { text: "Connections", n: true }, { text: "Heard", n: true }],
+  if (!workers) return absent(entry, "workers", nothing("No workers on this node", "Only nodes with the role queue have workers."));
+  return table("Workers", [{ text: "Worker" }, { text: "Capabilities", title: "A worker also takes any job without required capabilities" }, { text: "Slots" }, { text: "Connections", n: true }, { text: "Last heartbeat", n: true }],
     workers.map((worker) => ({ key: worker.name, cells: [el("span", { class: "mono" }, worker.name),
-      worker.can?.length ? worker.can.map((each) => [badge(each, "soft"), " "]) : el("span", { class: "quiet" }, worker.can ? "anything that needs nothing" : "not told"),
+      worker.can?.length ? worker.can.map((each) => [badge(each, "soft"), " "]) : el("span", { class: "quiet" }, worker.can ? "none" : "unknown"),
       slots(worker), number(worker.nLinks), `${span(worker.silent_ms)} ago`] })),
-    nothing("No worker is connected", "Jobs wait until one comes. Start one:", "rota work --queue mail -- cat"));
+    nothing("No workers connected", "Jobs wait until a worker connects. Start one:", "rota work --queue mail -- cat"));
 }
 
-// Each slot a square, full or empty; many as a number.
+// One square per slot, full or empty; a number if there are many.
 function slots(worker) {
   const text = `${number(worker.n_running)} of ${number(worker.slots)} running`;
   if (worker.slots > 24) return text;
@@ -103,13 +103,14 @@ function slots(worker) {
 function showAll() {
   const entry = topic("queues");
   const queues = entry.value?.items;
-  if (!queues) return [el("h2", {}, "Queues"), absent(entry, "queues", nothing("This node has no queues", "It runs without the role queue. Another node may have them: see its roles on the page Cluster."))];
+  if (!queues) return [el("h2", {}, "Queues"), absent(entry, "queues", nothing("No queues on this node", "This node runs without the role queue. Open the dashboard of a node that has it."))];
   const sum = (key) => queues.reduce((total, queue) => total + (queue[key] ?? 0), 0);
   const rate = queues.reduce((total, queue) => total + last(historyOf(queue.name).done), 0);
   return [
     el("h2", {}, "Queues"), without(entry),
     queues.length ? el("div", { class: "facts" }, fact(number(sum("n_waiting")), "waiting"), fact(number(sum("n_running")), "running"),
       fact(`${short(rate)}/s`, "done"), fact(number(sum("n_dead")), "dead", sum("n_dead") ? "bad" : null)) : null,
+    entry.value.next ? el("p", { class: "note" }, `The first ${number(queues.length)} queues by name, and their sums. For all of them: rota queue list`) : null,
     el("div", { "data-key": "queues" }, listQueues(queues)),
     el("h2", {}, "Workers"), el("div", { "data-key": "workers" }, listWorkers(topic("workers"))),
     el("h2", {}, "Add a job"), addForm(null),
@@ -129,7 +130,7 @@ async function add(form, queue) {
     if (field(key) !== "") job[key] = Math.round(Number(field(key)) * factor);
   const added = await change(`/api/v1/queues/${encodeURIComponent(name)}/jobs`, job);
   if (!added) return;
-  toast(added.is_new === false ? "It was there already." : "Added.", true);
+  toast(added.is_new === false ? "The job exists already." : "Job added.", true);
   form.elements.payload.value = "";
   location.hash = to("queues", name, added.id);
 }
@@ -139,9 +140,9 @@ function addForm(queue) {
   return el("form", { class: "card", "data-key": "add", onsubmit: (event) => { event.preventDefault(); add(event.currentTarget, queue); } },
     el("div", { class: "fields" },
       queue ? null : input("queue", "Queue", { required: true, maxlength: "255", autocomplete: "off", placeholder: "mail" }),
-      input("can", "Needs a worker that can", { placeholder: "nothing special", autocomplete: "off" }),
+      input("can", "Required capabilities", { placeholder: "none", autocomplete: "off", title: "Only workers with all of these get the job; separate them by spaces" }),
       input("priority", "Priority", { type: "number", min: "-32768", max: "32767", placeholder: "0" }),
-      input("delay_ms", "Not before, seconds from now", { type: "number", min: "0", step: "any", placeholder: "0" }),
+      input("delay_ms", "Delay (seconds)", { type: "number", min: "0", step: "any", placeholder: "0" }),
       input("max_attempts", "Attempts", { type: "number", min: "1", placeholder: "5" })),
     el("label", {}, "Payload", el("textarea", { name: "payload", rows: "3", spellcheck: "false" })),
     el("p", {}, el("button", { class: "main" }, "Add")));
@@ -155,7 +156,7 @@ async function retryAll(base, jobs) {
     if (!(await change(`${base}/jobs/${job.spec.id}/retry`))) break;
     n++;
   }
-  if (n) toast(`${plural(n, "job")} will be tried again.`, true);
+  if (n) toast(`Retrying ${plural(n, "job")}.`, true);
 }
 
 function listJobs(name, query) {
@@ -168,42 +169,44 @@ function listJobs(name, query) {
   const tabs = el("div", { class: "row", role: "group", "aria-label": "Jobs by state" }, STATES.map((each) =>
     el("a", { class: "tab", href: `${to("queues", name)}?state=${each}`, "aria-current": each === wanted && "true" }, each,
       queue ? el("span", { class: "count" }, number(queue[`n_${each}`] ?? 0)) : null)));
-  if (!jobs) return [tabs, absent(entry, "jobs", nothing("There is no such queue", "It begins with its first job."))];
+  if (!jobs) return [tabs, absent(entry, "jobs", nothing("Queue not found", "The first job creates its queue."))];
   return [
     tabs, without(entry),
-    wanted === "dead" && jobs.length ? el("p", { class: "row" }, button(jobs.length === 1 ? "Retry it" : `Retry all ${jobs.length} shown`, () => retryAll(base, jobs), { class: "main" })) : null,
-    table(`Jobs that are ${wanted}`, [{ text: "Job" }, { text: "Since" }, { text: "Attempts", n: true }, { text: "Worker" }, { text: "Why" }, { text: "Actions", isHidden: true }],
+    wanted === "dead" && jobs.length ? el("p", { class: "row" }, button(jobs.length === 1 ? "Retry this job" : `Retry these ${jobs.length}`, () => retryAll(base, jobs), { class: "main" })) : null,
+    table(`Jobs, ${wanted}`, [{ text: "Job" }, { text: "Since" }, { text: "Attempts", n: true }, { text: "Worker" }, { text: "Reason" }, { text: "Actions", isHidden: true }],
       jobs.map((job) => ({ key: job.spec.id, cells: [el("a", { class: "mono", href: to("queues", name, job.spec.id) }, job.spec.id),
         when(job.ended_ms || job.enqueued_ms), number(job.n_attempts), el("span", { class: "mono" }, job.worker), el("span", { class: "clip", title: shown(job.reason) }, shown(job.reason)),
         ["dead", "cancelled"].includes(wanted) ? button("Retry", () => change(`${base}/jobs/${job.spec.id}/retry`), { class: "small", "aria-label": `Retry ${job.spec.id}` }) : null] })),
-      nothing(wanted === "dead" ? "No job is dead" : `No job is ${wanted}`, wanted === "dead" ? "Those that fail for good are kept here, to be looked at and tried again." : "Other states are above.")),
-    el("p", { class: "row" }, after === "0" ? null : el("a", { href: `${to("queues", name)}?state=${wanted}` }, "From the beginning"),
-      entry.value.next && Number(entry.value.next) ? el("a", { href: `${to("queues", name)}?state=${wanted}&after=${entry.value.next}` }, "More") : null),
+      nothing(`No ${wanted} jobs`, wanted === "dead" ? "Jobs that fail permanently stay here (the dead-letter queue) until you retry them." : "Choose another state above.")),
+    el("p", { class: "row" }, after === "0" ? null : el("a", { href: `${to("queues", name)}?state=${wanted}` }, "First page"),
+      entry.value.next && Number(entry.value.next) ? el("a", { href: `${to("queues", name)}?state=${wanted}&after=${entry.value.next}` }, "Next page") : null),
   ];
 }
 
 function showQueue(name, query) {
   const entry = topic("queues");
-  const queue = entry.value?.items.find((each) => each.name === name);
   const base = `/api/v1/queues/${encodeURIComponent(name)}`;
+  const listed = entry.value?.items.find((each) => each.name === name);
+  const alone = !listed && entry.value?.next ? ask(base, 1500) : null; // it may be on a later page
+  const queue = listed ?? alone?.value?.items[0];
   const history = historyOf(name);
   const lines = (...keys) => keys.map((key) => ({ name: key, kind: `is-${key}`, values: history[key] }));
   return [
     el("nav", { class: "crumbs", "aria-label": "Where" }, link("Queues", "queues"), " / "),
     el("div", { class: "head" }, el("h2", {}, name, queue?.is_paused ? [" ", badge("paused", "warn")] : null),
       queue ? button(queue.is_paused ? "Resume" : "Pause", async () => {
-        if (await change(`${base}/${queue.is_paused ? "resume" : "pause"}`)) toast(queue.is_paused ? `${name} goes on.` : `${name} hands out no more jobs.`, true);
+        if (await change(`${base}/${queue.is_paused ? "resume" : "pause"}`)) toast(queue.is_paused ? `Queue ${name} is resumed.` : `Queue ${name} is paused: workers get no jobs from it.`, true);
       }) : null),
     without(entry),
     queue ? [el("div", { class: "facts" }, fact(number(queue.n_waiting), "waiting"), fact(number(queue.n_running), "running"), fact(`${short(last(history.done))}/s`, "done"),
-      fact(oldest(queue) || "-", "oldest waits"), fact(number(queue.n_free), "slots free"), fact(number(queue.retries_total), "retries"),
-      fact(queue.read === queue.write ? number(queue.write) : `${number(queue.write)} / ${number(queue.read)}`, queue.read === queue.write ? "partitions" : "partitions written / read")),
-    queue.n_waiting && !queue.n_workers ? el("p", { class: "note warn" }, "Jobs wait, and no worker serves this queue.") : null,
+      fact(oldest(queue) || "-", "oldest", null, "Age of the oldest job that could run now"), fact(number(queue.n_free), "free slots"), fact(number(queue.retries_total), "retries"),
+      fact(queue.read === queue.write ? number(queue.write) : `${number(queue.write)} / ${number(queue.read)}`, queue.read === queue.write ? "partitions" : "partitions (write / read)")),
+    queue.n_waiting && !queue.n_workers ? el("p", { class: "note warn" }, "Jobs are waiting, but no worker serves this queue.") : null,
     el("div", { class: "plots" },
       timeline("depth", "Depth", lines("running", "waiting", "delayed"), { isStacked: true }),
       timeline("rate", "Rate per second", lines("added", "done", "dead")),
-      timeline("age", "Age of the oldest", [{ name: "waits", kind: "is-waiting", values: history.age }], { least: 1000, format: (ms) => (ms < 10000 ? `${(ms / 1000).toFixed(1)} s` : span(ms)) }))]
-      : entry.value ? nothing(`There is no queue ${name}`, "It begins with its first job.") : loading("the queue"),
+      timeline("age", "Age of the oldest job", [{ name: "waiting", kind: "is-waiting", values: history.age }], { least: 1000, format: (ms) => (ms < 10000 ? `${(ms / 1000).toFixed(1)} s` : span(ms)) }))]
+      : entry.value && (!alone || alone.status === 404) ? nothing(`No queue ${name}`, "The first job creates its queue.") : loading("the queue"),
     el("h3", {}, "Jobs"), el("div", { "data-key": "jobs" }, listJobs(name, query)),
     el("h3", {}, "Add a job"), addForm(name),
   ];

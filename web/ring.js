@@ -1,7 +1,7 @@
-// The picture of the cluster: nodes by zone around a ring, the points of the ring, and inside them
-// the shards of a space, each a cell in its owner's colour. What moves flies from node to node.
+// The ring: nodes by zone around it, the points of the ring, and inside them the shards of a space,
+// each a cell in its owner's colour. Moves fly from node to node.
 //
-// The shards are pixels of a picture whose map from pixel to shard is made once per size, so a
+// The shards are pixels of an image whose map from pixel to shard is computed once per size, so a
 // hundred thousand cost as little as ten.
 import { el, number, short } from "./core.js";
 
@@ -105,7 +105,7 @@ function mapCells(size, n, inner, outer) {
   return { first, pixels };
 }
 
-// `tell(model)` draws: nodes [{ name, zone, weight, isDead }], points [[position, index of node]],
+// The returned function draws a model: nodes [{ name, zone, weight, isDead }], points [[position, index of node]],
 // space (see cluster.js) or null, lit (name of a node or null), shard (selected or -1), and
 // onPoint(shard), onPick(shard).
 export function makeRing(box) {
@@ -119,7 +119,7 @@ export function makeRing(box) {
   box.prepend(canvas);
 
   const radii = () => ({ zone: size * 0.465, node: size * 0.43, outer: size * 0.392, points: size * 0.368, shards: size * 0.358, inner: size * 0.212 });
-  const angles = new Map(); // name of a node -> where its badge is
+  const angles = new Map(); // name of a node -> angle of its badge
 
   function placeNodes() {
     angles.clear();
@@ -149,7 +149,7 @@ export function makeRing(box) {
     on.closePath();
   }
 
-  // Who has which stretch of the ring: from the point before to its own. Without points, as weights are.
+  // The range of the ring that each node has: from the previous point to its own. Without points, by weight.
   function stretches() {
     const points = model.points ?? [];
     if (points.length)
@@ -217,14 +217,14 @@ export function makeRing(box) {
     on.globalAlpha = 1;
   }
 
-  // By owner, nobody first, and by state: owned, moving, unowned.
+  // By owner, "no owner" first, and by state: owned, moving, unowned.
   function makeTones() {
     const { nodes } = model.space;
     return [mix(theme.bad, theme.card, 0.15), ...nodes.map(rgbOf)].map((rgb, i) => [0, 0.5, 0].map((share) =>
       mix(mix(rgb, theme.card, share), theme.card, i > 0 && model.lit && model.lit !== nodes[i - 1] ? 0.86 : 0)));
   }
 
-  // Draw the shards again: all of them, or those alone that glow. True while some still do.
+  // Redraw all shards, or only those that glow. Returns true while some still glow.
   function drawBand(now, isWhole) {
     const { n, owner, state, movedAt, recent } = model.space;
     const r = radii();
@@ -265,7 +265,7 @@ export function makeRing(box) {
       context.strokeStyle = css(rgbOf(to));
       context.lineCap = "round";
       context.lineWidth = Math.min(9, 2 + Math.log2(1 + n));
-      for (let i = 0; i < 14; i++) { // a tail that fades
+      for (let i = 0; i < 14; i++) { // a fading tail
         const end = share * 1.25 - i * 0.018, begin = end - 0.02;
         if (end < 0 || begin > 1) continue;
         context.globalAlpha = (1 - i / 14) * 0.9;

@@ -1,7 +1,7 @@
-// The colours that were chosen, before anything is drawn.
+// Applies the chosen colours before anything is drawn.
 try {
   const theme = localStorage.getItem("theme");
   if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
 } catch {
-  // Without storage the system's colours are shown.
+  // Without storage the page uses the system's colours.
 }

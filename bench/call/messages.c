@@ -1,66 +1,53 @@
 #include "messages.h"
 
-#include "wire/cache_message.h"
-#include "wire/lean.h"
-
-enum { ECHO_ID = 1, ECHO_PAYLOAD };
+#include "wire/message/cache_message.h"
+#include "wire/message/message_table.h"
 
 struct echo {
     uint64_t id;
     struct rota_str payload;
 };
 
-/* One of each for the program's one thread. */
-static struct rota_cache_request batch;
-static struct rota_cache_response entries;
+#define THIS struct echo
+static const struct rota_message_field ECHO_FIELDS[] = {F(1, UINT, id), F_BYTES(2, payload)};
+#undef THIS
+extern const struct rota_message_type ECHO_TYPE;
+HOT_TYPE(ECHO_TYPE, "echo", struct echo, ECHO_FIELDS);
 
-static bool put_echo(struct echo echo, struct rota_buffer *bytes)
+/* For the program's one thread: the lists of what was read. */
+static struct rota_arena arena;
+
+static bool put_message(const struct rota_message_type *type, const void *message,
+                        struct rota_buffer *bytes)
 {
-    size_t size = rota_lean_number_size(ECHO_ID, echo.id) +
-                  rota_lean_bytes_size(ECHO_PAYLOAD, echo.payload.size);
-    uint8_t *to = (uint8_t *)rota_buffer_extend(bytes, size);
-    if (!to)
-        return false;
-    to = rota_lean_put_number(to, ECHO_ID, echo.id);
-    rota_lean_put_bytes(to, ECHO_PAYLOAD, echo.payload);
-    return true;
+    rota_message_encode(type, message, bytes);
+    return !bytes->failed;
 }
 
-static bool get_echo(struct rota_str bytes, struct echo *echo)
+static bool get_message(const struct rota_message_type *type, struct rota_str bytes, void *message)
 {
-    struct rota_lean_reader reader = rota_lean_reader(bytes);
-    struct rota_lean_field field = {0};
-    enum rota_lean_found found;
-    *echo = (struct echo){0};
-    while ((found = rota_lean_next(&reader, &field)) == ROTA_LEAN_FIELD) {
-        if (field.number == ECHO_ID && field.type == ROTA_LEAN_VARINT)
-            echo->id = field.value;
-        else if (field.number == ECHO_PAYLOAD && field.type == ROTA_LEAN_BYTES)
-            echo->payload = field.bytes;
-        else
-            return false;
-    }
-    return found == ROTA_LEAN_END;
+    rota_arena_clear(&arena);
+    return rota_message_decode(type, bytes, message, &arena, NULL) == ROTA_OK;
 }
 
 void messages_ask(bool is_batch, uint64_t id, struct rota_buffer *bytes)
 {
     static char payload[LOAD_PAYLOAD_SIZE], keys[LOAD_KEYS][LOAD_KEY_SIZE];
+    static struct rota_str strs[LOAD_KEYS];
     rota_buffer_clear(bytes);
     if (!is_batch) {
         load_payload(id, payload);
-        if (!put_echo((struct echo){id, rota_str_of(payload, sizeof payload)}, bytes))
+        const struct echo echo = {id, rota_str_of(payload, sizeof payload)};
+        if (!put_message(&ECHO_TYPE, &echo, bytes))
             load_fail("no memory");
         return;
     }
-    batch.keys.size = 0;
-    batch.epoch = id;
     for (unsigned i = 0; i < LOAD_KEYS; i++) {
         load_key(id, i, keys[i]);
-        if (!rota_vector_push(&batch.keys, rota_str_of(keys[i], LOAD_KEY_SIZE)))
-            load_fail("no memory");
+        strs[i] = rota_str_of(keys[i], LOAD_KEY_SIZE);
     }
-    if (rota_cache_request_encode(&batch, bytes))
+    const struct rota_cache_request request = {.key = {strs, LOAD_KEYS}, .epoch = id};
+    if (!put_message(&ROTA_CACHE_REQUEST, &request, bytes))
         load_fail("no memory");
 }
 
@@ -69,23 +56,28 @@ static bool is_echo_right(uint64_t id, struct rota_str reply)
     char payload[LOAD_PAYLOAD_SIZE];
     struct echo echo;
     load_payload(id, payload);
-    return get_echo(reply, &echo) && echo.id == id &&
+    return !rota_message_decode(&ECHO_TYPE, reply, &echo, NULL, NULL) && echo.id == id &&
            rota_str_is_equal(echo.payload, rota_str_of(payload, sizeof payload));
 }
 
 bool messages_is_right(bool is_batch, uint64_t id, struct rota_str reply)
 {
+    struct rota_cache_response response;
     if (!is_batch)
         return is_echo_right(id, reply);
-    if (rota_cache_response_decode(&entries, reply, NULL) || entries.epoch != id ||
-        entries.entries.size != LOAD_KEYS || !entries.all_matched || entries.shard.to != 64)
+    if (!get_message(&ROTA_CACHE_RESPONSE, reply, &response))
+        return false;
+    const struct rota_get_entry *entries = response.entry.items;
+    const struct rota_interval *shard = response.shard;
+    if (response.epoch != id || response.entry.n != LOAD_KEYS || !response.all_matched || !shard ||
+        shard->to != 64)
         return false;
     for (unsigned i = 0; i < LOAD_KEYS; i++) {
-        const struct rota_get_entry *entry = &entries.entries.items[i];
         char key[LOAD_KEY_SIZE], value[LOAD_VALUE_SIZE];
         load_key(id, i, key);
         load_value(key, value);
-        if (entry->id != i || !rota_str_is_equal(entry->value, rota_str_of(value, sizeof value)))
+        if (entries[i].id != i ||
+            !rota_str_is_equal(entries[i].value, rota_str_of(value, sizeof value)))
             return false;
     }
     return true;
@@ -94,22 +86,24 @@ bool messages_is_right(bool is_batch, uint64_t id, struct rota_str reply)
 bool messages_answer(bool is_batch, struct rota_str request, struct rota_buffer *reply)
 {
     static char values[LOAD_KEYS][LOAD_VALUE_SIZE];
+    static struct rota_get_entry entries[LOAD_KEYS];
+    static const struct rota_interval shard = {0, 64, 64};
+    struct rota_cache_request batch;
     struct echo echo;
     if (!is_batch)
-        return get_echo(request, &echo) && put_echo(echo, reply);
-    if (rota_cache_request_decode(&batch, request, NULL) || batch.keys.size > LOAD_KEYS)
+        return !rota_message_decode(&ECHO_TYPE, request, &echo, NULL, NULL) &&
+               put_message(&ECHO_TYPE, &echo, reply);
+    if (!get_message(&ROTA_CACHE_REQUEST, request, &batch) || batch.key.n > LOAD_KEYS)
         return false;
-    entries.entries.size = 0;
-    for (unsigned i = 0; i < batch.keys.size; i++) {
-        struct rota_get_entry entry = {i, {values[i], LOAD_VALUE_SIZE}};
-        if (batch.keys.items[i].size != LOAD_KEY_SIZE)
+    for (unsigned i = 0; i < batch.key.n; i++) {
+        if (batch.key.items[i].size != LOAD_KEY_SIZE)
             return false;
-        load_value(batch.keys.items[i].data, values[i]);
-        if (!rota_vector_push(&entries.entries, entry))
-            return false;
+        load_value(batch.key.items[i].data, values[i]);
+        entries[i] = (struct rota_get_entry){i, {values[i], LOAD_VALUE_SIZE}};
     }
-    entries.has_shard = entries.all_matched = true;
-    entries.shard = (struct rota_interval){0, 64, 64};
-    entries.epoch = batch.epoch;
-    return rota_cache_response_encode(&entries, reply) == ROTA_OK;
+    const struct rota_cache_response response = {.entry = {entries, batch.key.n},
+                                                 .shard = &shard,
+                                                 .epoch = batch.epoch,
+                                                 .all_matched = true};
+    return put_message(&ROTA_CACHE_RESPONSE, &response, reply);
 }

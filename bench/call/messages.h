@@ -1,4 +1,4 @@
-/* messages: the load's requests and replies as bytes, by the lean codec. */
+/* messages: the load's requests and replies as bytes, by message tables. */
 #pragma once
 
 #include "base/buffer.h"

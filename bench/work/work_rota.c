@@ -5,8 +5,8 @@
  *
  *     work_rota live GRPC-ADDRESS ZMQ-ADDRESS|polls ... */
 #include "load.h"
-#include "wire/queue_message.h"
-#include "wire/worker_frame.h"
+#include "wire/message/queue_message.h"
+#include "wire/message/worker_frame.h"
 
 #include <rota/connector.h>
 #include <rota/rota.h>

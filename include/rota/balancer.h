@@ -22,8 +22,8 @@
  *
  *  - service: a moving average of the duration of a try from its sending, without waiting in a
  *    queue. A sample counts as at most 3 averages, so a pause of a busy machine changes little.
- *    Averages within 1.6 times the best count as the best: the difference is noise, and chasing
- *    noise makes clients move as a herd.
+ *    Averages within 1.6 times the best, or within a millisecond of it, count as the best: the
+ *    difference is noise, and chasing noise makes clients move as a herd.
  *  - own work: this client's tries in flight there; counted at once, so that two choices in a
  *    row differ.
  *  - others' work: the queue length in the last answer, fading, because its end is not
@@ -123,6 +123,8 @@ struct rota_balancer_options {
      * unknown replica is as good as the best one and no better, a failed replica comes last for
      * `expires`, twice as long each time, and an unavailable one is the last resort. */
     bool is_original;
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* "rota", "look_aside", "round_robin", "random". Parsing rejects other names. Any thread. */

@@ -37,8 +37,9 @@ enum {
 
 struct rota_work_broker_options {
     /* Where jobs are kept; set one. `directory`: of the journal, created if missing. `store`: the
-     * URL of a store (<rota/store.h>) shared by all nodes, with jobs as rows; needs `advertise`.
-     * `is_memory`: in memory only, lost with the process. */
+     * URL of a store (<rota/store.h>) shared by all nodes, with jobs as rows; needs `advertise`,
+     * and `members` (<rota/store_members.h>) unless this node is alone. `is_memory`: in memory
+     * only, lost with the process. */
     const char *directory, *store;
     bool is_memory;
     bool repair;         /* skip damaged records of the journal, and count them */
@@ -77,6 +78,8 @@ struct rota_work_broker_options {
     /* How long done and cancelled jobs are kept, less at bytes_max; 0 means 1 h. */
     rota_time keep;
     const struct rota_log *log; /* kept; NULL: none */
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* Serves rota.v1.Queue on `server`, which is kept and whose message_max must be at least
@@ -109,7 +112,7 @@ void rota_work_broker_close(struct rota_work_broker *broker);
 
 struct rota_work_broker_counts {
     size_t jobs; /* not ended, now */
-    size_t running, polls, watchers;
+    size_t waiting, running, dead, polls, watchers;
     size_t memory; /* bytes of all jobs */
     uint64_t turns_total, records_total, durable_total;
 

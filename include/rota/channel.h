@@ -51,12 +51,15 @@ struct rota_channel_options {
     /* Of silence before a ping; 0 means 5 min, ROTA_TIME_NEVER none. */
     rota_time keepalive_interval;
     rota_time keepalive_timeout; /* for the reply to a ping; 0 means 20 s */
+    rota_time keepalive_call;    /* of silence after a call before a ping; 0: the interval */
     size_t message_max;          /* bytes of a reply; 0 means 4 MiB */
     uint32_t calls_max;          /* 0 means ROTA_CHANNEL_CALLS_MAX */
 
     /* Sent with every call as "authorization: Bearer TOKEN". Kept, and read at each call, so the
      * text may change. NULL or empty means none. */
     const char *token;
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* Opens a channel to `target`, "host:port"; ROTA_ERR_INVALID for any other form. Nothing is
@@ -110,6 +113,8 @@ struct rota_call_options {
     /* The last callback, required; `call` is gone when it returns. */
     void (*on_end)(void *data, struct rota_call *call, const struct rota_call_result *result);
     void *data; /* kept */
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* Starts a call; all of `options` is copied. Gives `*call`, unless `call` is NULL; it is valid

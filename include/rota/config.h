@@ -70,7 +70,7 @@ char *rota_setting_format(enum rota_setting setting, const struct rota_gradual *
 
 struct rota_config;
 
-/* Parses a configuration; docs/configuration.md has the format. `file` is its name in error
+/* Parses a configuration; docs/dynamic-settings.md has the format. `file` is its name in error
  * messages, which begin with "FILE:LINE: ". An empty text has all defaults. Gives `*config`;
  * release it with rota_config_unref(). Any thread. */
 enum rota_code rota_config_parse(struct rota_str text, const char *file,

@@ -22,6 +22,8 @@ struct rota_config_watch_options {
     /* The file has a problem; the configuration is unchanged. May be NULL. */
     void (*on_error)(void *data, const struct rota_error *error);
     void *data; /* kept */
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* Reads the file and watches it on `loop`, which is kept. Fails if the file is unreadable or

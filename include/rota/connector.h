@@ -125,6 +125,8 @@ struct rota_connector_options {
     /* Half of the queue is free again after a send failed because it was full. */
     void (*on_room)(void *data, struct rota_connector_peer *peer);
     void *data; /* kept */
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* Opens one side, without threads yet. A broker binds its address now, and port 0 becomes a real
@@ -205,7 +207,7 @@ struct rota_connector_stats {
     uint64_t n_malformed;                /* that could not be decoded */
     uint64_t n_strangers;                /* that arrived without a session */
     uint64_t n_sessions, n_lost;         /* started, and ended */
-    uint64_t n_turned_away;              /* rejected hellos */
+    uint64_t n_turned_away;              /* rejected hellos, connections without one */
     uint64_t n_keys_refused;             /* connections with an unknown key */
     uint64_t n_retries;                  /* failed attempts of a worker to start a session */
     uint64_t n_pauses;                   /* times that the consumer fell behind */

@@ -37,6 +37,11 @@ struct rota_error {
         code_to_set_;                                                                              \
     })
 
+/* As rota_error_set() with ROTA_ERR_NO_MEMORY. The format is a literal that says what the memory
+ * was for: "for job %s", "to read %s". */
+#define rota_error_no_memory(error, ...)                                                           \
+    rota_error_set((error), ROTA_ERR_NO_MEMORY, "not enough memory " __VA_ARGS__)
+
 /* What rota_error_set() calls. */
 void rota_error_fill(struct rota_error *error, enum rota_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

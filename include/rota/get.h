@@ -187,6 +187,8 @@ struct rota_get_options {
     bool insecure;                /* allow plaintext to remote hosts */
     struct rota_metrics *metrics; /* kept; NULL means a registry of its own */
     uint64_t seed;                /* for random choices; 0 means from the clock */
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* Opens a client. Gives `*get`; close it with rota_get_close(). The client starts to ask the hosts
@@ -327,6 +329,8 @@ struct rota_get_server_options {
 
     size_t message_max;           /* bytes of a response; 0 means 4 MiB */
     struct rota_metrics *metrics; /* kept; NULL means none */
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* Serves the method of a service on `server`, which is kept. The limits are those of the server

@@ -103,7 +103,8 @@ struct rota_group_options {
      * backslashes. NULL: observe only, never join; nothing is started. */
     const char *task;
 
-    rota_time session; /* a silent task is dead after this; 0 means 6 s; the same in all tasks */
+    rota_time session; /* a task is dead after this long without a heartbeat; 0 means 6 s; the same
+                          in all tasks */
 
     /* The longest time from on_stop to rota_group_stopped(); 0 means 1 s, or a quarter of a shorter
      * session; at most half of the session. If the log is lost, on_stop is called early enough for
@@ -141,6 +142,8 @@ struct rota_group_options {
     const struct rota_log *log;   /* kept; NULL: none */
     struct rota_metrics *metrics; /* kept; NULL: none */
     void *data;                   /* kept */
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* Reads the log, then joins. `loop` is kept until the group is closed. An unreachable server is not

@@ -114,6 +114,8 @@ struct rota_lease_options {
     const struct rota_log *log;   /* kept; NULL: none */
     struct rota_metrics *metrics; /* kept; NULL: none */
     void *data;                   /* kept */
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* Starts to claim. `loop` and `store` are kept until the lease is closed. An unreachable database

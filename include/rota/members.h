@@ -86,6 +86,8 @@ struct rota_members_options {
     /* The source has a problem; the membership is unchanged. May be NULL. */
     void (*on_error)(void *data, const struct rota_error *error);
     void *data; /* kept */
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* Opens a membership on `loop`, which is kept, from `source`, which is taken. `options` may be

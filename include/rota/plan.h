@@ -70,6 +70,8 @@ struct rota_plan_options {
     /* Called for every move as it is found, by space and partition; may be NULL. */
     void (*on_move)(void *data, const struct rota_plan_move *move);
     void *data; /* kept */
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* A host of either ring. after = before + arriving - leaving. */

@@ -9,6 +9,9 @@
  * An add is idempotent: while its outcome is unknown, the client repeats it with the same id. It
  * reports ROTA_ERR_UNKNOWN only if the outcome is still unknown after `patience`.
  *
+ * A call whose node is unreachable goes to the others at once, each of them once, before `patience`
+ * counts.
+ *
  * A worker gets a job with a lease. It must complete, fail or extend the job before the lease
  * expires; after that the job may run elsewhere, and the late call fails with ROTA_ERR_STALE.
  *
@@ -18,6 +21,7 @@
 #pragma once
 
 #include <rota/error.h>
+#include <rota/rpc.h>
 #include <rota/str.h>
 #include <rota/time.h>
 #include <stdbool.h>
@@ -36,6 +40,7 @@ struct uv_loop_s; /* a uv_loop_t */
 enum {
     ROTA_QUEUE_JOB_MAX = 300,     /* bytes of a job's name, "QUEUE/ID", with its NUL */
     ROTA_QUEUE_CALLS_MAX = 65536, /* calls of one client that have not ended */
+    ROTA_QUEUE_ADDS_MAX = 4096,   /* jobs of one rota_queue_add_all() */
 };
 
 struct rota_queue_options {
@@ -46,6 +51,15 @@ struct rota_queue_options {
     bool insecure;        /* allow plaintext to remote hosts */
     rota_time timeout;    /* of one try; 0 means 10 s */
     rota_time patience;   /* how long to repeat a call while no node answers; 0 means 30 s */
+    /* Until a node has answered this client, a call fails as soon as every node has failed once. */
+    bool fail_fast;
+
+    /* A call failed with `last` and is repeated, for the `n`-th time since a node answered it. Must
+     * not close the client. May be NULL. */
+    void (*on_retry)(void *data, const struct rota_queue_result *last, unsigned n);
+    void *data; /* kept */
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* Opens a client. Gives `*queue`; close it with rota_queue_close(). Nothing is connected yet: use
@@ -64,6 +78,10 @@ enum rota_code rota_queue_probe(struct rota_queue *queue,
                                 void (*on_done)(void *data, const struct rota_queue_result *result),
                                 void *data, struct rota_error *error);
 
+/* For simple programs: runs the loop until every call of the client has ended, or uv_stop() is
+ * called. Not from inside a callback; callbacks must not close the client meanwhile. */
+void rota_queue_await(struct rota_queue *queue);
+
 /* --- adding jobs --- */
 
 /* A job to add. Zero means the default, or none. Copied. */
@@ -75,6 +93,10 @@ struct rota_queue_job {
     /* Durations: before the first attempt; of one attempt (0: unlimited). */
     rota_time delay, timeout;
     uint32_t max_attempts; /* 0 means 5; at most 1000 */
+    /* After the first failure, doubled with each further one; and at most. 0 means 1 s and 10 min.
+     */
+    rota_time backoff, backoff_max;
+    rota_time deadline; /* wall clock: not started later, and stopped then */
 
     struct rota_str unique; /* the queue has at most one job with this key that waits or runs */
     struct rota_str key;    /* the tenant: tenants share a queue fairly, by their weights */
@@ -96,26 +118,105 @@ enum rota_queue_state {
     ROTA_QUEUE_CANCELLED,
 };
 
+/* An entry of a job's history. */
+struct rota_queue_entry {
+    rota_time at; /* wall clock */
+    enum rota_queue_state state;
+    const char *cause; /* NULL: none */
+    uint64_t attempt;  /* 0 until the attempt is over */
+    struct rota_str worker, reason;
+};
+
+/* What is known of a job beside its state. Times are on the wall clock, 0: none. */
+struct rota_queue_details {
+    struct rota_queue_job job; /* as it was added; without a delay */
+    struct rota_str explain;   /* why it is in its state, as a sentence; of a description */
+    rota_time added_at, not_before, ended_at;
+    uint32_t n_attempts;
+    struct rota_str worker;
+    const struct rota_queue_entry *entries; /* oldest first; none of a list */
+    size_t n_entries;
+};
+
+/* The jobs of a queue by state, and the workers that serve it. */
+struct rota_queue_counts {
+    uint64_t waiting, delayed, running, done, dead, cancelled, workers;
+    bool is_paused;
+};
+
 struct rota_queue_result {
     /* ROTA_OK, or the reason for the failure: ROTA_ERR_INVALID, ROTA_ERR_NOT_FOUND, ROTA_ERR_STALE,
      * ROTA_ERR_LIMIT (full), ROTA_ERR_UNAVAILABLE (certainly not done), ROTA_ERR_UNKNOWN (perhaps
      * done). */
     enum rota_code code;
-    const char *text; /* the error as a sentence; "" on success */
+    enum rota_status status; /* the same in gRPC's words */
+    const char *text;        /* the error as a sentence; "" on success */
+    const char *node;        /* the node that answered, or failed last; "" if there is none */
 
     const char *job; /* its name, "QUEUE/ID"; "" if there is none */
     bool is_new;     /* of an add; false: this job, or one with its key, existed already */
+    bool is_ours;    /* of an add; the job is the one that was to be added */
 
     enum rota_queue_state state; /* of a look or a wait, like the fields below */
     struct rota_str result, progress, reason;
+    const struct rota_queue_details *details; /* NULL: not of this call */
+
+    /* Of lists and counts: nodes that did not answer, and why; what they have is missing. */
+    const struct rota_str *missing, *missing_why;
+    size_t n_missing;
+    uint64_t next;                   /* of a list: where it continues; 0: this was the end */
+    bool is_known;                   /* of counts: there is such a queue */
+    struct rota_queue_counts counts; /* of counts */
 };
 typedef void rota_queue_on_result(void *data, const struct rota_queue_result *result);
+typedef void rota_queue_on_results(void *data, const struct rota_queue_result *result,
+                                   const struct rota_queue_result *items, size_t n);
+
+/* Whether a job can be added as far as a client knows: ROTA_ERR_INVALID if a node would reject it
+ * whatever its state. Any thread. */
+enum rota_code rota_queue_check(const struct rota_queue_job *job, struct rota_error *error);
 
 /* Adds a job. If this returns an error, the callback is not called: ROTA_ERR_INVALID for a bad
  * argument, ROTA_ERR_LIMIT for too many calls. `data` is kept. All functions below behave
  * likewise. */
 enum rota_code rota_queue_add(struct rota_queue *queue, const struct rota_queue_job *job,
                               rota_queue_on_result *on_added, void *data, struct rota_error *error);
+
+/* Adds several jobs of one queue with one call, each as rota_queue_add() would: some may be added
+ * and others not. The callback gets a result for each job, in the order of `jobs`; its first
+ * `result` is the failure that ended the call, if there is one. */
+enum rota_code rota_queue_add_all(struct rota_queue *queue, const struct rota_queue_job *jobs,
+                                  size_t n, rota_queue_on_results *on_added, void *data,
+                                  struct rota_error *error);
+
+/* --- jobs that exist --- */
+
+/* Describes a job: its state, its details, and a sentence that explains it, for which its node may
+ * ask others. `with_payload`: also the payload, which may be large. */
+enum rota_code rota_queue_describe(struct rota_queue *queue, const char *job, bool with_payload,
+                                   rota_queue_on_result *on_seen, void *data,
+                                   struct rota_error *error);
+
+/* Lists jobs of a queue in one state, in no order: at most `max` of them (at most 1000), and the
+ * next ones with `after` set to the `next` of the last result; 0 begins. */
+enum rota_code rota_queue_list(struct rota_queue *queue, struct rota_str name,
+                               enum rota_queue_state state, uint32_t max, uint64_t after,
+                               rota_queue_on_results *on_listed, void *data,
+                               struct rota_error *error);
+
+/* Counts the jobs and workers of a queue on all nodes. */
+enum rota_code rota_queue_count(struct rota_queue *queue, struct rota_str name,
+                                rota_queue_on_result *on_counted, void *data,
+                                struct rota_error *error);
+
+/* Runs a dead or cancelled job again, with all its attempts; sets the priority of a job that has
+ * not ended. */
+enum rota_code rota_queue_retry(struct rota_queue *queue, const char *job,
+                                rota_queue_on_result *on_done, void *data,
+                                struct rota_error *error);
+enum rota_code rota_queue_set_priority(struct rota_queue *queue, const char *job, int16_t priority,
+                                       rota_queue_on_result *on_done, void *data,
+                                       struct rota_error *error);
 
 /* Returns the current state of a job; waits until the job has ended; cancels the job. A wait
  * continues when its node fails and comes back within `patience`. */
@@ -132,6 +233,8 @@ enum rota_code rota_queue_cancel(struct rota_queue *queue, const char *job,
 
 struct rota_queue_wanted {
     struct rota_str queue;
+    const struct rota_str *more; /* further queues */
+    size_t n_more;
     const struct rota_str *can; /* capabilities of the worker, at most 256 */
     size_t n_can;
     uint32_t max_jobs;      /* 0 means 1; at most 1000 */
@@ -153,6 +256,9 @@ enum rota_code rota_queue_poll(struct rota_queue *queue, const struct rota_queue
                                                const struct rota_queue_work *works, size_t n),
                                void *data, struct rota_error *error);
 
+/* Ends the polls in flight without their callbacks. Jobs on the way go back to the queue. */
+void rota_queue_stop_polls(struct rota_queue *queue);
+
 /* Complete, fail or extend a job. The client repeats these calls while their outcome is unknown;
  * repeating them is harmless. */
 enum rota_code rota_queue_complete(struct rota_queue *queue, const char *job, uint64_t attempt,
@@ -162,8 +268,28 @@ enum rota_code rota_queue_complete(struct rota_queue *queue, const char *job, ui
 enum rota_code rota_queue_fail(struct rota_queue *queue, const char *job, uint64_t attempt,
                                struct rota_str reason, bool is_final, rota_queue_on_result *on_done,
                                void *data, struct rota_error *error);
+enum rota_queue_how {
+    ROTA_QUEUE_END_DONE,
+    ROTA_QUEUE_END_FAILED,
+    ROTA_QUEUE_END_FINAL,    /* failed, and the job can never succeed */
+    ROTA_QUEUE_END_RETURNED, /* not counted as an attempt */
+};
+
+/* How an attempt ended, with all that a worker can say of it. */
+struct rota_queue_outcome {
+    enum rota_queue_how how;
+    struct rota_str result; /* or the reason */
+    struct rota_str log;    /* its end is kept */
+    rota_time retry_after;  /* of a failure or a return; 0: as the job's backoff says */
+};
+enum rota_code rota_queue_finish(struct rota_queue *queue, const char *job, uint64_t attempt,
+                                 const struct rota_queue_outcome *outcome,
+                                 rota_queue_on_result *on_done, void *data,
+                                 struct rota_error *error);
+
 /* `lease` is the duration from now. Pass the lease of the poll: a restarted node does not know it.
- * 0 keeps the current lease, or means 5 s after such a restart. */
+ * 0 keeps the current lease, or means 5 s after such a restart. One try takes a quarter of the
+ * lease at most, so that there is time for another. */
 enum rota_code rota_queue_extend(struct rota_queue *queue, const char *job, uint64_t attempt,
                                  rota_time lease, struct rota_str progress,
                                  rota_queue_on_result *on_done, void *data,

@@ -31,6 +31,8 @@ struct rota_queue_watch_options {
     /* A new configuration could not be applied; the old one stays in force. */
     void (*on_error)(void *data, const struct rota_error *error);
     void *data; /* kept */
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* Watches a queue in the configuration of `config` on `loop`; both are kept, and `config` must be

@@ -79,7 +79,7 @@ struct rota_server_options {
     struct rota_metrics *metrics; /* kept; NULL means none */
     const struct rota_log *log;   /* kept; NULL means none */
 
-    /* Who owns what: a call that names a shard and an epoch is served only if this process holds
+    /* Ownership: a call that names a shard and an epoch is served only if this process holds
      * that claim. Kept, and must outlive the server; NULL means that calls are not checked. */
     struct rota_claims *claims;
 
@@ -93,6 +93,8 @@ struct rota_server_options {
      * ROTA_SERVER_ACTOR_MAX bytes. NULL means that every caller has every role. */
     uint32_t (*identify)(void *data, struct rota_server_call *call, char *actor);
     void *data; /* kept */
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* Opens a server. Gives `*server`; close it with rota_server_close(). `options` may be NULL. */

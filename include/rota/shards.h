@@ -115,6 +115,8 @@ struct rota_shards_options {
 
     struct rota_metrics *metrics; /* kept; NULL means a registry of its own */
     uint64_t seed;                /* for random choices; 0 means from the clock */
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* Opens a client. Gives `*shards`; close it with rota_shards_close(). The client connects when it

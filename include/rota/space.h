@@ -116,6 +116,8 @@ struct rota_space_options {
     const struct rota_log *log;   /* kept; NULL: none */
     struct rota_metrics *metrics; /* kept; NULL: none */
     void *data;                   /* kept */
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* Reads the space from the store and joins it. `loop` and `store` are kept until the space is
@@ -253,7 +255,7 @@ enum rota_code rota_space_reseat(struct rota_space *space, const char *seats, bo
  * `shadow` (0 means one ttl), and the map shows the differences. Then all shards stop and start
  * again, under epochs above all earlier ones; between static and ring a shard that stays at its
  * node is started again at once. To end a shadow, migrate to the engine in force. A space without
- * seats that becomes static gets its present nodes as seats. The outcome comes when the shadow is
+ * seats that becomes static gets its current nodes as seats. The outcome comes when the shadow is
  * in the store. This process carries out the rest; if it exits before the end, request the
  * migration again. */
 enum rota_code rota_space_migrate(struct rota_space *space, struct rota_str engine,

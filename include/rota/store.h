@@ -309,6 +309,8 @@ struct rota_store_options {
     void (*on_up)(void *data);
     void (*on_down)(void *data, const struct rota_error *error);
     void *data; /* kept */
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* Opens a store on `loop`, which is kept. The store connects in the background, retries with a

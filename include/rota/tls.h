@@ -35,6 +35,8 @@ struct rota_tls_options {
      * A client trusts each certificate in the file by itself, whether it is a CA's or a server's
      * own. */
     const char *ca_file;
+
+    void *reserved[4]; /* must be zero; room for future options */
 };
 
 /* Read the files for a server, or for a client. Give `*tls`; free it with rota_tls_free(). An

@@ -1,9 +1,8 @@
-/* An arena: pieces of memory that are given back all at once.
+/* An arena: pieces of memory that are freed all at once.
  *
- * A piece stays where it is until the arena is cleared. Clearing keeps the newest
- * chunk, which is the largest, so an arena that is used again and again soon
- * allocates nothing; one that has grown past ROTA_ARENA_KEPT_MAX lets go of all. An
- * arena starts zeroed. */
+ * A piece stays where it is until the arena is cleared. Clearing keeps the newest chunk, which
+ * is the largest, so a reused arena soon allocates nothing; one that has grown past
+ * ROTA_ARENA_KEPT_MAX frees everything. An arena starts zeroed. */
 #pragma once
 
 #include <rota/str.h>
@@ -19,9 +18,9 @@ struct rota_arena {
 /* `size` bytes, aligned for anything; NULL when there is no memory. */
 void *rota_arena_take(struct rota_arena *arena, size_t size);
 
-/* A copy with a NUL behind it; its data is NULL when there is no memory. */
+/* A copy followed by a NUL; its data is NULL when there is no memory. */
 struct rota_str rota_arena_copy(struct rota_arena *arena, struct rota_str bytes);
 
-/* All pieces are gone. */
+/* Free all pieces. */
 void rota_arena_clear(struct rota_arena *arena);
 void rota_arena_deinit(struct rota_arena *arena);

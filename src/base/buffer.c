@@ -18,8 +18,8 @@ void rota_buffer_clear(struct rota_buffer *buffer)
         buffer->data[0] = '\0';
 }
 
-/* Room for `size` more bytes and the NUL behind them. */
-static bool reserve(struct rota_buffer *buffer, size_t size)
+/* Room for `size` more bytes and the NUL after them. */
+static bool reserve_room(struct rota_buffer *buffer, size_t size)
 {
     if (buffer->failed)
         return false;
@@ -47,7 +47,7 @@ fail:
 
 void rota_buffer_append(struct rota_buffer *buffer, const void *data, size_t size)
 {
-    if (size == 0 || !reserve(buffer, size))
+    if (size == 0 || !reserve_room(buffer, size))
         return;
     memcpy(buffer->data + buffer->size, data, size);
     buffer->size += size;
@@ -79,7 +79,7 @@ void rota_buffer_print(struct rota_buffer *buffer, const char *format, ...)
         buffer->failed = true;
         return;
     }
-    if (!reserve(buffer, (size_t)size))
+    if (!reserve_room(buffer, (size_t)size))
         return;
     va_start(arguments, format);
     vsnprintf(buffer->data + buffer->size, (size_t)size + 1, format, arguments);
@@ -89,7 +89,7 @@ void rota_buffer_print(struct rota_buffer *buffer, const char *format, ...)
 
 char *rota_buffer_extend(struct rota_buffer *buffer, size_t size)
 {
-    if (!reserve(buffer, size))
+    if (!reserve_room(buffer, size))
         return NULL;
     char *added = buffer->data + buffer->size;
     buffer->size += size;

@@ -1,8 +1,7 @@
 /* Bytes that grow at the end.
  *
- * Appending never fails halfway in sight of the caller: when memory runs out
- * the buffer turns `failed`, ignores what follows, and is asked once at the
- * end. A buffer starts zeroed. */
+ * The caller need not check each append: when memory runs out the buffer turns `failed`, ignores
+ * what follows, and the caller checks that once at the end. A buffer starts zeroed. */
 #pragma once
 
 #include <rota/str.h>

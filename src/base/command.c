@@ -49,8 +49,8 @@ static void set_defaults(struct reading *reading)
 
 /* --- one word after the other --- */
 
-static enum rota_code give(struct reading *reading, const struct rota_option *option,
-                           const char *text)
+static enum rota_code set_option(struct reading *reading, const struct rota_option *option,
+                                 const char *text)
 {
     bool *is_given = &reading->is_given[option - reading->command->options];
     struct rota_error inner;
@@ -71,8 +71,8 @@ static bool is_option(const char *word)
     return word[0] == '-' && word[1] != '\0';
 }
 
-/* The next word as the value of `option`. One that looks like an option, and
- * not like a negative number, is more likely the sign of a forgotten value. */
+/* The next word as the value of `option`. One that looks like an option, and not like a negative
+ * number, probably means that the value was forgotten. */
 static enum rota_code give_next(struct reading *reading, const struct rota_option *option)
 {
     char quoted[ROTA_QUOTE_MAX];
@@ -80,24 +80,24 @@ static enum rota_code give_next(struct reading *reading, const struct rota_optio
         return rota_error_set(reading->error, ROTA_ERR_INVALID, "--%s needs a value", option->name);
     const char *word = reading->words[reading->next];
     if (is_option(word) && !(word[1] >= '0' && word[1] <= '9'))
-        return rota_error_set(reading->error, ROTA_ERR_INVALID,
-                              "--%s needs a value, and %s looks like an option; use --%s=VALUE if "
-                              "it is none",
-                              option->name, rota_quote(rota_str(word), quoted), option->name);
+        return rota_error_set(
+            reading->error, ROTA_ERR_INVALID,
+            "--%s needs a value, but %s looks like an option; if it is the value, write --%s=VALUE",
+            option->name, rota_quote(rota_str(word), quoted), option->name);
     reading->next++;
-    return give(reading, option, word);
+    return set_option(reading, option, word);
 }
 
-/* `value` is what came in the same word as the option's name, or NULL. */
+/* `value` is the part of the word after the option's name, or NULL. */
 static enum rota_code give_option(struct reading *reading, const struct rota_option *option,
                                   const char *value)
 {
     if (option->type != ROTA_OPTION_FLAG)
-        return value ? give(reading, option, value) : give_next(reading, option);
+        return value ? set_option(reading, option, value) : give_next(reading, option);
     if (value)
         return rota_error_set(reading->error, ROTA_ERR_INVALID, "--%s takes no value",
                               option->name);
-    return give(reading, option, "true");
+    return set_option(reading, option, "true");
 }
 
 static enum rota_code refuse_unknown(struct reading *reading, const char *word,
@@ -146,14 +146,13 @@ static enum rota_code read_argument(struct reading *reading, const char *word)
 
     if (!command->arguments)
         return rota_error_set(reading->error, ROTA_ERR_INVALID,
-                              "unexpected argument %s, there should be none",
+                              "unexpected argument %s: this command takes no arguments",
                               rota_quote(rota_str(word), quoted));
     if (arguments->size == max)
         return rota_error_set(
             reading->error, command->max_arguments ? ROTA_ERR_INVALID : ROTA_ERR_LIMIT,
-            "unexpected argument %s, there should be at most %zu%s%s",
-            rota_quote(rota_str(word), quoted), max, command->for_more ? "; " : "",
-            command->for_more ? command->for_more : "");
+            "unexpected argument %s: at most %zu allowed%s%s", rota_quote(rota_str(word), quoted),
+            max, command->for_more ? "; " : "", command->for_more ? command->for_more : "");
     arguments->items[arguments->size++] = word;
     return ROTA_OK;
 }
@@ -161,7 +160,7 @@ static enum rota_code read_argument(struct reading *reading, const char *word)
 static enum rota_code read_words(struct reading *reading)
 {
     enum rota_code code = ROTA_OK;
-    bool is_over = false; /* "--" has come */
+    bool is_over = false; /* "--" was read */
 
     while (!code && reading->next < reading->n_words) {
         const char *word = reading->words[reading->next++];
@@ -190,7 +189,7 @@ static enum rota_code check_complete(const struct reading *reading)
     return ROTA_OK;
 }
 
-/* Whoever asks for help gets it, whatever else is wrong with the line. */
+/* --help wins over every error on the line. */
 static bool asks_for_help(int argc, char *const *argv)
 {
     for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -213,7 +212,7 @@ enum rota_command_answer rota_command_parse(const struct rota_command *command, 
     struct reading reading = {.command = command, .words = argv, .n_words = argc, .error = error};
     reading.result = malloc(size + 1);
     if (!reading.result) {
-        rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for the command line");
+        rota_error_no_memory(error, "for the command line");
         return ROTA_COMMAND_REFUSED;
     }
     if (size)

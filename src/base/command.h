@@ -4,9 +4,8 @@
  *
  *     --name value   --name=value   -n value   -nvalue   --flag   -f
  *
- * "--" ends the options, a lone "-" is an argument, and every command knows
- * --help and -h. A program puts the command into a struct of its own, beside
- * the function that runs it. */
+ * "--" ends the options, a lone "-" is an argument, and every command has --help and -h. A
+ * program embeds the command in a struct of its own, with the function that runs it. */
 #pragma once
 
 #include "base/buffer.h"
@@ -23,7 +22,7 @@ struct rota_command {
     const char *arguments;   /* "KEY..."; NULL: there are none */
     size_t min_arguments;    /* how many there have to be */
     size_t max_arguments;    /* 0: up to ROTA_OPTION_LIST_MAX */
-    const char *for_more;    /* what to do instead of giving more; may be NULL */
+    const char *for_more;    /* the alternative to more of them; may be NULL */
     const char *description; /* paragraphs parted by empty lines; may be NULL */
     const struct rota_option *options;
     size_t n_options;
@@ -31,16 +30,15 @@ struct rota_command {
 };
 
 enum rota_command_answer {
-    ROTA_COMMAND_RUN,     /* all is read, and well */
+    ROTA_COMMAND_RUN,     /* everything was read successfully */
     ROTA_COMMAND_HELP,    /* --help was asked for */
     ROTA_COMMAND_REFUSED, /* `error` says why */
 };
 
-/* Read the words behind the command's name into the struct `result`, which the
- * options describe, and into `arguments`; both keep words of `argv`. Fields
- * whose option is not given get its default, or stay as they were when there
- * is none; lists start empty. Unless the answer is RUN, `result` and
- * `arguments` are left alone. */
+/* Parse the words after the command's name into the struct `result`, which the options describe,
+ * and into `arguments`; both keep words of `argv`. Fields whose option is not given get its
+ * default, or stay as they were when there is none; lists start empty. Unless the answer is RUN,
+ * `result` and `arguments` are unchanged. */
 enum rota_command_answer rota_command_parse(const struct rota_command *command, int argc,
                                             char *const *argv, void *result,
                                             struct rota_option_list *arguments,
@@ -54,6 +52,6 @@ void rota_command_format_help(const struct rota_command *command, unsigned width
 /* Append the command's section of a page in Markdown. */
 void rota_command_format_markdown(const struct rota_command *command, struct rota_buffer *buffer);
 
-/* Write the command as a JSON object, of which programs make other pages and the completions
- * of shells: all that the table says. */
+/* Write the command as a JSON object with the whole table, from which programs generate other
+ * pages and shell completions. */
 void rota_command_format_json(const struct rota_command *command, struct rota_json *json);

@@ -32,7 +32,7 @@ static void append_note(struct rota_buffer *notes, const char *word, const char 
     rota_buffer_print(notes, "%s%s%s", notes->size ? "; " : "", word, text);
 }
 
-/* What may or has to be given, and what holds otherwise: "1 to 9; default 3". */
+/* Bounds and default: "1 to 9; default 3". */
 static void format_notes(const struct rota_option *option, struct rota_buffer *notes)
 {
     char limits[ROTA_OPTION_LIMITS_MAX];
@@ -84,7 +84,7 @@ static void format_left(const struct rota_option *option, struct rota_buffer *le
         rota_buffer_print(left, " %s", option->value_name);
 }
 
-/* The column of the explanations: two behind the longest name that allows it. */
+/* The column of the explanations: two after the longest name that allows it. */
 static unsigned find_column(const struct rota_command *command)
 {
     struct rota_buffer left = {0};
@@ -127,7 +127,7 @@ static void append_options(const struct rota_command *command, unsigned width,
     rota_buffer_deinit(&right);
 }
 
-/* Append `lines`, each behind `indent` spaces. */
+/* Append `lines`, each indented by `indent` spaces. */
 static void append_lines(struct rota_buffer *buffer, const char *lines, int indent)
 {
     while (*lines) {

@@ -1,10 +1,10 @@
-/* CRC-32C (Castagnoli), eight bytes at a time, by the processor's own instruction where it
- * has one and else by tables: the checksum of what is kept on disk. It finds every flip of up to
- * three bits in the sizes that we write, and all but one in four billion of other damage; it does
- * not guard against people.
+/* CRC-32C (Castagnoli), eight bytes at a time, by the processor's own instruction where it has one
+ * and else by tables: the checksum of data on disk. It finds every flip of up to three bits in the
+ * sizes that we write, and all but one in four billion of other damage; it does not protect against
+ * an attacker.
  *
- * The tables are made when they are needed and belong to whoever checks: 8 KiB that
- * nobody shares. The values are those of every other CRC-32C. */
+ * The caller makes the tables when it needs them and owns them: 8 KiB, not shared. The values
+ * are those of every other CRC-32C. */
 #pragma once
 
 #include <rota/str.h>
@@ -18,5 +18,5 @@ struct rota_crc32c {
 
 void rota_crc32c_init(struct rota_crc32c *crc);
 
-/* The checksum of what `sum` is the checksum of (0: of nothing), followed by `bytes`. */
+/* The checksum of some bytes with the checksum `sum` (0: none), followed by `bytes`. */
 uint32_t rota_crc32c_add(const struct rota_crc32c *crc, uint32_t sum, struct rota_str bytes);

@@ -9,8 +9,8 @@ enum { ROTA_DECIMAL_TEXT_MAX = 40 };
  * point and no needless zeros; or "NaN", "+Inf", "-Inf". Returns `text`. */
 char *rota_decimal_format(double value, char text[ROTA_DECIMAL_TEXT_MAX]);
 
-/* Write `number` at `end`, at most 20 digits without a NUL; returns the end
- * behind them. Keys and points are made of these, so it has to be fast. */
+/* Write `number` at `end`, at most 20 digits without a NUL; returns the end after them. Keys and
+ * points are made of these, so it has to be fast. */
 static inline char *rota_decimal_put(char *end, uint64_t number)
 {
     char digits[20];

@@ -23,7 +23,7 @@ static uint32_t rotate32(uint32_t value, int right)
     return value >> right | value << (32 - right);
 }
 
-/* Take a word that is already scrambled into the state. */
+/* Mix a word that is already scrambled into the state. */
 static uint32_t stir(uint32_t state, uint32_t word)
 {
     return rotate32(state ^ word, 19) * 5 + 0xe6546b64;
@@ -164,13 +164,13 @@ static uint64_t fold(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* Without the seed nobody can choose bytes that make a factor 0. */
+/* Without the seed an attacker can't choose bytes that make a factor 0. */
 uint64_t rota_hash_quick64(uint64_t seed, struct rota_str data)
 {
     uint64_t other = fold(seed ^ 0x9e3779b97f4a7c15u, 0xbf58476d1ce4e5b9u);
     uint64_t state = fold(seed + data.size, 0x94d049bb133111ebu) ^ other;
     const char *at = data.data, *last;
-    char few[16] = {0}; /* how much of it counts, the size tells */
+    char few[16] = {0}; /* the size says how much of it counts */
     if (data.size >= sizeof few) {
         last = at + data.size - sizeof few; /* perhaps a part of it for the second time */
         for (; at < last; at += sizeof few)

@@ -1,11 +1,10 @@
-/* Three hashes: one that places, one that guards, one that compares.
+/* Three hashes: one that places, one that protects tables, one that compares.
  *
- * farm32 is FarmHash's Fingerprint32, fixed for ever: placement on the ring
- * and gradual change depend on its exact value. It is not safe against people
- * who choose keys. sip64 is SipHash-1-3 with a seed, for tables whose keys
- * come from outside; its value never leaves the process. quick64 has a seed as
- * well and takes a fraction of the time: it stands for bytes that are gone. Who
- * sees its values may work out the seed; nobody is to see them. */
+ * farm32 is FarmHash's Fingerprint32 and must never change: placement on the ring and gradual
+ * change depend on its exact value. It is not safe against chosen keys. sip64 is SipHash-1-3
+ * with a seed, for tables whose keys come from outside; its value never leaves the process.
+ * quick64 has a seed as well and takes a fraction of the time: it replaces bytes that were
+ * freed. An observer of its values could compute the seed, so never expose them. */
 #pragma once
 
 #include <rota/str.h>

@@ -1,13 +1,41 @@
-/* A queue by time: what comes first is at hand, anything can be taken out.
+/* heap: a binary heap of anything, and on it a priority queue by time: the first is O(1), any can
+ * be removed.
  *
- * Intrusive: the caller's struct holds a rota_heap_node and outlives its stay.
- * Equal times come out by `order`, so that a run can be repeated exactly. */
+ * Intrusive: the caller's struct holds a rota_heap_node and outlives its stay. Equal times come
+ * out by `order`, so that a run can be repeated exactly. */
 #pragma once
 
 #include <rota/time.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Put `item` where it belongs in a heap of `n` items whose place `index` is free: at `index` or
+ * below it. `is_before(heap, a, b)` orders two items, `put(heap, index, item)` stores one. */
+#define ROTA_HEAP_SIFT_DOWN(heap, items, n, index, item, is_before, put)                           \
+    do {                                                                                           \
+        size_t at_ = (index);                                                                      \
+        for (size_t child_; (child_ = 2 * at_ + 1) < (n); at_ = child_) {                          \
+            if (child_ + 1 < (n) && is_before(heap, (items)[child_ + 1], (items)[child_]))         \
+                child_++;                                                                          \
+            if (!is_before(heap, (items)[child_], item))                                           \
+                break;                                                                             \
+            put(heap, at_, (items)[child_]);                                                       \
+        }                                                                                          \
+        put(heap, at_, item);                                                                      \
+    } while (0)
+
+/* ... or above it. All others are in order. */
+#define ROTA_HEAP_SIFT(heap, items, n, index, item, is_before, put)                                \
+    do {                                                                                           \
+        size_t up_ = (index);                                                                      \
+        for (; up_ > 0 && is_before(heap, item, (items)[(up_ - 1) / 2]); up_ = (up_ - 1) / 2)      \
+            put(heap, up_, (items)[(up_ - 1) / 2]);                                                \
+        if (up_ == (index))                                                                        \
+            ROTA_HEAP_SIFT_DOWN(heap, items, n, up_, item, is_before, put);                        \
+        else                                                                                       \
+            put(heap, up_, item);                                                                  \
+    } while (0)
 
 struct rota_heap_node {
     rota_time at;

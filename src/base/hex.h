@@ -1,7 +1,7 @@
 /* hex: one hexadecimal digit. */
 #pragma once
 
-/* What a digit of either case stands for; -1 when it is none. */
+/* The value of a digit of either case; -1 when it is not a digit. */
 static inline int rota_hex_digit(char c)
 {
     if (c >= '0' && c <= '9')

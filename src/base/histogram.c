@@ -1,7 +1,7 @@
 #include "base/histogram.h"
 
-/* The leading bit of a number tells its row, the bits behind it the place in
- * the row. The first row, and what lies below it, have a bucket per number. */
+/* The leading bit of a number gives its row, the bits after it the place in the row. The first
+ * row, and what is below it, have a bucket per number. */
 static size_t bucket_of(uint64_t value)
 {
     if (value < ROTA_HISTOGRAM_PARTS)

@@ -26,8 +26,8 @@ struct rota_histogram {
 /* Count one number; below 0 counts as 0. */
 void rota_histogram_record(struct rota_histogram *histogram, int64_t value);
 
-/* The number that a part `p` (0 to 1) of all numbers do not exceed; 0 when
- * there are none. 0.99 asks for what is called p99. */
+/* The number that a part `p` (0 to 1) of all numbers do not exceed; 0 when there are none. 0.99
+ * gives the p99. */
 uint64_t rota_histogram_quantile(const struct rota_histogram *histogram, double p);
 
 /* Add all that `from` has counted. */

@@ -6,71 +6,71 @@
 #include <assert.h>
 #include <math.h>
 
-static uint64_t bit(const struct rota_json *json)
+static uint64_t depth_bit(const struct rota_json *json)
 {
     return (uint64_t)1 << (json->depth - 1);
 }
 
-/* Whatever comes now is an item of what is open: part it from the last one. */
-static void part(struct rota_json *json)
+/* The next value is an item of the open container: separate it from the last one. */
+static void separate_item(struct rota_json *json)
 {
     if (json->depth == 0)
         return;
-    if (json->has_items & bit(json))
+    if (json->has_items & depth_bit(json))
         rota_buffer_append_char(json->buffer, ',');
-    json->has_items |= bit(json);
+    json->has_items |= depth_bit(json);
 }
 
 static void begin_value(struct rota_json *json)
 {
-    bool is_member = json->depth > 0 && (json->is_object & bit(json));
+    bool is_member = json->depth > 0 && (json->is_object & depth_bit(json));
     assert(is_member == json->has_key);
     if (!is_member)
-        part(json);
+        separate_item(json);
     json->has_key = false;
 }
 
-static void begin(struct rota_json *json, bool is_object)
+static void begin_container(struct rota_json *json, bool is_object)
 {
     assert(json->depth < ROTA_JSON_DEPTH_MAX);
     begin_value(json);
     json->depth++;
-    json->has_items &= ~bit(json);
-    json->is_object &= ~bit(json);
+    json->has_items &= ~depth_bit(json);
+    json->is_object &= ~depth_bit(json);
     if (is_object)
-        json->is_object |= bit(json);
+        json->is_object |= depth_bit(json);
     rota_buffer_append_char(json->buffer, is_object ? '{' : '[');
 }
 
-static void end(struct rota_json *json, bool is_object)
+static void end_container(struct rota_json *json, bool is_object)
 {
     assert(json->depth > 0 && !json->has_key);
-    assert(is_object == ((json->is_object & bit(json)) != 0));
+    assert(is_object == ((json->is_object & depth_bit(json)) != 0));
     json->depth--;
     rota_buffer_append_char(json->buffer, is_object ? '}' : ']');
 }
 
 void rota_json_begin_object(struct rota_json *json)
 {
-    begin(json, true);
+    begin_container(json, true);
 }
 
 void rota_json_end_object(struct rota_json *json)
 {
-    end(json, true);
+    end_container(json, true);
 }
 
 void rota_json_begin_array(struct rota_json *json)
 {
-    begin(json, false);
+    begin_container(json, false);
 }
 
 void rota_json_end_array(struct rota_json *json)
 {
-    end(json, false);
+    end_container(json, false);
 }
 
-/* Most texts are plain, and those are copied in one piece. */
+/* Most texts are plain, and copied in one piece. */
 static size_t plain_size(struct rota_str text)
 {
     size_t size = 0;
@@ -104,8 +104,8 @@ void rota_json_key(struct rota_json *json, const char *key)
 
 void rota_json_key_str(struct rota_json *json, struct rota_str key)
 {
-    assert(json->depth > 0 && (json->is_object & bit(json)) && !json->has_key);
-    part(json);
+    assert(json->depth > 0 && (json->is_object & depth_bit(json)) && !json->has_key);
+    separate_item(json);
     append_quoted(json->buffer, key);
     rota_buffer_append_char(json->buffer, ':');
     json->has_key = true;
@@ -169,4 +169,50 @@ void rota_json_raw(struct rota_json *json, struct rota_str value)
 {
     begin_value(json);
     rota_buffer_append_str(json->buffer, value);
+}
+
+void rota_json_add_string(struct rota_json *json, const char *key, struct rota_str value)
+{
+    rota_json_key(json, key);
+    rota_json_string(json, value);
+}
+
+void rota_json_add_text(struct rota_json *json, const char *key, const char *value)
+{
+    rota_json_key(json, key);
+    rota_json_text(json, value);
+}
+
+void rota_json_add_int(struct rota_json *json, const char *key, int64_t value)
+{
+    rota_json_key(json, key);
+    rota_json_int(json, value);
+}
+
+void rota_json_add_uint(struct rota_json *json, const char *key, uint64_t value)
+{
+    rota_json_key(json, key);
+    rota_json_uint(json, value);
+}
+
+void rota_json_add_bool(struct rota_json *json, const char *key, bool value)
+{
+    rota_json_key(json, key);
+    rota_json_bool(json, value);
+}
+
+void rota_json_add_double(struct rota_json *json, const char *key, double value)
+{
+    rota_json_key(json, key);
+    rota_json_double(json, value);
+}
+
+void rota_json_add_strings(struct rota_json *json, const char *key, const struct rota_str *values,
+                           size_t n)
+{
+    rota_json_key(json, key);
+    rota_json_begin_array(json);
+    for (size_t i = 0; i < n; i++)
+        rota_json_string(json, values[i]);
+    rota_json_end_array(json);
 }

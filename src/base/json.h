@@ -2,14 +2,12 @@
  *
  *     struct rota_json json = {.buffer = &buffer};
  *     rota_json_begin_object(&json);
- *     rota_json_key(&json, "host");
- *     rota_json_string(&json, address);
+ *     rota_json_add_string(&json, "host", address);
  *     rota_json_end_object(&json);
  *
- * Commas come by themselves. Texts may hold any bytes: see quote.h. Whether
- * memory sufficed is asked of the buffer, once, at the end. Calls that do not
- * fit together (a value without its key, an end without its begin) are our own
- * mistakes and meet an assert. */
+ * Commas are automatic. Texts may hold any bytes: see quote.h. Check the buffer for lack of
+ * memory once, at the end. Inconsistent calls (a value without its key, an end without its
+ * begin) are our own mistakes and fail an assert. */
 #pragma once
 
 #include "base/buffer.h"
@@ -44,6 +42,18 @@ void rota_json_null(struct rota_json *json);
 /* A value that is JSON already: as it is. */
 void rota_json_raw(struct rota_json *json, struct rota_str value);
 
-/* In the fewest digits that read back as the same number; what is not finite
- * becomes null. */
+/* In the fewest digits that read back as the same number; numbers that are not finite become
+ * null. */
 void rota_json_double(struct rota_json *json, double value);
+
+/* A key and its value. */
+void rota_json_add_string(struct rota_json *json, const char *key, struct rota_str value);
+void rota_json_add_text(struct rota_json *json, const char *key, const char *value);
+void rota_json_add_int(struct rota_json *json, const char *key, int64_t value);
+void rota_json_add_uint(struct rota_json *json, const char *key, uint64_t value);
+void rota_json_add_bool(struct rota_json *json, const char *key, bool value);
+void rota_json_add_double(struct rota_json *json, const char *key, double value);
+
+/* A key and an array of strings. */
+void rota_json_add_strings(struct rota_json *json, const char *key, const struct rota_str *values,
+                           size_t n);

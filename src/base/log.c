@@ -23,15 +23,15 @@ enum rota_code rota_log_level_parse(struct rota_str text, enum rota_log_level *l
 
 static const char CUT[] = " cut=true";
 
-/* A line while it is written. There is always room behind it for the word that
- * something was cut, and the newline. */
+/* A line while it is written. There is always room after it for the mark that something was cut,
+ * and the newline. */
 struct line {
     char *text;
     size_t size;
 };
 
 /* False, and nothing is done, when it does not fit. */
-static bool append(struct line *line, struct rota_str str)
+static bool append_text(struct line *line, struct rota_str str)
 {
     if (line->size + str.size + sizeof CUT > ROTA_LOG_LINE_MAX)
         return false;
@@ -54,19 +54,19 @@ static bool is_plain(struct rota_str str)
 static bool append_value(struct line *line, struct rota_str value)
 {
     if (is_plain(value))
-        return append(line, value);
+        return append_text(line, value);
 
     struct line quoted = *line;
-    bool fits = append(&quoted, rota_str("\""));
+    bool fits = append_text(&quoted, rota_str("\""));
     while (fits && value.size > 0) {
         char piece[ROTA_QUOTE_PIECE_MAX];
         size_t size = rota_quote_next(&value, piece);
         bool is_long = quoted.size - line->size + size > ROTA_LOG_VALUE_MAX;
-        fits = append(&quoted, is_long ? rota_str("...") : rota_str_of(piece, size));
+        fits = append_text(&quoted, is_long ? rota_str("...") : rota_str_of(piece, size));
         if (is_long)
             break;
     }
-    if (!fits || !append(&quoted, rota_str("\"")))
+    if (!fits || !append_text(&quoted, rota_str("\"")))
         return false;
     line->size = quoted.size;
     return true;
@@ -100,8 +100,8 @@ static bool append_fact(struct line *line, const struct rota_log_fact *fact)
 {
     char text[64];
     struct line longer = *line;
-    if (!append(&longer, rota_str(" ")) || !append(&longer, rota_str(fact->name)) ||
-        !append(&longer, rota_str("=")) || !append_value(&longer, format_value(fact, text)))
+    if (!append_text(&longer, rota_str(" ")) || !append_text(&longer, rota_str(fact->name)) ||
+        !append_text(&longer, rota_str("=")) || !append_value(&longer, format_value(fact, text)))
         return false;
     line->size = longer.size;
     return true;

@@ -26,11 +26,14 @@ struct rota_map {
 void rota_map_init(struct rota_map *map, uint64_t seed);
 void rota_map_deinit(struct rota_map *map);
 
+/* Free the values, too, which are from malloc(). */
+void rota_map_deinit_values(struct rota_map *map);
+
 /* The value under `key`, or NULL. */
 void *rota_map_get(const struct rota_map *map, struct rota_str key);
 
-/* Put `value`, which is not NULL, under `key`; both are kept. Replaces what
- * was there, key included. False when there is no memory. */
+/* Put `value`, which is not NULL, under `key`; both are kept. Replaces the previous entry, key
+ * included. False when there is no memory. */
 bool rota_map_put(struct rota_map *map, struct rota_str key, void *value);
 
 /* Take `key` out and return its value, or NULL when it was not there. */

@@ -10,7 +10,7 @@
 
 enum type { COUNTER, GAUGE, HISTOGRAM };
 
-/* One name and what it stands for. */
+/* One name and its type. */
 struct family {
     const char *name, *help;
     enum type type;
@@ -34,7 +34,7 @@ struct rota_metrics {
     struct rota_map family_by_name, series_by_key;
     struct rota_counter *refused;
 
-    /* What those get whose series is refused. */
+    /* For callers whose series was rejected. */
     struct rota_counter spare_counter;
     struct rota_gauge spare_gauge;
     struct rota_histogram spare_histogram;
@@ -69,8 +69,7 @@ static int compare_labels(const void *a, const void *b)
     return strcmp(((const struct rota_label *)a)->name, ((const struct rota_label *)b)->name);
 }
 
-/* The format knows three escapes, \" \\ and \n; what else would need one is
- * replaced. */
+/* The format has three escapes, \" \\ and \n; other characters that would need one are replaced. */
 static void append_label_value(struct rota_buffer *buffer, struct rota_str value)
 {
     while (value.size > 0) {
@@ -147,7 +146,7 @@ static struct series *add_series(struct rota_metrics *metrics, struct family *fa
     return family->series.items[family->series.size++] = series;
 }
 
-static bool is_same(const struct family *a, const struct family *b)
+static bool is_same_family(const struct family *a, const struct family *b)
 {
     return a->type == b->type && a->per_unit == b->per_unit;
 }
@@ -158,7 +157,7 @@ static struct family *find_family(struct rota_metrics *metrics, const struct fam
     struct rota_str name = rota_str(described->name);
     struct family *family = rota_map_get(&metrics->family_by_name, name);
     if (family)
-        return is_same(family, described) ? family : NULL;
+        return is_same_family(family, described) ? family : NULL;
 
     family = malloc(sizeof *family);
     if (!family || !rota_vector_reserve(&metrics->families, metrics->families.size + 1) ||
@@ -175,7 +174,7 @@ static struct series *find_series(struct rota_metrics *metrics, const struct fam
 {
     struct series *series = rota_map_get(&metrics->series_by_key, key);
     if (series)
-        return is_same(series->family, described) ? series : NULL;
+        return is_same_family(series->family, described) ? series : NULL;
     if (metrics->series_by_key.size == ROTA_METRICS_SERIES_MAX)
         return NULL;
     struct family *family = find_family(metrics, described);
@@ -183,8 +182,8 @@ static struct series *find_series(struct rota_metrics *metrics, const struct fam
 }
 
 /* The series of a family, made when it is new; NULL when it is refused. */
-static struct series *ask(struct rota_metrics *metrics, struct family described,
-                          const struct rota_label *labels, size_t n_labels)
+static struct series *get_or_add_series(struct rota_metrics *metrics, struct family described,
+                                        const struct rota_label *labels, size_t n_labels)
 {
     struct rota_buffer key = {0};
     struct series *series = NULL;
@@ -205,7 +204,7 @@ struct rota_metrics *rota_metrics_new(uint64_t seed)
     rota_map_init(&metrics->series_by_key, seed);
     metrics->refused =
         rota_metrics_counter(metrics, "rota_metrics_refused_total",
-                             "Times a series was asked for and could not be had", NULL, 0);
+                             "Series rejected because the series limit was reached", NULL, 0);
     if (metrics->refused == &metrics->spare_counter) {
         rota_metrics_free(metrics);
         return NULL;
@@ -235,7 +234,7 @@ struct rota_counter *rota_metrics_counter(struct rota_metrics *metrics, const ch
                                           size_t n_labels)
 {
     struct family family = {.name = name, .help = help, .type = COUNTER};
-    struct series *series = ask(metrics, family, labels, n_labels);
+    struct series *series = get_or_add_series(metrics, family, labels, n_labels);
     return series ? &series->counter : &metrics->spare_counter;
 }
 
@@ -244,7 +243,7 @@ struct rota_gauge *rota_metrics_gauge(struct rota_metrics *metrics, const char *
                                       size_t n_labels)
 {
     struct family family = {.name = name, .help = help, .type = GAUGE};
-    struct series *series = ask(metrics, family, labels, n_labels);
+    struct series *series = get_or_add_series(metrics, family, labels, n_labels);
     return series ? &series->gauge : &metrics->spare_gauge;
 }
 
@@ -254,8 +253,47 @@ struct rota_histogram *rota_metrics_histogram(struct rota_metrics *metrics, cons
 {
     assert(per_unit > 0);
     struct family family = {.name = name, .help = help, .type = HISTOGRAM, .per_unit = per_unit};
-    struct series *series = ask(metrics, family, labels, n_labels);
+    struct series *series = get_or_add_series(metrics, family, labels, n_labels);
     return series ? series->histogram : &metrics->spare_histogram;
+}
+
+/* --- removing them --- */
+
+/* A quote within a value is escaped: what looks like a label is one. */
+static bool has_label(struct rota_str labels, struct rota_str label)
+{
+    const char *end = labels.data + labels.size, *at = labels.data;
+    while ((at = memmem(at, (size_t)(end - at), label.data, label.size))) {
+        const char *after = at + label.size;
+        if ((at == labels.data || at[-1] == ',') && (after == end || *after == ','))
+            return true;
+        at = after;
+    }
+    return false;
+}
+
+void rota_metrics_forget(struct rota_metrics *metrics, const struct rota_label *label)
+{
+    struct rota_buffer text = {0};
+    rota_buffer_print(&text, "%s=\"", label->name);
+    append_label_value(&text, label->value);
+    rota_buffer_append_char(&text, '"');
+    for (size_t i = 0; !text.failed && i < metrics->families.size; i++) {
+        struct family *family = metrics->families.items[i];
+        size_t n = 0;
+        for (size_t j = 0; j < family->series.size; j++) {
+            struct series *series = family->series.items[j];
+            if (!has_label(series->labels, rota_buffer_str(&text))) {
+                family->series.items[n++] = series;
+                continue;
+            }
+            size_t size = strlen(family->name) + series->labels.size + 2;
+            rota_map_remove(&metrics->series_by_key, rota_str_of(series->key, size));
+            free_series(series);
+        }
+        family->series.size = n;
+    }
+    rota_buffer_deinit(&text);
 }
 
 /* --- the text --- */

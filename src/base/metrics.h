@@ -1,12 +1,10 @@
 /* Metrics: counters, gauges and histograms with labels, in Prometheus' text.
  *
- * A series is a name and its labels. It is made by asking for it, is the same
- * one for whoever asks again, and lives as long as the registry. Asking never
- * fails in sight of the caller, because nothing should stop for a metric: a
- * series that can't be had (the bound is reached, a name is malformed or
- * already means another type, a label is too long, memory is out) is counted
- * in rota_metrics_refused_total, and the caller gets a spare one that is
- * shown to nobody. */
+ * A series is a name and its labels. It is created on the first request, is the same one for
+ * every later request, and lives as long as the registry, or until it is forgotten. A request never
+ * fails for the caller, because nothing should stop for a metric: a rejected series (the bound is
+ * reached, a name is malformed or already has another type, a label is too long, no memory) is
+ * counted in rota_metrics_refused_total, and the caller gets a spare one that is never shown. */
 #pragma once
 
 #include "base/buffer.h"
@@ -44,11 +42,14 @@ struct rota_gauge *rota_metrics_gauge(struct rota_metrics *metrics, const char *
                                       const char *help, const struct rota_label *labels,
                                       size_t n_labels);
 
-/* Numbers are recorded whole and shown divided by `per_unit`: ROTA_SEC for
- * spans that are shown in seconds. */
+/* Numbers are recorded as integers and shown divided by `per_unit`: ROTA_SEC for durations that
+ * are shown in seconds. */
 struct rota_histogram *rota_metrics_histogram(struct rota_metrics *metrics, const char *name,
                                               const char *help, int64_t per_unit,
                                               const struct rota_label *labels, size_t n_labels);
+
+/* Remove all series that have this label. */
+void rota_metrics_forget(struct rota_metrics *metrics, const struct rota_label *label);
 
 /* Append all series in the text format 0.0.4; a histogram is a summary with
  * the quantiles 0.5, 0.99 and 0.999. */

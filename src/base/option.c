@@ -84,9 +84,9 @@ char *rota_option_format_limits(const struct rota_option *option, char text[ROTA
     return text;
 }
 
-/* Refuse with `<what> <why> (<limits>)`. */
-static enum rota_code refuse(const struct rota_option *option, const char *what, const char *why,
-                             struct rota_error *error)
+/* Reject with `<what> <why> (<limits>)`. */
+static enum rota_code reject_value(const struct rota_option *option, const char *what,
+                                   const char *why, struct rota_error *error)
 {
     char limits[ROTA_OPTION_LIMITS_MAX];
     if (*rota_option_format_limits(option, limits))
@@ -126,17 +126,18 @@ static enum rota_code parse_number(const struct rota_option *option, struct rota
     int64_t number;
 
     if (option->type == ROTA_OPTION_INT && !is_whole_number(text))
-        return refuse(option, rota_quote(text, quoted), "is not a whole number", error);
+        return reject_value(option, rota_quote(text, quoted), "is not a whole number", error);
     if (option->type == ROTA_OPTION_INT && !read_whole_number(text, &number))
-        return refuse(option, rota_quote(text, quoted), "is out of bounds", error);
+        return reject_value(option, rota_quote(text, quoted), "is out of bounds", error);
     if (option->type == ROTA_OPTION_SPAN && rota_span_parse(text, &number))
-        return refuse(option, rota_quote(text, quoted),
-                      "is not a span of time such as 500ms, 10s or 1h30m", error);
+        return reject_value(option, rota_quote(text, quoted),
+                            "is not a duration such as 500ms, 10s or 1h30m", error);
     if (option->type == ROTA_OPTION_TIME && rota_time_parse(text, &number))
-        return refuse(option, rota_quote(text, quoted),
-                      "is not a time such as 2026-01-31T12:00:00Z or Unix seconds", error);
+        return reject_value(option, rota_quote(text, quoted),
+                            "is not a time such as 2026-01-31T12:00:00Z or Unix seconds", error);
     if (!is_in_bounds(option, number))
-        return refuse(option, format_number(option, number, shown), "is out of bounds", error);
+        return reject_value(option, format_number(option, number, shown), "is out of bounds",
+                            error);
     *field = number;
     return ROTA_OK;
 }
@@ -159,28 +160,27 @@ static enum rota_code parse_choice(const struct rota_option *option, struct rota
     int i = 0;
     while (option->choices[i] && !rota_str_is_equal(text, rota_str(option->choices[i])))
         i++;
-    if (option->choices[i] ||
-        (option->old_choice && rota_str_is_equal(text, rota_str(option->old_choice)))) {
+    if (option->choices[i]) {
         *field = i;
         return ROTA_OK;
     }
-    return rota_error_set(error, ROTA_ERR_INVALID, "%s is none of %s", rota_quote(text, quoted),
+    return rota_error_set(error, ROTA_ERR_INVALID, "%s is not one of %s", rota_quote(text, quoted),
                           rota_option_format_limits(option, limits));
 }
 
-/* A NUL inside would hide what follows it from whoever gets the text. */
+/* A NUL inside would hide what follows it from the reader of the text. */
 static enum rota_code check_text(const struct rota_option *option, struct rota_str text,
                                  struct rota_error *error)
 {
     char quoted[ROTA_QUOTE_MAX];
     if (text.size > 0 && memchr(text.data, '\0', text.size))
-        return refuse(option, rota_quote(text, quoted), "contains a NUL byte", error);
+        return reject_value(option, rota_quote(text, quoted), "contains a NUL byte", error);
     if (!is_in_bounds(option, (int64_t)text.size))
-        return refuse(option, rota_quote(text, quoted),
-                      text.size == 0                     ? "is empty"
-                      : (int64_t)text.size < option->min ? "is too short"
-                                                         : "is too long",
-                      error);
+        return reject_value(option, rota_quote(text, quoted),
+                            text.size == 0                     ? "is empty"
+                            : (int64_t)text.size < option->min ? "is too short"
+                                                               : "is too long",
+                            error);
     return ROTA_OK;
 }
 

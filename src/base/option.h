@@ -20,8 +20,8 @@ enum {
 enum rota_option_type {
     ROTA_OPTION_FLAG,   /* bool: on a command line it takes no value */
     ROTA_OPTION_INT,    /* int64_t */
-    ROTA_OPTION_SPAN,   /* rota_time, a span */
-    ROTA_OPTION_TIME,   /* rota_time, a moment on the wall clock */
+    ROTA_OPTION_SPAN,   /* rota_time, a duration */
+    ROTA_OPTION_TIME,   /* rota_time, a time on the wall clock */
     ROTA_OPTION_TEXT,   /* const char * */
     ROTA_OPTION_CHOICE, /* int: an index into `choices` */
     ROTA_OPTION_LIST,   /* struct rota_option_list: a text that may be repeated */
@@ -41,7 +41,6 @@ struct rota_option {
     const char *default_text;   /* as the user would write it; NULL: the field is left alone */
     int64_t min, max;           /* of the number, or of the text's bytes; both 0: any */
     const char *const *choices; /* ends with NULL */
-    const char *old_choice;     /* still taken and not shown; its index follows the others' */
     bool is_required;
     const char *help; /* a phrase without a final dot */
 };
@@ -62,19 +61,19 @@ struct rota_option {
 #define ROTA_OPTION_C_CHOICE int
 #define ROTA_OPTION_C_LIST   struct rota_option_list
 
-/* Of the field that a value goes to. */
+/* Of the field that a value is stored in. */
 size_t rota_option_size(enum rota_option_type type);
 
-/* Read `text` into `field`, which has the option's type; a flag reads "true"
- * and "false", a list gains one item.
+/* Read `text` into `field`, which has the option's type; a flag reads "true" and "false", a list
+ * gains one item.
  *
- * TEXT and LIST keep `text`, and it must have a NUL behind it. The error is a
- * phrase such as `"abc" is not a whole number (1 to 100)`, without the name of
- * the option: the caller knows where the text came from. */
+ * TEXT and LIST keep `text`, which must be followed by a NUL. The error is a phrase such as
+ * `"abc" is not a whole number (1 to 100)`, without the name of the option: the caller knows
+ * where the text came from. */
 enum rota_code rota_option_parse_value(const struct rota_option *option, struct rota_str text,
                                        void *field, struct rota_error *error);
 
-/* Write what the option may hold: "1 to 100", "1s or more", "lookup, slots";
- * empty when anything goes. Returns `text`. */
+/* Write the allowed values: "1 to 100", "1s or more", "lookup, slots"; empty when there is no
+ * limit. Returns `text`. */
 char *rota_option_format_limits(const struct rota_option *option,
                                 char text[ROTA_OPTION_LIMITS_MAX]);

@@ -1,5 +1,5 @@
-/* percent: a byte written as %XX, with two hexadecimal digits. Which bytes are written so
- * is for the format to say. */
+/* percent: a byte written as %XX, with two hexadecimal digits. The format decides which bytes
+ * are escaped. */
 #pragma once
 
 #include "base/hex.h"
@@ -7,8 +7,8 @@
 #include <rota/str.h>
 #include <string.h>
 
-/* The byte at `*at`, with its %XX undone; `*at` is moved to the last character of it. -1,
- * and `*at` stays, when a % has no two digits behind it. */
+/* The byte at `*at`, with its %XX decoded; `*at` is moved to the last character of it. -1, and
+ * `*at` stays, when a % is not followed by two digits. */
 static inline int rota_percent_decode(struct rota_str text, size_t *at)
 {
     size_t i = *at;

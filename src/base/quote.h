@@ -1,9 +1,9 @@
-/* Foreign bytes made fit to be shown: in an error, a log line, a JSON text.
+/* Untrusted bytes made fit to be shown: in an error, a log line, a JSON text.
  *
- * The rules are JSON's, so that one reader understands all three. Well-formed
- * UTF-8 stays as it is; quotation marks, backslashes and whatever could break
- * a line or drive a terminal become escapes; a byte that is no UTF-8 becomes
- * \ufffd. The result is therefore always printable UTF-8. */
+ * The rules are JSON's, so that one reader understands all three. Well-formed UTF-8 stays as it
+ * is; quotation marks, backslashes and whatever could break a line or drive a terminal become
+ * escapes; a byte that is not UTF-8 becomes \ufffd. The result is therefore always printable
+ * UTF-8. */
 #pragma once
 
 #include <rota/str.h>

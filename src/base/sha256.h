@@ -1,5 +1,5 @@
-/* SHA-256 of texts: for what has to be the same everywhere and must not collide even
- * when the texts come from somebody who wants them to. Not for much data, nor for secrets. */
+/* SHA-256 of texts: for values that have to be the same everywhere and must not collide even
+ * when an attacker chooses the texts. Not for much data, nor for secrets. */
 #pragma once
 
 #include <rota/str.h>
@@ -8,7 +8,7 @@
 
 enum { ROTA_SHA256_SIZE = 32, ROTA_SHA256_TEXT_SIZE = 2 * ROTA_SHA256_SIZE + 1 };
 
-/* The digest of `parts`, one behind the other. */
+/* The digest of the concatenated `parts`. */
 void rota_sha256(const struct rota_str *parts, size_t n, uint8_t digest[ROTA_SHA256_SIZE]);
 
 /* The digest of one text as lower-case hexadecimal digits. */

@@ -1,4 +1,4 @@
-/* Sorting, and seeing that no two are alike. */
+/* Sorting, and a check for duplicates. */
 #pragma once
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "base/spell.h"
 
-static size_t least(size_t a, size_t b)
+static size_t smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
 }
@@ -20,9 +20,9 @@ static size_t count_slips(struct rota_str a, struct rota_str b)
                 continue;
             }
             bool differ = a.data[i - 1] != b.data[j - 1];
-            now[j] = least(before[j - 1] + differ, least(before[j], now[j - 1]) + 1);
+            now[j] = smaller(before[j - 1] + differ, smaller(before[j], now[j - 1]) + 1);
             if (i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] && a.data[i - 2] == b.data[j - 1])
-                now[j] = least(now[j], earlier[j - 2] + 1);
+                now[j] = smaller(now[j], earlier[j - 2] + 1);
         }
     }
     return rows[a.size % 3][b.size];

@@ -1,12 +1,12 @@
-/* Did you mean ...? The name nearest to a word that is none.
+/* Did you mean ...? The name nearest to an unknown word.
  *
  *     struct rota_spell spell = {.word = word};
  *     for (each name) rota_spell_offer(&spell, name);
  *     if (spell.best) ... did you mean spell.best? ...
  *
- * A slip is a letter too much, too few, wrong, or swapped with its neighbour;
- * a name is near when less than half of its letters would be slips, and there are
- * no more than ROTA_SPELL_SLIPS_MAX. */
+ * A slip is a letter too much, too few, wrong, or swapped with its neighbour; a name is near
+ * when less than half of its letters would be slips, and there are no more than
+ * ROTA_SPELL_SLIPS_MAX. */
 #pragma once
 
 #include <rota/str.h>

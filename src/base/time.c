@@ -15,19 +15,19 @@ static bool starts_with_digit(struct rota_str rest)
     return rest.size > 0 && is_digit(rest.data[0]);
 }
 
-static void skip(struct rota_str *rest, size_t size)
+static void skip_bytes(struct rota_str *rest, size_t size)
 {
     rest->data += size;
     rest->size -= size;
 }
 
 /* Take one of the characters of `allowed`. */
-static bool take(struct rota_str *rest, const char *allowed, char *taken)
+static bool take_char_of(struct rota_str *rest, const char *allowed, char *taken)
 {
     if (rest->size == 0 || rest->data[0] == '\0' || !strchr(allowed, rest->data[0]))
         return false;
     *taken = rest->data[0];
-    skip(rest, 1);
+    skip_bytes(rest, 1);
     return true;
 }
 
@@ -39,7 +39,7 @@ static bool take_digits(struct rota_str *rest, int n_digits, int *number)
         if (!starts_with_digit(*rest))
             return false;
         *number = *number * 10 + (rest->data[0] - '0');
-        skip(rest, 1);
+        skip_bytes(rest, 1);
     }
     return true;
 }
@@ -49,7 +49,7 @@ static bool take_number(struct rota_str *rest, int64_t *number)
 {
     if (!starts_with_digit(*rest))
         return false;
-    for (*number = 0; starts_with_digit(*rest); skip(rest, 1))
+    for (*number = 0; starts_with_digit(*rest); skip_bytes(rest, 1))
         if (__builtin_mul_overflow(*number, 10, number) ||
             __builtin_add_overflow(*number, rest->data[0] - '0', number))
             return false;
@@ -64,9 +64,9 @@ static bool take_fraction(struct rota_str *rest, int64_t *billionths)
     int n_digits = 0;
 
     *billionths = 0;
-    if (!take(rest, ".", &dot))
+    if (!take_char_of(rest, ".", &dot))
         return true;
-    for (; starts_with_digit(*rest); skip(rest, 1), n_digits++) {
+    for (; starts_with_digit(*rest); skip_bytes(rest, 1), n_digits++) {
         if (n_digits == FRACTION_DIGITS)
             return false;
         *billionths = *billionths * 10 + (rest->data[0] - '0');
@@ -77,7 +77,7 @@ static bool take_fraction(struct rota_str *rest, int64_t *billionths)
 }
 
 /* `count * unit + billionths * unit / 10^9`, when it is exact and fits. */
-static bool scale(int64_t count, int64_t billionths, rota_time unit, rota_time *time)
+static bool scale_to_unit(int64_t count, int64_t billionths, rota_time unit, rota_time *time)
 {
     __extension__ __int128 part = (__int128)billionths * unit;
     __extension__ __int128 sum = (__int128)count * unit + part / ROTA_SEC;
@@ -133,14 +133,14 @@ static struct date date_of_day(int64_t day)
     return date;
 }
 
-/* --- moments --- */
+/* --- timestamps --- */
 
 static bool take_date(struct rota_str *rest, int64_t *day)
 {
     struct date date;
     char dash;
-    if (!take_digits(rest, 4, &date.year) || !take(rest, "-", &dash) ||
-        !take_digits(rest, 2, &date.month) || !take(rest, "-", &dash) ||
+    if (!take_digits(rest, 4, &date.year) || !take_char_of(rest, "-", &dash) ||
+        !take_digits(rest, 2, &date.month) || !take_char_of(rest, "-", &dash) ||
         !take_digits(rest, 2, &date.day))
         return false;
     if (date.year < 1 || date.month < 1 || date.month > 12 || date.day < 1 ||
@@ -150,13 +150,13 @@ static bool take_date(struct rota_str *rest, int64_t *day)
     return true;
 }
 
-/* No leap second: unix time has no moment for it. */
+/* No leap second: unix time can't express it. */
 static bool take_clock(struct rota_str *rest, int *seconds)
 {
     int hour, minute, second;
     char colon;
-    if (!take_digits(rest, 2, &hour) || !take(rest, ":", &colon) ||
-        !take_digits(rest, 2, &minute) || !take(rest, ":", &colon) ||
+    if (!take_digits(rest, 2, &hour) || !take_char_of(rest, ":", &colon) ||
+        !take_digits(rest, 2, &minute) || !take_char_of(rest, ":", &colon) ||
         !take_digits(rest, 2, &second))
         return false;
     *seconds = (hour * 60 + minute) * 60 + second;
@@ -168,11 +168,12 @@ static bool take_offset(struct rota_str *rest, int *seconds)
     int hour, minute;
     char sign, colon;
     *seconds = 0;
-    if (!take(rest, "Zz+-", &sign))
+    if (!take_char_of(rest, "Zz+-", &sign))
         return false;
     if (sign == 'Z' || sign == 'z')
         return true;
-    if (!take_digits(rest, 2, &hour) || !take(rest, ":", &colon) || !take_digits(rest, 2, &minute))
+    if (!take_digits(rest, 2, &hour) || !take_char_of(rest, ":", &colon) ||
+        !take_digits(rest, 2, &minute))
         return false;
     *seconds = (hour * 60 + minute) * 60 * (sign == '-' ? -1 : 1);
     return hour < 24 && minute < 60;
@@ -183,22 +184,23 @@ static bool parse_calendar(struct rota_str text, rota_time *time)
     int64_t day, fraction;
     int clock, offset;
     char between;
-    if (!take_date(&text, &day) || !take(&text, "Tt ", &between) || !take_clock(&text, &clock) ||
-        !take_fraction(&text, &fraction) || !take_offset(&text, &offset) || text.size > 0)
+    if (!take_date(&text, &day) || !take_char_of(&text, "Tt ", &between) ||
+        !take_clock(&text, &clock) || !take_fraction(&text, &fraction) ||
+        !take_offset(&text, &offset) || text.size > 0)
         return false;
-    return scale(day * SECONDS_PER_DAY + clock - offset, fraction, ROTA_SEC, time);
+    return scale_to_unit(day * SECONDS_PER_DAY + clock - offset, fraction, ROTA_SEC, time);
 }
 
 static bool parse_unix(struct rota_str text, rota_time *time)
 {
     int64_t seconds, fraction;
     char minus;
-    bool is_negative = take(&text, "-", &minus);
+    bool is_negative = take_char_of(&text, "-", &minus);
     if (!take_number(&text, &seconds) || !take_fraction(&text, &fraction) || text.size > 0)
         return false;
     if (is_negative)
-        return scale(-seconds, -fraction, ROTA_SEC, time);
-    return scale(seconds, fraction, ROTA_SEC, time);
+        return scale_to_unit(-seconds, -fraction, ROTA_SEC, time);
+    return scale_to_unit(seconds, fraction, ROTA_SEC, time);
 }
 
 enum rota_code rota_time_parse(struct rota_str text, rota_time *time)
@@ -243,7 +245,7 @@ char *rota_time_format(rota_time time, char text[ROTA_TIME_TEXT_MAX])
     return text;
 }
 
-/* --- spans --- */
+/* --- durations --- */
 
 struct unit {
     const char *name;
@@ -261,7 +263,7 @@ static bool take_unit(struct rota_str *rest, rota_time *span)
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         struct rota_str name = rota_str(units[i].name);
         if (rota_str_has_prefix(*rest, name)) {
-            skip(rest, name.size);
+            skip_bytes(rest, name.size);
             *span = units[i].span;
             return true;
         }
@@ -280,7 +282,7 @@ enum rota_code rota_span_parse(struct rota_str text, rota_time *span)
         int64_t number, fraction;
         rota_time unit, part;
         if (!take_number(&text, &number) || !take_fraction(&text, &fraction) ||
-            !take_unit(&text, &unit) || !scale(number, fraction, unit, &part) ||
+            !take_unit(&text, &unit) || !scale_to_unit(number, fraction, unit, &part) ||
             __builtin_add_overflow(sum, part, &sum))
             return ROTA_ERR_INVALID;
     }
@@ -298,8 +300,8 @@ static size_t format_part(char text[ROTA_TIME_TEXT_MAX], size_t size, uint64_t p
                                    (unsigned long long)(part / unit), fraction, name);
 }
 
-/* Days to seconds one after the other, with the fraction at the seconds; what
- * is shorter than a second in the largest unit that fits. */
+/* Days to seconds one after the other, with the fraction at the seconds; a duration below a
+ * second in the largest unit that fits. */
 char *rota_span_format(rota_time span, char text[ROTA_TIME_TEXT_MAX])
 {
     static const struct unit whole[] = {{"d", ROTA_DAY}, {"h", ROTA_HOUR}, {"m", ROTA_MIN}};

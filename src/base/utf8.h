@@ -1,8 +1,7 @@
-/* UTF-8: characters out of foreign bytes, and back.
+/* UTF-8: characters out of untrusted bytes, and back.
  *
- * The one decoder there is, so that no two readers disagree about what is
- * text. It is strict: a form that is cut short or longer than need be, a
- * surrogate and a number beyond U+10FFFF are no character. */
+ * The only decoder, so that no two readers disagree about what is text. It is strict: a
+ * truncated or overlong form, a surrogate and a number beyond U+10FFFF are not characters. */
 #pragma once
 
 #include <rota/str.h>
@@ -20,6 +19,6 @@ uint32_t rota_utf8_decode(struct rota_str text, size_t *size);
  * bytes. */
 size_t rota_utf8_encode(uint32_t character, char text[ROTA_UTF8_MAX]);
 
-/* Whether people can't see it for what it is: control characters, and those
- * that end a line or turn its direction. */
+/* Whether a reader can't see it as it is: control characters, and those that end a line or
+ * change its direction. */
 bool rota_utf8_is_hidden(uint32_t character);

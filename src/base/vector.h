@@ -17,7 +17,7 @@
         size_t size, capacity;                                                                     \
     }
 
-/* Make room for `n` items in all; false when there is no memory. */
+/* Make room for `n` items in total; false when there is no memory. */
 #define rota_vector_reserve(vector, n)                                                             \
     rota_vector_grow((void **)&(vector)->items, &(vector)->capacity, (n), sizeof *(vector)->items)
 

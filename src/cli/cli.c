@@ -3,10 +3,10 @@
 #include "base/quote.h"
 #include "base/utf8.h"
 #include "cli/terminal.h"
-#include "io/address.h"
 #include "io/clock.h"
 #include "io/file.h"
-#include "wire/grpc.h"
+#include "io/net/address.h"
+#include "wire/grpc/grpc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -59,35 +59,6 @@ int rota_cli_fail_error(const struct rota_error *error)
         break;
     }
     return rota_cli_fail(ROTA_CLI_BAD, "%s", error->text);
-}
-
-static bool resolve(const char *text, struct rota_address *address,
-                    struct sockaddr_storage *resolved)
-{
-    return !rota_address_parse(text, address, NULL) && rota_address_resolve(address, resolved);
-}
-
-bool rota_cli_is_far(const char *text)
-{
-    struct rota_address address = {0};
-    struct sockaddr_storage resolved;
-    if (resolve(text, &address, &resolved))
-        return !rota_address_is_loopback((const struct sockaddr *)&resolved);
-    return address.host[0] && strcmp(address.host, "localhost") != 0;
-}
-
-enum rota_code rota_cli_check_listen(const char *text, bool is_insecure, const char *instead,
-                                     struct rota_error *error)
-{
-    struct rota_address address = {0};
-    struct sockaddr_storage resolved;
-    if (is_insecure || !resolve(text, &address, &resolved) ||
-        rota_address_is_loopback((const struct sockaddr *)&resolved))
-        return ROTA_OK;
-    return rota_error_set(error, ROTA_ERR_INVALID,
-                          "--listen: %s is not a loopback address, and plaintext needs your "
-                          "consent there: give %s%s--insecure",
-                          text, instead ? instead : "", instead ? ", or " : "");
 }
 
 bool rota_cli_parse(const struct rota_cli_command *command, int argc, char *const *argv,
@@ -147,25 +118,50 @@ void rota_cli_add_bytes(struct rota_json *json, const char *name, const char *ba
 {
     struct rota_buffer base64 = {0};
     if (is_utf8(bytes)) {
-        rota_json_key(json, name);
-        rota_json_string(json, bytes);
+        rota_json_add_string(json, name, bytes);
         return;
     }
     rota_grpc_base64_encode(&base64, bytes);
     while (base64.size % 4 != 0 && !base64.failed) /* which gRPC leaves out, and others expect */
         rota_buffer_append_char(&base64, '=');
-    rota_json_key(json, base64_name);
-    rota_json_string(json, rota_buffer_str(&base64));
+    rota_json_add_string(json, base64_name, rota_buffer_str(&base64));
     if (base64.failed)
         json->buffer->failed = true;
     rota_buffer_deinit(&base64);
+}
+
+void rota_cli_describe_refusal(struct rota_error *error, enum rota_code code, const char *node,
+                               enum rota_status status, const char *text)
+{
+    bool is_unreachable = status == ROTA_STATUS_UNAVAILABLE && strstr(text, node);
+    struct rota_buffer shown = {0};
+    if (!is_unreachable)
+        rota_buffer_print(&shown, "%s: %s: ", node, rota_status_name(status));
+    rota_terminal_append(&shown, rota_str(text)); /* a sentence, with its own quotes */
+    if (is_unreachable && strstr(text, "connection refused"))
+        rota_buffer_append_text(&shown, "; is rotad running there? --node or ROTA_NODE chooses "
+                                        "other nodes");
+    rota_error_set(error, code, "%.*s", ROTA_STR_ARGS(rota_buffer_str(&shown)));
+    rota_buffer_deinit(&shown);
+}
+
+void rota_cli_add_time(struct rota_json *json, const char *key, rota_time time)
+{
+    char text[ROTA_TIME_TEXT_MAX];
+    rota_json_add_text(json, key, time ? rota_time_format(time, text) : NULL);
+}
+
+void rota_cli_write_log(void *data, struct rota_str line)
+{
+    (void)data;
+    fwrite(line.data, 1, line.size, stderr);
 }
 
 int rota_cli_print(struct rota_buffer *buffer)
 {
     int code = ROTA_CLI_OK;
     if (buffer->failed)
-        code = rota_cli_fail(ROTA_CLI_NO, "no memory for the answer");
+        code = rota_cli_fail(ROTA_CLI_NO, "not enough memory for the answer");
     else
         fwrite(rota_buffer_str(buffer).data, 1, buffer->size, stdout);
     rota_cli_can_print();
@@ -198,6 +194,25 @@ void rota_cli_close_loop(struct uv_loop_s *loop)
         has_thread_left = true;
 }
 
+static void on_grace_over(uv_timer_t *timer)
+{
+    uv_stop(timer->loop);
+}
+
+void rota_cli_end_loop(struct uv_loop_s *loop, rota_time grace)
+{
+    static uv_timer_t timer;
+    uv_run(loop, UV_RUN_NOWAIT); /* a stop that came before ends this early */
+    uv_timer_init(loop, &timer);
+    uv_timer_start(&timer, on_grace_over, (uint64_t)(grace / ROTA_MSEC), 0);
+    uv_unref((uv_handle_t *)&timer);
+    uv_run(loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&timer, NULL);
+    for (int i = 0; i < 2; i++)
+        uv_run(loop, UV_RUN_NOWAIT);
+    rota_cli_close_loop(loop);
+}
+
 bool rota_cli_has_thread_left(void)
 {
     return has_thread_left;
@@ -209,7 +224,7 @@ int rota_cli_finish(int exit_code)
         fflush(stdout);
     if (rota_cli_can_print() || exit_code != ROTA_CLI_OK)
         return exit_code;
-    if (output_errno == EPIPE) /* whoever read us has seen enough */
+    if (output_errno == EPIPE) /* the reader has closed the pipe */
         return ROTA_CLI_NO;
     return rota_cli_fail(ROTA_CLI_NO, "cannot write to standard output: %s",
                          strerror(output_errno));
@@ -261,7 +276,7 @@ enum rota_code rota_cli_read_file(const char *path, size_t size_max, struct rota
 
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return rota_error_set(error, ROTA_ERR_IO, "%s: %s", path, strerror(errno));
+        return rota_error_set(error, ROTA_ERR_IO, "cannot read %s: %s", path, strerror(errno));
     enum rota_code code = rota_file_read_fd(fd, path, size_max, content, error);
     close(fd);
     return code;
@@ -289,8 +304,8 @@ enum rota_code rota_cli_build_ring(const char *path, const struct rota_host *hos
     struct rota_ring_host *placed = calloc(n_hosts + 1, sizeof *placed);
     size_t n = 0;
     if (!placed)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "%s: no memory for %zu hosts", path,
-                              n_hosts);
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "%s: not enough memory for %zu hosts",
+                              path, n_hosts);
     for (size_t i = 0; i < n_hosts; i++)
         if (rota_host_is_placed(&hosts[i], now))
             placed[n++] = rota_host_to_ring(&hosts[i]);

@@ -9,11 +9,12 @@
 #include "base/buffer.h"
 #include "base/command.h"
 #include "base/json.h"
-#include "cli/host_options.h"
+#include "cli/place/host_options.h"
 #include "cli/table.h"
-#include "wire/hosts_file.h"
+#include "wire/text/hosts_file.h"
 
 #include <rota/ring.h>
+#include <rota/rpc.h>
 
 struct uv_loop_s; /* a uv_loop_t */
 
@@ -32,6 +33,7 @@ struct rota_cli_command {
 
 extern const struct rota_cli_command rota_cmd_broker;
 extern const struct rota_cli_command rota_cmd_cache_serve;
+extern const struct rota_cli_command rota_cmd_complete;
 extern const struct rota_cli_command rota_cmd_config_check;
 extern const struct rota_cli_command rota_cmd_config_show;
 extern const struct rota_cli_command rota_cmd_config_watch;
@@ -55,22 +57,18 @@ extern const struct rota_cli_command rota_cmd_job_show;
 extern const struct rota_cli_command rota_cmd_lease_history;
 extern const struct rota_cli_command rota_cmd_lease_hold;
 extern const struct rota_cli_command rota_cmd_lease_list;
-extern const struct rota_cli_command rota_cmd_members_beat;
-extern const struct rota_cli_command rota_cmd_members_drain;
-extern const struct rota_cli_command rota_cmd_members_evict;
-extern const struct rota_cli_command rota_cmd_members_list;
-extern const struct rota_cli_command rota_cmd_members_remove;
-extern const struct rota_cli_command rota_cmd_members_restore;
+extern const struct rota_cli_command rota_cmd_node_beat;
 extern const struct rota_cli_command rota_cmd_node_drain;
 extern const struct rota_cli_command rota_cmd_node_evict;
 extern const struct rota_cli_command rota_cmd_node_list;
+extern const struct rota_cli_command rota_cmd_node_members;
+extern const struct rota_cli_command rota_cmd_node_remove;
 extern const struct rota_cli_command rota_cmd_node_show;
 extern const struct rota_cli_command rota_cmd_node_undrain;
 extern const struct rota_cli_command rota_cmd_ping;
 extern const struct rota_cli_command rota_cmd_plan;
 extern const struct rota_cli_command rota_cmd_queue_dead;
 extern const struct rota_cli_command rota_cmd_queue_delete;
-extern const struct rota_cli_command rota_cmd_queue_drain;
 extern const struct rota_cli_command rota_cmd_queue_forget;
 extern const struct rota_cli_command rota_cmd_queue_list;
 extern const struct rota_cli_command rota_cmd_queue_nodes;
@@ -80,6 +78,7 @@ extern const struct rota_cli_command rota_cmd_queue_pause;
 extern const struct rota_cli_command rota_cmd_queue_resume;
 extern const struct rota_cli_command rota_cmd_queue_show;
 extern const struct rota_cli_command rota_cmd_queue_quarantine;
+extern const struct rota_cli_command rota_cmd_queue_wait_empty;
 extern const struct rota_cli_command rota_cmd_queue_weight;
 extern const struct rota_cli_command rota_cmd_queue_workers;
 extern const struct rota_cli_command rota_cmd_ring_hash;
@@ -90,8 +89,8 @@ extern const struct rota_cli_command rota_cmd_shard_list;
 extern const struct rota_cli_command rota_cmd_shard_move;
 extern const struct rota_cli_command rota_cmd_shard_pin;
 extern const struct rota_cli_command rota_cmd_shard_show;
-extern const struct rota_cli_command rota_cmd_shards_show;
-extern const struct rota_cli_command rota_cmd_shards_watch;
+extern const struct rota_cli_command rota_cmd_directory_show;
+extern const struct rota_cli_command rota_cmd_directory_watch;
 extern const struct rota_cli_command rota_cmd_sim_balance;
 extern const struct rota_cli_command rota_cmd_space_list;
 extern const struct rota_cli_command rota_cmd_space_migrate;
@@ -109,22 +108,13 @@ int rota_cli_fail(int exit_code, const char *format, ...) __attribute__((format(
 /* The same for an error of the library. */
 int rota_cli_fail_error(const struct rota_error *error);
 
-/* Whether an address leads beyond this machine. A name is not looked up: only "localhost" is known
- * not to. */
-bool rota_cli_is_far(const char *address);
-
-/* Refuse to listen there in plain text unless that is asked for; `instead` is what else there is
- * to give, NULL: nothing. A name may be of this machine, and is looked up later. */
-enum rota_code rota_cli_check_listen(const char *address, bool is_insecure, const char *instead,
-                                     struct rota_error *error);
-
 /* Read the options of a command into `result` and its `arguments`, which may be
  * NULL. When that is all there is to do (help, or an error) answers false and
  * sets `*exit_code`. */
 bool rota_cli_parse(const struct rota_cli_command *command, int argc, char *const *argv,
                     void *result, struct rota_option_list *arguments, int *exit_code);
 
-/* End the process by SIGINT, so that whoever started it, a loop of a shell maybe, sees that it was
+/* End the process by SIGINT, so that its parent, maybe a loop of a shell, sees that it was
  * an interrupt; an exit code where that can't be. */
 int rota_cli_end_interrupted(void);
 
@@ -135,6 +125,13 @@ bool rota_cli_can_print(void);
 /* Add a member of an object: bytes that are no UTF-8 get another name and another form. */
 void rota_cli_add_bytes(struct rota_json *json, const char *name, const char *base64_name,
                         struct rota_str bytes);
+
+/* Fill `error` with what a node answered, or why it could not be asked and what to do. */
+void rota_cli_describe_refusal(struct rota_error *error, enum rota_code code, const char *node,
+                               enum rota_status status, const char *text);
+
+/* The same for a moment; null for 0, which is none. */
+void rota_cli_add_time(struct rota_json *json, const char *key, rota_time time);
 
 /* Print a buffer and free it; returns an exit code. */
 int rota_cli_print(struct rota_buffer *buffer);
@@ -147,6 +144,9 @@ int rota_cli_answer(const struct rota_cli_command *command, int form, struct rot
  * wait for a database, the process ends without the handlers of exit(): they would take away
  * what the thread uses. */
 void rota_cli_close_loop(struct uv_loop_s *loop);
+
+/* The same, and give it the time: a peer that does not take its end is not waited for. */
+void rota_cli_end_loop(struct uv_loop_s *loop, rota_time grace);
 bool rota_cli_has_thread_left(void);
 
 /* Flush standard output at the very end. Turns a failure into a sentence, and
@@ -158,6 +158,9 @@ int rota_cli_finish(int exit_code);
 
 /* Whom to ask: what was given, ROTA_NODE, or the default. */
 const char *rota_cli_node(const char *given);
+
+/* Write a line of a log to standard error: for struct rota_log. */
+void rota_cli_write_log(void *data, struct rota_str line);
 
 /* The wall clock, or `at` if it is not ROTA_TIME_MIN. */
 rota_time rota_cli_now(rota_time at);

@@ -35,8 +35,7 @@ void rota_dry_run_end(struct rota_dry_run *dry_run)
     if (!dry_run->is_json)
         return;
     rota_json_end_array(&dry_run->json);
-    rota_json_key(&dry_run->json, "is_done");
-    rota_json_bool(&dry_run->json, false);
+    rota_json_add_bool(&dry_run->json, "is_done", false);
     rota_json_end_object(&dry_run->json);
     rota_buffer_append_char(dry_run->json.buffer, '\n');
 }

@@ -1,6 +1,6 @@
 /* dry_run: what a command that changes something would do, without doing it.
  *
- * Whoever is asked is only looked at, and the command prints sentences, one on each line: what is
+ * The command reads and changes nothing, and prints sentences, one on each line: what is
  * there now and what would become of it. As JSON it is what commands that carry out a plan answer:
  * {"plan": [sentence...], "is_done": false}. What the change itself would refuse is refused, as
  * far as looking tells. */

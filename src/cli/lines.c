@@ -71,7 +71,7 @@ static int read_all(struct reader *reader)
         if (is_cut)
             continue;
         if (got < 0)
-            return rota_cli_fail(ROTA_CLI_BAD, "%s can't be read: %s", name, strerror(errno));
+            return rota_cli_fail(ROTA_CLI_BAD, "cannot read %s: %s", name, strerror(errno));
         reader->size += (size_t)got;
         if (!hand_over(reader, got == 0) || got == 0)
             return ROTA_CLI_OK;
@@ -87,11 +87,13 @@ int rota_lines_read_file(const struct rota_lines_file *file)
     bool is_input = strcmp(file->path, "-") == 0;
     reader.bytes = malloc(file->size_max + 1);
     if (!reader.bytes)
-        return rota_cli_fail(ROTA_CLI_NO, "no memory to read %s", rota_cli_file_name(file->path));
+        return rota_cli_fail(ROTA_CLI_NO, "not enough memory to read %s",
+                             rota_cli_file_name(file->path));
     if (!is_input)
         reader.fd = open(file->path, O_RDONLY | O_CLOEXEC);
-    int code = reader.fd < 0 ? rota_cli_fail(ROTA_CLI_BAD, "%s: %s", file->path, strerror(errno))
-                             : read_all(&reader);
+    int code = reader.fd < 0
+                   ? rota_cli_fail(ROTA_CLI_BAD, "cannot read %s: %s", file->path, strerror(errno))
+                   : read_all(&reader);
     if (!is_input && reader.fd >= 0)
         close(reader.fd);
     free(reader.bytes);

@@ -26,7 +26,7 @@ struct rota_lines_file {
     size_t size_max;  /* bytes of one line */
     bool (*on_lines)(void *data, const struct rota_str *lines, size_t n);
 
-    /* If given: it begins; there are that many bytes, 0 when nobody knows. */
+    /* If given: called first, with the size in bytes, 0 if it is unknown. */
     void (*on_start)(void *data, uint64_t total);
 
     /* If given: asked when a signal has ended a read, and at the end; true stops. */

@@ -21,6 +21,9 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_node_drain,
     &rota_cmd_node_undrain,
     &rota_cmd_node_evict,
+    &rota_cmd_node_members,
+    &rota_cmd_node_beat,
+    &rota_cmd_node_remove,
     &rota_cmd_ring_lookup,
     &rota_cmd_ring_hash,
     &rota_cmd_route,
@@ -33,8 +36,8 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_config_watch,
     &rota_cmd_directory_serve,
     &rota_cmd_directory_get,
-    &rota_cmd_shards_show,
-    &rota_cmd_shards_watch,
+    &rota_cmd_directory_show,
+    &rota_cmd_directory_watch,
     &rota_cmd_space_list,
     &rota_cmd_space_show,
     &rota_cmd_space_migrate,
@@ -46,12 +49,6 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_lease_list,
     &rota_cmd_lease_history,
     &rota_cmd_lease_hold,
-    &rota_cmd_members_list,
-    &rota_cmd_members_beat,
-    &rota_cmd_members_drain,
-    &rota_cmd_members_evict,
-    &rota_cmd_members_restore,
-    &rota_cmd_members_remove,
     &rota_cmd_group_join,
     &rota_cmd_group_status,
     &rota_cmd_cache_serve,
@@ -70,7 +67,7 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_queue_show,
     &rota_cmd_queue_pause,
     &rota_cmd_queue_resume,
-    &rota_cmd_queue_drain,
+    &rota_cmd_queue_wait_empty,
     &rota_cmd_queue_dead,
     &rota_cmd_queue_delete,
     &rota_cmd_queue_quarantine,
@@ -85,60 +82,72 @@ static const struct rota_cli_command *const COMMANDS[] = {
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 
-static const char INTRODUCTION[] =
-    "Rota places shards, owns them, routes calls to them and runs jobs on them.";
+/* Names of the release before, and what they are now. */
+static const struct {
+    const char *old;
+    const struct rota_cli_command *now;
+} RENAMED[] = {
+    {"queue drain", &rota_cmd_queue_wait_empty}, {"members list", &rota_cmd_node_members},
+    {"members beat", &rota_cmd_node_beat},       {"members drain", &rota_cmd_node_drain},
+    {"members evict", &rota_cmd_node_evict},     {"members restore", &rota_cmd_node_undrain},
+    {"members remove", &rota_cmd_node_remove},   {"shards show", &rota_cmd_directory_show},
+    {"shards watch", &rota_cmd_directory_watch},
+};
 
-/* What --help shows, by plane: a command, or a noun, whose verbs follow from the table above. */
+static const char INTRODUCTION[] =
+    "Rota places shards, decides which process owns each, routes calls and runs jobs.";
+
+/* What --help shows, by plane: a command, which has its own summary, or a noun, whose verbs follow
+ * from the table above. */
 static const struct {
     const char *plane, *noun, *summary;
 } NOUNS[] = {
-    {"Try it", "up", "Run a sample cluster on this machine"},
-    {"Cluster", "node", "Nodes"},
-    {"Cluster", "members", "Members in a store"},
-    {"Cluster", "ping", "Check that a node answers"},
-    {"Cluster", "wait", "Wait until a node, a space or a queue is ready"},
-    {"Cluster", "top", "Watch nodes, shards, queues and calls live"},
-    {"Cluster", "events", "Show what happened"},
-    {"Cluster", "doctor", "Check this machine and the servers Rota uses"},
+    {"Try it", "up", NULL},
+    {"Cluster", "node", "Nodes, and other members of a store"},
+    {"Cluster", "ping", NULL},
+    {"Cluster", "wait", NULL},
+    {"Cluster", "top", NULL},
+    {"Cluster", "events", NULL},
+    {"Cluster", "doctor", NULL},
     {"Place", "ring", "Consistent hashing"},
-    {"Place", "route", "Find the node of each partition of a queue"},
-    {"Place", "plan", "Compute what a change would move"},
-    {"Place", "gradual", "Compute when a gradual change reaches a key"},
-    {"Place", "hosts", "Files of hosts"},
-    {"Place", "config", "Dynamic settings"},
+    {"Place", "route", NULL},
+    {"Place", "plan", NULL},
+    {"Place", "gradual", NULL},
+    {"Place", "hosts", "Hosts files"},
+    {"Place", "config", "Dynamic settings of queues (not of rotad)"},
     {"Own", "space", "Sharded resources"},
-    {"Own", "shard", "Their shards and owners"},
+    {"Own", "shard", "Shards of a space and their owners"},
     {"Own", "lease", "Leases in a store"},
     {"Own", "group", "Task groups that share partitions"},
-    {"Call", "directory", "Shard maps over gRPC"},
-    {"Call", "shards", "Health of the replicas of a collection"},
+    {"Call", "directory", "Shard maps over gRPC, and the health of replicas"},
     {"Call", "cache", "Sharded cache servers"},
-    {"Call", "get", "Get values from a sharded cache"},
+    {"Call", "get", NULL},
     {"Call", "sim", "Compare balancing policies in simulation"},
     {"Work", "queue", "Queues"},
     {"Work", "job", "Jobs"},
-    {"Work", "work", "Run a command for each job"},
-    {"Work", "broker", "Serve queues without a cluster"},
-    {"Work", "worker-key", "Make a key pair for a ZeroMQ worker"},
+    {"Work", "work", NULL},
+    {"Work", "broker", NULL},
+    {"Work", "worker-key", NULL},
 };
 enum { N_NOUNS = sizeof NOUNS / sizeof *NOUNS };
 
 /* By their number. */
 static const char *const EXIT_CODES[] = {
     [ROTA_CLI_OK] = "success",
-    [ROTA_CLI_NO] = "negative, not found, or unavailable right now",
+    [ROTA_CLI_NO] =
+        "the answer is negative, or something was not found or is unavailable right now",
     [ROTA_CLI_BAD] = "invalid command line, file or input; nothing was changed, and only input "
                      "before the error was processed",
 };
 enum { N_EXIT_CODES = sizeof EXIT_CODES / sizeof *EXIT_CODES };
 
 static const char OUTPUT[] =
-    "Results go to standard output, errors to standard error, one sentence each. Lists are tables "
-    "on a terminal and tab-separated values elsewhere; -o chooses. With --json the result is one "
-    "JSON document; commands that read keys or watch print one JSON object per line. Color needs a "
-    "terminal and no NO_COLOR. Timestamps are RFC 3339 (2026-01-31T12:00:00Z) or Unix seconds "
-    "(`gradual`: nanoseconds). A FILE may be a pipe, or - for standard input, unless the command "
-    "watches it.";
+    "Results go to standard output, errors to standard error, one sentence each. Lists and `show` "
+    "commands print tables on a terminal and tab-separated values elsewhere; -o chooses. With "
+    "--json the result is one JSON document; commands that read keys or watch print one JSON "
+    "object per line. Color is used only on a terminal, and not if NO_COLOR is set. Timestamps are "
+    "RFC 3339 (2026-01-31T12:00:00Z) or Unix seconds (`gradual`: nanoseconds). A FILE may be a "
+    "pipe, or - for standard input, unless the command watches it.";
 
 /* --- finding a command --- */
 
@@ -158,11 +167,20 @@ static int match(const char *name, int n_words, char *const *words)
     return n;
 }
 
-static const struct rota_cli_command *find(int n_words, char *const *words, int *n_used)
+static const struct rota_cli_command *find_command(int n_words, char *const *words, int *n_used)
 {
     for (int i = 0; i < N_COMMANDS; i++)
         if ((*n_used = match(COMMANDS[i]->command.name, n_words, words)) > 0)
             return COMMANDS[i];
+    for (size_t i = 0; i < sizeof RENAMED / sizeof *RENAMED; i++)
+        if ((*n_used = match(RENAMED[i].old, n_words, words)) > 0) {
+            fprintf(stderr,
+                    "rota: `%s` is `%s` now; the old name will be removed in the next release\n",
+                    RENAMED[i].old, RENAMED[i].now->command.name);
+            return RENAMED[i].now;
+        }
+    if ((*n_used = match(rota_cmd_complete.command.name, n_words, words)) > 0)
+        return &rota_cmd_complete; /* for shells: no list has it */
     return NULL;
 }
 
@@ -235,11 +253,20 @@ static int help_width(void)
     return width > 100 ? 100 : width;
 }
 
+static const char *summary_of(const char *name)
+{
+    for (int i = 0; i < N_COMMANDS; i++)
+        if (strcmp(COMMANDS[i]->command.name, name) == 0)
+            return COMMANDS[i]->command.summary;
+    return "";
+}
+
 static void append_noun(struct rota_buffer *buffer, int number)
 {
     struct rota_buffer text = {0};
     enum { INDENT = 14 };
-    rota_buffer_append_text(&text, NOUNS[number].summary);
+    rota_buffer_append_text(&text, NOUNS[number].summary ? NOUNS[number].summary
+                                                         : summary_of(NOUNS[number].noun));
     append_verbs(&text, NOUNS[number].noun);
     rota_buffer_print(buffer, "  %-*s", INDENT - 2, NOUNS[number].noun);
     rota_terminal_wrap(buffer, rota_buffer_str(&text).data, INDENT, help_width());
@@ -256,9 +283,8 @@ static int print_help(void)
             rota_buffer_print(&buffer, "\n%s\n", NOUNS[i].plane);
         append_noun(&buffer, i);
     }
-    rota_buffer_append_text(&buffer,
-                            "\n`rota help COMMAND` explains a command, `rota help all` lists "
-                            "every one.\nFirst time here? Run `rota up`.\n");
+    rota_buffer_append_text(&buffer, "\n`rota help COMMAND` explains a command, `rota help all` "
+                                     "lists all commands.\nFirst time here? Run `rota up`.\n");
     return rota_cli_print(&buffer);
 }
 
@@ -287,6 +313,7 @@ static int print_group(const char *group)
     struct rota_buffer buffer = {0};
     rota_buffer_print(&buffer, "Usage: rota %s COMMAND [OPTION...]\n\nCommands:\n", group);
     append_commands(&buffer, group);
+    rota_buffer_print(&buffer, "\n`rota help %s COMMAND` explains a command.\n", group);
     return rota_cli_print(&buffer);
 }
 
@@ -313,14 +340,10 @@ static int print_json(void)
     struct rota_buffer buffer = {0};
     struct rota_json json = {.buffer = &buffer};
     rota_json_begin_object(&json);
-    rota_json_key(&json, "program");
-    rota_json_text(&json, "rota");
-    rota_json_key(&json, "version");
-    rota_json_text(&json, ROTA_VERSION);
-    rota_json_key(&json, "introduction");
-    rota_json_text(&json, INTRODUCTION);
-    rota_json_key(&json, "output");
-    rota_json_text(&json, OUTPUT);
+    rota_json_add_text(&json, "program", "rota");
+    rota_json_add_text(&json, "version", ROTA_VERSION);
+    rota_json_add_text(&json, "introduction", INTRODUCTION);
+    rota_json_add_text(&json, "output", OUTPUT);
     rota_json_key(&json, "exit_codes");
     rota_json_begin_array(&json);
     for (int i = 0; i < N_EXIT_CODES; i++)
@@ -348,7 +371,7 @@ static int run_command(int n_words, char *const *words)
     static char help[] = "--help";
     char *const help_words[] = {help};
     int n_used;
-    const struct rota_cli_command *command = find(n_words, words, &n_used);
+    const struct rota_cli_command *command = find_command(n_words, words, &n_used);
 
     if (command)
         return command->run(n_words - n_used, words + n_used);
@@ -361,7 +384,7 @@ static int run_command(int n_words, char *const *words)
             return print_markdown();
         if (n_words == 2 && strcmp(words[1], "--json") == 0)
             return print_json();
-        command = find(n_words - 1, words + 1, &n_used);
+        command = find_command(n_words - 1, words + 1, &n_used);
         if (command)
             return command->run(1, help_words);
         if (n_words == 2 && is_group(words[1]))

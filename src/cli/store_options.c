@@ -1,7 +1,7 @@
 #include "cli/store_options.h"
 
-#include "io/store.h"
-#include "wire/sql_url.h"
+#include "io/sql/store.h"
+#include "wire/text/sql_url.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,8 +19,10 @@ static enum rota_code check(const char **url, struct rota_sql_url *parsed, struc
 
 static enum rota_code refuse_file(const struct rota_sql_url *url, struct rota_error *error)
 {
-    return rota_error_set(error, ROTA_ERR_NOT_FOUND, "sqlite:%.200s: %s", url->path,
-                          strerror(errno));
+    return rota_error_set(
+        error, ROTA_ERR_NOT_FOUND, "cannot open sqlite:%.200s: %s%s", url->path, strerror(errno),
+        errno == ENOENT ? "; the first node, cache server or group task that uses it creates it"
+                        : "");
 }
 
 /* Can a file be made, or written if it is there? A store that is away is waited for, but

@@ -1,7 +1,7 @@
 #include "cli/table.h"
 
-#include "wire/json_rows.h"
-#include "wire/json_scan.h"
+#include "wire/text/json_rows.h"
+#include "wire/text/json_scan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,45 +45,33 @@ static void append_age(struct rota_buffer *buffer, rota_time age)
     rota_buffer_print(buffer, "%lld%s", (long long)(age / UNITS[i].unit), UNITS[i].name);
 }
 
-static void append_local(struct rota_buffer *buffer, rota_time time)
+/* The number that a cell begins with. */
+static rota_time parse_ms(struct rota_str cell, size_t *size)
 {
-    char text[32];
-    time_t seconds = time / ROTA_SEC;
-    struct tm parts;
-    if (localtime_r(&seconds, &parts) && strftime(text, sizeof text, "%F %T", &parts) > 0)
-        rota_buffer_append_text(buffer, text);
-}
-
-/* With milliseconds always, so that times have one width and sort as text. */
-static void append_utc(struct rota_buffer *buffer, rota_time time)
-{
-    char text[ROTA_TIME_TEXT_MAX];
-    rota_time fraction = (time % ROTA_SEC + ROTA_SEC) % ROTA_SEC;
-    rota_time_format(time - fraction, text);
-    rota_buffer_print(buffer, "%.*s.%03dZ", (int)strlen(text) - 1, text,
-                      (int)(fraction / ROTA_MSEC));
+    rota_time ms = 0;
+    size_t i = 0;
+    for (; i < cell.size && cell.data[i] >= '0' && cell.data[i] <= '9'; i++)
+        ms = ms > ROTA_TIME_NEVER / ROTA_MSEC / 10 ? ms : ms * 10 + (cell.data[i] - '0');
+    *size = i;
+    return ms > ROTA_TIME_NEVER / ROTA_MSEC ? ROTA_TIME_NEVER : ms * ROTA_MSEC;
 }
 
 static void append_time(struct rota_buffer *buffer, struct rota_str cell, enum rota_table_kind kind,
                         bool is_table, rota_time now)
 {
-    rota_time time;
-    if (rota_time_parse(cell, &time))
+    char text[ROTA_TIME_TEXT_MAX];
+    size_t size;
+    rota_time time = parse_ms(cell, &size);
+    if (size == cell.size && time == 0)
+        rota_buffer_append_char(buffer, '-');
+    else if (size < cell.size && rota_time_parse(cell, &time))
         rota_terminal_append(buffer, cell);
     else if (!is_table)
-        append_utc(buffer, time);
+        rota_buffer_append_text(buffer, rota_terminal_format_time(time, 3, text));
     else if (kind == ROTA_TABLE_AGE)
         append_age(buffer, now - time);
     else
-        append_local(buffer, time);
-}
-
-static rota_time parse_ms(struct rota_str cell)
-{
-    rota_time ms = 0;
-    for (size_t i = 0; i < cell.size && cell.data[i] >= '0' && cell.data[i] <= '9'; i++)
-        ms = ms > ROTA_TIME_NEVER / ROTA_SEC ? ms : ms * 10 + (cell.data[i] - '0');
-    return ms * ROTA_MSEC;
+        rota_terminal_append_local(buffer, time);
 }
 
 static void append_list(struct rota_buffer *buffer, struct rota_str array)
@@ -112,6 +100,7 @@ static void append_cell(struct rota_buffer *buffer, struct rota_str cell, enum r
                         bool is_table, rota_time now)
 {
     char text[ROTA_TIME_TEXT_MAX];
+    size_t size;
     if (cell.size == 0) {
         rota_buffer_append_char(buffer, '-');
         return;
@@ -121,6 +110,7 @@ static void append_cell(struct rota_buffer *buffer, struct rota_str cell, enum r
     case ROTA_TABLE_NAME:
     case ROTA_TABLE_NUMBER:
     case ROTA_TABLE_STATE:
+    case ROTA_TABLE_LINES:
         rota_terminal_append(buffer, cell);
         break;
     case ROTA_TABLE_FLAG:
@@ -131,7 +121,7 @@ static void append_cell(struct rota_buffer *buffer, struct rota_str cell, enum r
         append_time(buffer, cell, kind, is_table, now);
         break;
     case ROTA_TABLE_DURATION:
-        rota_buffer_append_text(buffer, rota_span_format(parse_ms(cell), text));
+        rota_buffer_append_text(buffer, rota_span_format(parse_ms(cell, &size), text));
         break;
     case ROTA_TABLE_LIST:
         append_list(buffer, cell);
@@ -148,12 +138,16 @@ static enum rota_color color_of(struct rota_str state)
         {"serving", ROTA_COLOR_GREEN},   {"open", ROTA_COLOR_GREEN},
         {"owned", ROTA_COLOR_GREEN},     {"held", ROTA_COLOR_GREEN},
         {"done", ROTA_COLOR_GREEN},      {"in", ROTA_COLOR_GREEN},
+        {"ok", ROTA_COLOR_GREEN},        {"nothing lost", ROTA_COLOR_GREEN},
+        {"FAILED", ROTA_COLOR_RED},      {"violated", ROTA_COLOR_RED},
         {"running", ROTA_COLOR_BLUE},    {"joining", ROTA_COLOR_YELLOW},
         {"draining", ROTA_COLOR_YELLOW}, {"stopping", ROTA_COLOR_YELLOW},
         {"moving", ROTA_COLOR_YELLOW},   {"paused", ROTA_COLOR_YELLOW},
         {"silent", ROTA_COLOR_RED},      {"dead", ROTA_COLOR_RED},
         {"evicted", ROTA_COLOR_RED},     {"expired", ROTA_COLOR_RED},
-        {"unowned", ROTA_COLOR_RED},
+        {"unowned", ROTA_COLOR_RED},     {"failing", ROTA_COLOR_RED},
+        {"not serving", ROTA_COLOR_RED}, {"unknown", ROTA_COLOR_YELLOW},
+        {"on ring", ROTA_COLOR_GREEN},   {"not yet", ROTA_COLOR_YELLOW},
     };
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
         if (rota_str_is_equal(state, rota_str(WORDS[i].word)))
@@ -162,27 +156,6 @@ static enum rota_color color_of(struct rota_str state)
 }
 
 /* --- a table --- */
-
-/* A text in `width` columns: padded, or without its middle, for names often differ at both ends. */
-static void append_cut(struct rota_buffer *buffer, const struct rota_terminal *terminal,
-                       struct rota_str text, int width)
-{
-    const char *mark = terminal->is_utf8 ? "…" : "~";
-    int columns = rota_terminal_columns(text), column = 0;
-    int head = (width - 1) / 2, tail = width - 1 - head;
-    char piece[ROTA_QUOTE_PIECE_MAX];
-    bool is_marked = false;
-    while (text.size > 0) {
-        size_t size = rota_terminal_next(&text, piece);
-        if (column < head || column >= columns - tail) {
-            rota_buffer_append(buffer, piece, size);
-        } else if (!is_marked) {
-            rota_buffer_append_text(buffer, mark);
-            is_marked = true;
-        }
-        column++;
-    }
-}
 
 struct drawing {
     struct rota_buffer *buffer;
@@ -250,10 +223,7 @@ static void append_padded(struct drawing *drawing, size_t row, size_t column, bo
         rota_buffer_print(drawing->buffer, "%*s", room, "");
     if (color)
         rota_buffer_append_text(drawing->buffer, rota_terminal_color(drawing->terminal, color));
-    if (columns > width)
-        append_cut(drawing->buffer, drawing->terminal, cell, width);
-    else
-        rota_buffer_append_str(drawing->buffer, cell);
+    rota_terminal_append_cut(drawing->buffer, drawing->terminal, cell, width);
     if (color)
         rota_buffer_append_text(drawing->buffer,
                                 rota_terminal_color(drawing->terminal, ROTA_COLOR_NONE));
@@ -314,8 +284,7 @@ static enum rota_code append_rows(struct drawing *drawing, const struct rota_row
         append_table(drawing);
     free(drawing->cells);
     rota_buffer_deinit(&text);
-    return is_formatted ? ROTA_OK
-                        : rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a table");
+    return is_formatted ? ROTA_OK : rota_error_no_memory(error, "for a table");
 }
 
 /* --- the forms --- */
@@ -323,29 +292,44 @@ static enum rota_code append_rows(struct drawing *drawing, const struct rota_row
 static void append_lines(struct rota_buffer *buffer, const struct rota_table *table,
                          const struct rota_rows *rows, rota_time now)
 {
-    for (size_t row = 0; row < rows->n_rows; row++)
+    for (size_t row = 0; row < rows->n_rows; row++) {
+        if (table->name)
+            rota_buffer_print(buffer, "%s\t", table->name);
         for (size_t i = 0; i < table->n_columns; i++) {
             append_cell(buffer, rota_rows_cell(rows, row, i), table->columns[i].kind, false, now);
             rota_buffer_append_char(buffer, i + 1 < table->n_columns ? '\t' : '\n');
         }
+    }
+}
+
+static enum rota_code read_rows(const struct rota_table *table, struct rota_str document,
+                                const char *key, struct rota_rows *rows, struct rota_error *error)
+{
+    const char *fields[ROTA_ROWS_FIELDS_MAX];
+    for (size_t i = 0; i < table->n_columns; i++)
+        fields[i] = table->columns[i].field;
+    return rota_rows_read(document, key, fields, table->n_columns, rows, error);
+}
+
+static enum rota_code append_read(struct drawing *drawing, enum rota_table_form form,
+                                  const struct rota_rows *rows, rota_time now,
+                                  struct rota_error *error)
+{
+    if (form != ROTA_TABLE_TSV)
+        return append_rows(drawing, rows, now, error);
+    append_lines(drawing->buffer, drawing->table, rows, now);
+    return ROTA_OK;
 }
 
 static enum rota_code append_document(struct drawing *drawing, enum rota_table_form form,
                                       struct rota_str document, const char *key, rota_time now,
                                       struct rota_error *error)
 {
-    const struct rota_table *table = drawing->table;
-    const char *fields[ROTA_ROWS_FIELDS_MAX];
     struct rota_rows rows;
-    for (size_t i = 0; i < table->n_columns; i++)
-        fields[i] = table->columns[i].field;
-    enum rota_code code = rota_rows_read(document, key, fields, table->n_columns, &rows, error);
+    enum rota_code code = read_rows(drawing->table, document, key, &rows, error);
     if (code)
         return code;
-    if (form == ROTA_TABLE_TSV)
-        append_lines(drawing->buffer, table, &rows, now);
-    else
-        code = append_rows(drawing, &rows, now, error);
+    code = append_read(drawing, form, &rows, now, error);
     rota_rows_deinit(&rows);
     return code;
 }
@@ -369,10 +353,127 @@ static enum rota_code append_objects(struct drawing *drawing, enum rota_table_fo
         }
         rota_buffer_append_text(&document, "]}");
         code = document.failed
-                   ? rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a table")
+                   ? rota_error_no_memory(error, "for a table")
                    : append_document(drawing, form, rota_buffer_str(&document), "rows", now, error);
     } while (!code && lines.size > 0);
     rota_buffer_deinit(&document);
+    return code;
+}
+
+/* --- a sheet --- */
+
+/* A value on a terminal: further lines of a text stand below its first one. */
+static void append_value(struct drawing *drawing, const struct rota_table_column *column,
+                         struct rota_str cell, int indent, rota_time now)
+{
+    struct rota_buffer shown = {0};
+    const char *end;
+    while (column->kind == ROTA_TABLE_LINES && (end = memchr(cell.data, '\n', cell.size))) {
+        size_t size = (size_t)(end - cell.data);
+        rota_terminal_append(drawing->buffer, rota_str_of(cell.data, size));
+        cell = rota_str_of(end + 1, cell.size - size - 1);
+        if (cell.size == 0)
+            return;
+        rota_buffer_print(drawing->buffer, "\n%*s", indent, "");
+    }
+    append_cell(&shown, cell, column->kind, true, now);
+    struct rota_str text = rota_buffer_str(&shown);
+    enum rota_color color = column->kind == ROTA_TABLE_STATE ? color_of(text) : ROTA_COLOR_NONE;
+    if (color)
+        rota_buffer_append_text(drawing->buffer, rota_terminal_color(drawing->terminal, color));
+    if (is_cut(column->kind) && !drawing->is_wide)
+        rota_terminal_append_cut(drawing->buffer, drawing->terminal, text,
+                                 drawing->terminal->width - indent);
+    else
+        rota_buffer_append_str(drawing->buffer, text);
+    if (color)
+        rota_buffer_append_text(drawing->buffer,
+                                rota_terminal_color(drawing->terminal, ROTA_COLOR_NONE));
+    drawing->buffer->failed |= shown.failed;
+    rota_buffer_deinit(&shown);
+}
+
+/* On a terminal a field that says nothing is left out. */
+static bool has_value(const struct drawing *drawing, const struct rota_rows *rows, size_t column)
+{
+    struct rota_str cell = rota_rows_cell(rows, 0, column);
+    enum rota_table_kind kind = drawing->table->columns[column].kind;
+    bool is_time = kind == ROTA_TABLE_TIME || kind == ROTA_TABLE_AGE || kind == ROTA_TABLE_DURATION;
+    return is_shown(drawing, column) && cell.size > 0 && !rota_str_is_equal(cell, rota_str("[]")) &&
+           !(is_time && rota_str_is_equal(cell, rota_str("0")));
+}
+
+static void append_fields(struct drawing *drawing, const struct rota_rows *rows, rota_time now)
+{
+    const struct rota_table *table = drawing->table;
+    int width = 0;
+    for (size_t i = 0; i < table->n_columns; i++) {
+        int columns = rota_terminal_columns(rota_str(table->columns[i].title));
+        if (has_value(drawing, rows, i) && columns > width)
+            width = columns;
+    }
+    for (size_t i = 0; i < table->n_columns; i++) {
+        if (!has_value(drawing, rows, i))
+            continue;
+        rota_buffer_print(drawing->buffer, "%s%-*s%s%*s",
+                          rota_terminal_color(drawing->terminal, ROTA_COLOR_BOLD), width,
+                          table->columns[i].title,
+                          rota_terminal_color(drawing->terminal, ROTA_COLOR_NONE), GAP, "");
+        append_value(drawing, &table->columns[i], rota_rows_cell(rows, 0, i), width + GAP, now);
+        rota_buffer_append_char(drawing->buffer, '\n');
+    }
+}
+
+static void append_pairs(struct rota_buffer *buffer, const struct rota_table *table,
+                         const struct rota_rows *rows, rota_time now)
+{
+    for (size_t i = 0; i < table->n_columns; i++) {
+        rota_buffer_print(buffer, "%s\t", table->columns[i].field);
+        append_cell(buffer, rota_rows_cell(rows, 0, i), table->columns[i].kind, false, now);
+        rota_buffer_append_char(buffer, '\n');
+    }
+}
+
+/* The table of an array in the object, below an empty line; nothing without entries. */
+static enum rota_code append_part(struct drawing *drawing, const struct rota_table *part,
+                                  enum rota_table_form form, struct rota_str object, rota_time now,
+                                  struct rota_error *error)
+{
+    struct drawing below = {.buffer = drawing->buffer,
+                            .table = part,
+                            .terminal = drawing->terminal,
+                            .is_wide = drawing->is_wide};
+    struct rota_rows rows = {0};
+    enum rota_code code = read_rows(part, object, part->key, &rows, error);
+    if (code == ROTA_ERR_NOT_FOUND)
+        return ROTA_OK;
+    if (!code && form != ROTA_TABLE_TSV && rows.n_rows > 0)
+        rota_buffer_append_char(drawing->buffer, '\n');
+    if (!code && rows.n_rows > 0)
+        code = append_read(&below, form, &rows, now, error);
+    rota_rows_deinit(&rows);
+    return code;
+}
+
+static enum rota_code append_sheet(struct drawing *drawing, enum rota_table_form form,
+                                   struct rota_str object, rota_time now, struct rota_error *error)
+{
+    struct rota_buffer document = {0};
+    struct rota_rows rows = {0};
+    rota_buffer_print(&document, "{\"rows\":[%.*s]}", ROTA_STR_ARGS(object));
+    enum rota_code code = document.failed ? rota_error_no_memory(error, "for a table")
+                                          : read_rows(drawing->table, rota_buffer_str(&document),
+                                                      "rows", &rows, error);
+    rota_buffer_deinit(&document);
+    if (!code && rows.n_rows != 1)
+        code = rota_error_set(error, ROTA_ERR_INVALID, "malformed reply: expected one object");
+    if (!code && form == ROTA_TABLE_TSV)
+        append_pairs(drawing->buffer, drawing->table, &rows, now);
+    else if (!code)
+        append_fields(drawing, &rows, now);
+    for (size_t i = 0; !code && i < drawing->table->n_parts; i++)
+        code = append_part(drawing, &drawing->table->parts[i], form, object, now, error);
+    rota_rows_deinit(&rows);
     return code;
 }
 
@@ -386,6 +487,8 @@ enum rota_code rota_table_append(struct rota_buffer *buffer, const struct rota_t
         rota_buffer_append_str(buffer, document);
         return ROTA_OK;
     }
+    if (table->is_sheet)
+        return append_sheet(&drawing, form, document, now, error);
     return table->key ? append_document(&drawing, form, document, table->key, now, error)
                       : append_objects(&drawing, form, document, now, error);
 }

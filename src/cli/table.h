@@ -8,7 +8,11 @@
  *     tsv    every column, separated by tabs, without a header
  *     json   the document itself
  *
- * Unless you choose, a terminal gets a table and everything else gets lines. */
+ * Unless you choose, a terminal gets a table and everything else gets lines.
+ *
+ * A sheet is the same for a single object: a line per field, its title and its value, and below
+ * them a table for each array in the object. Its lines are the field's name and the value; those of
+ * an array begin with a name of their own. */
 #pragma once
 
 #include "base/buffer.h"
@@ -30,7 +34,7 @@ extern const char *const rota_table_form_names[];
 #define ROTA_TABLE_OPTION(result, field)                                                           \
     {                                                                                              \
         .name = "output", .letter = 'o', ROTA_OPTION_INTO(CHOICE, result, field),                  \
-        .value_name = "FORM", .choices = rota_table_form_names, .default_text = "auto",            \
+        .value_name = "FORMAT", .choices = rota_table_form_names, .default_text = "auto",          \
         .help = "output format; auto is a table on a terminal and tsv elsewhere"                   \
     }
 
@@ -40,10 +44,11 @@ enum rota_table_kind {
     ROTA_TABLE_NUMBER,
     ROTA_TABLE_STATE,    /* a word with a colour */
     ROTA_TABLE_FLAG,     /* true and false, shown as yes and no */
-    ROTA_TABLE_TIME,     /* RFC 3339; local time on a terminal */
-    ROTA_TABLE_AGE,      /* RFC 3339; how long ago on a terminal */
+    ROTA_TABLE_TIME,     /* RFC 3339, or milliseconds since 1970; local time on a terminal */
+    ROTA_TABLE_AGE,      /* the same; how long ago on a terminal */
     ROTA_TABLE_DURATION, /* milliseconds */
     ROTA_TABLE_LIST,     /* an array of texts, with commas between them */
+    ROTA_TABLE_LINES,    /* a text of several lines, of a sheet; never cut */
 };
 
 struct rota_table_column {
@@ -56,15 +61,39 @@ struct rota_table_column {
 struct rota_table {
     const char *key; /* of the array in the document; NULL: the document has an object per line */
     const struct rota_table_column *columns;
-    size_t n_columns; /* at most ROTA_ROWS_FIELDS_MAX */
+    size_t n_columns;               /* at most ROTA_ROWS_FIELDS_MAX */
+    const struct rota_table *parts; /* the arrays of a sheet */
+    size_t n_parts;
+    const char *name; /* what the lines of a part begin with */
+    bool is_sheet;
 };
+
+/* A table of an array; of the objects of a document with a line each, by the key NULL. */
+#define ROTA_TABLE_OF(the_key, the_columns)                                                        \
+    {                                                                                              \
+        .key = (the_key), .columns = (the_columns),                                                \
+        .n_columns = sizeof(the_columns) / sizeof *(the_columns)                                   \
+    }
+
+/* A part of a sheet, and a sheet with `n` parts. */
+#define ROTA_TABLE_PART(the_key, the_name, the_columns)                                            \
+    {                                                                                              \
+        .key = (the_key), .name = (the_name), .columns = (the_columns),                            \
+        .n_columns = sizeof(the_columns) / sizeof *(the_columns)                                   \
+    }
+#define ROTA_TABLE_SHEET(the_columns, the_parts, n)                                                \
+    {                                                                                              \
+        .is_sheet = true, .columns = (the_columns),                                                \
+        .n_columns = sizeof(the_columns) / sizeof *(the_columns), .parts = (the_parts),            \
+        .n_parts = (n)                                                                             \
+    }
 
 /* The form to use: AUTO becomes what suits the terminal. */
 enum rota_table_form rota_table_choose(enum rota_table_form form,
                                        const struct rota_terminal *terminal);
 
 /* Append `document` in a form other than AUTO. `now` is what ages are counted from. Fails if the
- * document has no such array. */
+ * document has no such array; a part may be missing. */
 enum rota_code rota_table_append(struct rota_buffer *buffer, const struct rota_table *table,
                                  enum rota_table_form form, const struct rota_terminal *terminal,
                                  struct rota_str document, rota_time now, struct rota_error *error);

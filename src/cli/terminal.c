@@ -3,9 +3,11 @@
 #include "io/clock.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 static bool is_utf8_locale(void)
@@ -70,6 +72,12 @@ size_t rota_terminal_next(struct rota_str *rest, char piece[ROTA_QUOTE_PIECE_MAX
     return 1;
 }
 
+void rota_terminal_end_line(struct rota_buffer *result)
+{
+    if (result->size > 0 && result->data[result->size - 1] != '\n' && isatty(STDOUT_FILENO))
+        rota_buffer_append_char(result, '\n');
+}
+
 void rota_terminal_append(struct rota_buffer *buffer, struct rota_str text)
 {
     char piece[ROTA_QUOTE_PIECE_MAX];
@@ -96,10 +104,11 @@ int rota_terminal_columns(struct rota_str text)
     return columns;
 }
 
-void rota_terminal_print_name(const struct rota_terminal *terminal, struct rota_str text, int width)
+int rota_terminal_append_cut(struct rota_buffer *buffer, const struct rota_terminal *terminal,
+                             struct rota_str text, int width)
 {
     char piece[ROTA_QUOTE_PIECE_MAX];
-    int columns = rota_terminal_columns(text), column = 0, printed = 0;
+    int columns = rota_terminal_columns(text), column = 0, shown = 0;
     bool is_cut = columns > width && terminal->is_terminal, is_marked = false;
     int head = (width - 1) / 2, tail = width - 1 - head;
 
@@ -107,17 +116,35 @@ void rota_terminal_print_name(const struct rota_terminal *terminal, struct rota_
         size_t size = rota_terminal_next(&text, piece);
         int next = column + piece_columns(piece, size);
         if (is_cut && next > head && !is_marked) {
-            fputc('~', stdout);
-            printed++;
+            rota_buffer_append_text(buffer, terminal->is_utf8 ? "…" : "~");
+            shown++;
             is_marked = true;
         }
         if (!is_cut || next <= head || column >= columns - tail) {
-            fwrite(piece, 1, size, stdout);
-            printed += next - column;
+            rota_buffer_append(buffer, piece, size);
+            shown += next - column;
         }
         column = next;
     }
-    printf("%*s", printed < width ? width - printed : 0, "");
+    return shown;
+}
+
+char *rota_terminal_format_time(rota_time time, int digits, char text[ROTA_TIME_TEXT_MAX])
+{
+    rota_time fraction = (time % ROTA_SEC + ROTA_SEC) % ROTA_SEC;
+    size_t size = strlen(rota_time_format(time - fraction, text)) - 1; /* "...:53Z" */
+    snprintf(text + size, ROTA_TIME_TEXT_MAX - size, ".%0*dZ", digits,
+             (int)(fraction / (digits == 3 ? ROTA_MSEC : ROTA_USEC)));
+    return text;
+}
+
+void rota_terminal_append_local(struct rota_buffer *buffer, rota_time time)
+{
+    char text[32];
+    time_t seconds = time / ROTA_SEC;
+    struct tm parts;
+    if (localtime_r(&seconds, &parts) && strftime(text, sizeof text, "%F %T", &parts) > 0)
+        rota_buffer_append_text(buffer, text);
 }
 
 void rota_terminal_wrap(struct rota_buffer *buffer, const char *text, int indent, int width)
@@ -208,6 +235,16 @@ void rota_progress_say(struct rota_progress *progress, struct rota_str text)
     }
     fputs("\033[K", stderr);
     fflush(stderr);
+}
+
+void rota_progress_print(struct rota_progress *progress, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    rota_progress_say(progress, rota_str(text));
 }
 
 void rota_progress_step(struct rota_progress *progress, uint64_t done, uint64_t total)

@@ -42,16 +42,26 @@ const char *rota_terminal_color(const struct rota_terminal *terminal, enum rota_
  * terminal. Returns its bytes. */
 size_t rota_terminal_next(struct rota_str *rest, char piece[ROTA_QUOTE_PIECE_MAX]);
 
+/* On a terminal, end a result whose last line has no end: the prompt comes below it. */
+void rota_terminal_end_line(struct rota_buffer *result);
+
 /* Append a text as it is shown to people. */
 void rota_terminal_append(struct rota_buffer *buffer, struct rota_str text);
 
 /* How many columns a text takes as it is shown to people, a character each. */
 int rota_terminal_columns(struct rota_str text);
 
-/* Print a text in `width` columns: padded, or, if it is too long and this is a
- * terminal, without its middle, for names often differ at both ends. */
-void rota_terminal_print_name(const struct rota_terminal *terminal, struct rota_str text,
-                              int width);
+/* Append a text in at most `width` columns: one that is longer, on a terminal, loses its middle,
+ * since names often differ at both ends. Returns the columns it takes. */
+int rota_terminal_append_cut(struct rota_buffer *buffer, const struct rota_terminal *terminal,
+                             struct rota_str text, int width);
+
+/* Write a time as RFC 3339 with 3 or 6 digits of a second, so that all times have one width and
+ * sort as text. Returns `text`. */
+char *rota_terminal_format_time(rota_time time, int digits, char text[ROTA_TIME_TEXT_MAX]);
+
+/* Append a time as people read it, in the local time zone. */
+void rota_terminal_append_local(struct rota_buffer *buffer, rota_time time);
 
 /* Append `text` in lines of at most `width` columns, each with a newline, where
  * the words allow it. The first one begins at column `indent`, to which the
@@ -71,8 +81,10 @@ struct rota_progress {
 };
 
 void rota_progress_step(struct rota_progress *progress, uint64_t done, uint64_t total);
-/* The same where nobody knows of how many. */
+/* The same when the total is unknown. */
 void rota_progress_count(struct rota_progress *progress, uint64_t done);
 /* The same as a sentence, shown as texts are; it is cut where the line ends. */
 void rota_progress_say(struct rota_progress *progress, struct rota_str text);
+void rota_progress_print(struct rota_progress *progress, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void rota_progress_end(struct rota_progress *progress);

@@ -4,13 +4,11 @@
 #include "cli/terminal.h"
 #include "io/clock.h"
 
-#include <signal.h>
 #include <stdio.h>
 
-static void on_signal(uv_signal_t *handle, int number)
+static void on_signal(void *data)
 {
-    (void)number;
-    uv_stop(handle->loop);
+    uv_stop(data);
 }
 
 /* How long connections may take to end in good order. */
@@ -25,32 +23,8 @@ static bool begin(struct rota_watch *watch)
         return false;
     }
     watch->loop = &loop;
-    uv_signal_init(watch->loop, &watch->interrupt);
-    uv_signal_init(watch->loop, &watch->terminate);
-    uv_signal_start(&watch->interrupt, on_signal, SIGINT);
-    uv_signal_start(&watch->terminate, on_signal, SIGTERM);
+    rota_signals_open(&watch->signals, &loop, false, on_signal, &loop);
     return true;
-}
-
-static void on_grace_over(uv_timer_t *timer)
-{
-    uv_stop(timer->loop);
-}
-
-static void end(struct rota_watch *watch)
-{
-    uv_timer_t grace;
-    uv_close((uv_handle_t *)&watch->interrupt, NULL);
-    uv_close((uv_handle_t *)&watch->terminate, NULL);
-    uv_run(watch->loop, UV_RUN_NOWAIT); /* a stop that came before ends this early */
-    uv_timer_init(watch->loop, &grace);
-    uv_timer_start(&grace, on_grace_over, GRACE / ROTA_MSEC, 0);
-    uv_unref((uv_handle_t *)&grace);
-    uv_run(watch->loop, UV_RUN_DEFAULT);
-    uv_close((uv_handle_t *)&grace, NULL);
-    for (int i = 0; i < 2; i++)
-        uv_run(watch->loop, UV_RUN_NOWAIT);
-    rota_cli_close_loop(watch->loop);
 }
 
 int rota_watch_command(struct rota_watch *watch, bool is_json,
@@ -66,9 +40,10 @@ int rota_watch_command(struct rota_watch *watch, bool is_json,
     else if (!watch->is_failed && !watch->is_over)
         uv_run(watch->loop, UV_RUN_DEFAULT);
     close(watch);
-    end(watch);
+    rota_signals_close(&watch->signals);
+    rota_cli_end_loop(watch->loop, GRACE);
     if (watch->line.failed && watch->exit_code == ROTA_CLI_OK)
-        watch->exit_code = rota_cli_fail(ROTA_CLI_NO, "no memory for the answer");
+        watch->exit_code = rota_cli_fail(ROTA_CLI_NO, "not enough memory for the answer");
     rota_buffer_deinit(&watch->line);
     return watch->exit_code;
 }
@@ -80,30 +55,18 @@ void rota_watch_stop(struct rota_watch *watch, int exit_code)
     uv_stop(watch->loop);
 }
 
-/* All moments are equally long, so that what follows them lines up. */
-static void format_now(char text[ROTA_TIME_TEXT_MAX])
-{
-    rota_time now = rota_clock_wall();
-    rota_time_format(now - now % ROTA_SEC, text);
-    char *end = strchr(text, 'Z');
-    snprintf(end, ROTA_TIME_TEXT_MAX - (size_t)(end - text), ".%03dZ",
-             (int)(now % ROTA_SEC / ROTA_MSEC));
-}
-
 void rota_watch_begin(struct rota_watch *watch, const char *event)
 {
     char time[ROTA_TIME_TEXT_MAX];
-    format_now(time);
+    rota_terminal_format_time(rota_clock_wall(), 3, time);
     if (!watch->is_json) {
         rota_buffer_print(&watch->line, "%s\t%s", time, event);
         return;
     }
     watch->json = (struct rota_json){.buffer = &watch->line};
     rota_json_begin_object(&watch->json);
-    rota_json_key(&watch->json, "time");
-    rota_json_text(&watch->json, time);
-    rota_json_key(&watch->json, "event");
-    rota_json_text(&watch->json, event);
+    rota_json_add_text(&watch->json, "time", time);
+    rota_json_add_text(&watch->json, "event", event);
 }
 
 void rota_watch_end(struct rota_watch *watch)
@@ -133,8 +96,7 @@ void rota_watch_refuse(struct rota_watch *watch, const struct rota_error *error)
 {
     rota_watch_begin(watch, "refused");
     if (watch->is_json) {
-        rota_json_key(&watch->json, "error");
-        rota_json_text(&watch->json, error->text);
+        rota_json_add_text(&watch->json, "error", error->text);
     } else {
         rota_buffer_append_char(&watch->line, '\t');
         rota_terminal_append(&watch->line, rota_str(error->text));

@@ -6,13 +6,14 @@
 #pragma once
 
 #include "base/json.h"
+#include "cli/signals.h"
 
 #include <rota/error.h>
 #include <uv.h>
 
 struct rota_watch {
     uv_loop_t *loop; /* the program's one */
-    uv_signal_t interrupt, terminate;
+    struct rota_signals signals;
     bool is_json;
     bool is_failed; /* nothing can be printed any more */
     bool is_over;

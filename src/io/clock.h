@@ -1,4 +1,4 @@
-/* The clocks. Only drivers read them; what is pure is told the time. */
+/* The clocks. Only drivers read them; pure code gets the time as an argument. */
 #pragma once
 
 #include <rota/time.h>

@@ -23,7 +23,7 @@ static const char *kind_of(mode_t mode)
 static enum rota_code refuse_errno(const char *path, struct rota_error *error)
 {
     enum rota_code code = errno == ENOENT || errno == ENOTDIR ? ROTA_ERR_NOT_FOUND : ROTA_ERR_IO;
-    return rota_error_set(error, code, "%s: %s", path, strerror(errno));
+    return rota_error_set(error, code, "cannot read %s: %s", path, strerror(errno));
 }
 
 static enum rota_code check_kind(int fd, const char *path, struct rota_error *error)
@@ -38,8 +38,8 @@ static enum rota_code check_kind(int fd, const char *path, struct rota_error *er
 }
 
 /* The size a file claims is not asked: it may grow, and under /proc it is 0. */
-static enum rota_code read_all(int fd, const char *path, size_t size_max,
-                               struct rota_buffer *content, struct rota_error *error)
+static enum rota_code read_whole_file(int fd, const char *path, size_t size_max,
+                                      struct rota_buffer *content, struct rota_error *error)
 {
     char piece[16384];
     for (;;) {
@@ -51,11 +51,11 @@ static enum rota_code read_all(int fd, const char *path, size_t size_max,
         if (size == 0)
             return ROTA_OK;
         if ((size_t)size > size_max - content->size)
-            return rota_error_set(error, ROTA_ERR_LIMIT,
-                                  "%s: larger than the %zu bytes that are allowed", path, size_max);
+            return rota_error_set(error, ROTA_ERR_LIMIT, "%s: larger than the allowed %zu bytes",
+                                  path, size_max);
         rota_buffer_append(content, piece, (size_t)size);
         if (content->failed)
-            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "%s: no memory to read it", path);
+            return rota_error_no_memory(error, "to read %s", path);
     }
 }
 
@@ -80,7 +80,7 @@ enum rota_code rota_file_read_fd(int fd, const char *name, size_t size_max,
                                  struct rota_buffer *content, struct rota_error *error)
 {
     struct rota_buffer made = {0};
-    enum rota_code code = read_all(fd, name, size_max, &made, error);
+    enum rota_code code = read_whole_file(fd, name, size_max, &made, error);
     if (code)
         rota_buffer_deinit(&made);
     else
@@ -111,21 +111,21 @@ enum rota_code rota_file_lock(const char *path, int *fd, long *holder, struct ro
     char text[32] = "";
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0)
-        return rota_error_set(error, ROTA_ERR_IO, "opening %.1000s: %s", path, strerror(errno));
+        return rota_error_set(error, ROTA_ERR_IO, "cannot open %.1000s: %s", path, strerror(errno));
     bool is_ours = flock(file, LOCK_EX | LOCK_NB) == 0;
     int reason = errno;
     *holder = pread(file, text, sizeof text - 1, 0) > 0 ? strtol(text, NULL, 10) : 0;
     if (!is_ours) {
         close(file);
         if (reason != EWOULDBLOCK)
-            return rota_error_set(error, ROTA_ERR_IO, "locking %.1000s: %s", path,
+            return rota_error_set(error, ROTA_ERR_IO, "cannot lock %.1000s: %s", path,
                                   strerror(reason));
         return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
                               "another process (%ld) has locked %.1000s", *holder, path);
     }
     int size = snprintf(text, sizeof text, "%ld\n", (long)getpid());
     if (ftruncate(file, 0) || pwrite(file, text, (size_t)size, 0) != size) {
-        /* On a full disk the lock holds all the same; it only does not say whose it is. */
+        /* On a full disk the lock still holds; it only does not name its owner. */
     }
     *fd = file;
     return ROTA_OK;

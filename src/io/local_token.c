@@ -1,6 +1,6 @@
 #include "io/local_token.h"
 
-#include "io/address.h"
+#include "io/net/address.h"
 
 #include <errno.h>
 #include <fcntl.h>

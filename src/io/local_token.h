@@ -1,9 +1,9 @@
 /* local_token: how a command finds the token of a node on the same machine.
  *
  * A node leaves its token where only its own user can read it, in a file named after its loopback
- * address, and keeps the file locked while it lives. A command that asks a node at that very
- * address reads the file. It does so only while the file is locked: after the node is gone, another
- * process may listen at its port, and must not be sent the token.
+ * address, and keeps the file locked while it lives. A command that calls a node at that very
+ * address reads the file. It does so only while the file is locked: after the node has stopped,
+ * another process may listen at its port, and must not receive the token.
  *
  * The first of these folders that can be used: /run/rota, $XDG_RUNTIME_DIR/rota, /tmp/rota-UID. */
 #pragma once

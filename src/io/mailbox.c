@@ -1,5 +1,7 @@
 #include "io/mailbox.h"
 
+#include "base/container.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
@@ -23,7 +25,7 @@ void rota_letters_add(struct rota_letters *letters, struct rota_letter *letter)
     letters->last = letter;
 }
 
-/* Move all of `from` behind those of `to`. */
+/* Append all of `from` to `to`. */
 static void move_all(struct rota_letters *to, struct rota_letters *from)
 {
     if (!from->first)
@@ -36,7 +38,7 @@ static void move_all(struct rota_letters *to, struct rota_letters *from)
     *from = (struct rota_letters){0};
 }
 
-static struct rota_letter *pop(struct rota_letters *letters)
+static struct rota_letter *pop_letter(struct rota_letters *letters)
 {
     struct rota_letter *letter = letters->first;
     if (letter)
@@ -46,18 +48,17 @@ static struct rota_letter *pop(struct rota_letters *letters)
 
 /* --- from any thread to the loop --- */
 
-/* The loop is woken by a descriptor of our own. libuv's uv_async_t has who is woken spin until
- * who wakes it has come out of its call, and on a busy machine that is a while: the former runs at
- * once where the latter was. */
+/* The loop is woken by a descriptor of our own. With libuv's uv_async_t the woken thread spins
+ * until the waking thread has left its call, which takes a while on a busy machine: the former
+ * runs at once on the CPU of the latter. */
 struct rota_mailbox {
-    uv_mutex_t lock; /* guards `waiting`, and what a thread says it does */
+    uv_mutex_t lock; /* guards `waiting`, and the state of a thread */
     struct rota_letters waiting;
     int wake_fd;
     uv_poll_t wake;
     atomic_size_t n_waking; /* threads that are about to use `wake_fd` */
 
-    /* Grows under the lock, so that a bound which was looked at holds; shrinks
-     * without. */
+    /* Grows under the lock, so that a checked bound holds; shrinks without. */
     atomic_size_t n_pending;
     size_t pending_max;
 
@@ -67,14 +68,15 @@ struct rota_mailbox {
     void *data;
 };
 
-static void take(struct rota_mailbox *mailbox)
+static void take_waiting(struct rota_mailbox *mailbox)
 {
     uv_mutex_lock(&mailbox->lock);
     move_all(&mailbox->taken, &mailbox->waiting);
     uv_mutex_unlock(&mailbox->lock);
 }
 
-static void finish(struct rota_mailbox *mailbox, struct rota_letter *letter, bool is_cancelled)
+static void finish_letter(struct rota_mailbox *mailbox, struct rota_letter *letter,
+                          bool is_cancelled)
 {
     atomic_fetch_sub(&mailbox->n_pending, 1);
     letter->done(letter, is_cancelled);
@@ -89,7 +91,7 @@ static void wake_up(struct rota_mailbox *mailbox)
     atomic_fetch_sub(&mailbox->n_waking, 1);
 }
 
-/* Slept enough: forgotten before the letters are taken, so that those which come later tell. */
+/* Cleared before the letters are taken, so that later ones wake it again. */
 static void on_wake(uv_poll_t *wake, int status, int events)
 {
     struct rota_mailbox *mailbox = wake->data;
@@ -99,13 +101,13 @@ static void on_wake(uv_poll_t *wake, int status, int events)
 
     ssize_t n = read(mailbox->wake_fd, &count, sizeof count);
     (void)n;
-    take(mailbox);
-    while (!mailbox->is_closed && (letter = pop(&mailbox->taken)))
-        finish(mailbox, letter, letter->is_cancelled);
+    take_waiting(mailbox);
+    while (!mailbox->is_closed && (letter = pop_letter(&mailbox->taken)))
+        finish_letter(mailbox, letter, letter->is_cancelled);
 }
 
-/* Whose letter was done may not have come out of its post yet. */
-static void destroy(struct rota_mailbox *mailbox)
+/* The sender of the last letter may still be inside its post. */
+static void destroy_mailbox(struct rota_mailbox *mailbox)
 {
     while (atomic_load(&mailbox->n_waking) > 0)
         sched_yield();
@@ -120,12 +122,12 @@ static void on_wake_closed(uv_handle_t *wake)
     struct rota_mailbox *mailbox = wake->data;
     struct rota_letter *letter;
 
-    take(mailbox);
-    while ((letter = pop(&mailbox->taken)))
-        finish(mailbox, letter, true);
+    take_waiting(mailbox);
+    while ((letter = pop_letter(&mailbox->taken)))
+        finish_letter(mailbox, letter, true);
     if (mailbox->on_closed)
         mailbox->on_closed(mailbox->data);
-    destroy(mailbox);
+    destroy_mailbox(mailbox);
 }
 
 enum rota_code rota_mailbox_open(uv_loop_t *loop, size_t pending_max, struct rota_mailbox **mailbox,
@@ -133,7 +135,7 @@ enum rota_code rota_mailbox_open(uv_loop_t *loop, size_t pending_max, struct rot
 {
     struct rota_mailbox *made = calloc(1, sizeof *made);
     if (!made)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a mailbox");
+        return rota_error_no_memory(error, "for a mailbox");
 
     int failed = uv_mutex_init(&made->lock);
     if (failed) {
@@ -144,7 +146,7 @@ enum rota_code rota_mailbox_open(uv_loop_t *loop, size_t pending_max, struct rot
     failed = made->wake_fd < 0 ? uv_translate_sys_error(errno)
                                : uv_poll_init(loop, &made->wake, made->wake_fd);
     if (failed) {
-        destroy(made);
+        destroy_mailbox(made);
         return rota_error_set(error, ROTA_ERR_IO, "a wake-up for a mailbox: %s",
                               uv_strerror(failed));
     }
@@ -168,7 +170,7 @@ void rota_mailbox_close(struct rota_mailbox *mailbox, void (*on_closed)(void *da
 }
 
 /* Find room for `n` more. Under the lock. */
-static enum rota_code admit(struct rota_mailbox *mailbox, size_t n)
+static enum rota_code admit_letters(struct rota_mailbox *mailbox, size_t n)
 {
     if (mailbox->is_closed)
         return ROTA_ERR_UNAVAILABLE;
@@ -178,9 +180,9 @@ static enum rota_code admit(struct rota_mailbox *mailbox, size_t n)
     return ROTA_OK;
 }
 
-/* Under the lock. Returns whether the loop has to be woken, once the lock is free: the first of a
- * batch does that, for those that follow. The mailbox stays until it has. */
-static bool put(struct rota_mailbox *mailbox, struct rota_letters *letters)
+/* Under the lock. Returns whether the loop has to be woken, once the lock is free: the first of
+ * a batch does that for the others. The mailbox stays until it has. */
+static bool put_letters(struct rota_mailbox *mailbox, struct rota_letters *letters)
 {
     bool is_first = !mailbox->waiting.first;
     move_all(&mailbox->waiting, letters);
@@ -198,9 +200,9 @@ enum rota_code rota_mailbox_post_all(struct rota_mailbox *mailbox, struct rota_l
     if (n == 0)
         return ROTA_OK;
     uv_mutex_lock(&mailbox->lock);
-    enum rota_code code = admit(mailbox, n);
+    enum rota_code code = admit_letters(mailbox, n);
     if (!code)
-        is_first = put(mailbox, letters);
+        is_first = put_letters(mailbox, letters);
     uv_mutex_unlock(&mailbox->lock);
     if (is_first)
         wake_up(mailbox);
@@ -221,7 +223,7 @@ struct rota_thread {
     uv_cond_t posted;
     struct rota_letters requests;
     atomic_bool is_closing;
-    struct rota_letter last; /* says that the thread ends */
+    struct rota_letter last; /* reports the end of the thread */
 
     uv_thread_t handle;
     char name[16];
@@ -248,13 +250,13 @@ static void send_back(struct rota_thread *thread, struct rota_letter *letter)
     struct rota_letters one = {0};
     rota_letters_add(&one, letter);
     uv_mutex_lock(&mailbox->lock);
-    bool is_first = put(mailbox, &one);
+    bool is_first = put_letters(mailbox, &one);
     uv_mutex_unlock(&mailbox->lock);
     if (is_first)
         wake_up(mailbox);
 }
 
-static void run(void *data)
+static void run_thread(void *data)
 {
     struct rota_thread *thread = data;
     struct rota_letters batch;
@@ -262,7 +264,7 @@ static void run(void *data)
     pthread_setname_np(pthread_self(), thread->name);
     while ((batch = take_requests(thread)).first) {
         struct rota_letter *letter;
-        while ((letter = pop(&batch))) {
+        while ((letter = pop_letter(&batch))) {
             letter->is_cancelled = atomic_load(&thread->is_closing);
             if (!letter->is_cancelled)
                 letter->work(letter);
@@ -278,7 +280,7 @@ static int start_deaf(struct rota_thread *thread)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = uv_thread_create(&thread->handle, run, thread);
+    int failed = uv_thread_create(&thread->handle, run_thread, thread);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed;
 }
@@ -294,8 +296,7 @@ static void on_mailbox_closed(void *data)
 
 static void on_last(struct rota_letter *letter, bool is_cancelled)
 {
-    struct rota_thread *thread =
-        (struct rota_thread *)((char *)letter - offsetof(struct rota_thread, last));
+    struct rota_thread *thread = ROTA_CONTAINER(letter, struct rota_thread, last);
     (void)is_cancelled;
     uv_thread_join(&thread->handle); /* it only has to return */
     rota_mailbox_close(thread->mailbox, on_mailbox_closed, thread);
@@ -307,8 +308,7 @@ enum rota_code rota_thread_open(uv_loop_t *loop, const struct rota_thread_option
     size_t pending_max = options->pending_max ? options->pending_max : ROTA_THREAD_PENDING_MAX;
     struct rota_thread *made = calloc(1, sizeof *made);
     if (!made)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for the thread %s",
-                              options->name);
+        return rota_error_no_memory(error, "for the thread %s", options->name);
 
     int failed = uv_cond_init(&made->posted);
     if (failed) {
@@ -353,12 +353,12 @@ enum rota_code rota_thread_post(struct rota_thread *thread, struct rota_letter *
     if (atomic_load(&thread->is_closing))
         return ROTA_ERR_UNAVAILABLE;
     uv_mutex_lock(&thread->mailbox->lock);
-    enum rota_code code = admit(thread->mailbox, 1);
+    enum rota_code code = admit_letters(thread->mailbox, 1);
     if (!code)
         rota_letters_add(&thread->requests, letter);
     uv_mutex_unlock(&thread->mailbox->lock);
     if (!code)
-        uv_cond_signal(&thread->posted); /* who wakes up finds the lock free */
+        uv_cond_signal(&thread->posted); /* the woken thread finds the lock free */
     return code;
 }
 

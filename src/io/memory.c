@@ -26,8 +26,8 @@ static uint64_t read_number(const char *path)
     return is_read && end != text && errno == 0 ? number : UINT64_MAX;
 }
 
-/* The least that `name` says in the group's folder and those above it. In a container the group
- * may be named as the machine outside sees it: then only the top is there. */
+/* The minimum of `name` in the group's folder and those above it. In a container the group may
+ * have its name of the machine outside: then only the top exists. */
 static uint64_t least_of(const char *top, const char *group, const char *name)
 {
     char path[PATH_MAX], folder[PATH_MAX];

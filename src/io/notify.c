@@ -18,7 +18,7 @@ static void send_text(const char *text, int flags)
     if (size < 2 || size >= sizeof address.sun_path || !strchr("/@", path[0]))
         return;
     memcpy(address.sun_path, path, size);
-    if (path[0] == '@') /* a name that is no file */
+    if (path[0] == '@') /* an abstract name, not a file */
         address.sun_path[0] = '\0';
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -59,6 +59,6 @@ rota_time rota_notify_watchdog(void)
 {
     long long micros = read_number("WATCHDOG_USEC");
     if (getenv("WATCHDOG_PID") && read_number("WATCHDOG_PID") != (long long)getpid())
-        return 0; /* meant for who started us */
+        return 0; /* meant for the process that started us */
     return micros > 0 && micros < ROTA_DAY / 1000 ? micros * 1000 : 0;
 }

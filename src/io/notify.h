@@ -1,17 +1,17 @@
-/* notify: tell the service manager that has started us how we are.
+/* notify: report our state to the service manager that has started us.
  *
  * A datagram to the socket that NOTIFY_SOCKET names, as systemd's sd_notify does; without that
- * variable nobody asked, and nothing happens. */
+ * variable nothing happens. */
 #pragma once
 
 #include <rota/time.h>
 
-/* Send assignments, "READY=1", with newlines between them. Waits a second at most for a manager
- * that is behind with reading; whether it hears is not our matter. */
+/* Send assignments, "READY=1", with newlines between them. Waits at most a second for a manager
+ * that reads slowly; errors are ignored. */
 void rota_notify(const char *text);
 
 /* WATCHDOG=1, without waiting: there will be another. */
 void rota_notify_alive(void);
 
-/* In what span WATCHDOG=1 has to come again and again (WATCHDOG_USEC); 0: nobody waits for it. */
+/* The interval within which WATCHDOG=1 has to be repeated (WATCHDOG_USEC); 0: not needed. */
 rota_time rota_notify_watchdog(void);

@@ -2,7 +2,7 @@
 
 #include "base/error_at.h"
 #include "base/quote.h"
-#include "wire/pairs_file.h"
+#include "wire/text/pairs_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ struct rota_pairs_file {
 static enum rota_code refuse_errno(const char *path, struct rota_error *error)
 {
     enum rota_code code = errno == ENOENT || errno == ENOTDIR ? ROTA_ERR_NOT_FOUND : ROTA_ERR_IO;
-    return rota_error_set(error, code, "%s: %s", path, strerror(errno));
+    return rota_error_set(error, code, "cannot read %s: %s", path, strerror(errno));
 }
 
 static bool is_same_moment(struct timespec a, struct timespec b)
@@ -31,7 +31,7 @@ static bool is_same_moment(struct timespec a, struct timespec b)
     return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-static bool is_same(const struct stat *a, const struct stat *b)
+static bool is_same_file(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
            is_same_moment(a->st_mtim, b->st_mtim);
@@ -63,7 +63,7 @@ static enum rota_code read_places(struct rota_pairs_file *file, struct rota_erro
     struct rota_pairs_reader reader;
     char *piece = malloc(PIECE);
     if (!piece)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "%s: no memory to read it", file->path);
+        return rota_error_no_memory(error, "to read %s", file->path);
     rota_pairs_reader_init(&reader, file->path, &file->pairs);
     enum rota_code code = read_pieces(file, &reader, piece, error);
     rota_pairs_reader_deinit(&reader);
@@ -80,8 +80,8 @@ static enum rota_code read_line(const struct rota_pairs_file *file,
     rota_buffer_clear(line);
     char *bytes = rota_buffer_extend(line, place->size);
     if (!bytes)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "%s: no memory for a line", file->path);
-    memset(bytes, 0, place->size); /* what a cut file no longer has is no line */
+        return rota_error_no_memory(error, "for a line of %s", file->path);
+    memset(bytes, 0, place->size); /* the missing part of a truncated file is not a line */
     for (size_t n = 0; n < place->size;) {
         ssize_t size = pread(file->fd, bytes + n, place->size - n, (off_t)(place->offset + n));
         if (size < 0 && errno == EINTR)
@@ -95,7 +95,7 @@ static enum rota_code read_line(const struct rota_pairs_file *file,
     if (rota_pair_parse(rota_buffer_str(line), file->path, place->line, scratch, pair, NULL) ||
         pair->key.size == 0)
         return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
-                              "%s was changed in place; it is to be replaced as a whole",
+                              "%s was changed in place; replace the whole file instead",
                               file->path);
     return ROTA_OK;
 }
@@ -112,7 +112,7 @@ static enum rota_code check_twins(const struct rota_pairs_file *file,
         code = read_line(file, second, &lines[1], &scratch[1], &b, error);
     if (!code && rota_str_is_equal(a.key, b.key))
         code = rota_error_set_at(error, ROTA_ERR_INVALID, file->path, second->line,
-                                 "the key %s is already in line %u", rota_quote(a.key, quoted),
+                                 "the key %s is already on line %u", rota_quote(a.key, quoted),
                                  first->line);
     for (int i = 0; i < 2; i++) {
         rota_buffer_deinit(&lines[i]);
@@ -121,7 +121,7 @@ static enum rota_code check_twins(const struct rota_pairs_file *file,
     return code;
 }
 
-static enum rota_code read_all(struct rota_pairs_file *file, struct rota_error *error)
+static enum rota_code read_pairs(struct rota_pairs_file *file, struct rota_error *error)
 {
     struct rota_pair_place first, second;
     struct stat after;
@@ -133,7 +133,7 @@ static enum rota_code read_all(struct rota_pairs_file *file, struct rota_error *
     enum rota_code code = read_places(file, error);
     while (!code && rota_pairs_next_twins(&file->pairs, &index, &first, &second))
         code = check_twins(file, &first, &second, error);
-    if (fstat(file->fd, &after) != 0 || !is_same(&file->status, &after))
+    if (fstat(file->fd, &after) != 0 || !is_same_file(&file->status, &after))
         return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%s: was changed while it was read",
                               file->path);
     return code;
@@ -148,12 +148,12 @@ enum rota_code rota_pairs_file_open(const char *path, uint64_t seed, struct rota
     if (!made || !copy) {
         free(made);
         free(copy);
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "%s: no memory to read it", path);
+        return rota_error_no_memory(error, "to read %s", path);
     }
     made->path = copy;
     made->pairs.seed = seed;
     made->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    code = made->fd < 0 ? refuse_errno(path, error) : read_all(made, error);
+    code = made->fd < 0 ? refuse_errno(path, error) : read_pairs(made, error);
     if (code) {
         rota_pairs_file_close(made);
         return code;
@@ -180,7 +180,7 @@ bool rota_pairs_file_is_current(const struct rota_pairs_file *file, const char *
     struct stat status;
     if (stat(path, &status) != 0)
         return !file;
-    return file && is_same(&file->status, &status);
+    return file && is_same_file(&file->status, &status);
 }
 
 size_t rota_pairs_file_n_keys(const struct rota_pairs_file *file)
@@ -204,15 +204,14 @@ static enum rota_code get_at(const struct rota_pairs_file *file,
         rota_buffer_append_str(value, pair.value);
         *is_found = true;
         if (value->failed)
-            code =
-                rota_error_set(error, ROTA_ERR_NO_MEMORY, "%s: no memory for a value", file->path);
+            code = rota_error_no_memory(error, "for a value of %s", file->path);
     }
     rota_buffer_deinit(&line);
     rota_buffer_deinit(&scratch);
     return code;
 }
 
-/* A key that is not at its place, although no other one has its hash, has gone. */
+/* A key that is not at its place, although no other one has its hash, was removed. */
 enum rota_code rota_pairs_file_get(const struct rota_pairs_file *file, struct rota_str key,
                                    size_t size_max, struct rota_buffer *value, bool *is_found,
                                    struct rota_error *error)

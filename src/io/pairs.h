@@ -1,12 +1,12 @@
-/* pairs: a file of keys and values (wire/pairs_file.h), open to be read by key.
+/* pairs: a file of keys and values (wire/text/pairs_file.h), open to be read by key.
  *
- * Opening reads the file once and remembers where its keys are; a value is read when
- * it is asked for. So the file is to be replaced by another of its name, not
- * changed in place: whoever has it open goes on with the old one. One that was changed
- * all the same is noticed by its lines, as far as that can be seen.
+ * Opening reads the file once and remembers where its keys are; a value is read when it is
+ * requested. So replace the file by another of its name, do not change it in place: a process that
+ * has it open goes on with the old one. A change in place is detected by the lines, as far as
+ * possible.
  *
- * All of this blocks, so it belongs on a worker's thread. An open file does not change:
- * any number of threads may read it at one time. */
+ * All functions block, so they belong on a worker thread. An open file does not change: any
+ * number of threads may read it at a time. */
 #pragma once
 
 #include "base/buffer.h"
@@ -16,15 +16,15 @@
 
 struct rota_pairs_file;
 
-/* Open the regular file `path`; `seed` guards against chosen keys. A mistake in it is
- * told as "FILE:LINE: ...". ROTA_ERR_UNAVAILABLE when it was changed meanwhile. Gives
- * `*file`; rota_pairs_file_close() ends it and accepts NULL. */
+/* Open the regular file `path`; `seed` guards against chosen keys. A syntax error is reported as
+ * "FILE:LINE: ...". ROTA_ERR_UNAVAILABLE when it was changed meanwhile. Gives `*file`;
+ * rota_pairs_file_close() ends it and accepts NULL. */
 enum rota_code rota_pairs_file_open(const char *path, uint64_t seed, struct rota_pairs_file **file,
                                     struct rota_error *error);
 void rota_pairs_file_close(struct rota_pairs_file *file);
 
-/* Does the name still stand for this very file, unchanged? `file` may be NULL: is there
- * no such file? */
+/* Does the name still refer to this very file, unchanged? `file` may be NULL: is there no such
+ * file? */
 bool rota_pairs_file_is_current(const struct rota_pairs_file *file, const char *path);
 
 size_t rota_pairs_file_n_keys(const struct rota_pairs_file *file);

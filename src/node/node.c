@@ -1,6 +1,7 @@
 #include "node/node_inside.h"
 
 #include "io/clock.h"
+#include "io/timer.h"
 #include "node/node_service.h"
 #include "node/node_spaces.h"
 
@@ -13,19 +14,19 @@ enum {
 
 #define LOOK_EVERY (50 * ROTA_MSEC) /* at roles that drain */
 
-/* --- what the machine asks for --- */
+/* --- actions of the machine --- */
 
-static void tell(struct rota_node *node, const char *phrase)
+static void log_state(struct rota_node *node, const char *phrase)
 {
     rota_log(node->log, rota_clock_wall(), ROTA_LOG_INFO, phrase,
              ROTA_LOG_FACT("address", node->advertise));
 }
 
 /* The first time, or again after it was drained. */
-static void join(struct rota_node *node)
+static void join_cluster(struct rota_node *node)
 {
     struct rota_error error;
-    tell(node, "node joining");
+    log_state(node, "node joining");
     for (size_t i = 0; i < node->n_roles && node->has_drained; i++)
         if (node->roles[i].role->restore)
             node->roles[i].role->restore(node->roles[i].data);
@@ -37,7 +38,7 @@ static void join(struct rota_node *node)
     }
 }
 
-static void serve(struct rota_node *node)
+static void announce_ready(struct rota_node *node)
 {
     char line[1024];
     int n = snprintf(line, sizeof line, "ready grpc=%s", rota_server_address(node->server, 0));
@@ -49,25 +50,25 @@ static void serve(struct rota_node *node)
     }
     snprintf(line + n, sizeof line - (size_t)n, " http=%s", rota_http_address(node->http));
     rota_health_set(node->health, "", true, NULL);
-    tell(node, "node serving");
+    log_state(node, "node serving");
     rota_node_note(node, ROTA_EVENT_NODE, rota_str(node->advertise), "%s",
                    node->was_killed && !node->has_served
-                       ? "serves again: its process before has ended without leaving"
+                       ? "serves again: its previous process ended without leaving"
                        : "serves");
     if (!node->has_served)
         node->options.on_ready(node->options.data, line);
     node->has_served = true;
 }
 
-static void drain(struct rota_node *node)
+static void drain_node(struct rota_node *node)
 {
     struct rota_error error;
-    tell(node, "node draining");
+    log_state(node, "node draining");
     rota_node_note(node, ROTA_EVENT_NODE, rota_str(node->advertise), "drains");
     rota_health_set(node->health, "", false, NULL);
     if (!node->is_drained_by_operator && rota_node_beat(node, true, &error))
-        rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "node can't say that it leaves",
-                 ROTA_LOG_FACT("error", error.text));
+        rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN,
+                 "node can't announce that it is leaving", ROTA_LOG_FACT("error", error.text));
     node->has_drained = true;
     for (size_t i = 0; i < node->n_roles; i++)
         node->roles[i].role->drain(node->roles[i].data);
@@ -76,17 +77,17 @@ static void drain(struct rota_node *node)
 
 static void on_left(void *data, const struct rota_store_answer *answer)
 {
-    (void)answer; /* whatever it was: without heartbeats it is gone in a while anyway */
+    (void)answer; /* whatever the answer: without heartbeats it is removed in a while anyway */
     rota_node_step(data, ROTA_NODE_LEFT);
 }
 
-/* One that an operator has drained stays listed, so that it is drained when it comes back. */
-static void leave(struct rota_node *node)
+/* A node that an operator has drained stays listed, so that it is drained when it returns. */
+static void leave_cluster(struct rota_node *node)
 {
     struct rota_store_request request = {.verb = ROTA_STORE_MEMBER_REMOVE,
                                          .member = {.address = rota_str(node->advertise)}};
     node->has_left = true;
-    tell(node, "node leaving");
+    log_state(node, "node leaving");
     rota_heartbeat_close(node->heartbeat);
     node->heartbeat = NULL;
     if (node->is_drained_by_operator || rota_store_ask(node->store, &request, on_left, node, NULL))
@@ -98,13 +99,13 @@ static void on_timer_closed(uv_handle_t *handle)
     struct rota_node *node = handle->data;
     struct rota_node_options options = node->options;
     bool has_failed = node->fsm.has_failed;
-    tell(node, "node ended");
+    log_state(node, "node ended");
     free(node->advertise);
     free(node);
     options.on_ended(options.data, has_failed);
 }
 
-static void end(struct rota_node *node)
+static void close_timer(struct rota_node *node)
 {
     uv_close((uv_handle_t *)&node->timer, on_timer_closed);
 }
@@ -116,7 +117,7 @@ static void on_spaces_closed(void *data)
     rota_node_step(node, ROTA_NODE_CLOSED);
 }
 
-static void close_all(struct rota_node *node)
+static void close_node(struct rota_node *node)
 {
     struct rota_node_spaces *spaces = node->spaces;
     node->spaces = NULL;
@@ -142,7 +143,9 @@ static bool is_draining(const struct rota_node *node)
 static void on_timer(uv_timer_t *timer)
 {
     struct rota_node *node = timer->data;
-    if (is_draining(node) && is_idle(node))
+    if (node->is_failing)
+        rota_node_step(node, ROTA_NODE_FAILED);
+    else if (is_draining(node) && is_idle(node))
         rota_node_step(node, ROTA_NODE_IDLE);
     else
         rota_node_step(node, ROTA_NODE_TICK);
@@ -154,17 +157,15 @@ static void set_timer(struct rota_node *node)
     rota_time at = rota_node_fsm_deadline(&node->fsm);
     if (is_draining(node))
         at = rota_time_min(at, now + LOOK_EVERY);
-    if (at == ROTA_TIME_NEVER)
-        uv_timer_stop(&node->timer);
-    else
-        uv_timer_start(&node->timer, on_timer,
-                       at > now ? (uint64_t)((at - now) / ROTA_MSEC + 1) : 0, 0);
+    if (node->is_failing)
+        at = now;
+    rota_timer_set(&node->timer, on_timer, now, at);
 }
 
 void rota_node_step(struct rota_node *node, enum rota_node_event event)
 {
-    static void (*const ACTIONS[])(struct rota_node * node) = {join,  serve,     drain,
-                                                               leave, close_all, end};
+    static void (*const ACTIONS[])(struct rota_node * node) = {
+        join_cluster, announce_ready, drain_node, leave_cluster, close_node, close_timer};
     enum rota_node_state before = node->fsm.state;
     unsigned actions = rota_node_fsm_step(&node->fsm, rota_clock_boot(), event);
     if (node->fsm.state == ROTA_NODE_DRAINED && before != ROTA_NODE_DRAINED)
@@ -176,16 +177,23 @@ void rota_node_step(struct rota_node *node, enum rota_node_event event)
             ACTIONS[i](node);
 }
 
+void rota_node_fail(struct rota_node *node)
+{
+    node->is_failing = true;
+    if (node->fsm.state < ROTA_NODE_CLOSING)
+        set_timer(node);
+}
+
 void rota_node_stop(struct rota_node *node)
 {
     rota_node_step(node, ROTA_NODE_STOP);
 }
 
-/* --- other settings --- */
+/* --- reloading settings --- */
 
-/* `*is_told` becomes true when what other nodes know of this one is different. */
-static enum rota_code adopt(struct rota_node *node, const struct rota_settings *fresh,
-                            bool *is_told, struct rota_error *error)
+/* `*is_told` becomes true when something changes that other nodes know of this one. */
+static enum rota_code adopt_settings(struct rota_node *node, const struct rota_settings *fresh,
+                                     bool *is_told, struct rota_error *error)
 {
     struct rota_settings *own = node->options.settings;
     for (size_t i = 0; i < rota_node_n_options; i++) {
@@ -203,7 +211,7 @@ static enum rota_code adopt(struct rota_node *node, const struct rota_settings *
         *is_told |= strcmp(name, "zone") == 0 || strcmp(name, "weight") == 0;
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_INFO, "setting changed",
                  ROTA_LOG_FACT("setting", name));
-        rota_node_note(node, ROTA_EVENT_SETTING, rota_str(name), "has another value");
+        rota_node_note(node, ROTA_EVENT_SETTING, rota_str(name), "the value changed");
     }
     if (!rota_settings_has_same_sections(own, fresh))
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "setting needs a restart",
@@ -221,7 +229,7 @@ enum rota_code rota_node_reload(struct rota_node *node, const struct rota_settin
         code = certificates[i] ? rota_tls_reload(certificates[i], error) : ROTA_OK;
     if (code)
         return code;
-    code = adopt(node, fresh, &is_told, error);
+    code = adopt_settings(node, fresh, &is_told, error);
     is_told |= node->weight > 0;
     node->weight = 0; /* the settings count again */
     node->fsm.drain_limit = node->settings->drain_limit;
@@ -230,14 +238,14 @@ enum rota_code rota_node_reload(struct rota_node *node, const struct rota_settin
         code = rota_node_beat(node, false, error);
     if (!code)
         rota_node_note(node, ROTA_EVENT_SETTING, rota_str(node->advertise),
-                       "has read its settings");
+                       "has reloaded its settings");
     return code;
 }
 
 void rota_node_note_unread(struct rota_node *node, const struct rota_error *why)
 {
     rota_node_note(node, ROTA_EVENT_SETTING, rota_str(node->advertise),
-                   "has not read its settings: %s", why->text);
+                   "could not reload its settings: %s", why->text);
 }
 
 enum rota_node_state rota_node_state(const struct rota_node *node)
@@ -250,7 +258,7 @@ enum rota_code rota_node_open(uv_loop_t *loop, const struct rota_node_options *o
 {
     struct rota_node *made = calloc(1, sizeof *made);
     if (!made)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a node");
+        return rota_error_no_memory(error, "for a node");
     made->loop = loop;
     made->options = *options;
     made->settings = options->settings->values;

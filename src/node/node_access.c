@@ -1,4 +1,4 @@
-/* Who may change what: the node's token, the cluster's secret, and names in certificates. */
+/* Access control: the node's token, the cluster's secret, and names in certificates. */
 #include "node/node_inside.h"
 
 #include "io/file.h"
@@ -33,12 +33,12 @@ static enum rota_code make_token(struct rota_node *node, const char *path, struc
         return rota_error_set(error, ROTA_ERR_IO, "the system has no random bytes for a token");
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
-        return refuse_path("making", path, error);
+        return refuse_path("cannot create", path, error);
     bool is_written = write(fd, node->token, ROTA_GUARD_TOKEN_SIZE) == ROTA_GUARD_TOKEN_SIZE &&
                       write(fd, "\n", 1) == 1;
     if (close(fd) || !is_written) {
         unlink(path);
-        return refuse_path("writing", path, error);
+        return refuse_path("cannot write", path, error);
     }
     return ROTA_OK;
 }
@@ -57,8 +57,9 @@ static enum rota_code read_token(struct rota_node *node, struct rota_error *erro
         while (text.size > 0 && strchr(" \r\n", text.data[text.size - 1]))
             text.size--;
         if (text.size != ROTA_GUARD_TOKEN_SIZE)
-            code = rota_error_set(error, ROTA_ERR_INVALID,
-                                  "%.1000s holds no token: remove it, and another is made", path);
+            code = rota_error_set(
+                error, ROTA_ERR_INVALID,
+                "%.1000s contains no token; remove the file, and the node creates a new one", path);
         else
             memcpy(node->token, text.data, text.size);
     }
@@ -81,7 +82,10 @@ static void on_secret(void *data, const struct rota_store_answer *answer)
             rota_log(
                 node->log, rota_clock_wall(), ROTA_LOG_WARN, "cluster secret not read",
                 ROTA_LOG_FACT("error", answer->error.text),
-                ROTA_LOG_FACT("fix", "if it stays so: grant SELECT and INSERT on rota_secrets"));
+                ROTA_LOG_FACT(
+                    "fix", answer->code == ROTA_ERR_UNAVAILABLE
+                               ? "see \"store down\" above; it is read again when the store is up"
+                               : "grant SELECT and INSERT on rota_secrets"));
         node->is_secret_missed = true;
         return; /* asked again with the next call, or when the store is back */
     }
@@ -133,7 +137,7 @@ static enum rota_code read_list(const char *names, char **text, struct rota_acce
     if (!names)
         return ROTA_OK;
     if (!(*text = strdup(names)))
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for names of certificates");
+        return rota_error_no_memory(error, "for the names in certificates");
     rota_access_list_parse(*text, list);
     return ROTA_OK;
 }
@@ -155,8 +159,8 @@ void rota_node_access_publish(struct rota_node *node)
     struct rota_error error;
     if (rota_local_token_write(rota_server_address(node->server, 0), node->token,
                                &node->local_token_fd, &error))
-        rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "token not left for commands",
-                 ROTA_LOG_FACT("error", error.text),
+        rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN,
+                 "token not published for local commands", ROTA_LOG_FACT("error", error.text),
                  ROTA_LOG_FACT("fix", "use --token-file for commands that change the cluster"));
 }
 

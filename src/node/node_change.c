@@ -19,10 +19,10 @@ struct change {
     struct rota_str plan[ROTA_NODES_PLAN_MAX];
     size_t n_plan;
     char address[ROTA_STORE_NAME_MAX + 1];
-    char actor[ROTA_SERVER_ACTOR_MAX]; /* as it was when asked: later its connection may be gone */
+    char actor[ROTA_SERVER_ACTOR_MAX]; /* as of the request: later its connection may be closed */
 };
 
-static void finish(struct change *change, const struct rota_error *error, bool is_done)
+static void finish_change(struct change *change, const struct rota_error *error, bool is_done)
 {
     const struct rota_nodes_changed changed = {.plan = {change->plan, change->n_plan},
                                                .is_done = is_done};
@@ -32,30 +32,30 @@ static void finish(struct change *change, const struct rota_error *error, bool i
     free(change);
 }
 
-static void fail(struct change *change, enum rota_code code, const char *why)
+static void fail_change(struct change *change, enum rota_code code, const char *why)
 {
     struct rota_error error;
     rota_error_set(&error, code, "%s: %s", change->address, why);
-    finish(change, &error, false);
+    finish_change(change, &error, false);
 }
 
 static void on_set(void *data, const struct rota_store_answer *answer)
 {
-    static const char *const WORDS[] = {"is to serve again", "is to be drained", "is evicted"};
+    static const char *const WORDS[] = {"is undrained", "is being drained", "is evicted"};
     struct change *change = data;
     if (answer->code) {
-        fail(change, answer->code, answer->error.text);
+        fail_change(change, answer->code, answer->error.text);
     } else if (!answer->is_done) {
-        fail(change, ROTA_ERR_NOT_FOUND, "there is no such node");
+        fail_change(change, ROTA_ERR_NOT_FOUND, "no such node");
     } else {
         rota_peers_renew(change->node->peers);
         rota_node_note(change->node, ROTA_EVENT_OPERATOR, rota_str(change->address), "%s, by %s",
                        WORDS[change->state], change->call ? change->actor : "a plan");
-        finish(change, NULL, true);
+        finish_change(change, NULL, true);
     }
 }
 
-static void set(struct change *change)
+static void set_member_state(struct change *change)
 {
     const struct rota_store_request request = {
         .verb = ROTA_STORE_MEMBER_STATE,
@@ -64,7 +64,7 @@ static void set(struct change *change)
     rota_list_push(&change->node->changes, &change->link);
     enum rota_code code = rota_store_ask(change->node->store, &request, on_set, change, &error);
     if (code)
-        fail(change, code, error.text);
+        fail_change(change, code, error.text);
 }
 
 static void on_queues(void *data, const struct rota_error *error, struct rota_str json)
@@ -79,15 +79,15 @@ static void on_queues(void *data, const struct rota_error *error, struct rota_st
         .plan = change->plan};
     char none[ROTA_PEERS_NONE_MAX];
     if (!moves.peer) {
-        fail(change, ROTA_ERR_NOT_FOUND, rota_peers_format_none(change->node->peers, none));
+        fail_change(change, ROTA_ERR_NOT_FOUND, rota_peers_format_none(change->node->peers, none));
         return;
     }
     rota_node_moves_tell(&moves);
     change->n_plan = moves.n;
     if (change->is_dry_run)
-        finish(change, NULL, false);
+        finish_change(change, NULL, false);
     else
-        set(change);
+        set_member_state(change);
 }
 
 static void on_cluster(void *data, const struct rota_error *error, struct rota_str json)
@@ -95,7 +95,7 @@ static void on_cluster(void *data, const struct rota_error *error, struct rota_s
     struct change *change = data;
     (void)json;
     if (error)
-        fail(change, error->code, error->text);
+        fail_change(change, error->code, error->text);
     else
         rota_topic_ask(change->node, rota_topic_find(rota_str("queues")), on_queues, change);
 }
@@ -107,7 +107,7 @@ void rota_node_change(struct rota_node *node, struct rota_str address,
     struct rota_error error;
     struct change *change = address.size <= ROTA_STORE_NAME_MAX ? calloc(1, sizeof *change) : NULL;
     if (!change) {
-        rota_error_set(&error, ROTA_ERR_NOT_FOUND, "there is no such node");
+        rota_error_set(&error, ROTA_ERR_NOT_FOUND, "no such node");
         on_changed(data, call, &error, NULL);
         return;
     }
@@ -126,10 +126,8 @@ void rota_node_change(struct rota_node *node, struct rota_str address,
 
 void rota_node_changes_end(struct rota_node *node)
 {
-    struct rota_list_node *link;
-    while ((link = rota_list_first(&node->changes))) {
-        struct change *change = ROTA_LIST_ITEM(link, struct change, link);
+    ROTA_LIST_DRAIN (change, &node->changes, struct change, link) {
         rota_store_forget(node->store, change);
-        fail(change, ROTA_ERR_UNKNOWN, "this node is stopping, and the outcome is unknown");
+        fail_change(change, ROTA_ERR_UNKNOWN, "this node is stopping, and the outcome is unknown");
     }
 }

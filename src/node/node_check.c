@@ -1,10 +1,11 @@
-/* Whether a node could start with its settings, as far as that can be told without starting. */
+/* Whether a node could start with its settings, as far as that is known without starting. */
 #include "node/node_settings.h"
 
-#include "io/address.h"
 #include "io/file.h"
-#include "run/connector_inside.h"
-#include "wire/sql_url.h"
+#include "io/journal/journal_files.h"
+#include "io/net/address.h"
+#include "run/connector/connector_inside.h"
+#include "wire/text/sql_url.h"
 
 #include <rota/tls.h>
 
@@ -15,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* `*is_far`: it leads beyond this machine. A name is not looked up, and may. */
+/* `*is_far`: it leads beyond this machine. A name is not resolved, and may. */
 static enum rota_code check_address(const struct rota_settings *settings, const char *name,
                                     const char *text, bool *is_far, struct rota_error *error)
 {
@@ -49,21 +50,36 @@ static enum rota_code refuse_plain(const struct rota_settings *settings, const c
                                    struct rota_error *error)
 {
     char where[ROTA_SETTINGS_WHERE_MAX];
-    return rota_error_set(
-        error, ROTA_ERR_INVALID,
-        "%s: %.300s is beyond this machine, where plain text has to be asked for: "
-        "%s, or set insecure",
-        rota_settings_where(settings, name, where), address, instead);
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "%s: %.300s is not a loopback address, and plaintext is allowed only on "
+                          "loopback: %s, or set insecure",
+                          rota_settings_where(settings, name, where), address, instead);
 }
 
-/* Who may connect there is given jobs, and says how they ended: nothing lets in everybody. */
+/* Other nodes connect to `advertise`, or else to `listen`. */
+static enum rota_code check_advertised(const struct rota_settings *settings,
+                                       struct rota_error *error)
+{
+    const struct rota_node_settings *values = settings->values;
+    const char *name = values->advertise ? "advertise" : "listen";
+    const char *text = values->advertise ? values->advertise : values->listen;
+    char where[ROTA_SETTINGS_WHERE_MAX];
+    if (!rota_address_is_any(text))
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "%s: %.300s is not an address that other nodes can connect to: set "
+                          "advertise to one that is",
+                          rota_settings_where(settings, name, where), text);
+}
+
+/* Workers that may connect there receive jobs, and report their results: do not let everyone in. */
 static enum rota_code refuse_keyless(const struct rota_settings *settings, const char *address,
                                      struct rota_error *error)
 {
     char where[ROTA_SETTINGS_WHERE_MAX];
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "%s: %.300s is beyond this machine, where workers need keys: give "
-                          "workers-key and workers-list",
+                          "%s: %.300s is not a loopback address, and workers on other machines "
+                          "need keys: set workers-key and workers-list",
                           rota_settings_where(settings, "workers", where), address);
 }
 
@@ -76,51 +92,81 @@ static enum rota_code check_addresses(const struct rota_settings *settings,
     if (!code)
         code = check_address(settings, "listen", values->listen, &is_far, error);
     if (!code && is_far && !values->certificate && !values->insecure)
-        return refuse_plain(settings, "listen", values->listen, "give cert and key", error);
+        return refuse_plain(settings, "listen", values->listen, "set cert and key", error);
     if (!code)
-        code = check_address(settings, "workers", values->workers, &is_far, error);
+        code = check_advertised(settings, error);
+    if (!code)
+        code = check_address(settings, "workers", values->workers[0] ? values->workers : NULL,
+                             &is_far, error);
     if (!code && is_far && !values->workers_key)
         return refuse_keyless(settings, values->workers, error);
     if (!code)
         code = check_address(settings, "http", values->http, &is_far, error);
     if (!code && is_far && !values->insecure)
         return refuse_plain(settings, "http", values->http,
-                            "put a proxy with TLS before an address of this machine", error);
+                            "put a TLS proxy in front of a loopback address", error);
     return code;
 }
 
 /* --- permissions --- */
 
-/* The directory may not be there yet; then the node makes it, and the token, for itself alone. */
+/* A file with a secret in it, which may not be there yet: then the node creates it for itself. */
+static enum rota_code check_secret(const char *path, struct rota_error *error)
+{
+    struct stat status;
+    return stat(path, &status) ? ROTA_OK : rota_file_check_secret(path, true, error);
+}
+
+/* The directory may not exist yet. The store in it holds a secret, too: see check_store(). */
 static enum rota_code check_data(const struct rota_settings *settings, struct rota_error *error)
 {
-    const char *data = ((const struct rota_node_settings *)settings->values)->data;
+    const struct rota_node_settings *values = settings->values;
+    const char *data = values->data;
     struct stat status;
     char path[4200], where[ROTA_SETTINGS_WHERE_MAX];
     if (stat(data, &status))
         return ROTA_OK;
     if (status.st_mode & S_IWOTH)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "%s: every user may write to %.1000s: run chmod o-w on it",
+                              "%s: every user can write to %.1000s: run chmod o-w on it",
                               rota_settings_where(settings, "data", where), data);
     snprintf(path, sizeof path, "%s/token", data);
-    return stat(path, &status) ? ROTA_OK : rota_file_check_secret(path, true, error);
+    enum rota_code code = check_secret(path, error);
+    snprintf(path, sizeof path, "%s/store.db", data);
+    if (!code && !values->store)
+        code = check_secret(path, error);
+    snprintf(path, sizeof path, "%s/jobs", data);
+    if (!code && rota_node_settings_has_role(values, "queue") &&
+        values->durability == ROTA_DURABILITY_JOURNAL)
+        code = rota_journal_files_check(path, error);
+    return code;
 }
 
-/* The store holds the secret by which nodes know each other. SQLite keeps it in a file, which may
- * not be there yet. */
+/* The file of SQLite may not be there yet, but its directory is. */
+static enum rota_code check_parent(const char *path, struct rota_error *error)
+{
+    const char *slash = strrchr(path, '/');
+    char parent[4200];
+    snprintf(parent, sizeof parent, "%.*s/", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    return access(parent, W_OK | X_OK)
+               ? rota_error_set(error, ROTA_ERR_INVALID, "%.1000s: %s", parent, strerror(errno))
+               : ROTA_OK;
+}
+
+/* The store holds the secret by which nodes know each other; SQLite keeps it in a file. */
 static enum rota_code check_store(const struct rota_settings *settings, struct rota_error *error)
 {
     const char *store = ((const struct rota_node_settings *)settings->values)->store;
     struct rota_sql_url url;
     struct rota_error why;
-    struct stat status;
     char where[ROTA_SETTINGS_WHERE_MAX];
     if (!store)
         return ROTA_OK;
     enum rota_code code = rota_sql_url_parse(rota_str(store), &url, &why);
-    if (!code && url.kind == ROTA_SQL_SQLITE && stat(url.path, &status) == 0)
-        code = rota_file_check_secret(url.path, true, &why);
+    if (!code && url.kind == ROTA_SQL_SQLITE)
+        code = check_parent(url.path, &why);
+    if (!code && url.kind == ROTA_SQL_SQLITE)
+        code = check_secret(url.path, &why);
     return code ? rota_error_set(error, ROTA_ERR_INVALID, "%s: %s",
                                  rota_settings_where(settings, "store", where), why.text)
                 : ROTA_OK;
@@ -149,10 +195,11 @@ enum rota_code rota_node_check_certificate(const struct rota_tls *tls, const cha
 {
     return rota_tls_is_for(tls, host)
                ? ROTA_OK
-               : rota_error_set(error, ROTA_ERR_INVALID,
-                                "the certificate %.1000s is not for %s, where other nodes reach "
-                                "this one: set advertise to a name that it has",
-                                certificate, host);
+               : rota_error_set(
+                     error, ROTA_ERR_INVALID,
+                     "the certificate %.1000s is not valid for %s, the address under which other "
+                     "nodes reach this one: set advertise to a name in the certificate",
+                     certificate, host);
 }
 
 /* Other nodes reach this one at `advertise`, or else at the address that `listen` resolves to. */
@@ -171,6 +218,13 @@ static void find_host(const struct rota_node_settings *values, char host[ROTA_AD
     freeaddrinfo(found);
 }
 
+/* Does the error begin with this file? */
+static bool names_file(const struct rota_error *error, const char *path)
+{
+    size_t size = path ? strlen(path) : 0;
+    return path && strncmp(error->text, path, size) == 0 && error->text[size] == ':';
+}
+
 static enum rota_code check_certificate(const struct rota_settings *settings,
                                         struct rota_error *error)
 {
@@ -187,9 +241,13 @@ static enum rota_code check_certificate(const struct rota_settings *settings,
     if (!code && host[0])
         code = rota_node_check_certificate(tls, values->certificate, host, &why);
     rota_tls_free(tls);
-    return code ? rota_error_set(error, code, "%s: %s",
-                                 rota_settings_where(settings, "cert", where), why.text)
-                : ROTA_OK;
+    if (!code)
+        return ROTA_OK;
+    const char *name = names_file(&why, values->key)  ? "key"
+                       : names_file(&why, values->ca) ? "ca"
+                                                      : "cert";
+    return rota_error_set(error, code, "%s: %s", rota_settings_where(settings, name, where),
+                          why.text);
 }
 
 enum rota_code rota_node_settings_check_reach(const struct rota_settings *settings,

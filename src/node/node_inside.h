@@ -1,15 +1,15 @@
-/* The parts of a node: its life (node.c), what it is made of (node_open.c) and what it shows
- * over HTTP (api.h). For these and its roles alone. */
+/* node_inside: the parts of a node: start and stop (node.c), its parts (node_open.c) and its
+ * HTTP API (api.h). Private to these and its roles. */
 #pragma once
 
-#include "core/call/list.h"
-#include "core/call/places.h"
-#include "core/node/access.h"
-#include "io/address.h"
+#include "base/list.h"
+#include "core/call/get/places.h"
 #include "io/clock.h"
-#include "io/http.h"
+#include "io/net/address.h"
+#include "io/net/http.h"
 #include "node/node.h"
-#include "node/role.h"
+#include "node/role/role.h"
+#include "node/rules/access.h"
 
 #include <rota/channel.h>
 #include <rota/health.h>
@@ -45,9 +45,10 @@ struct rota_node {
     const struct rota_log *log;
     struct rota_node_fsm fsm;
     struct rota_events events;
-    uv_timer_t timer; /* the machine's, and a look at whether the roles are idle */
-    uint32_t weight;  /* in thousandths, as an operator wants it; 0: as the settings have it */
+    uv_timer_t timer; /* the machine's, and a check whether the roles are idle */
+    uint32_t weight;  /* in thousandths, set by an operator; 0: that of the settings */
     bool is_placed;   /* the members' list gives it work */
+    bool is_failing;  /* see rota_node_fail() */
     bool is_drained_by_operator, has_served, has_drained, has_seen_members;
     bool has_left;        /* the list, or would have: an operator has drained it */
     bool was_killed;      /* so was the process that had the directory before: it has not left */
@@ -55,7 +56,8 @@ struct rota_node {
 
     int lock_fd; /* of the data directory; -1: none */
     char token[ROTA_GUARD_TOKEN_SIZE + 1];
-    char secret[ROTA_GUARD_TOKEN_SIZE + 1]; /* of the cluster; empty until the store tells it */
+    char secret[ROTA_GUARD_TOKEN_SIZE +
+                1]; /* of the cluster; empty until it is read from the store */
     bool is_secret_asked, is_secret_missed;
     int local_token_fd; /* -1: none; see io/local_token.h */
     struct rota_access access;
@@ -73,7 +75,7 @@ struct rota_node {
     struct rota_server *server;
     struct rota_health *health;
     struct rota_reflection *reflection;
-    struct rota_channel *self; /* to our own gRPC, for the API */
+    struct rota_channel *self; /* to our own gRPC server, for the API */
     struct rota_http *http;
     struct rota_refusals refusals[ROTA_HTTP_BOUNDS];
     struct rota_streams *streams;
@@ -84,12 +86,12 @@ struct rota_node {
     struct rota_space_service *space_service;
     struct rota_node_spaces *spaces;
     size_t n_shards;               /* of all spaces, that this node has now */
-    struct rota_list_node gone;    /* nodes whose fate is asked for, see node_news.c */
+    struct rota_list_node gone;    /* nodes whose state is being asked for, see node_news.c */
     struct rota_list_node changes; /* that operators have asked for, until they are made */
     struct rota_list_node plans;   /* that were applied */
     uint64_t n_plans;
     struct rota_list_node plannings; /* requests for plans that are worked out, see api_plan.c */
-    struct rota_list_node asks;      /* documents that have not come */
+    struct rota_list_node asks;      /* documents that have not arrived */
     struct rota_list_node calls;     /* requests over HTTP that are not answered */
     struct rota_node_role roles[ROTA_NODE_ROLES_MAX];
     size_t n_roles;
@@ -99,14 +101,16 @@ struct rota_node {
 
 void rota_node_step(struct rota_node *node, enum rota_node_event event);
 
-/* Note an event, for people. */
+/* A role can't go on, nor the node without it: it fails when the loop continues. */
+void rota_node_fail(struct rota_node *node);
+
+/* Record an event, for people. */
 #define rota_node_note(node, kind, subject, ...)                                                   \
     rota_events_add(&(node)->events, rota_clock_wall(), (kind), (subject), __VA_ARGS__)
 
 /* --- node_open.c --- */
 
-/* All parts, in their order; what was opened before a failure is closed by
- * rota_node_close_parts(). */
+/* All parts, in order; after a failure rota_node_close_parts() closes those that were opened. */
 enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *error);
 void rota_node_close_parts(struct rota_node *node);
 
@@ -121,7 +125,7 @@ enum rota_code rota_node_open_channel(struct rota_node *node, const char *addres
 /* Serve, once it is placed and all roles are ready. */
 void rota_node_look_ready(struct rota_node *node);
 
-/* By which names HTTP may be asked: its own address, and what it was told. */
+/* The host names that HTTP requests may use: its own address, and those of the settings. */
 void rota_node_note_names(struct rota_node *node);
 
 /* --- node_access.c --- */
@@ -141,7 +145,7 @@ uint32_t rota_node_identify(void *data, struct rota_server_call *call, char *act
 
 /* --- node_news.c --- */
 
-/* Note what has become of other nodes: of all that see it, one does. */
+/* Record events about other nodes: of all nodes that see one, one records it. */
 void rota_node_note_members(struct rota_node *node, const struct rota_members_change *change);
 void rota_node_news_end(struct rota_node *node);
 

@@ -2,9 +2,9 @@
 
 #include "io/clock.h"
 #include "node/node_queues.h"
-#include "run/broker_cluster.h"
-#include "wire/json_scan.h"
-#include "wire/nodes_message.h"
+#include "run/work/broker_cluster.h"
+#include "wire/message/nodes_message.h"
+#include "wire/text/json_scan.h"
 
 #include <rota/ring.h>
 #include <stdarg.h>
@@ -16,10 +16,10 @@ enum { PARTITIONS_MAX = 65536, NAMED_MAX = 8, SAMPLES = 1 << 16 };
 
 /* --- sentences --- */
 
-static void tell(struct rota_node_moves *moves, const char *format, ...)
+static void report_moves(struct rota_node_moves *moves, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static void tell(struct rota_node_moves *moves, const char *format, ...)
+static void report_moves(struct rota_node_moves *moves, const char *format, ...)
 {
     char text[1024];
     va_list arguments;
@@ -53,12 +53,12 @@ static void name_targets(const struct rota_ring *ring, const uint32_t *counts, u
             return;
     }
     if (n_more > 0)
-        snprintf(text + at, size - at, ", and some to %zu more", n_more);
+        snprintf(text + at, size - at, ", and some to %zu more nodes", n_more);
 }
 
 /* --- before and after --- */
 
-/* The ring of the nodes with this role that are given work. NULL: there is no memory. */
+/* The ring of the nodes with this role that get work. NULL: there is no memory. */
 static struct rota_ring *ring_of(const struct rota_node_moves *moves, bool is_after,
                                  const char *role)
 {
@@ -81,9 +81,9 @@ static struct rota_ring *ring_of(const struct rota_node_moves *moves, bool is_af
     return ring;
 }
 
-/* Count who gets what is not where it was; returns how much that is. */
-static uint32_t compare(const struct rota_ring *before, const struct rota_ring *after,
-                        const uint32_t *from, const uint32_t *to, uint32_t n, uint32_t *counts)
+/* Count what moves, by its receiver; returns the total. */
+static uint32_t count_moves(const struct rota_ring *before, const struct rota_ring *after,
+                            const uint32_t *from, const uint32_t *to, uint32_t n, uint32_t *counts)
 {
     uint32_t n_moved = 0;
     memset(counts, 0, rota_ring_size(after) * sizeof *counts);
@@ -116,11 +116,11 @@ static void tell_ring(struct rota_node_moves *moves, struct rings *rings)
         rings->to[i] = rota_ring_lookup_hash(rings->after, hash);
     }
     uint32_t n =
-        compare(rings->before, rings->after, rings->from, rings->to, SAMPLES, rings->counts);
+        count_moves(rings->before, rings->after, rings->from, rings->to, SAMPLES, rings->counts);
     if (n == 0)
         return;
     name_targets(rings->after, rings->counts, SAMPLES, true, targets, sizeof targets);
-    tell(moves, "about %.1f %% of the ring moves: %s", 100.0 * n / SAMPLES, targets);
+    report_moves(moves, "about %.1f %% of the ring moves: %s", 100.0 * n / SAMPLES, targets);
 }
 
 static enum rota_code tell_queue(void *data, const struct rota_node_queue *queue,
@@ -138,13 +138,13 @@ static enum rota_code tell_queue(void *data, const struct rota_node_queue *queue
         rota_layout_route(layout, rings->before, queue->name, now, layout->read, rings->from);
     if (rota_ring_size(rings->after) > 0)
         rota_layout_route(layout, rings->after, queue->name, now, layout->read, rings->to);
-    uint32_t n =
-        compare(rings->before, rings->after, rings->from, rings->to, layout->read, rings->counts);
+    uint32_t n = count_moves(rings->before, rings->after, rings->from, rings->to, layout->read,
+                             rings->counts);
     if (n == 0)
         return ROTA_OK;
     name_targets(rings->after, rings->counts, layout->read, false, targets, sizeof targets);
-    tell(moves, "queue %.*s: %u of its %u partitions move: %s", ROTA_STR_ARGS(queue->name), n,
-         layout->read, targets);
+    report_moves(moves, "queue %.*s: %u of its %u partitions move: %s", ROTA_STR_ARGS(queue->name),
+                 n, layout->read, targets);
     return ROTA_OK;
 }
 
@@ -161,7 +161,7 @@ static void tell_moves(struct rota_node_moves *moves, const char *role)
         if (role)
             rota_node_queues_each(moves->queues, tell_queue, &rings, NULL);
         else if (rota_ring_size(rings.after) == 0)
-            tell(moves, "no other node is there to take what it has: nothing is served");
+            report_moves(moves, "no other node can take over its work: no node would serve it");
         else
             tell_ring(moves, &rings);
     }
@@ -207,12 +207,12 @@ static void tell_held(struct rota_node_moves *moves)
     unsigned long long shards = own_number(moves->peer, "shards");
     bool is_drain = moves->state == ROTA_STORE_MEMBER_DRAINING;
     if (jobs > 0)
-        tell(moves, "it has %llu jobs, %llu of them run: %s", jobs, running,
-             is_drain ? "those end there, the others go with their partitions"
-                      : "they stay on its disk and wait until it is let in again");
+        report_moves(moves, "it has %llu jobs, of which %llu are running: %s", jobs, running,
+                     is_drain ? "those finish there, the others move with their partitions"
+                              : "they stay on its disk and wait until it is undrained");
     if (shards > 0)
-        tell(moves, "it has %llu shards: other nodes get them%s", shards,
-             is_drain ? "" : " when its leases are over");
+        report_moves(moves, "it has %llu shards: other nodes take them over%s", shards,
+                     is_drain ? "" : " when its leases expire");
 }
 
 void rota_node_moves_tell(struct rota_node_moves *moves)
@@ -220,25 +220,26 @@ void rota_node_moves_tell(struct rota_node_moves *moves)
     const struct rota_peer *peer = moves->peer;
     bool is_alive = rota_peer_is_alive(peer);
     if (peer->state == moves->state) {
-        static const char *const ALREADY[] = {"is given work already", "is drained already",
-                                              "is evicted already"};
-        tell(moves, "%s %s: nothing changes", peer->address, ALREADY[moves->state]);
+        static const char *const ALREADY[] = {"is already serving", "is already drained",
+                                              "is already evicted"};
+        report_moves(moves, "%s %s: nothing changes", peer->address, ALREADY[moves->state]);
         return;
     }
     switch (moves->state) {
     case ROTA_STORE_MEMBER_IN:
-        tell(moves, "%s is given work again%s", peer->address,
-             is_alive ? "" : " when it is back: it is dead now");
+        report_moves(moves, "%s gets work again%s", peer->address,
+                     is_alive ? "" : " when it is back; it is dead now");
         break;
     case ROTA_STORE_MEMBER_DRAINING:
-        tell(moves,
-             is_alive ? "%s is given nothing more and hands over what it has"
-                      : "%s is dead now; it is given nothing when it comes back",
-             peer->address);
+        report_moves(moves,
+                     is_alive ? "%s hands over its work and gets nothing new"
+                              : "%s is dead now; it gets no work when it restarts",
+                     peer->address);
         break;
     case ROTA_STORE_MEMBER_EVICTED:
-        tell(moves, "%s is marked as dead, whatever its heartbeats say, until it is undrained",
-             peer->address);
+        report_moves(moves,
+                     "%s is marked as dead, regardless of its heartbeats, until it is undrained",
+                     peer->address);
         break;
     }
     if (!is_alive)

@@ -3,10 +3,10 @@
 
 #include "base/arena.h"
 #include "node/peers.h"
-#include "wire/message.h"
+#include "wire/message/message.h"
 
 /* Append to `plan` what setting the state of `peer` would do, given the document of all queues.
- * What it points to is in the arena. */
+ * Texts are in the arena. */
 struct rota_node_moves {
     const struct rota_peers *peers;
     const struct rota_peer *peer;

@@ -1,12 +1,12 @@
-/* What becomes of other nodes, for people. */
+/* Events about other nodes, for people. */
 #include "node/node_inside.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { GONE_MAX = 64 }; /* at once; of more the rest is not told */
+enum { GONE_MAX = 64 }; /* at a time; more are not reported */
 
-/* Nodes that were taken off the ring, while the store is asked what became of them. */
+/* Nodes that were removed from the ring, while the store is asked for their state. */
 struct gone {
     struct rota_node *node;
     struct rota_list_node link; /* in the node's `gone` */
@@ -14,7 +14,7 @@ struct gone {
     char names[GONE_MAX][ROTA_STORE_NAME_MAX + 1];
 };
 
-/* The first of those that are placed tells, so that each thing is told once. */
+/* The first placed node reports, so that each event is reported once. */
 static bool is_ours_to_tell(const struct rota_node *node)
 {
     size_t n;
@@ -36,8 +36,8 @@ static const char *fate_of(const char *name, const struct rota_store_answer *ans
         if (rota_time_add(row->heartbeat, row->ttl) < answer->db_now)
             return "is dead: no heartbeat for its ttl";
         if (row->state == ROTA_STORE_MEMBER_DRAINING)
-            return "is off the ring: others get what it had";
-        return row->stop_at > 0 ? "is about to leave" : "is off the ring";
+            return "is off the ring: other nodes take over its work";
+        return row->stop_at > 0 ? "is leaving" : "is off the ring";
     }
     return "has left";
 }
@@ -69,7 +69,7 @@ static void add_name(struct gone *gone, struct rota_str name)
         memcpy(gone->names[gone->n++], name.data, name.size);
 }
 
-/* Those that are off the ring now; and those that were before, and are not even listed. */
+/* Nodes that are off the ring now; and those that were before, and are not even listed. */
 static void ask_fates(struct rota_node *node, const struct rota_members_change *change)
 {
     const struct rota_store_request request = {.verb = ROTA_STORE_MEMBERS};
@@ -103,11 +103,9 @@ void rota_node_note_members(struct rota_node *node, const struct rota_members_ch
 
 void rota_node_news_end(struct rota_node *node)
 {
-    struct rota_list_node *link;
-    while ((link = rota_list_first(&node->gone))) {
-        struct gone *gone = ROTA_LIST_ITEM(link, struct gone, link);
+    ROTA_LIST_DRAIN (gone, &node->gone, struct gone, link) {
         rota_store_forget(node->store, gone);
-        rota_list_remove(link);
+        rota_list_remove(&gone->link);
         free(gone);
     }
 }

@@ -1,19 +1,19 @@
-/* What a node is made of, opened in order and closed in reverse. */
+/* The parts of a node, opened in order and closed in reverse. */
 #include "node/node_inside.h"
 
-#include "core/node/node_memory.h"
-#include "io/address.h"
 #include "io/clock.h"
 #include "io/file.h"
 #include "io/memory.h"
-#include "node/api.h"
+#include "io/net/address.h"
+#include "node/api/api.h"
+#include "node/api/stream.h"
 #include "node/node_change.h"
 #include "node/node_plan.h"
 #include "node/node_service.h"
 #include "node/node_spaces.h"
 #include "node/peers.h"
-#include "node/stream.h"
-#include "wire/hosts_file.h"
+#include "node/rules/node_memory.h"
+#include "wire/text/hosts_file.h"
 
 #include "descriptors.h"
 
@@ -41,11 +41,11 @@ static enum rota_code lock_directory(struct rota_node *node, struct rota_error *
     char path[4200];
     long holder;
     if (mkdir(data, 0700) && errno != EEXIST)
-        return refuse_path("making the data directory", data, error);
+        return refuse_path("cannot create the data directory", data, error);
     snprintf(path, sizeof path, "%s/rotad.lock", data);
     enum rota_code code = rota_file_lock(path, &node->lock_fd, &holder, error);
     if (code == ROTA_ERR_UNAVAILABLE)
-        rota_error_set(error, code, "another rotad (process %ld) has the data directory %.1000s",
+        rota_error_set(error, code, "another rotad (process %ld) uses the data directory %.1000s",
                        holder, data);
     node->was_killed = !code && holder > 0;
     return code;
@@ -80,7 +80,7 @@ static const struct rota_member *find_self(const struct rota_node *node)
     return NULL;
 }
 
-/* What an operator wants of us is in the list, too. */
+/* The list also has what an operator wants of this node. */
 static void on_members(void *data, const struct rota_members_change *change)
 {
     struct rota_node *node = data;
@@ -170,13 +170,13 @@ static enum rota_code check_memory(struct rota_node *node, struct rota_error *er
                  ROTA_LOG_FACT("limit", memory.bytes),
                  ROTA_LOG_FACT("of", rota_memory_bound_name(memory.bound)),
                  ROTA_LOG_FACT("allowed", allowed),
-                 ROTA_LOG_FACT("fix", "set memory lower, there and in [[cache]], or the limit "
-                                      "higher: at the limit the node is killed"));
+                 ROTA_LOG_FACT("fix", "lower memory, there and in [[cache]], or raise the limit: "
+                                      "at the limit the kernel kills the node"));
         break;
     case ROTA_MEMORY_TOO_LITTLE:
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "%s lets this node have %llu MiB of memory, which it can't run with: "
-                              "raise it to %llu MiB or more",
+                              "%s limits this node to %llu MiB of memory, which is too little: "
+                              "raise it to at least %llu MiB",
                               rota_memory_bound_name(memory.bound),
                               (unsigned long long)(memory.bytes >> 20),
                               (unsigned long long)((memory.bound == ROTA_MEMORY_OF_ADDRESSES
@@ -187,8 +187,8 @@ static enum rota_code check_memory(struct rota_node *node, struct rota_error *er
     return ROTA_OK;
 }
 
-/* A limit that is too low shows itself at the worst moment. The soft one is for programs that
- * can't do with large numbers of descriptors, which is not so here. */
+/* A limit that is too low fails at the worst time. The soft limit is for programs that can't
+ * handle large descriptor numbers, which does not apply here. */
 static enum rota_code check_limits(struct rota_node *node, struct rota_error *error)
 {
     struct rlimit limit;
@@ -203,6 +203,17 @@ static enum rota_code check_limits(struct rota_node *node, struct rota_error *er
     return check_memory(node, error);
 }
 
+/* A store that is unreachable is waited for; one that refuses a node that starts will go on to. */
+static void on_store_down(void *data, const struct rota_error *error)
+{
+    struct rota_node *node = data;
+    if (node->has_served || error->code != ROTA_ERR_INVALID)
+        return;
+    rota_log(node->log, rota_clock_wall(), ROTA_LOG_ERROR, "store can't be used",
+             ROTA_LOG_FACT("error", error->text));
+    rota_node_fail(node);
+}
+
 static enum rota_code open_store(struct rota_node *node, struct rota_error *error)
 {
     char url[4200];
@@ -211,6 +222,7 @@ static enum rota_code open_store(struct rota_node *node, struct rota_error *erro
                                          .purpose = "cluster",
                                          .log = node->log,
                                          .on_up = rota_node_access_ask,
+                                         .on_down = on_store_down,
                                          .data = node};
     enum rota_code code = rota_store_open(node->loop, &options, &node->store, error);
     if (!code)
@@ -218,9 +230,9 @@ static enum rota_code open_store(struct rota_node *node, struct rota_error *erro
     return code;
 }
 
-/* As a client of our own server we trust its very certificate; of other nodes, whom the settings
- * say, or else the system. A certificate that is not for the address by which others reach us
- * would be found out by them, one call after the other: it is refused here. */
+/* As a client of our own server we trust its very certificate; for other nodes those of the
+ * settings, or else the system's. If a certificate does not match the address by which others
+ * reach us, their calls would fail one after the other: so it is rejected here. */
 static enum rota_code open_clients(struct rota_node *node, struct rota_error *error)
 {
     const struct rota_node_settings *settings = node->settings;
@@ -276,7 +288,7 @@ static enum rota_code open_server(struct rota_node *node, struct rota_error *err
     node->advertise =
         strdup(settings->advertise ? settings->advertise : rota_server_address(node->server, 0));
     if (!node->advertise)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a node");
+        return rota_error_no_memory(error, "for a node");
     rota_node_access_publish(node);
     return node->tls ? open_clients(node, error) : ROTA_OK;
 }
@@ -379,7 +391,7 @@ static enum rota_code open_space_service(struct rota_node *node, struct rota_err
     return rota_space_service_open(node->server, on_space_done, node, &node->space_service, error);
 }
 
-/* The last part: what is open of it needs all others until it is closed. */
+/* The last part: it needs all others until it is closed. */
 static enum rota_code open_spaces(struct rota_node *node, struct rota_error *error)
 {
     return rota_node_spaces_open(node, &node->spaces, error);
@@ -395,7 +407,7 @@ enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *e
         open_spaces};
     node->metrics = rota_metrics_new((uint64_t)rota_clock_wall());
     if (!node->metrics)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a node");
+        return rota_error_no_memory(error, "for a node");
     for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++) {
         enum rota_code code = PARTS[i](node, error);
         if (code)
@@ -433,7 +445,7 @@ void rota_node_close_parts(struct rota_node *node)
     rota_metrics_free(node->metrics);
     bool is_off_the_list = node->has_left || !node->fsm.has_joined;
     if (node->lock_fd >= 0 && is_off_the_list && ftruncate(node->lock_fd, 0))
-        rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "lock not emptied",
+        rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "lock not cleared",
                  ROTA_LOG_FACT("error", strerror(errno)));
     if (node->lock_fd >= 0)
         close(node->lock_fd);

@@ -4,10 +4,10 @@
 #include "node/node_plan_inside.h"
 #include "node/node_queues.h"
 #include "node/peers.h"
-#include "run/broker_cluster.h"
-#include "run/space_service.h"
-#include "wire/json_scan.h"
-#include "wire/space_message.h"
+#include "run/own/space_service.h"
+#include "run/work/broker_cluster.h"
+#include "wire/message/space_message.h"
+#include "wire/text/json_scan.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -17,11 +17,11 @@
 
 enum { PARTITIONS_MAX = 65536 };
 
-/* --- what is wished --- */
+/* --- the request --- */
 
 enum rota_code rota_node_plan_no_memory(struct rota_error *error)
 {
-    return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a plan");
+    return rota_error_no_memory(error, "for a plan");
 }
 
 static size_t find_host(const struct rota_node_plan *plan, struct rota_str name)
@@ -36,7 +36,7 @@ static enum rota_code need_host(struct rota_node_plan *plan, struct rota_str nam
     *place = find_host(plan, name);
     if (*place < plan->hosts.size)
         return ROTA_OK;
-    return rota_error_set(error, ROTA_ERR_NOT_FOUND, "there is no node %.*s",
+    return rota_error_set(error, ROTA_ERR_NOT_FOUND, "no node %.*s",
                           (int)(name.size < 200 ? name.size : 200), name.data);
 }
 
@@ -50,7 +50,7 @@ static enum rota_code read_weight(struct rota_scan *scan, uint32_t *weight,
     double number = scan->failed ? -1 : strtod(copy, &end);
     if (scan->failed || *end || text.size >= sizeof copy || !(number >= 0) ||
         number > (double)ROTA_VIEW_WEIGHT_MAX / ROTA_WEIGHT_ONE)
-        return rota_error_set(error, ROTA_ERR_INVALID, "a weight is a number from 0 to %d",
+        return rota_error_set(error, ROTA_ERR_INVALID, "a weight must be a number from 0 to %d",
                               ROTA_VIEW_WEIGHT_MAX / ROTA_WEIGHT_ONE);
     *weight = (uint32_t)(number * ROTA_WEIGHT_ONE + 0.5);
     if (*weight > 0 && *weight < ROTA_WEIGHT_MIN)
@@ -65,7 +65,7 @@ static enum rota_code add_host(struct rota_node_plan *plan, struct rota_node_pla
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "a host to add needs a name, its address as HOST:PORT");
     if (find_host(plan, host.name) < plan->hosts.size)
-        return rota_error_set(error, ROTA_ERR_INVALID, "%.*s is there already",
+        return rota_error_set(error, ROTA_ERR_INVALID, "%.*s exists already",
                               ROTA_STR_ARGS(host.name));
     if (plan->hosts.size >= ROTA_NODE_PLAN_HOSTS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "a plan has at most %d hosts",
@@ -186,7 +186,7 @@ static enum rota_code read_wish(struct rota_node_plan *plan, struct rota_str key
         struct rota_str mode = rota_scan_string(scan);
         return scan->failed ? ROTA_OK
                : rota_spread_mode_parse(mode, &plan->spread.mode)
-                   ? rota_error_set(error, ROTA_ERR_INVALID, "a mode is lookup or slots")
+                   ? rota_error_set(error, ROTA_ERR_INVALID, "mode must be lookup or slots")
                    : ROTA_OK;
     }
     if (rota_str_is_equal(key, rota_str("gradual_ms"))) {
@@ -194,8 +194,8 @@ static enum rota_code read_wish(struct rota_node_plan *plan, struct rota_str key
         return ROTA_OK;
     }
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "a plan has add, remove, remove_zone, weights, batch, mode, counts and "
-                          "gradual_ms, and no %.*s",
+                          "a plan has the fields add, remove, remove_zone, weights, batch, mode, "
+                          "counts and gradual_ms, not %.*s",
                           (int)(key.size < 100 ? key.size : 100), key.data);
 }
 
@@ -214,7 +214,9 @@ static enum rota_code read_body(struct rota_node_plan *plan, struct rota_error *
     if (!code)
         rota_scan_end(&scan);
     if (!code && scan.failed)
-        code = rota_error_set(error, ROTA_ERR_INVALID, "the plan must be a JSON object");
+        code = rota_error_set(error, ROTA_ERR_INVALID,
+                              "the plan must be a JSON object, and each field must have its type: "
+                              "lists for remove and add, as in {\"remove\": [\"HOST:PORT\"]}");
     if (!code)
         code = rota_spread_check(plan->spread, error);
     bool has_zone = plan->remove_zone.size == 0;
@@ -224,7 +226,7 @@ static enum rota_code read_body(struct rota_node_plan *plan, struct rota_error *
             has_zone = true;
         }
     if (!code && !has_zone)
-        code = rota_error_set(error, ROTA_ERR_NOT_FOUND, "no node is in the zone %.*s",
+        code = rota_error_set(error, ROTA_ERR_NOT_FOUND, "no node in zone %.*s",
                               (int)(plan->remove_zone.size < 100 ? plan->remove_zone.size : 100),
                               plan->remove_zone.data);
     free(room);
@@ -389,7 +391,7 @@ static enum rota_code check_counts(const struct rota_node_plan *plan, struct rot
 {
     for (size_t i = 0; i < plan->counts.size; i++)
         if (!plan->counts.items[i].is_known)
-            return rota_error_set(error, ROTA_ERR_NOT_FOUND, "there is no queue %.*s",
+            return rota_error_set(error, ROTA_ERR_NOT_FOUND, "no queue %.*s",
                                   (int)plan->counts.items[i].queue.size,
                                   plan->counts.items[i].queue.data);
     return ROTA_OK;
@@ -549,13 +551,12 @@ static void add_queue_steps(const struct rota_node_plan_thing *thing, rota_time 
     const struct rota_work_layout *layout = &thing->layout, *wished = &thing->wished;
     if (wished->wanted > layout->wanted)
         add_step(json,
-                 "give queue %.*s %u partitions: all nodes look at them first, then new jobs go "
-                 "there",
+                 "give queue %.*s %u partitions: first all nodes read them, then new jobs go there",
                  ROTA_STR_ARGS(thing->name), wished->wanted);
     if (wished->wanted < layout->wanted)
         add_step(json,
-                 "leave queue %.*s %u partitions: new jobs go to these, the others are read until "
-                 "they are empty",
+                 "leave queue %.*s %u partitions: new jobs go to these; nodes read the others "
+                 "until they are empty",
                  ROTA_STR_ARGS(thing->name), wished->wanted);
     if (!rota_node_plan_spread_differs(layout, wished))
         return;
@@ -575,14 +576,13 @@ static void add_steps(const struct rota_node_plan *plan, struct rota_json *json)
     for (size_t i = 0; i < plan->hosts.size; i++) {
         const struct rota_node_plan_host *host = &plan->hosts.items[i];
         if (host->weight_before == 0)
-            add_step(json, "start rotad at %.*s, with the same store; it is waited for",
+            add_step(json, "start rotad at %.*s, with the same store; the plan waits for it",
                      ROTA_STR_ARGS(host->name));
         else if (host->weight_after == 0)
-            add_step(json, "drain %.*s: its %llu shards and partitions go to others",
+            add_step(json, "drain %.*s: its %llu shards and partitions move to other nodes",
                      ROTA_STR_ARGS(host->name), (unsigned long long)host->n_before);
         else if (host->weight_after != host->weight_before)
-            add_step(json,
-                     "give %.*s the weight %g, until it is restarted or reads its settings again",
+            add_step(json, "give %.*s the weight %g, until it restarts or reloads its settings",
                      ROTA_STR_ARGS(host->name), host->weight_after / (double)ROTA_WEIGHT_ONE);
     }
     for (size_t i = 0; i < plan->things.size; i++)

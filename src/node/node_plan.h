@@ -1,20 +1,20 @@
-/* node_plan: a change of nodes or queues that is planned, applied and compared with what came.
+/* node_plan: a change of nodes or queues that is planned, applied and compared with its result.
  *
- * A plan is made of what is wished and of the cluster as this node sees it now: the owners of
- * all shards of all spaces and of the partitions of all queues, each as it is and as it will
- * be (core/node/node_plan.h). Applied, it drains the nodes that are to go, one after the other
- * when it is to be gradual, gives weights to others and partitions, batch and mode to queues,
- * waits for those that are to come, and tells how many shards have another owner than before.
+ * A plan is made from a request and the cluster as this node sees it now: the owners of all shards
+ * of all spaces and of the partitions of all queues, before and after (node/rules/node_plan.h).
+ * Applied, it drains the nodes to be removed, one after the other if it is gradual, sets weights of
+ * others and partitions, batch and mode of queues, waits for new nodes, and reports how many shards
+ * have changed their owner.
  *
- * A gradual change of a queue is part of its layout, which all nodes keep: it goes on when the
- * node that was asked is gone. That node alone drains and weighs the hosts one after the other,
- * and remembers what was predicted. */
+ * A gradual change of a queue is part of its layout, which all nodes keep: it goes on even if
+ * the node that received the request fails. Only that node drains and weighs the hosts one after
+ * the other, and remembers the prediction. */
 #pragma once
 
 #include "base/arena.h"
 #include "base/json.h"
-#include "core/call/list.h"
-#include "core/node/node_plan.h"
+#include "base/list.h"
+#include "node/rules/node_plan.h"
 
 #include <rota/error.h>
 
@@ -28,7 +28,7 @@ enum {
 struct rota_node;
 struct rota_node_plan;
 
-/* A plan for what `body` wishes, in JSON, at the cluster as it is: the documents of cluster and
+/* A plan for the request `body`, in JSON, for the current cluster: the documents of cluster and
  * queues have to be fresh, `queues` is the latter. This only copies what the plan needs. Gives
  * `*plan`; rota_node_plan_free() ends it. */
 enum rota_code rota_node_plan_new(struct rota_node *node, struct rota_str body,
@@ -36,8 +36,8 @@ enum rota_code rota_node_plan_new(struct rota_node *node, struct rota_str body,
                                   struct rota_error *error);
 void rota_node_plan_free(struct rota_node_plan *plan);
 
-/* Read the wishes and work the plan out, once. It may take seconds; `verdict` says whether that
- * was begun: only with ROTA_NODE_PLAN_FITS is there a plan. Worker thread. */
+/* Read the request and compute the plan, once. It may take seconds; `verdict` says whether that
+ * was started: only with ROTA_NODE_PLAN_FITS is there a plan. Worker thread. */
 enum rota_code rota_node_plan_work_out(struct rota_node_plan *plan, bool has_token,
                                        enum rota_node_plan_verdict *verdict,
                                        struct rota_error *error);
@@ -53,19 +53,19 @@ enum rota_code rota_node_plan_apply(struct rota_node_plan *plan, uint64_t *id,
 /* Free all of them; the loop runs on until their timers are closed. */
 void rota_node_plans_end(struct rota_node *node);
 
-/* --- node_plan_look.c: what has come of a plan that was applied --- */
+/* --- node_plan_look.c: the result of a plan that was applied --- */
 
 struct rota_node_plan_look;
 
-/* Look at plan `id`, given the document of queues. This only copies what the look needs, and
- * keeps the plan. Gives `*look`, NULL when there is no such plan. */
+/* Compare plan `id` with the current state, given the document of queues. This only copies what
+ * is needed, and keeps the plan. Gives `*look`, NULL when there is no such plan. */
 enum rota_code rota_node_plan_look_new(struct rota_node *node, uint64_t id, struct rota_str queues,
                                        struct rota_node_plan_look **look, struct rota_error *error);
 void rota_node_plan_look_free(struct rota_node_plan_look *look);
 
-/* Compare. One look at a time. Worker thread. */
+/* Compare. One at a time. Worker thread. */
 enum rota_code rota_node_plan_look_work_out(struct rota_node_plan_look *look,
                                             struct rota_error *error);
 
-/* The prediction and what has come of it, as an object. */
+/* The prediction and the result, as an object. */
 void rota_node_plan_look_write(struct rota_node_plan_look *look, struct rota_json *json);

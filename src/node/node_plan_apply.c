@@ -1,9 +1,9 @@
-/* Doing what a plan says. */
+/* Applying a plan. */
 #include "node/node_plan_inside.h"
 
 #include "node/node_change.h"
 #include "node/peers.h"
-#include "wire/queue_message.h"
+#include "wire/message/queue_message.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +21,8 @@ static void free_unused(struct rota_node_plan *plan)
         uv_close((uv_handle_t *)&plan->timer, on_freed);
 }
 
-/* A drain that is under way still tells us, and a look may be in a worker thread. */
-static void let_go(struct rota_node_plan *plan)
+/* A drain in progress still calls us back, and a comparison may be in a worker thread. */
+static void release_plan(struct rota_node_plan *plan)
 {
     rota_list_remove(&plan->link);
     plan->is_freed = true;
@@ -32,7 +32,7 @@ static void let_go(struct rota_node_plan *plan)
 
 static void change_queues(struct rota_node_plan *plan);
 
-static void settle(struct rota_node_plan *plan, const char *failure)
+static void settle_step(struct rota_node_plan *plan, const char *failure)
 {
     plan->n_under_way--;
     if (failure)
@@ -55,7 +55,7 @@ static void on_drained(void *data, struct rota_server_call *call, const struct r
     struct rota_node_plan *plan = data;
     (void)call;
     (void)changed;
-    settle(plan, error ? error->text : NULL);
+    settle_step(plan, error ? error->text : NULL);
 }
 
 bool rota_node_plan_is_going(const struct rota_node_plan_host *host)
@@ -63,7 +63,7 @@ bool rota_node_plan_is_going(const struct rota_node_plan_host *host)
     return host->weight_before > 0 && host->weight_after == 0;
 }
 
-/* Something is to be done at it; what is to come, comes by itself. */
+/* It needs an action; new nodes join by themselves. */
 static bool is_changed(const struct rota_node_plan_host *host)
 {
     return host->weight_before > 0 && host->weight_after != host->weight_before;
@@ -87,11 +87,11 @@ static void on_asked(void *data, struct rota_call *call, const struct rota_call_
     bool has_failed = result->status != ROTA_STATUS_OK;
     rota_channel_close(asking->channel);
     free(asking);
-    settle(plan, has_failed ? text : NULL);
+    settle_step(plan, has_failed ? text : NULL);
 }
 
-static void ask(struct rota_node_plan *plan, struct rota_str host, const char *method,
-                const struct rota_message_type *type, const void *request)
+static void ask_host(struct rota_node_plan *plan, struct rota_str host, const char *method,
+                     const struct rota_message_type *type, const void *request)
 {
     struct rota_buffer bytes = {0};
     struct rota_error error;
@@ -114,17 +114,17 @@ static void ask(struct rota_node_plan *plan, struct rota_str host, const char *m
     if (code) {
         rota_channel_close(asking ? asking->channel : NULL);
         free(asking);
-        settle(plan, error.text);
+        settle_step(plan, error.text);
     }
 }
 
-static void weigh(struct rota_node_plan *plan, const struct rota_node_plan_host *host)
+static void weigh_host(struct rota_node_plan *plan, const struct rota_node_plan_host *host)
 {
     const struct rota_nodes_change request = {.node = host->name, .weight = host->weight_after};
-    ask(plan, host->name, "/rota.v1.Nodes/Weigh", &ROTA_NODES_WEIGH, &request);
+    ask_host(plan, host->name, "/rota.v1.Nodes/Weigh", &ROTA_NODES_WEIGH, &request);
 }
 
-/* Any node that holds queues and stays tells the others. */
+/* Any node that holds queues and stays forwards it to the others. */
 static void lay_out(struct rota_node_plan *plan, const struct rota_node_plan_thing *thing)
 {
     const struct rota_queue_lay_out request = {
@@ -137,11 +137,12 @@ static void lay_out(struct rota_node_plan *plan, const struct rota_node_plan_thi
     for (size_t i = 0; i < plan->hosts.size; i++) {
         const struct rota_node_plan_host *host = &plan->hosts.items[i];
         if (host->has_queues && host->weight_before > 0 && host->weight_after > 0) {
-            ask(plan, host->name, "/rota.v1.Queue/SetLayout", &ROTA_QUEUE_SET_LAYOUT, &request);
+            ask_host(plan, host->name, "/rota.v1.Queue/SetLayout", &ROTA_QUEUE_SET_LAYOUT,
+                     &request);
             return;
         }
     }
-    settle(plan, "no node that stays holds queues");
+    settle_step(plan, "no remaining node has the role queue");
 }
 
 bool rota_node_plan_is_applying(const struct rota_node_plan *plan)
@@ -172,7 +173,7 @@ static void change_host(struct rota_node_plan *plan, const struct rota_node_plan
         rota_node_change(plan->node, host->name, ROTA_STORE_MEMBER_DRAINING, false, on_drained,
                          plan, NULL);
     else
-        weigh(plan, host);
+        weigh_host(plan, host);
 }
 
 /* Change the next host; all at once when it is not to be gradual. */
@@ -200,7 +201,7 @@ static void forget_oldest(struct rota_node *node)
     for (struct rota_list_node *at = link; at && at != &node->plans; at = at->next)
         n++;
     if (n >= ROTA_NODE_PLANS_MAX)
-        let_go(ROTA_LIST_ITEM(link, struct rota_node_plan, link));
+        release_plan(ROTA_LIST_ITEM(link, struct rota_node_plan, link));
 }
 
 enum rota_code rota_node_plan_apply(struct rota_node_plan *plan, uint64_t *id,
@@ -233,7 +234,6 @@ enum rota_code rota_node_plan_apply(struct rota_node_plan *plan, uint64_t *id,
 
 void rota_node_plans_end(struct rota_node *node)
 {
-    struct rota_list_node *link;
-    while ((link = rota_list_first(&node->plans)))
-        let_go(ROTA_LIST_ITEM(link, struct rota_node_plan, link));
+    ROTA_LIST_DRAIN (plan, &node->plans, struct rota_node_plan, link)
+        release_plan(plan);
 }

@@ -1,17 +1,17 @@
-/* The parts of a plan: node_plan.c makes it and tells of it, node_plan_apply.c does it,
- * node_plan_look.c looks what has come. For these alone. */
+/* The parts of a plan: node_plan.c makes and describes it, node_plan_apply.c applies it,
+ * node_plan_look.c compares the result. Private to these. */
 #pragma once
 
 #include "base/map.h"
 #include "base/vector.h"
-#include "core/work/layout.h"
+#include "core/work/cluster/layout.h"
 #include "node/node_inside.h"
 #include "node/node_plan.h"
 
 #include <rota/space.h>
 #include <uv.h>
 
-/* The map of a space as it was when somebody asked: what the worker thread needs of it. */
+/* The map of a space as of the request: what the worker thread needs of it. */
 struct rota_node_plan_map {
     enum rota_view_engine engine;
     const struct rota_str *nodes;
@@ -57,21 +57,20 @@ struct rota_node_plan {
     /* When it is applied. */
     uint64_t id;
     uv_timer_t timer;
-    size_t next_host, next_thing; /* to look at */
+    size_t next_host, next_thing; /* the next to handle */
     uint32_t n_under_way;         /* changes that are not answered */
-    uint32_t n_looks;             /* at what has come of it */
+    uint32_t n_looks;             /* comparisons in progress */
     bool is_freed;
-    bool is_asking; /* for queues: what is answered at once makes room in the same loop */
+    bool is_asking; /* for queues: immediate answers make room in the same loop */
     char failure[ROTA_ERROR_TEXT_MAX]; /* empty: none */
-    uint64_t n_moved;                  /* as it was last told */
+    uint64_t n_moved;                  /* as last reported */
     rota_time moved_at;                /* boot clock: when that changed */
     struct rota_list_node link;
 };
 
 enum rota_code rota_node_plan_no_memory(struct rota_error *error);
 
-/* Copy what there is to know of a space; false without memory. An empty map when nothing is known
- * of it. */
+/* Copy the state of a space; false without memory. An empty map when it is unknown. */
 bool rota_node_plan_map_copy(const struct rota_space *space, struct rota_arena *arena,
                              struct rota_node_plan_map *map);
 
@@ -79,7 +78,7 @@ bool rota_node_plan_map_copy(const struct rota_space *space, struct rota_arena *
 bool rota_node_plan_owners(const struct rota_node_plan *plan, const struct rota_node_plan_map *map,
                            uint32_t n, uint32_t *owners);
 
-/* Whether the wish is another one: counts on their way do not matter. */
+/* Whether the wanted spread differs: counts that are still changing do not matter. */
 bool rota_node_plan_spread_differs(const struct rota_work_layout *a,
                                    const struct rota_work_layout *b);
 bool rota_node_plan_differs(const struct rota_work_layout *a, const struct rota_work_layout *b);
@@ -89,7 +88,7 @@ bool rota_node_plan_is_changed(const struct rota_node_plan_thing *thing);
 
 /* --- node_plan_apply.c --- */
 
-/* One look at the plan less. */
+/* A comparison with the plan has ended. */
 void rota_node_plan_look_ended(struct rota_node_plan *plan);
 
 /* The host is to be drained. */

@@ -1,21 +1,21 @@
-/* What has come of a plan that was applied.
+/* The result of a plan that was applied.
  *
- * The owners as they are now are compared with those before: the maps of spaces are copied on the
- * loop, a worker thread routes the partitions of queues again. */
+ * The current owners are compared with those before: the maps of spaces are copied on the loop,
+ * a worker thread routes the partitions of queues again. */
 #include "node/node_plan.h"
 
 #include "io/clock.h"
 #include "node/node_plan_inside.h"
 #include "node/node_queues.h"
 #include "node/peers.h"
-#include "run/space_service.h"
+#include "run/own/space_service.h"
 
 #include <stdlib.h>
 
 #define STILL (30 * ROTA_SEC) /* when nothing has moved for so long, nothing will */
 
 struct rota_node_plan_look {
-    struct rota_node_plan *plan; /* kept: the look is under way */
+    struct rota_node_plan *plan; /* kept: a comparison is in progress */
     struct rota_arena arena;
     struct rota_str queues;
     ROTA_VECTOR(struct rota_node_plan_host) hosts; /* with the weights that they have now */
@@ -110,7 +110,7 @@ void rota_node_plan_look_free(struct rota_node_plan_look *look)
 
 /* --- on the worker thread --- */
 
-/* How the queues are now, by what nodes tell. */
+/* The current state of the queues, as nodes report it. */
 static enum rota_code see_queue(void *data, const struct rota_node_queue *queue,
                                 struct rota_error *error)
 {
@@ -138,8 +138,8 @@ static enum rota_code see_queues(struct rota_node_plan_look *look, struct rota_e
     return is_well ? ROTA_OK : rota_node_plan_no_memory(error);
 }
 
-static bool compare(struct rota_node_plan_look *look, size_t index,
-                    const struct rota_node_plan_ring *ring)
+static bool compare_thing(struct rota_node_plan_look *look, size_t index,
+                          const struct rota_node_plan_ring *ring)
 {
     const struct rota_node_plan_thing *thing = &look->plan->things.items[index];
     if (!thing->is_queue && look->maps.items[index].n_shards == 0)
@@ -177,7 +177,7 @@ enum rota_code rota_node_plan_look_work_out(struct rota_node_plan_look *look,
         if (look->plan->things.items[i].is_queue && !ring.ring)
             code =
                 rota_node_plan_ring_init(&ring, look->hosts.items, look->hosts.size, false, error);
-        if (!code && !compare(look, i, &ring))
+        if (!code && !compare_thing(look, i, &ring))
             code = rota_node_plan_no_memory(error);
     }
     rota_node_plan_ring_deinit(&ring);
@@ -187,7 +187,7 @@ enum rota_code rota_node_plan_look_work_out(struct rota_node_plan_look *look,
 
 /* --- on the loop again --- */
 
-/* Nodes that are to come and are not there. */
+/* New nodes that have not joined. */
 static size_t n_awaited(const struct rota_node_plan *plan)
 {
     size_t n = 0;

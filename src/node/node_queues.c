@@ -1,6 +1,6 @@
 #include "node/node_queues.h"
 
-#include "wire/json_scan.h"
+#include "wire/text/json_scan.h"
 
 #include <stdlib.h>
 
@@ -62,7 +62,7 @@ enum rota_code rota_node_queues_each(struct rota_str document, queue_seen *on_qu
     struct rota_str key;
     char *room = malloc(document.size + 1);
     if (!room)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory to read of the queues");
+        return rota_error_no_memory(error, "to query the queues");
     rota_scan_init(&scan, document, room);
     rota_scan_object(&scan);
     while (!code && rota_scan_key(&scan, &key)) {

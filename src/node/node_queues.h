@@ -1,7 +1,7 @@
 /* node_queues: the queues that the document of all queues names. */
 #pragma once
 
-#include "core/work/layout.h"
+#include "core/work/cluster/layout.h"
 
 #include <rota/error.h>
 #include <rota/str.h>

@@ -2,40 +2,40 @@
 
 #include "core/own/view.h"
 
-#include "node/api.h"
+#include "node/api/api.h"
 #include "node/node_change.h"
 #include "node/peers.h"
-#include "wire/json_scan.h"
-#include "wire/nodes_message.h"
+#include "wire/message/nodes_message.h"
+#include "wire/text/json_scan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define EVENTS_EVERY (200 * ROTA_MSEC) /* a look at the log for those who follow it */
+#define EVENTS_EVERY (200 * ROTA_MSEC) /* how often the log is checked for followers */
 
 struct rota_node_service {
     struct rota_node *node;
     uv_timer_t timer;
     struct rota_list_node followers;
-    size_t n_calls; /* followers, and whoever waits for a whole document */
+    size_t n_calls; /* followers, and calls that wait for a whole document */
 };
 
 /* --- answers --- */
 
-static void reply(struct rota_server_call *call, const struct rota_message_type *type,
-                  const void *message)
+static void reply_message(struct rota_server_call *call, const struct rota_message_type *type,
+                          const void *message)
 {
     struct rota_buffer buffer = {0};
     rota_message_encode(type, message, &buffer);
     if (buffer.failed)
-        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer",
-                                NULL, 0);
+        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED,
+                                "not enough memory for the reply", NULL, 0);
     else
         rota_server_call_reply(call, rota_buffer_str(&buffer));
     rota_buffer_deinit(&buffer);
 }
 
-static void refuse(struct rota_server_call *call, enum rota_status status, const char *why)
+static void refuse_call(struct rota_server_call *call, enum rota_status status, const char *why)
 {
     rota_server_call_finish(call, status, why, NULL, 0);
 }
@@ -47,7 +47,7 @@ static bool read_request(struct rota_server_call *call, const struct rota_messag
     struct rota_error error;
     if (!rota_message_decode(type, rota_server_call_request(call), request, arena, &error))
         return true;
-    refuse(call, ROTA_STATUS_INVALID_ARGUMENT, error.text);
+    refuse_call(call, ROTA_STATUS_INVALID_ARGUMENT, error.text);
     return false;
 }
 
@@ -66,7 +66,7 @@ static struct rota_nodes_event message_of(const struct rota_node *node,
 
 /* --- documents --- */
 
-/* Whole documents, which come one by one. */
+/* Whole documents, which arrive one by one. */
 struct gathering {
     struct rota_node_service *service;
     struct rota_server_call *call;
@@ -91,7 +91,8 @@ static void finish_gathering(struct gathering *gathering)
         return;
     gathering->service->n_calls--;
     if (gathering->reply.failed)
-        refuse(gathering->call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer");
+        refuse_call(gathering->call, ROTA_STATUS_RESOURCE_EXHAUSTED,
+                    "not enough memory for the reply");
     else
         rota_server_call_reply(gathering->call, rota_buffer_str(&gathering->reply));
     rota_buffer_deinit(&gathering->reply);
@@ -107,13 +108,13 @@ static void on_document(void *data, const struct rota_error *error, struct rota_
     finish_gathering(part->gathering);
 }
 
-static void gather(struct rota_node_service *service, struct rota_server_call *call,
-                   const struct rota_nodes_documents *request)
+static void gather_documents(struct rota_node_service *service, struct rota_server_call *call,
+                             const struct rota_nodes_documents *request)
 {
     struct gathering *gathering = calloc(1, sizeof *gathering);
     size_t n = 0;
     if (!gathering) {
-        refuse(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer");
+        refuse_call(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "not enough memory for the reply");
         return;
     }
     service->n_calls++;
@@ -129,7 +130,7 @@ static void gather(struct rota_node_service *service, struct rota_server_call *c
     finish_gathering(gathering);
 }
 
-/* Our own events after those that are known: of an earlier life, all. */
+/* Our own events after the known ones: of an earlier incarnation, all. */
 static void append_events(struct rota_node *node, const struct rota_nodes_documents *request,
                           struct rota_buffer *buffer)
 {
@@ -165,7 +166,7 @@ static void show_own(struct rota_node *node, struct rota_server_call *call,
     if (request->with_events)
         append_events(node, request, &buffer);
     if (buffer.failed || text.failed)
-        refuse(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer");
+        refuse_call(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "not enough memory for the reply");
     else
         rota_server_call_reply(call, rota_buffer_str(&buffer));
     rota_buffer_deinit(&text);
@@ -179,7 +180,7 @@ static void on_documents(void *data, struct rota_server_call *call)
     struct rota_nodes_documents request;
     if (read_request(call, &ROTA_NODES_DOCUMENTS, &request, &arena)) {
         if (request.is_whole)
-            gather(service, call, &request);
+            gather_documents(service, call, &request);
         else
             show_own(service->node, call, &request);
     }
@@ -242,15 +243,16 @@ static void on_shown(void *data, const struct rota_error *error, struct rota_str
 {
     struct showing *showing = data;
     struct rota_str entry = error ? rota_str("") : find_entry(json, showing->name);
-    char none[ROTA_PEERS_NONE_MAX];
+    char none[ROTA_PEERS_NONE_MAX], text[2 * ROTA_PEERS_NONE_MAX];
     showing->service->n_calls--;
     if (error)
-        refuse(showing->call, ROTA_STATUS_UNAVAILABLE, error->text);
-    else if (entry.size == 0)
-        refuse(showing->call, ROTA_STATUS_NOT_FOUND,
-               rota_peers_format_none(showing->service->node->peers, none));
-    else
-        reply(showing->call, &ROTA_NODES_SHOWN, &(struct rota_nodes_shown){.json = entry});
+        refuse_call(showing->call, ROTA_STATUS_UNAVAILABLE, error->text);
+    else if (entry.size == 0) {
+        snprintf(text, sizeof text, "%.300s: %s", showing->name,
+                 rota_peers_format_none(showing->service->node->peers, none));
+        refuse_call(showing->call, ROTA_STATUS_NOT_FOUND, text);
+    } else
+        reply_message(showing->call, &ROTA_NODES_SHOWN, &(struct rota_nodes_shown){.json = entry});
     free(showing);
 }
 
@@ -267,9 +269,9 @@ static void on_show(void *data, struct rota_server_call *call)
     if (request.node.size == 0)
         request.node = rota_str(service->node->advertise);
     if (request.node.size > ROTA_STORE_NAME_MAX) {
-        refuse(call, ROTA_STATUS_INVALID_ARGUMENT, "the name of a node is shorter");
+        refuse_call(call, ROTA_STATUS_INVALID_ARGUMENT, "the name of the node is too long");
     } else if (!(showing = calloc(1, sizeof *showing))) {
-        refuse(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer");
+        refuse_call(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "not enough memory for the reply");
     } else {
         showing->service = service;
         showing->call = call;
@@ -288,7 +290,7 @@ struct follower {
     struct rota_list_node link;
     uint64_t after;
     bool kinds[ROTA_EVENT_KINDS];
-    bool is_followed; /* go on; otherwise what there is is all */
+    bool is_followed; /* keep following; otherwise end after the present ones */
     bool is_cancelled;
 };
 
@@ -303,7 +305,7 @@ static void end_follower(struct follower *follower, enum rota_status status)
         uv_timer_stop(&service->timer);
 }
 
-/* Until there is no room; then it goes on when there is some. */
+/* Until there is no room; then continue when there is some. */
 static void send_events(struct follower *follower)
 {
     const struct rota_node *node = follower->service->node;
@@ -329,12 +331,8 @@ static void send_events(struct follower *follower)
 static void on_timer(uv_timer_t *timer)
 {
     struct rota_node_service *service = timer->data;
-    struct rota_list_node *next;
     rota_peers_want_events(service->node->peers);
-    for (struct rota_list_node *link = service->followers.next; link != &service->followers;
-         link = next) {
-        next = link->next;
-        struct follower *follower = ROTA_LIST_ITEM(link, struct follower, link);
+    ROTA_LIST_EACH (follower, &service->followers, struct follower, link) {
         if (follower->is_followed)
             send_events(follower);
     }
@@ -391,15 +389,16 @@ static void on_events(void *data, struct rota_server_call *call)
         rota_topic_ask(service->node, &rota_topics[ROTA_TOPIC_CLUSTER], on_events_seen, follower);
     } else {
         if (is_read)
-            refuse(call, follower ? ROTA_STATUS_INVALID_ARGUMENT : ROTA_STATUS_RESOURCE_EXHAUSTED,
-                   follower ? "a kind is one of " ROTA_EVENT_KIND_NAMES
-                            : "no memory for the answer");
+            refuse_call(call,
+                        follower ? ROTA_STATUS_INVALID_ARGUMENT : ROTA_STATUS_RESOURCE_EXHAUSTED,
+                        follower ? "kind must be one of " ROTA_EVENT_KIND_NAMES
+                                 : "not enough memory for the reply");
         free(follower);
     }
     rota_arena_deinit(&arena);
 }
 
-/* One that still waits for the other nodes is ended when they were heard. */
+/* A call that still waits for the other nodes ends when they have answered. */
 static void on_events_cancel(void *data, struct rota_server_call *call)
 {
     struct follower *follower = rota_server_call_data(call);
@@ -417,7 +416,7 @@ static void on_events_room(void *data, struct rota_server_call *call)
         send_events(follower);
 }
 
-/* --- what operators want --- */
+/* --- changes by operators --- */
 
 static void on_changed(void *data, struct rota_server_call *call, const struct rota_error *error,
                        const struct rota_nodes_changed *changed)
@@ -425,15 +424,16 @@ static void on_changed(void *data, struct rota_server_call *call, const struct r
     struct rota_node_service *service = data;
     service->n_calls--;
     if (error)
-        refuse(call,
-               error->code == ROTA_ERR_NOT_FOUND ? ROTA_STATUS_NOT_FOUND : ROTA_STATUS_UNAVAILABLE,
-               error->text);
+        refuse_call(call,
+                    error->code == ROTA_ERR_NOT_FOUND ? ROTA_STATUS_NOT_FOUND
+                                                      : ROTA_STATUS_UNAVAILABLE,
+                    error->text);
     else
-        reply(call, &ROTA_NODES_CHANGED, changed);
+        reply_message(call, &ROTA_NODES_CHANGED, changed);
 }
 
-static void change(struct rota_node_service *service, struct rota_server_call *call,
-                   enum rota_store_member_state state)
+static void change_state(struct rota_node_service *service, struct rota_server_call *call,
+                         enum rota_store_member_state state)
 {
     struct rota_arena arena = {0};
     struct rota_nodes_change request;
@@ -447,17 +447,17 @@ static void change(struct rota_node_service *service, struct rota_server_call *c
 
 static void on_drain(void *data, struct rota_server_call *call)
 {
-    change(data, call, ROTA_STORE_MEMBER_DRAINING);
+    change_state(data, call, ROTA_STORE_MEMBER_DRAINING);
 }
 
 static void on_undrain(void *data, struct rota_server_call *call)
 {
-    change(data, call, ROTA_STORE_MEMBER_IN);
+    change_state(data, call, ROTA_STORE_MEMBER_IN);
 }
 
 static void on_evict(void *data, struct rota_server_call *call)
 {
-    change(data, call, ROTA_STORE_MEMBER_EVICTED);
+    change_state(data, call, ROTA_STORE_MEMBER_EVICTED);
 }
 
 /* --- life --- */
@@ -474,25 +474,27 @@ static void on_weigh(void *data, struct rota_server_call *call)
         return;
     }
     if (!rota_str_is_equal(request.node, rota_str(node->advertise)))
-        refuse(call, ROTA_STATUS_INVALID_ARGUMENT, "only the node itself can change its weight");
+        refuse_call(call, ROTA_STATUS_INVALID_ARGUMENT,
+                    "only the node itself can change its weight");
     else if (request.weight < ROTA_WEIGHT_MIN || request.weight > ROTA_VIEW_WEIGHT_MAX)
-        refuse(call, ROTA_STATUS_INVALID_ARGUMENT, "that can't be a weight");
+        refuse_call(call, ROTA_STATUS_INVALID_ARGUMENT, "invalid weight");
     else if (!node->heartbeat)
-        refuse(call, ROTA_STATUS_FAILED_PRECONDITION, "this node is not one of the cluster now");
+        refuse_call(call, ROTA_STATUS_FAILED_PRECONDITION,
+                    "this node is not a member of the cluster now");
     else {
         node->weight = (uint32_t)request.weight;
         char actor[ROTA_SERVER_ACTOR_MAX];
-        rota_node_note(node, ROTA_EVENT_OPERATOR, request.node, "has the weight %g now, by %s",
+        rota_node_note(node, ROTA_EVENT_OPERATOR, request.node, "has weight %g now, set by %s",
                        (double)node->weight / ROTA_WEIGHT_ONE, rota_server_call_actor(call, actor));
         if (rota_node_beat(node, false, &error))
-            refuse(call, ROTA_STATUS_UNAVAILABLE, error.text);
+            refuse_call(call, ROTA_STATUS_UNAVAILABLE, error.text);
         else
-            reply(call, &ROTA_NODES_CHANGED, &changed);
+            reply_message(call, &ROTA_NODES_CHANGED, &changed);
     }
     rota_arena_deinit(&arena);
 }
 
-enum { CHANGES = ROTA_ROLE_OPERATOR | ROTA_ROLE_NODE }; /* who may change the cluster */
+enum { CHANGES = ROTA_ROLE_OPERATOR | ROTA_ROLE_NODE }; /* callers that may change the cluster */
 
 static const struct rota_server_method METHODS[] = {
     {.path = "/rota.v1.Nodes/Show", .on_call = on_show},
@@ -513,7 +515,7 @@ enum rota_code rota_node_service_open(struct rota_node *node, struct rota_node_s
     struct rota_node_service *made = calloc(1, sizeof *made);
     enum rota_code code = ROTA_OK;
     if (!made)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a service");
+        return rota_error_no_memory(error, "for a service");
     made->node = node;
     rota_list_init(&made->followers);
     uv_timer_init(node->loop, &made->timer);
@@ -534,11 +536,10 @@ static void on_closed(uv_handle_t *handle)
 
 void rota_node_service_close(struct rota_node_service *service)
 {
-    struct rota_list_node *link;
     if (!service)
         return;
-    while ((link = rota_list_first(&service->followers)))
-        end_follower(ROTA_LIST_ITEM(link, struct follower, link), ROTA_STATUS_UNAVAILABLE);
+    ROTA_LIST_DRAIN (follower, &service->followers, struct follower, link)
+        end_follower(follower, ROTA_STATUS_UNAVAILABLE);
     uv_close((uv_handle_t *)&service->timer, on_closed);
 }
 

@@ -13,5 +13,5 @@ enum rota_code rota_node_service_open(struct rota_node *node, struct rota_node_s
                                       struct rota_error *error);
 void rota_node_service_close(struct rota_node_service *service); /* accepts NULL */
 
-/* Calls that only look: a node that is to stop does not wait for them. */
+/* Calls that only read: a node that stops does not wait for them. */
 size_t rota_node_service_n_calls(const struct rota_node_service *service);

@@ -2,12 +2,14 @@
 
 #include "base/quote.h"
 #include "base/spell.h"
-#include "core/call/lru.h"
-#include "core/node/access.h"
-#include "io/sync.h"
-#include "wire/hosts_file.h"
+#include "core/call/get/lru.h"
+#include "io/log/sync.h"
+#include "node/rules/access.h"
+#include "run/call/directory.h"
+#include "wire/text/hosts_file.h"
 
 #include <rota/host.h>
+#include <rota/lease.h>
 #include <rota/log.h>
 #include <rota/shards.h>
 #include <rota/space.h>
@@ -20,6 +22,8 @@
 
 static const char *const ENGINES[] = {"static", "ring", "lease", "group", NULL};
 
+static const char *const LOSSES[] = {"abort", "exit", "standby", NULL}; /* enum rota_lease_loss */
+
 static const char *const ROLES[] = {"cache", "directory", "group", "queue"};
 
 const struct rota_option rota_node_options[] = {
@@ -27,9 +31,9 @@ const struct rota_option rota_node_options[] = {
      INTO(TEXT, data),
      .value_name = "DIR",
      .default_text = "rota-data",
-     .min = 1,
      .max = 4000,
-     .help = "directory of this node, created if missing"},
+     .help = "directory of this node, created if missing; \"\" means a temporary one, removed when "
+             "the node stops"},
     {.name = "listen",
      INTO(TEXT, listen),
      .value_name = "ADDRESS",
@@ -47,12 +51,12 @@ const struct rota_option rota_node_options[] = {
     {.name = "workers",
      INTO(TEXT, workers),
      .value_name = "ADDRESS",
-     .default_text = "127.0.0.1:7701",
-     .help = "address for workers over ZeroMQ"},
+     .default_text = WORKERS_DEFAULT,
+     .help = "address for workers over ZeroMQ; \"\" means none"},
     {.name = "workers-key",
      INTO(TEXT, workers_key),
      .value_name = "FILE",
-     .help = "key pair for workers on other machines"},
+     .help = "this node's key pair (`rota worker-key`), needed for workers on other machines"},
     {.name = "workers-list",
      INTO(TEXT, workers_list),
      .value_name = "FILE",
@@ -62,7 +66,7 @@ const struct rota_option rota_node_options[] = {
      .value_name = "ADDRESS",
      .min = 1,
      .max = ROTA_STORE_NAME_MAX,
-     .help = "address under which other nodes reach this one [default: listen]"},
+     .help = "address under which other nodes reach this one [default: --listen]"},
     {.name = "store",
      INTO(TEXT, store),
      .value_name = "URL",
@@ -105,6 +109,16 @@ const struct rota_option rota_node_options[] = {
      .min = 1 << 20,
      .max = INT64_C(1) << 44,
      .help = "memory for jobs, and for requests and replies in flight, which get an eighth of it"},
+    {.name = "segment",
+     INTO(INT, segment),
+     .value_name = "BYTES",
+     .default_text = "67108864",
+     .min = 1 << 16,
+     .max = 1 << 30,
+     .help = "size of journal files; use a smaller one on a small disk"},
+    {.name = "repair",
+     INTO(FLAG, repair),
+     .help = "skip damaged or missing parts of the journal, losing what they held; for one start"},
     {.name = "peer-connections",
      INTO(INT, peer_connections),
      .value_name = "N",
@@ -112,32 +126,33 @@ const struct rota_option rota_node_options[] = {
      .min = 0,
      .max = 1000000,
      .help = "maximum number of connections per peer address, for gRPC and HTTP each; 0 means half "
-             "of all (2,000 and 512). Raise it if clients connect through one proxy"},
+             "of the total, so 2,000 for gRPC and 512 for HTTP. Raise it if clients connect "
+             "through one proxy"},
     {.name = "idle-limit",
      INTO(SPAN, idle_limit),
-     .value_name = "SPAN",
+     .value_name = "DURATION",
      .default_text = "5m",
      .min = ROTA_SEC,
      .max = ROTA_DAY,
      .help = "close connections without a call or a complete request after this long"},
     {.name = "ttl",
      INTO(SPAN, ttl),
-     .value_name = "SPAN",
+     .value_name = "DURATION",
      .default_text = "10s",
      .min = ROTA_SEC,
      .max = ROTA_HOUR,
      .help = "declare a node dead after this long without a heartbeat"},
     {.name = "align",
      INTO(SPAN, align),
-     .value_name = "SPAN",
+     .value_name = "DURATION",
      .default_text = "0s",
      .min = 0,
      .max = ROTA_HOUR,
-     .help = "nodes join and leave at multiples of this duration, so that all of them switch at "
-             "the same time"},
+     .help = "let nodes join and leave only when the clock is at a multiple of this duration, so "
+             "that all nodes change rings at the same time"},
     {.name = "drain-limit",
      INTO(SPAN, drain_limit),
-     .value_name = "SPAN",
+     .value_name = "DURATION",
      .default_text = "30s",
      .min = 0,
      .max = ROTA_DAY,
@@ -157,20 +172,20 @@ const struct rota_option rota_node_options[] = {
     {.name = "operators",
      INTO(TEXT, operators),
      .value_name = "NAME,...",
-     .help = "certificate names that may operate the cluster over gRPC, as with the node's token; "
-             "needs ca"},
+     .help = "certificate names that may operate the cluster over gRPC, as holders of the node's "
+             "token can; needs --ca"},
     {.name = "nodes",
      INTO(TEXT, nodes),
      .value_name = "NAME,...",
-     .help =
-         "certificate names of nodes, besides nodes that know the secret in the store; needs ca"},
+     .help = "certificate names accepted as nodes, in addition to nodes that know the secret in "
+             "the store; needs --ca"},
     {.name = "ledger",
      INTO(TEXT, ledger),
      .value_name = "FILE",
      .min = 1,
      .max = 4000,
-     .help = "JSON file written by a program that checks this cluster; shown on the page Cluster "
-             "and at /api/v1/ledger"},
+     .help = "JSON file written by a program that checks this cluster; shown on the dashboard's "
+             "Cluster page and at /api/v1/ledger"},
     {.name = "insecure",
      INTO(FLAG, insecure),
      .help = "allow plaintext gRPC and HTTP on addresses other than loopback"},
@@ -190,24 +205,24 @@ static const struct rota_option SPACE_OPTIONS[] = {
      .min = 1,
      .max = ROTA_NODE_SPACE_NAME_MAX,
      .is_required = true,
-     .help = "what it is called, in letters, digits, '.', '_' and '-'"},
+     .help = "name of the space: letters, digits, '.', '_' and '-'"},
     {.name = "engine",
      ROTA_OPTION_INTO(CHOICE, struct rota_node_space, engine),
      .value_name = "ENGINE",
      .default_text = "ring",
      .choices = ENGINES,
-     .help = "what decides who owns which shard when the space is made; later the store says it"},
+     .help = "assignment engine when the space is created; later the store decides"},
     {.name = "shards",
      ROTA_OPTION_INTO(INT, struct rota_node_space, shards),
      .value_name = "N",
      .default_text = "64",
      .min = 1,
      .max = ROTA_SPACE_SHARDS_MAX,
-     .help = "how many there are, when the space is made"},
+     .help = "number of shards when the space is created"},
     {.name = "log",
      ROTA_OPTION_INTO(TEXT, struct rota_node_space, log),
      .value_name = "URL",
-     .help = "the ordered log that the engine group agrees on, the same at all nodes"},
+     .help = "log of the engine group, the same on all nodes"},
 };
 
 static const struct rota_option CACHE_OPTIONS[] = {
@@ -217,35 +232,59 @@ static const struct rota_option CACHE_OPTIONS[] = {
      .min = 1,
      .max = ROTA_STORE_NAME_MAX,
      .is_required = true,
-     .help = "what the collection is called"},
+     .help = "name of the collection"},
     {.name = "source",
      ROTA_OPTION_INTO(TEXT, struct rota_node_cache, source),
      .value_name = "SOURCE",
      .min = 1,
      .max = 4000,
      .is_required = true,
-     .help = "where values come from: file:FILE, or sql:TABLE of the store's database"},
+     .help = "source of the values: file:FILE, or sql:TABLE in the store's database"},
     {.name = "shards",
      ROTA_OPTION_INTO(INT, struct rota_node_cache, shards),
      .value_name = "N",
      .default_text = "4",
      .min = 1,
      .max = ROTA_STORE_SHARDS_MAX,
-     .help = "how many there are in each zone"},
+     .help = "number of shards in each zone"},
     {.name = "memory",
      ROTA_OPTION_INTO(INT, struct rota_node_cache, memory),
      .value_name = "BYTES",
      .default_text = "268435456",
      .min = ROTA_LRU_BYTES_MIN,
      .max = INT64_C(1) << 44,
-     .help = "bytes that the values in memory may take"},
+     .help = "memory for values, in bytes"},
     {.name = "keep",
      ROTA_OPTION_INTO(SPAN, struct rota_node_cache, keep),
-     .value_name = "SPAN",
+     .value_name = "DURATION",
      .default_text = "10s",
      .min = 0,
      .max = 365 * ROTA_DAY,
-     .help = "how long a value of a table is answered from memory"},
+     .help = "how long to cache a value of a table; a missing key is cached for a tenth of that"},
+    {.name = "wanted",
+     ROTA_OPTION_INTO(INT, struct rota_node_cache, wanted),
+     .value_name = "N",
+     .default_text = "0",
+     .min = 0,
+     .max = ROTA_LEASE_WANTED_MAX,
+     .help = "number of shards that this node holds; 0 means its share of those in its zone"},
+    {.name = "port",
+     ROTA_OPTION_INTO(INT, struct rota_node_cache, port),
+     .value_name = "PORT",
+     .default_text = "0",
+     .min = 0,
+     .max = UINT16_MAX,
+     .help = "first port of the servers of its shards, one each; 0 means free ones"},
+    {.name = "loss",
+     ROTA_OPTION_INTO(CHOICE, struct rota_node_cache, loss),
+     .value_name = "WHAT",
+     .default_text = "standby",
+     .choices = LOSSES,
+     .help = "what the node does when it loses a shard: stand by for the next, exit, or abort(); "
+             "with the last two it also exits if it can't serve the cache at all"},
+    {.name = "reshard",
+     ROTA_OPTION_INTO(FLAG, struct rota_node_cache, reshard),
+     .help = "allow changing the zone's number of shards"},
 };
 
 static const struct rota_option DIRECTORY_OPTIONS[] = {
@@ -255,28 +294,53 @@ static const struct rota_option DIRECTORY_OPTIONS[] = {
      .min = 1,
      .max = ROTA_SHARD_NAME_MAX,
      .is_required = true,
-     .help = "what the collection is called"},
+     .help = "name of the collection"},
     {.name = "id",
      ROTA_OPTION_INTO(INT, struct rota_node_directory, id),
      .value_name = "N",
      .default_text = "1",
      .min = 1,
      .max = UINT32_MAX,
-     .help = "the collection's number"},
+     .help = "id of the collection"},
     {.name = "shards",
      ROTA_OPTION_INTO(INT, struct rota_node_directory, shards),
      .value_name = "N",
      .default_text = "64",
      .min = 1,
      .max = ROTA_SHARD_CHANNELS_MAX,
-     .help = "how many there are on the ring"},
+     .help = "number of shards on the ring"},
     {.name = "replicas",
      ROTA_OPTION_INTO(INT, struct rota_node_directory, replicas),
      .value_name = "N",
      .default_text = "1",
      .min = 1,
      .max = ROTA_SHARD_REPLICAS_MAX,
-     .help = "how many nodes serve each"},
+     .help = "number of nodes that serve each shard"},
+    {.name = "database",
+     ROTA_OPTION_INTO(TEXT, struct rota_node_directory, database),
+     .value_name = "NAME",
+     .default_text = ROTA_DIRECTORY_DEFAULT,
+     .min = 1,
+     .max = ROTA_SHARD_NAME_MAX,
+     .help = "database of the collection"},
+    {.name = "members",
+     ROTA_OPTION_INTO(TEXT, struct rota_node_directory, members),
+     .value_name = "ROLE",
+     .min = 1,
+     .max = ROTA_STORE_NAME_MAX,
+     .help = "place the shards on the members of the store with this role, not on the nodes"},
+    {.name = "hosts",
+     ROTA_OPTION_INTO(TEXT, struct rota_node_directory, hosts),
+     .value_name = "FILE",
+     .min = 1,
+     .max = 4000,
+     .help = "place the shards on the hosts of this file, which is watched"},
+    {.name = "map",
+     ROTA_OPTION_INTO(TEXT, struct rota_node_directory, map),
+     .value_name = "FILE",
+     .min = 1,
+     .max = 4000,
+     .help = "serve the collections of this shard map, which is watched; only the name applies"},
 };
 
 static const struct rota_option GROUP_OPTIONS[] = {
@@ -286,13 +350,13 @@ static const struct rota_option GROUP_OPTIONS[] = {
      .min = 1,
      .max = ROTA_SYNC_NAME_MAX,
      .is_required = true,
-     .help = "the group's name"},
+     .help = "name of the group"},
     {.name = "log",
      ROTA_OPTION_INTO(TEXT, struct rota_node_group, log),
      .value_name = "URL",
      .min = 1,
      .max = 4000,
-     .help = "the log that its tasks share; groups.db in the data directory if not given"},
+     .help = "log that its tasks share [default: groups.db in the data directory]"},
 };
 
 const struct rota_settings_kind rota_node_kinds[] = {
@@ -315,7 +379,7 @@ const struct rota_settings_kind rota_node_kinds[] = {
 };
 const size_t rota_node_n_kinds = sizeof rota_node_kinds / sizeof rota_node_kinds[0];
 
-/* --- what goes together --- */
+/* --- consistency --- */
 
 /* The next name of a list with commas; false at its end. */
 static bool next_name(struct rota_str *rest, struct rota_str *name)
@@ -355,7 +419,8 @@ static enum rota_code check_roles(const struct rota_settings *settings, struct r
                 break;
         }
         if (i == sizeof ROLES / sizeof ROLES[0])
-            return rota_error_set(error, ROTA_ERR_INVALID, "%s: %s is not a role%s%s",
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "%s: %s is not a role: use queue, cache, directory, group%s%s",
                                   rota_settings_where(settings, "roles", where),
                                   rota_quote(name, quoted), spell.best ? "; did you mean " : "",
                                   spell.best ? spell.best : "");
@@ -372,7 +437,7 @@ bool rota_node_settings_has_role(const struct rota_node_settings *settings, cons
     return false;
 }
 
-/* Two sections of a kind have two names, and a cache has another than a space, for their leases
+/* Two sections of a kind have different names, and a cache and a space, too, since their leases
  * are in one table. Each kind's struct begins with the name. */
 static enum rota_code check_names(const struct rota_settings *settings, struct rota_error *error)
 {
@@ -387,11 +452,38 @@ static enum rota_code check_names(const struct rota_settings *settings, struct r
             if ((one->kind != other->kind && is_lone) ||
                 strcmp(*(char *const *)one->values, *(char *const *)other->values) != 0)
                 continue;
-            return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "[[%s]] in line %u: [[%s]] in line %u is called %.200s already",
-                                  other->kind->name, other->line, one->kind->name, one->line,
-                                  *(char *const *)one->values);
+            return rota_error_set(
+                error, ROTA_ERR_INVALID,
+                "[[%s]] on line %u: [[%s]] on line %u already has the name %.200s",
+                other->kind->name, other->line, one->kind->name, one->line,
+                *(char *const *)one->values);
         }
+    return ROTA_OK;
+}
+
+static enum rota_code check_caches(const struct rota_settings *settings, struct rota_error *error)
+{
+    for (size_t i = 0; i < settings->n_sections; i++) {
+        const struct rota_node_cache *cache = settings->sections[i].values;
+        if (strcmp(settings->sections[i].kind->name, "cache") == 0 && cache->wanted > cache->shards)
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "[[cache]] %.200s: wanted = %lld is more than shards = %lld",
+                                  cache->name, (long long)cache->wanted, (long long)cache->shards);
+    }
+    return ROTA_OK;
+}
+
+static enum rota_code check_directories(const struct rota_settings *settings,
+                                        struct rota_error *error)
+{
+    for (size_t i = 0; i < settings->n_sections; i++) {
+        const struct rota_node_directory *directory = settings->sections[i].values;
+        if (strcmp(settings->sections[i].kind->name, "directory") == 0 &&
+            !!directory->map + !!directory->hosts + !!directory->members > 1)
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "[[directory]] %.200s: set one of map, hosts and members",
+                                  directory->name);
+    }
     return ROTA_OK;
 }
 
@@ -412,19 +504,19 @@ static enum rota_code check_space(const struct rota_settings_section *section,
     const struct rota_node_space *space = section->values;
     char quoted[ROTA_QUOTE_MAX];
     if (!is_space_name(space->name))
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "[[space]] in line %u: the name %s has other characters than "
-                              "letters, digits, '.', '_' and '-'",
-                              section->line, rota_quote(rota_str(space->name), quoted));
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "[[space]] on line %u: the name %s may have only letters, digits, '.', '_' and '-'",
+            section->line, rota_quote(rota_str(space->name), quoted));
     bool is_small =
         space->engine == ROTA_NODE_ENGINE_LEASE || space->engine == ROTA_NODE_ENGINE_GROUP;
     if (is_small && space->shards > ROTA_LEASE_SHARDS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "[[space]] in line %u: the engine %s has at most %d shards",
+                              "[[space]] on line %u: the engine %s supports at most %d shards",
                               section->line, ENGINES[space->engine], ROTA_LEASE_SHARDS_MAX);
     if (space->engine == ROTA_NODE_ENGINE_GROUP && !space->log)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "[[space]] in line %u: the engine group needs a log", section->line);
+                              "[[space]] on line %u: the engine group needs a log", section->line);
     return ROTA_OK;
 }
 
@@ -438,7 +530,7 @@ static enum rota_code check_spaces(const struct rota_settings *settings, struct 
             return code;
         if (++n > ROTA_NODE_SPACES_MAX)
             return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "[[space]] in line %u: a node has at most %d spaces",
+                                  "[[space]] on line %u: a node has at most %d spaces",
                                   section->line, ROTA_NODE_SPACES_MAX);
     }
     return ROTA_OK;
@@ -471,31 +563,32 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
         return code;
     if (!rota_hosts_parse_weight(values->weight, &weight))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "%s: a weight is a number such as 1, 2.5 or 0.5",
+                              "%s: a weight must be a number such as 1, 2.5 or 0.5",
                               rota_settings_where(settings, "weight", where));
     if ((values->operators || values->nodes) && !values->ca)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "%s names certificates, but without ca clients send none: set ca to "
+                              "the CA that signs them",
+                              values->operators ? "operators" : "nodes");
+    if (!check_list(values->operators) || !check_list(values->nodes))
         return rota_error_set(
             error, ROTA_ERR_INVALID,
-            "%s names certificates, and without ca no client shows one: set ca to "
-            "the authority that signs them",
-            values->operators ? "operators" : "nodes");
-    if (!check_list(values->operators) || !check_list(values->nodes))
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "%s: write names of certificates with commas between them, up to %d "
-                              "names of 1 to %d bytes",
-                              check_list(values->operators) ? "nodes" : "operators",
-                              ROTA_ACCESS_NAMES_MAX, ROTA_ACCESS_NAME_MAX);
+            "%s: certificate names must be separated by commas, at most %d names of 1 to %d bytes",
+            check_list(values->operators) ? "nodes" : "operators", ROTA_ACCESS_NAMES_MAX,
+            ROTA_ACCESS_NAME_MAX);
     if (!values->certificate != !values->key)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a certificate needs its key, and a key its certificate: cert and "
-                              "key are given together");
+        return rota_error_set(error, ROTA_ERR_INVALID, "cert and key must be set together");
     if (!values->workers_key != !values->workers_list)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "workers-key and workers-list are given together");
+                              "workers-key and workers-list must be set together");
     if (values->durability == ROTA_DURABILITY_STORE && !values->store)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "durability = \"store\" needs a store that all nodes share");
     code = check_spaces(settings, error);
+    if (!code)
+        code = check_directories(settings, error);
+    if (!code)
+        code = check_caches(settings, error);
     return code ? code : rota_node_settings_check_reach(settings, error);
 }
 

@@ -1,10 +1,10 @@
-/* node_settings: what a node can be told. One table for the file, the environment and the
- * command line; docs/node.md is made from it. */
+/* node_settings: the settings of a node. One table for the file, the environment and the command
+ * line; docs/configuration.md is generated from it. */
 #pragma once
 
 #include "base/option.h"
-#include "core/work/durability.h"
-#include "wire/settings.h"
+#include "core/work/broker/durability.h"
+#include "wire/text/settings.h"
 
 struct rota_tls;
 
@@ -14,9 +14,10 @@ struct rota_node_settings {
     const char *operators, *nodes;
     int durability; /* enum rota_durability */
     int log_level;
-    int64_t partitions, memory, peer_connections;
+    int64_t partitions, memory, segment, peer_connections;
     rota_time ttl, align, drain_limit, idle_limit;
-    bool insecure;
+    bool insecure, repair;
+    bool is_temporary; /* the data directory, made for this process; not an option */
 };
 
 enum {
@@ -41,13 +42,16 @@ enum {
 /* A collection of values that the cluster serves in shards. */
 struct rota_node_cache {
     const char *name, *source;
-    int64_t shards, memory;
+    int64_t shards, memory, wanted, port;
     rota_time keep;
+    int loss; /* enum rota_lease_loss */
+    bool reshard;
 };
 
-/* A collection whose shards stand on the ring of nodes. */
+/* A collection whose shards are placed on the ring of nodes, of other members of the store or of
+ * the hosts of a file; or the collections of a file. */
 struct rota_node_directory {
-    const char *name;
+    const char *name, *map, *hosts, *members, *database;
     int64_t id, shards, replicas;
 };
 
@@ -66,7 +70,7 @@ extern const size_t rota_node_n_kinds;
 enum rota_code rota_node_settings_check(const struct rota_settings *settings,
                                         struct rota_error *error);
 
-/* The part of it that looks at addresses, URLs and files: node_check.c. */
+/* The part that checks addresses, URLs and files: node_check.c. */
 enum rota_code rota_node_settings_check_reach(const struct rota_settings *settings,
                                               struct rota_error *error);
 

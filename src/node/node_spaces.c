@@ -1,7 +1,7 @@
 #include "node/node_spaces.h"
 
-#include "core/node/space_watch.h"
 #include "node/node_inside.h"
+#include "node/rules/space_watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +10,10 @@ struct entry {
     struct rota_node_spaces *spaces;
     struct rota_space *space;
     struct rota_space_watch watch;
-    bool is_member;  /* it is in the settings; else it is only looked at */
+    bool is_member;  /* it is in the settings; else it is only observed */
     bool is_drained; /* owns nothing, and others know it */
 
-    /* What people were told last. */
+    /* As last reported to people. */
     char engine[32], to[32];
     enum rota_space_phase phase;
     bool has_trouble;
@@ -38,7 +38,7 @@ static bool is_other(const char *known, struct rota_str text)
     return !rota_str_is_equal(rota_str(known), text);
 }
 
-static void keep(char known[32], struct rota_str text)
+static void keep_text(char known[32], struct rota_str text)
 {
     snprintf(known, 32, "%.*s", ROTA_STR_ARGS(text));
 }
@@ -47,19 +47,19 @@ static void note_engine(struct entry *entry, const struct rota_space_map *map)
 {
     struct rota_node *node = entry->spaces->node;
     if (map->engine.size > 0 && is_other(entry->engine, map->engine))
-        rota_node_note(node, ROTA_EVENT_SHARD, map->name, "has the engine %.*s now",
+        rota_node_note(node, ROTA_EVENT_SHARD, map->name, "has engine %.*s now",
                        ROTA_STR_ARGS(map->engine));
     if (map->phase != entry->phase || is_other(entry->to, map->to)) {
         if (map->phase != ROTA_SPACE_STABLE)
-            rota_node_note(node, ROTA_EVENT_SHARD, map->name, "moves to the engine %.*s: %s",
+            rota_node_note(node, ROTA_EVENT_SHARD, map->name, "is migrating to engine %.*s: %s",
                            ROTA_STR_ARGS(map->to), rota_space_phase_name(map->phase));
     }
-    keep(entry->engine, map->engine);
-    keep(entry->to, map->to);
+    keep_text(entry->engine, map->engine);
+    keep_text(entry->to, map->to);
     entry->phase = map->phase;
 }
 
-/* What it has is told when it has settled; shards that come one by one are no news. */
+/* Reported when it has settled; shards that arrive one by one are not. */
 static void note_held(struct entry *entry, const struct rota_space_map *map)
 {
     struct rota_node *node = entry->spaces->node;
@@ -67,9 +67,9 @@ static void note_held(struct entry *entry, const struct rota_space_map *map)
     if (!entry->is_member || map->n_held == entry->n_held || !(is_settled || map->n_held == 0))
         return;
     entry->n_held = map->n_held;
-    rota_node_note(node, ROTA_EVENT_SHARD, map->name, "has %u of its %u shards at %s", map->n_held,
+    rota_node_note(node, ROTA_EVENT_SHARD, map->name, "has %u of its %u shards on %s", map->n_held,
                    map->n_shards, node->advertise);
-    rota_log(node->log, rota_clock_wall(), ROTA_LOG_INFO, "space held",
+    rota_log(node->log, rota_clock_wall(), ROTA_LOG_INFO, "space shards held",
              ROTA_LOG_FACT("space", map->name), ROTA_LOG_FACT("shards", (uint64_t)map->n_held),
              ROTA_LOG_FACT("of", (uint64_t)map->n_shards));
 }
@@ -110,7 +110,7 @@ static enum rota_code open_entry(struct rota_node_spaces *spaces,
     struct entry *entry = calloc(1, sizeof *entry);
     struct rota_space_options full = *options;
     if (!entry)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for space %s", options->name);
+        return rota_error_no_memory(error, "for space %s", options->name);
     *entry = (struct entry){.spaces = spaces, .is_member = options->member != NULL};
     full.members = node->members;
     full.is_alone = !node->settings->advertise; /* then it is the port that we hold */
@@ -150,9 +150,9 @@ static enum rota_code open_own(struct rota_node_spaces *spaces, struct rota_erro
     return code;
 }
 
-/* --- those of the store --- */
+/* --- spaces of the store --- */
 
-static void observe(struct rota_node_spaces *spaces, struct rota_str name)
+static void observe_space(struct rota_node_spaces *spaces, struct rota_str name)
 {
     struct rota_error error;
     char text[ROTA_NODE_SPACE_NAME_MAX + 1];
@@ -161,7 +161,7 @@ static void observe(struct rota_node_spaces *spaces, struct rota_str name)
         return;
     snprintf(text, sizeof text, "%.*s", ROTA_STR_ARGS(name));
     if (open_entry(spaces, &(struct rota_space_options){.name = text}, &error))
-        rota_log(spaces->node->log, rota_clock_wall(), ROTA_LOG_WARN, "space can't be looked at",
+        rota_log(spaces->node->log, rota_clock_wall(), ROTA_LOG_WARN, "space can't be observed",
                  ROTA_LOG_FACT("space", name), ROTA_LOG_FACT("error", error.text));
 }
 
@@ -170,7 +170,7 @@ static void on_spaces(void *data, const struct rota_store_answer *answer)
     struct rota_node_spaces *spaces = data;
     for (size_t i = 0; !answer->code && !spaces->is_closing && i < answer->n_spaces; i++)
         if (rota_space_has_engine(answer->spaces[i].engine))
-            observe(spaces, answer->spaces[i].name);
+            observe_space(spaces, answer->spaces[i].name);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -258,7 +258,7 @@ void rota_node_spaces_close(struct rota_node_spaces *spaces, void (*on_closed)(v
     rota_space_service_end(node->space_service);
     size_t n = spaces->n_entries;
     spaces->n_entries = 0;
-    spaces->n_open++; /* until all were told */
+    spaces->n_open++; /* until all are closed */
     for (size_t i = 0; i < n; i++)
         rota_space_close(spaces->entries[i]->space, on_space_closed, spaces->entries[i]);
     spaces->n_open--;
@@ -278,7 +278,7 @@ enum rota_code rota_node_spaces_open(struct rota_node *node, struct rota_node_sp
     struct rota_node_spaces *made = calloc(1, sizeof *made);
     bool is_given_up = false;
     if (!made)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for spaces");
+        return rota_error_no_memory(error, "for spaces");
     made->node = node;
     uv_timer_init(node->loop, &made->timer);
     made->timer.data = made;
@@ -294,7 +294,7 @@ enum rota_code rota_node_spaces_open(struct rota_node *node, struct rota_node_sp
     return code;
 }
 
-/* --- for those who follow --- */
+/* --- followers --- */
 
 bool rota_node_spaces_write_changes(struct rota_node_spaces *spaces, struct rota_str name,
                                     struct rota_space_seen *seen, struct rota_json *json)

@@ -1,12 +1,12 @@
 /* node_spaces: the spaces of a node.
  *
- * Those of its settings it owns together with the other nodes that have them; those that only
- * the store knows of it looks at, so that any node can tell about all. They are drained and
- * closed before the node leaves: what it owned is others' then, at once, and not only when it
- * is missed. */
+ * It takes part in the spaces of its settings, together with the other nodes that have them;
+ * those that are only in the store it observes, so that any node can show all. They are drained
+ * and closed before the node leaves: other nodes take its shards over at once, not only after a
+ * timeout. */
 #pragma once
 
-#include "run/space_service.h"
+#include "run/own/space_service.h"
 
 struct rota_json;
 struct rota_node;
@@ -20,7 +20,7 @@ struct rota_node_spaces;
 enum rota_code rota_node_spaces_open(struct rota_node *node, struct rota_node_spaces **spaces,
                                      struct rota_error *error);
 
-/* Own nothing any more; or again. */
+/* Own nothing any more; or end that. */
 void rota_node_spaces_drain(struct rota_node_spaces *spaces);
 void rota_node_spaces_undrain(struct rota_node_spaces *spaces);
 bool rota_node_spaces_is_idle(const struct rota_node_spaces *spaces);
@@ -30,13 +30,13 @@ bool rota_node_spaces_is_idle(const struct rota_node_spaces *spaces);
 void rota_node_spaces_close(struct rota_node_spaces *spaces, void (*on_closed)(void *data),
                             void *data);
 
-/* What somebody has seen of a space; zero: nothing. */
+/* What a follower has seen of a space; zero: nothing. */
 struct rota_space_seen {
     uint64_t stamp, version;
 };
 
-/* Write the changes of a space since `seen`, which becomes the present, as space_watch.h has
- * them; none of a shard when only its version is another. False: it is as it was, or there is
- * no such space. */
+/* Write the changes of a space since `seen`, which is updated, as space_watch.h has them;
+ * without shards when only its version differs. False: it has not changed, or there is no such
+ * space. */
 bool rota_node_spaces_write_changes(struct rota_node_spaces *spaces, struct rota_str name,
                                     struct rota_space_seen *seen, struct rota_json *json);

@@ -2,15 +2,16 @@
 
 #include "base/vector.h"
 #include "node/node_inside.h"
-#include "wire/json_scan.h"
-#include "wire/nodes_message.h"
+#include "wire/message/nodes_message.h"
+#include "wire/text/json_scan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { DOCUMENTS_MAX = 32 << 20 }; /* bytes of one answer */
 
-#define TALKS (3 * ROTA_SEC) /* so long after an answer a node is alive whatever the store says */
+#define TALKS                                                                                      \
+    (3 * ROTA_SEC) /* how long after an answer a node counts as alive whatever the store says */
 
 struct rota_peers {
     struct rota_node *node;
@@ -18,20 +19,20 @@ struct rota_peers {
     bool is_ticking;
     ROTA_VECTOR(struct rota_peer *) list; /* by address */
 
-    /* By topic: looked at until then; in the round under way; when the last round that is over
-     * and had it began. */
+    /* By topic: wanted until then; in the current round; when the last completed round with it
+     * began. */
     rota_time wanted_until[ROTA_TOPICS_MAX];
     bool is_asked[ROTA_TOPICS_MAX];
     rota_time seen_at[ROTA_TOPICS_MAX];
     rota_time events_until;
 
-    bool is_round; /* under way */
+    bool is_round; /* in progress */
     rota_time round_at;
     size_t n_awaited; /* answers, before it is over */
     struct rota_list_node waits;
 };
 
-/* --- who there is --- */
+/* --- the list of nodes --- */
 
 size_t rota_peers_n(const struct rota_peers *peers)
 {
@@ -69,8 +70,8 @@ char *rota_peers_format_none(const struct rota_peers *peers, char text[ROTA_PEER
 {
     enum { NAMED = 8, NAME_SHOWN = 100 };
     size_t n = rota_peers_n(peers), size;
-    size = (size_t)snprintf(text, ROTA_PEERS_NONE_MAX, "there is no such node%s",
-                            n > 0 ? "; there are " : "");
+    size = (size_t)snprintf(text, ROTA_PEERS_NONE_MAX, "no such node%s",
+                            n > 0 ? "; the nodes are " : "");
     for (size_t i = 0; i < n && i < NAMED; i++)
         size += (size_t)snprintf(text + size, ROTA_PEERS_NONE_MAX - size, "%s%.*s",
                                  i > 0 ? ", " : "", NAME_SHOWN, rota_peers_at(peers, i)->address);
@@ -159,13 +160,13 @@ static struct rota_peer *add_peer(struct rota_peers *peers, struct rota_str addr
     return peer;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_peers(const void *a, const void *b)
 {
     return strcmp((*(struct rota_peer *const *)a)->address,
                   (*(struct rota_peer *const *)b)->address);
 }
 
-/* Those that left are forgotten; those that are silent stay for a while. */
+/* Nodes that left are forgotten; unresponsive ones stay for a while. */
 static void take_rows(struct rota_peers *peers, const struct rota_store_answer *answer)
 {
     size_t n_known = peers->list.size, n = 0;
@@ -175,7 +176,7 @@ static void take_rows(struct rota_peers *peers, const struct rota_store_answer *
         const struct rota_store_member *row = &answer->members[i];
         if (!rota_peers_is_node(row) || answer->db_now - row->heartbeat > ROTA_PEERS_DEAD)
             continue;
-        /* New ones go behind the known ones, which stay in order meanwhile. */
+        /* New ones are appended to the known ones, which stay sorted meanwhile. */
         size_t size = peers->list.size;
         peers->list.size = n_known;
         size_t place = rota_peers_place(peers, row->address);
@@ -193,10 +194,10 @@ static void take_rows(struct rota_peers *peers, const struct rota_store_answer *
             free_peer(peer);
     }
     peers->list.size = n;
-    qsort(peers->list.items, n, sizeof(struct rota_peer *), compare);
+    qsort(peers->list.items, n, sizeof(struct rota_peer *), compare_peers);
 }
 
-/* --- what they say --- */
+/* --- their documents --- */
 
 static bool is_document(struct rota_str json)
 {
@@ -240,25 +241,22 @@ static void begin_round(struct rota_peers *peers);
 
 static void end_round(struct rota_peers *peers)
 {
-    struct rota_list_node served, *next;
+    struct rota_list_node served;
     rota_list_init(&served);
     peers->is_round = false;
     for (size_t i = 0; i < rota_n_topics; i++)
         if (peers->is_asked[i])
             peers->seen_at[i] = peers->round_at;
-    for (struct rota_list_node *link = peers->waits.next; link != &peers->waits; link = next) {
-        struct rota_peers_wait *wait = ROTA_LIST_ITEM(link, struct rota_peers_wait, link);
-        next = link->next;
+    ROTA_LIST_EACH (wait, &peers->waits, struct rota_peers_wait, link) {
         if (peers->seen_at[wait->topic] + ROTA_PEERS_EVERY >= wait->since) {
-            rota_list_remove(link);
-            rota_list_push(&served, link);
+            rota_list_remove(&wait->link);
+            rota_list_push(&served, &wait->link);
         }
     }
     if (!rota_list_is_empty(&peers->waits))
         begin_round(peers);
-    while ((next = rota_list_first(&served))) {
-        struct rota_peers_wait *wait = ROTA_LIST_ITEM(next, struct rota_peers_wait, link);
-        rota_list_remove(next);
+    ROTA_LIST_DRAIN (wait, &served, struct rota_peers_wait, link) {
+        rota_list_remove(&wait->link);
         wait->on_seen(wait->data);
     }
 }
@@ -345,16 +343,15 @@ static void on_rows(void *data, const struct rota_store_answer *answer)
     call_all(peers);
 }
 
-/* Without the store those that were known are asked. */
+/* Without the store the known nodes are asked. */
 static void begin_round(struct rota_peers *peers)
 {
     const struct rota_store_request request = {.verb = ROTA_STORE_MEMBERS};
     rota_time now = rota_clock_boot();
     peers->is_round = true;
     peers->round_at = now;
-    for (struct rota_list_node *link = peers->waits.next; link != &peers->waits; link = link->next)
-        peers->wanted_until[ROTA_LIST_ITEM(link, struct rota_peers_wait, link)->topic] =
-            now + ROTA_PEERS_WANTED;
+    ROTA_LIST_EACH (wait, &peers->waits, struct rota_peers_wait, link)
+        peers->wanted_until[wait->topic] = now + ROTA_PEERS_WANTED;
     for (size_t i = 0; i < rota_n_topics; i++)
         peers->is_asked[i] = peers->wanted_until[i] >= now;
     if (!rota_store_is_up(peers->node->store) ||
@@ -372,7 +369,7 @@ static bool is_wanted(const struct rota_peers *peers, rota_time now)
     return peers->events_until >= now;
 }
 
-/* When nobody looks any more, no connection is kept either. */
+/* When no topic is wanted any more, connections are closed, too. */
 static void on_timer(uv_timer_t *timer)
 {
     struct rota_peers *peers = timer->data;
@@ -431,7 +428,7 @@ enum rota_code rota_peers_open(struct rota_node *node, struct rota_peers **peers
 {
     struct rota_peers *made = calloc(1, sizeof *made);
     if (!made)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for peers");
+        return rota_error_no_memory(error, "for peers");
     made->node = node;
     rota_list_init(&made->waits);
     uv_timer_init(node->loop, &made->timer);
@@ -447,13 +444,11 @@ static void on_closed(uv_handle_t *handle)
 
 void rota_peers_close(struct rota_peers *peers)
 {
-    struct rota_list_node *link;
     if (!peers)
         return;
     rota_store_forget(peers->node->store, peers);
-    while ((link = rota_list_first(&peers->waits))) {
-        struct rota_peers_wait *wait = ROTA_LIST_ITEM(link, struct rota_peers_wait, link);
-        rota_list_remove(link);
+    ROTA_LIST_DRAIN (wait, &peers->waits, struct rota_peers_wait, link) {
+        rota_list_remove(&wait->link);
         wait->on_seen(wait->data);
     }
     for (size_t i = 0; i < peers->list.size; i++)

@@ -1,15 +1,15 @@
-/* peers: the other nodes of the cluster, and what they show.
+/* peers: the other nodes of the cluster, and their documents.
  *
- * While somebody looks at a topic, all nodes are asked for their part of it once per second;
- * nobody is asked otherwise. Who there is comes from the members table of the store, with those
- * that are dead for an hour after they were last heard. What has happened at the others comes
- * along, and goes into this node's log.
+ * While a client watches a topic, all nodes are asked for their part of it once per second;
+ * otherwise none is. The list of nodes comes from the members table of the store, with dead ones
+ * for an hour after their last heartbeat. Events of the others arrive as well, and go into this
+ * node's log.
  *
- * A node that does not answer in time is not waited for until it does again. */
+ * A round does not wait for a node that did not answer in time, until it answers again. */
 #pragma once
 
-#include "core/call/list.h"
-#include "node/topics.h"
+#include "base/list.h"
+#include "node/api/topics.h"
 
 #include <rota/channel.h>
 #include <rota/store.h>
@@ -18,10 +18,10 @@ struct rota_peers;
 
 #define ROTA_PEERS_EVERY   ROTA_SEC
 #define ROTA_PEERS_TIMEOUT (2 * ROTA_SEC)
-#define ROTA_PEERS_WANTED  (5 * ROTA_SEC) /* so long after the last look */
+#define ROTA_PEERS_WANTED  (5 * ROTA_SEC) /* how long after the last request */
 #define ROTA_PEERS_DEAD    ROTA_HOUR      /* for so long they are shown */
 
-enum { ROTA_PEERS_MAX = 4096 }; /* more are not looked at */
+enum { ROTA_PEERS_MAX = 4096 }; /* more are ignored */
 
 /* A node, this one too. */
 struct rota_peer {
@@ -34,7 +34,7 @@ struct rota_peer {
     rota_time answered_at;      /* the same: its last answer to us; 0: none */
     bool is_self, has_answered; /* the last question */
 
-    struct rota_buffer parts[ROTA_TOPICS_MAX]; /* what it has shown; empty: nothing */
+    struct rota_buffer parts[ROTA_TOPICS_MAX]; /* its last document; empty: none */
 
     /* For peers.c alone. */
     struct rota_peers *peers;
@@ -49,8 +49,8 @@ enum rota_code rota_peers_open(struct rota_node *node, struct rota_peers **peers
                                struct rota_error *error);
 void rota_peers_close(struct rota_peers *peers); /* accepts NULL; all waits are ended */
 
-/* A look at a topic: `on_seen` comes when all have answered who can be expected to; later, or
- * from inside when what there is is fresh. The struct is the caller's until then. */
+/* A request for a topic: `on_seen` is called when all nodes that can be expected to have
+ * answered; later, or from inside when the data is fresh. The struct is the caller's until then. */
 struct rota_peers_wait {
     size_t topic; /* its place in rota_topics */
     void (*on_seen)(void *data);
@@ -61,13 +61,13 @@ struct rota_peers_wait {
 };
 void rota_peers_look(struct rota_peers *peers, struct rota_peers_wait *wait);
 
-/* Something was changed: what was seen before is not fresh any more. */
+/* Something was changed: earlier documents are not fresh any more. */
 void rota_peers_renew(struct rota_peers *peers);
 
 /* Somebody follows the events. */
 void rota_peers_want_events(struct rota_peers *peers);
 
-/* Whether a row of the members table is a node's: some are of what nodes serve. */
+/* Whether a row of the members table is a node's: some belong to services of nodes. */
 bool rota_peers_is_node(const struct rota_store_member *row);
 
 /* All nodes that are known, by address; borrowed until the loop runs on. */

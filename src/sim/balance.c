@@ -1,5 +1,6 @@
 #include "sim/balance_world.h"
 
+#include "base/container.h"
 #include "sim/sim.h"
 
 #include <assert.h>
@@ -20,7 +21,7 @@ void rota_balance_push(struct rota_balance_world *world, struct rota_balance_eve
         world->is_out_of_memory = true;
 }
 
-void rota_balance_drop(struct rota_balance_world *world, struct rota_balance_event *event)
+static void drop_event(struct rota_balance_world *world, struct rota_balance_event *event)
 {
     rota_heap_remove(&world->events, &event->heap);
 }
@@ -39,16 +40,17 @@ static struct rota_balance_call *call_new(struct rota_balance_world *world)
 
 static void call_free(struct rota_balance_world *world, struct rota_balance_call *call)
 {
-    rota_balance_drop(world, &call->hedge);
+    drop_event(world, &call->hedge);
     call->next_free = world->free_calls;
     world->free_calls = call;
 }
 
 static struct rota_balance_attempt *attempt_new(struct rota_balance_world *world)
 {
-    struct rota_balance_attempt *attempt = world->free_attempts;
+    struct rota_balance_attempt *attempt =
+        ROTA_LIST_FIRST(&world->free_attempts, struct rota_balance_attempt, link);
     if (attempt)
-        world->free_attempts = attempt->next;
+        rota_list_remove(&attempt->link);
     else
         attempt = malloc(sizeof *attempt);
     if (attempt)
@@ -62,15 +64,14 @@ void rota_balance_attempt_release(struct rota_balance_world *world,
 {
     if (attempt->call || attempt->is_at_server)
         return;
-    rota_balance_drop(world, &attempt->step);
-    rota_balance_drop(world, &attempt->timeout);
-    attempt->next = world->free_attempts;
-    world->free_attempts = attempt;
+    drop_event(world, &attempt->step);
+    drop_event(world, &attempt->timeout);
+    rota_list_push(world->free_attempts.next, &attempt->link);
 }
 
 /* --- clients --- */
 
-static void exclude(struct rota_balance_call *call, uint64_t replica)
+static void exclude_replica(struct rota_balance_call *call, uint64_t replica)
 {
     if (call->n_excluded < ROTA_BALANCE_EXCLUDED_MAX)
         call->excluded[call->n_excluded++] = replica;
@@ -112,7 +113,8 @@ static bool send_try(struct rota_balance_world *world, struct rota_balance_call 
     return true;
 }
 
-static void finish(struct rota_balance_world *world, struct rota_balance_call *call, bool is_ok)
+static void finish_call(struct rota_balance_world *world, struct rota_balance_call *call,
+                        bool is_ok)
 {
     if (call->is_counted) {
         rota_histogram_record(&world->latencies, (world->now - call->began_at) / ROTA_USEC);
@@ -126,8 +128,8 @@ static void finish(struct rota_balance_world *world, struct rota_balance_call *c
 }
 
 /* The try is over for the client. */
-static void report(struct rota_balance_world *world, struct rota_balance_attempt *attempt,
-                   enum rota_outcome outcome, const struct rota_cost *cost)
+static void report_try(struct rota_balance_world *world, struct rota_balance_attempt *attempt,
+                       enum rota_outcome outcome, const struct rota_cost *cost)
 {
     const struct rota_balance_plants *plants = &world->options->plants;
     struct rota_balance_call *call = attempt->call;
@@ -143,12 +145,11 @@ static void report(struct rota_balance_world *world, struct rota_balance_attempt
         if (call->out[i] == attempt)
             call->out[i] = call->out[--call->n_out];
     attempt->call = NULL;
-    rota_balance_drop(world, &attempt->timeout);
+    drop_event(world, &attempt->timeout);
 }
 
-/* Try once more, elsewhere if there is an elsewhere; another sweep needs a token, as in call_fsm.
- */
-static void try_again(struct rota_balance_world *world, struct rota_balance_call *call)
+/* Retry, on another replica if there is one; another sweep needs a token, as in call_fsm. */
+static void retry_call(struct rota_balance_world *world, struct rota_balance_call *call)
 {
     struct rota_balance_client *client = &world->clients[call->client];
     if (call->n_excluded >= world->scenario->n_replicas) {
@@ -160,18 +161,18 @@ static void try_again(struct rota_balance_world *world, struct rota_balance_call
                 rota_budget_spend(&client->retries, world->now));
     call->n_tries++;
     if (!may || !send_try(world, call))
-        finish(world, call, false);
+        finish_call(world, call, false);
 }
 
-static void fail(struct rota_balance_world *world, struct rota_balance_attempt *attempt,
-                 enum rota_outcome outcome)
+static void fail_try(struct rota_balance_world *world, struct rota_balance_attempt *attempt,
+                     enum rota_outcome outcome)
 {
     struct rota_balance_call *call = attempt->call;
-    exclude(call, attempt->token.replica);
+    exclude_replica(call, attempt->token.replica);
     world->n_wasted += call->is_counted;
-    report(world, attempt, outcome, outcome == ROTA_OUTCOME_TIMEOUT ? NULL : &attempt->cost);
+    report_try(world, attempt, outcome, outcome == ROTA_OUTCOME_TIMEOUT ? NULL : &attempt->cost);
     if (call->n_out == 0)
-        try_again(world, call);
+        retry_call(world, call);
 }
 
 static void arrive_at_client(struct rota_balance_world *world, struct rota_balance_attempt *attempt)
@@ -183,26 +184,26 @@ static void arrive_at_client(struct rota_balance_world *world, struct rota_balan
         return;
     }
     if (attempt->outcome != ROTA_OUTCOME_OK) {
-        fail(world, attempt, attempt->outcome);
+        fail_try(world, attempt, attempt->outcome);
     } else {
-        report(world, attempt, ROTA_OUTCOME_OK, &attempt->cost);
+        report_try(world, attempt, ROTA_OUTCOME_OK, &attempt->cost);
         while (call->n_out > 0) {
             struct rota_balance_attempt *other = call->out[0];
-            report(world, other, ROTA_OUTCOME_CANCELLED, NULL);
+            report_try(world, other, ROTA_OUTCOME_CANCELLED, NULL);
             rota_balance_cancel(world, other);
         }
-        finish(world, call, true);
+        finish_call(world, call, true);
     }
     rota_balance_attempt_release(world, attempt);
 }
 
 static void time_out(struct rota_balance_world *world, struct rota_balance_attempt *attempt)
 {
-    fail(world, attempt, ROTA_OUTCOME_TIMEOUT);
+    fail_try(world, attempt, ROTA_OUTCOME_TIMEOUT);
     rota_balance_cancel(world, attempt);
 }
 
-static void hedge(struct rota_balance_world *world, struct rota_balance_call *call)
+static void hedge_call(struct rota_balance_world *world, struct rota_balance_call *call)
 {
     struct rota_balance_client *client = &world->clients[call->client];
     if (call->n_out != 1)
@@ -213,7 +214,7 @@ static void hedge(struct rota_balance_world *world, struct rota_balance_call *ca
                           world->now + client->hedge->delay);
         return;
     }
-    exclude(call, call->out[0]->token.replica);
+    exclude_replica(call, call->out[0]->token.replica);
     if (send_try(world, call))
         world->n_hedged += call->is_counted;
 }
@@ -223,7 +224,7 @@ static rota_time burst_from(const struct rota_balance_world *world)
     return (rota_time)(world->n_calls / world->rate / 5 * ROTA_SEC);
 }
 
-/* Calls come by chance at a rate that the scenario may raise for a while. */
+/* Calls arrive at random at a rate that the scenario may raise for a while. */
 static rota_time next_gap(struct rota_balance_world *world)
 {
     double rate = world->rate;
@@ -233,7 +234,7 @@ static rota_time next_gap(struct rota_balance_world *world)
     return rota_sim_exponential(&world->load, (rota_time)((double)ROTA_SEC / rate));
 }
 
-static void arrive(struct rota_balance_world *world)
+static void arrive_call(struct rota_balance_world *world)
 {
     struct rota_balance_call *call = call_new(world);
     if (!call) {
@@ -251,12 +252,12 @@ static void arrive(struct rota_balance_world *world)
                           world->now + next_gap(world));
 
     struct rota_balance_client *client = &world->clients[call->client];
-    rota_budget_earn(&client->retries, world->now);
+    rota_budget_earn(&client->retries);
     rota_time hedge_at = rota_hedge_begin(client->hedge, world->now, ROTA_TIME_NEVER);
     if (world->options->hedges && hedge_at != ROTA_TIME_NEVER)
         rota_balance_push(world, &call->hedge, ROTA_BALANCE_AT_HEDGE, hedge_at);
     if (!send_try(world, call))
-        finish(world, call, false);
+        finish_call(world, call, false);
 }
 
 /* --- a run --- */
@@ -266,7 +267,7 @@ static double slowness_of(const struct rota_balance_scenario *scenario, uint32_t
     return replica < (scenario->n_slow ? scenario->n_slow : 1) ? scenario->slowness : 1;
 }
 
-/* Calls per second that use the wanted part of what the replicas can bear. */
+/* Calls per second that use the wanted part of the replicas' capacity. */
 static double rate_of(const struct rota_balance_scenario *scenario)
 {
     double one = scenario->n_slots / ((double)scenario->service / ROTA_SEC), all = 0;
@@ -282,22 +283,20 @@ static double rate_of(const struct rota_balance_scenario *scenario)
     return all * scenario->load;
 }
 
-static void handle(struct rota_balance_world *world, struct rota_balance_event *event)
+static void handle_event(struct rota_balance_world *world, struct rota_balance_event *event)
 {
     switch (event->kind) {
     case ROTA_BALANCE_AT_ARRIVAL:
-        arrive(world);
+        arrive_call(world);
         break;
     case ROTA_BALANCE_AT_TROUBLE:
         rota_balance_strike(world);
         break;
     case ROTA_BALANCE_AT_HEDGE:
-        hedge(world, (struct rota_balance_call *)event);
+        hedge_call(world, (struct rota_balance_call *)event);
         break;
     case ROTA_BALANCE_AT_TIMEOUT:
-        time_out(world,
-                 (struct rota_balance_attempt *)((char *)event -
-                                                 offsetof(struct rota_balance_attempt, timeout)));
+        time_out(world, ROTA_CONTAINER(event, struct rota_balance_attempt, timeout));
         break;
     case ROTA_BALANCE_TO_SERVER:
         rota_balance_arrive_at_server(world, (struct rota_balance_attempt *)event);
@@ -311,17 +310,17 @@ static void handle(struct rota_balance_world *world, struct rota_balance_event *
     }
 }
 
-static void loop(struct rota_balance_world *world)
+static void run_world(struct rota_balance_world *world)
 {
     while ((world->n_arrived < world->n_calls || world->n_live > 0) && !world->is_out_of_memory) {
         struct rota_balance_event *event =
             (struct rota_balance_event *)rota_heap_first(&world->events);
         if (!event)
             return;
-        rota_balance_drop(world, event);
+        drop_event(world, event);
         world->now = event->heap.at;
         world->n_events++;
-        handle(world, event);
+        handle_event(world, event);
     }
 }
 
@@ -367,7 +366,7 @@ static enum rota_code clients_init(struct rota_balance_world *world, struct rota
             return code;
         client->hedge = malloc(sizeof *client->hedge);
         if (!client->hedge)
-            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "balance: a client");
+            return rota_error_no_memory(error, "for a simulated client");
         rota_hedge_init(client->hedge, 0, &(struct rota_hedge_options){0});
         rota_budget_init(&client->retries, 0, &ROTA_BUDGET_RETRIES);
     }
@@ -390,34 +389,30 @@ static void world_init(struct rota_balance_world *world, const struct rota_balan
         world->ids[i] = i;
         world->servers[i] = (struct rota_balance_server){
             .n_slots = world->scenario->n_slots, .slowness = slowness_of(world->scenario, i)};
+        rota_list_init(&world->servers[i].waiting);
     }
+    rota_list_init(&world->free_attempts);
     rota_balance_push(world, &world->trouble, ROTA_BALANCE_AT_TROUBLE, 0);
     rota_balance_push(world, &world->arrival, ROTA_BALANCE_AT_ARRIVAL, 0);
 }
 
 static void world_free(struct rota_balance_world *world)
 {
-    for (size_t i = 0; i < world->events.size; i++) { /* tries that nobody waits for */
+    for (size_t i = 0; i < world->events.size; i++) { /* tries that no call waits for */
         struct rota_balance_event *event = (struct rota_balance_event *)world->events.nodes[i];
         if (event->kind == ROTA_BALANCE_TO_SERVER || event->kind == ROTA_BALANCE_AT_SERVED ||
             event->kind == ROTA_BALANCE_TO_CLIENT)
             free(event);
     }
     for (uint32_t i = 0; i < world->scenario->n_replicas; i++)
-        for (struct rota_balance_attempt *attempt = world->servers[i].first, *next; attempt;
-             attempt = next) {
-            next = attempt->next;
+        ROTA_LIST_EACH (attempt, &world->servers[i].waiting, struct rota_balance_attempt, link)
             free(attempt);
-        }
     for (struct rota_balance_call *call = world->free_calls, *next; call; call = next) {
         next = call->next_free;
         free(call);
     }
-    for (struct rota_balance_attempt *attempt = world->free_attempts, *next; attempt;
-         attempt = next) {
-        next = attempt->next;
+    ROTA_LIST_EACH (attempt, &world->free_attempts, struct rota_balance_attempt, link)
         free(attempt);
-    }
     for (uint32_t i = 0; i < world->scenario->n_clients; i++) {
         rota_balancer_free(world->clients[i].balancer);
         free(world->clients[i].hedge);
@@ -426,27 +421,27 @@ static void world_free(struct rota_balance_world *world)
     free(world);
 }
 
-static double per(double part, double whole)
+static double ratio_of(double part, double whole)
 {
     return whole > 0 ? part / whole : 0;
 }
 
-static struct rota_balance_result summarize(const struct rota_balance_world *world)
+static struct rota_balance_result summarize_world(const struct rota_balance_world *world)
 {
     const struct rota_histogram *latencies = &world->latencies;
     double n = (double)world->n_counted, busiest = 0, sum = 0;
     struct rota_balance_result result = {
         .n_calls = world->n_counted,
         .n_failed = world->n_failed,
-        .mean_us = (int64_t)per(latencies->sum, n),
+        .mean_us = (int64_t)ratio_of(latencies->sum, n),
         .p50_us = (int64_t)rota_histogram_quantile(latencies, 0.5),
         .p99_us = (int64_t)rota_histogram_quantile(latencies, 0.99),
         .p999_us = (int64_t)rota_histogram_quantile(latencies, 0.999),
-        .wasted = per((double)world->n_wasted, n),
-        .hedged = per((double)world->n_hedged, n),
-        .n_odd = per((double)world->n_odd, n),
-        .final_part = per((double)world->n_final_ok, (double)world->n_final),
-        .final_odd = per((double)world->n_final_odd, (double)world->n_final_tries),
+        .wasted = ratio_of((double)world->n_wasted, n),
+        .hedged = ratio_of((double)world->n_hedged, n),
+        .n_odd = ratio_of((double)world->n_odd, n),
+        .final_part = ratio_of((double)world->n_final_ok, (double)world->n_final),
+        .final_odd = ratio_of((double)world->n_final_odd, (double)world->n_final_tries),
         .n_events = world->n_events,
     };
     for (uint32_t i = 0; i < world->scenario->n_replicas; i++) {
@@ -454,7 +449,7 @@ static struct rota_balance_result summarize(const struct rota_balance_world *wor
         busiest = n_tries > busiest ? n_tries : busiest;
         sum += n_tries;
     }
-    result.imbalance = per(busiest * world->scenario->n_replicas, sum);
+    result.imbalance = ratio_of(busiest * world->scenario->n_replicas, sum);
     for (uint32_t i = 0; i < world->scenario->n_clients; i++) {
         struct rota_balancer_view view;
         const struct rota_balancer *balancer = world->clients[i].balancer;
@@ -476,15 +471,15 @@ enum rota_code rota_balance_run(const struct rota_balance_options *options,
            options->scenario->n_clients <= ROTA_BALANCE_CLIENTS_MAX);
     struct rota_balance_world *world = calloc(1, sizeof *world);
     if (!world)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "balance: a world");
+        return rota_error_no_memory(error, "for a simulated cluster");
     world_init(world, options);
     enum rota_code code = clients_init(world, error);
     if (!code)
-        loop(world);
+        run_world(world);
     if (!code && world->is_out_of_memory)
-        code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "balance: a world");
+        code = rota_error_no_memory(error, "for a simulated cluster");
     if (!code)
-        *result = summarize(world);
+        *result = summarize_world(world);
     world_free(world);
     return code;
 }

@@ -1,18 +1,16 @@
-/* balance: how policies of the balancer do in a cluster, before they meet one.
+/* balance: how policies of the balancer perform in a simulated cluster.
  *
- * The code under test is the real one: each simulated client has a rota_balancer,
- * a rota_hedge and a rota_budget. Replicas have slots, a queue and service times
- * by chance; calls come by chance too, however slow the answers are (open loop),
- * so that a slow policy can't hide behind callers that wait for it. A call that
- * fails goes on to another replica at once.
+ * The code under test is the real one: each simulated client has a rota_balancer, a rota_hedge and
+ * a rota_budget. Replicas have slots, a queue and random service times; calls arrive at random too,
+ * however slow the answers are (open loop), so that a slow policy can't hide behind callers that
+ * wait for it. A call that fails goes on to another replica at once.
  *
- * Besides the policies there are rules to compare with: least_in_flight, p2c (the
- * better of two at random by in flight), peak_ewma (the better of two by latency
- * that rises at once and fades slowly, times in flight), look_aside_original, and
- * oracle, which looks into the servers and takes the earliest end; nothing real
- * can.
+ * Besides the policies there are rules to compare with: least_in_flight, p2c (the better of two at
+ * random by in flight), peak_ewma (the better of two by latency that rises at once and fades
+ * slowly, times in flight), look_aside_original, and oracle, which knows the servers' state and
+ * takes the earliest end; no real policy can.
  *
- * It has an event loop of its own, for it runs a million calls at a time. */
+ * It has an event loop of its own, since it runs a million calls at a time. */
 #pragma once
 
 #include <rota/balancer.h>
@@ -32,14 +30,14 @@ struct rota_balancer_rule;
 /* What happens to the replicas. Number 0 is the odd one where one is. */
 enum rota_balance_trouble {
     ROTA_BALANCE_STEADY,
-    ROTA_BALANCE_FLIPS,    /* each becomes slow or quick again by chance */
+    ROTA_BALANCE_FLIPS,    /* each becomes slow or fast again at random */
     ROTA_BALANCE_RAMPS,    /* one becomes slow little by little, then is quick again */
-    ROTA_BALANCE_FLAKY,    /* one refuses every third try, by chance */
+    ROTA_BALANCE_FLAKY,    /* one rejects every third try, at random */
     ROTA_BALANCE_FAILS,    /* one refuses at once */
     ROTA_BALANCE_RECOVERS, /* one refuses at once for the first half of the run */
     ROTA_BALANCE_BLACKOUT, /* all refuse at once for 2 s in 10 */
-    ROTA_BALANCE_FREEZES,  /* one stands still for 1 s in 10 */
-    ROTA_BALANCE_RESTARTS, /* one after the other goes down for 2 s and comes back cold */
+    ROTA_BALANCE_FREEZES,  /* one freezes for 1 s in 10 */
+    ROTA_BALANCE_RESTARTS, /* one after the other goes down for 2 s and returns cold */
     ROTA_BALANCE_LEAKS,    /* one loses a slot after the other until it restarts */
     ROTA_BALANCE_BURST,    /* for 10 s there is more load than all can bear */
 };
@@ -52,11 +50,11 @@ struct rota_balance_scenario {
     uint32_t n_slots;    /* of a replica */
     rota_time service;   /* the mean, exponential */
     double slowness;     /* of the slow ones; of all in turn, for flips */
-    double load;         /* of what the replicas can bear */
+    double load;         /* of the replicas' capacity */
     rota_time timeout;   /* of a try */
     uint32_t n_tries;    /* of a call, hedges apart */
     uint32_t queue_max;  /* then a replica answers that it is full */
-    bool is_uncancelled; /* replicas go on with what nobody waits for */
+    bool is_uncancelled; /* replicas finish work that no client waits for */
 };
 
 size_t rota_balance_n_scenarios(void);

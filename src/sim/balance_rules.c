@@ -54,8 +54,8 @@ static size_t choose_p2c(struct rota_balancer *balancer, rota_time now,
 
 /* --- peak EWMA --- */
 
-static double peak(const struct rota_balancer *balancer, rota_time now,
-                   const struct rota_balancer_replica *replica)
+static double peak_score(const struct rota_balancer *balancer, rota_time now,
+                         const struct rota_balancer_replica *replica)
 {
     const struct rota_policy_reference *own = &replica->reference;
     double value = rota_balancer_fade(own->value, now - own->value_at, PEAK_HALF_LIFE);
@@ -68,7 +68,7 @@ static double peak(const struct rota_balancer *balancer, rota_time now,
 static size_t choose_peak(struct rota_balancer *balancer, rota_time now,
                           const struct rota_balancer_field *field)
 {
-    return better_of_two(balancer, now, field, peak);
+    return better_of_two(balancer, now, field, peak_score);
 }
 
 static void learn_peak(struct rota_balancer *balancer, rota_time now,
@@ -86,8 +86,8 @@ static void learn_peak(struct rota_balancer *balancer, rota_time now,
 
 /* --- the oracle --- */
 
-static double truth(const struct rota_balancer *balancer, rota_time now,
-                    const struct rota_balancer_replica *replica)
+static double true_score(const struct rota_balancer *balancer, rota_time now,
+                         const struct rota_balancer_replica *replica)
 {
     const struct rota_balance_truth *known = balancer->rule_data;
     (void)now;
@@ -97,13 +97,13 @@ static double truth(const struct rota_balancer *balancer, rota_time now,
 static size_t choose_oracle(struct rota_balancer *balancer, rota_time now,
                             const struct rota_balancer_field *field)
 {
-    return better_of_all(balancer, now, field, truth);
+    return better_of_all(balancer, now, field, true_score);
 }
 
 const struct rota_balancer_rule rota_balance_least_in_flight = {.name = "least_in_flight",
                                                                 .choose = choose_least};
 const struct rota_balancer_rule rota_balance_p2c = {.name = "p2c", .choose = choose_p2c};
 const struct rota_balancer_rule rota_balance_peak_ewma = {
-    .name = "peak_ewma", .choose = choose_peak, .on_end = learn_peak, .score = peak};
+    .name = "peak_ewma", .choose = choose_peak, .on_end = learn_peak, .score = peak_score};
 const struct rota_balancer_rule rota_balance_oracle = {
-    .name = "oracle", .choose = choose_oracle, .score = truth};
+    .name = "oracle", .choose = choose_oracle, .score = true_score};

@@ -158,8 +158,8 @@ static const struct rota_balance_scenario SCENARIOS[] = {
      .n_clients = 8,
      .slowness = 1,
      .load = 0.5},
-    /* Three tries of each call are more than the one slot can do, though one is
-     * less than half of it; what is late is done all the same. */
+    /* Three tries of each call are more than the one slot can do, though one is less than half
+     * of it; late work is done nevertheless. */
     {.name = "burst",
      .what = "10 s of 5 times the load; retries may keep it down",
      .trouble = ROTA_BALANCE_BURST,

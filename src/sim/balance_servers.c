@@ -10,8 +10,8 @@ static struct rota_balance_server *server_of(struct rota_balance_world *world,
     return &world->servers[attempt->server];
 }
 
-static void answer(struct rota_balance_world *world, struct rota_balance_attempt *attempt,
-                   enum rota_outcome outcome)
+static void answer_attempt(struct rota_balance_world *world, struct rota_balance_attempt *attempt,
+                           enum rota_outcome outcome)
 {
     const struct rota_balance_server *server = server_of(world, attempt);
     attempt->outcome = outcome;
@@ -24,7 +24,7 @@ static void answer(struct rota_balance_world *world, struct rota_balance_attempt
                       world->now + ROTA_BALANCE_DELAY);
 }
 
-static void serve(struct rota_balance_world *world, struct rota_balance_attempt *attempt)
+static void serve_attempt(struct rota_balance_world *world, struct rota_balance_attempt *attempt)
 {
     struct rota_balance_server *server = server_of(world, attempt);
     double slowness = server->slowness * (world->now < server->cold_until ? 3 : 1);
@@ -38,19 +38,13 @@ static void serve(struct rota_balance_world *world, struct rota_balance_attempt 
 
 static void queue_put(struct rota_balance_server *server, struct rota_balance_attempt *attempt)
 {
-    attempt->is_queued = true;
-    attempt->previous = server->last;
-    attempt->next = NULL;
-    *(server->last ? &server->last->next : &server->first) = attempt;
-    server->last = attempt;
+    rota_list_push(&server->waiting, &attempt->link);
     server->n_waiting++;
 }
 
 static void queue_take(struct rota_balance_server *server, struct rota_balance_attempt *attempt)
 {
-    attempt->is_queued = false;
-    *(attempt->previous ? &attempt->previous->next : &server->first) = attempt->next;
-    *(attempt->next ? &attempt->next->previous : &server->last) = attempt->previous;
+    rota_list_remove(&attempt->link);
     server->n_waiting--;
 }
 
@@ -62,11 +56,11 @@ static bool is_frozen(const struct rota_balance_world *world,
 
 static void serve_waiting(struct rota_balance_world *world, struct rota_balance_server *server)
 {
-    while (server->first && server->n_busy < server->n_slots && !server->is_down &&
-           !is_frozen(world, server)) {
-        struct rota_balance_attempt *attempt = server->first;
+    ROTA_LIST_DRAIN (attempt, &server->waiting, struct rota_balance_attempt, link) {
+        if (server->n_busy >= server->n_slots || server->is_down || is_frozen(world, server))
+            return;
         queue_take(server, attempt);
-        serve(world, attempt);
+        serve_attempt(world, attempt);
     }
 }
 
@@ -78,9 +72,9 @@ void rota_balance_arrive_at_server(struct rota_balance_world *world,
     attempt->received_at = world->now;
     bool is_unlucky = server->is_flaky && rota_random_below(&world->service, 3) == 0;
     if (server->is_down || server->is_failing || is_unlucky) {
-        answer(world, attempt, ROTA_OUTCOME_UNAVAILABLE);
+        answer_attempt(world, attempt, ROTA_OUTCOME_UNAVAILABLE);
     } else if (server->n_waiting >= world->scenario->queue_max) {
-        answer(world, attempt, ROTA_OUTCOME_OVERLOAD);
+        answer_attempt(world, attempt, ROTA_OUTCOME_OVERLOAD);
     } else {
         queue_put(server, attempt);
         serve_waiting(world, server);
@@ -91,20 +85,20 @@ void rota_balance_end_service(struct rota_balance_world *world,
                               struct rota_balance_attempt *attempt)
 {
     struct rota_balance_server *server = server_of(world, attempt);
-    if (is_frozen(world, server)) { /* what was left when it froze is left when it thaws */
+    if (is_frozen(world, server)) { /* the remaining time is the same after the freeze */
         rota_balance_push(world, &attempt->step, ROTA_BALANCE_AT_SERVED,
                           server->frozen_until + world->now - server->frozen_at);
         return;
     }
     server->n_busy--;
-    answer(world, attempt, ROTA_OUTCOME_OK);
+    answer_attempt(world, attempt, ROTA_OUTCOME_OK);
     serve_waiting(world, server);
 }
 
 void rota_balance_cancel(struct rota_balance_world *world, struct rota_balance_attempt *attempt)
 {
     struct rota_balance_server *server = server_of(world, attempt);
-    if (!attempt->is_queued || world->scenario->is_uncancelled)
+    if (!attempt->link.next || world->scenario->is_uncancelled)
         return;
     queue_take(server, attempt);
     attempt->is_at_server = false;
@@ -128,13 +122,12 @@ double rota_balance_expected_us(const void *data, uint64_t replica)
 /* --- trouble --- */
 
 /* Everything at the server ends, as connections do. */
-static void restart(struct rota_balance_world *world, struct rota_balance_server *server,
-                    rota_time down_for)
+static void restart_server(struct rota_balance_world *world, struct rota_balance_server *server,
+                           rota_time down_for)
 {
-    while (server->first) {
-        struct rota_balance_attempt *attempt = server->first;
+    ROTA_LIST_DRAIN (attempt, &server->waiting, struct rota_balance_attempt, link) {
         queue_take(server, attempt);
-        answer(world, attempt, ROTA_OUTCOME_UNAVAILABLE);
+        answer_attempt(world, attempt, ROTA_OUTCOME_UNAVAILABLE);
     }
     for (size_t i = 0; i < world->events.size; i++) {
         struct rota_balance_event *event = (struct rota_balance_event *)world->events.nodes[i];
@@ -161,7 +154,7 @@ static rota_time trouble_restarts(struct rota_balance_world *world, uint64_t num
 {
     struct rota_balance_server *server = &world->servers[number / 2 % world->scenario->n_replicas];
     if (number % 2 == 0) {
-        restart(world, server, 2 * ROTA_SEC);
+        restart_server(world, server, 2 * ROTA_SEC);
         return 2 * ROTA_SEC;
     }
     server->is_down = false;
@@ -172,7 +165,7 @@ static rota_time trouble_leaks(struct rota_balance_world *world)
 {
     struct rota_balance_server *server = &world->servers[0];
     if (server->n_slots == 0) {
-        restart(world, server, 0);
+        restart_server(world, server, 0);
         return 5 * ROTA_SEC;
     }
     server->n_slots--;

@@ -1,8 +1,9 @@
-/* The cluster of balance.h from inside: what its files share, and no one else. */
+/* The inside of balance.h's cluster: private to its files. */
 #pragma once
 
 #include "base/heap.h"
 #include "base/histogram.h"
+#include "base/list.h"
 #include "core/call/hedge.h"
 #include "sim/balance.h"
 #include "sim/balance_rules.h"
@@ -37,16 +38,16 @@ struct rota_balance_call {
     uint32_t n_excluded;
 };
 
-/* A try: the client's until it is reported, the server's until it is answered;
- * gone when neither has it. */
+/* A try: used by the client until it is reported, by the server until it is answered; freed when
+ * neither uses it. */
 struct rota_balance_attempt {
     struct rota_balance_event step; /* first */
     struct rota_balance_event timeout;
-    struct rota_balance_attempt *previous, *next; /* in a server's queue, or the free list */
-    struct rota_balance_call *call;               /* NULL: the client no longer waits */
+    struct rota_list_node link;     /* in a server's queue, or the free list */
+    struct rota_balance_call *call; /* NULL: the client no longer waits */
     struct rota_try token;
     uint32_t server;
-    bool is_at_server, is_queued;
+    bool is_at_server;
     rota_time sent_at, received_at, started_at, service;
     enum rota_outcome outcome;
     struct rota_cost cost;
@@ -54,7 +55,7 @@ struct rota_balance_attempt {
 
 struct rota_balance_server {
     uint32_t n_slots, n_busy, n_waiting, n_coming;
-    struct rota_balance_attempt *first, *last; /* waiting */
+    struct rota_list_node waiting; /* attempts */
     double slowness;
     bool is_down, is_failing, is_flaky;
     rota_time frozen_at, frozen_until, cold_until;
@@ -82,7 +83,7 @@ struct rota_balance_world {
     uint64_t ids[ROTA_BALANCE_REPLICAS_MAX];
     struct rota_balance_client clients[ROTA_BALANCE_CLIENTS_MAX];
     struct rota_balance_call *free_calls;
-    struct rota_balance_attempt *free_attempts;
+    struct rota_list_node free_attempts;
     struct rota_balance_truth truth;
     struct rota_histogram latencies;
     bool is_out_of_memory;
@@ -95,7 +96,6 @@ struct rota_balance_world {
 
 void rota_balance_push(struct rota_balance_world *world, struct rota_balance_event *event,
                        enum rota_balance_kind kind, rota_time when);
-void rota_balance_drop(struct rota_balance_world *world, struct rota_balance_event *event);
 
 /* Give a try back once neither side has it. */
 void rota_balance_attempt_release(struct rota_balance_world *world,
@@ -108,8 +108,7 @@ void rota_balance_arrive_at_server(struct rota_balance_world *world,
 void rota_balance_end_service(struct rota_balance_world *world,
                               struct rota_balance_attempt *attempt);
 
-/* The client no longer wants it: out of the queue with it; what is being served
- * goes on. */
+/* The client no longer needs it: remove it from the queue; a try being served goes on. */
 void rota_balance_cancel(struct rota_balance_world *world, struct rota_balance_attempt *attempt);
 
 /* What the oracle sees: how long a new try would take. */

@@ -12,27 +12,27 @@ static rota_time gap_of(const struct rota_sim_chaos *chaos, enum fault fault)
     return gaps[fault];
 }
 
-static void strike(void *data, uint64_t number);
-static void undo(void *data, uint64_t number);
+static void strike_node(void *data, uint64_t number);
+static void undo_fault(void *data, uint64_t number);
 
-static void plan(struct rota_sim_chaos *chaos, enum fault fault)
+static void plan_fault(struct rota_sim_chaos *chaos, enum fault fault)
 {
     rota_time gap = gap_of(chaos, fault);
     if (gap == 0)
         return;
     rota_time at = rota_sim_now(chaos->sim) + rota_sim_exponential(&chaos->random, gap);
     if (at < chaos->options.quiet_at)
-        rota_sim_call(chaos->sim, at, strike, chaos, fault);
+        rota_sim_call(chaos->sim, at, strike_node, chaos, fault);
 }
 
 static void plan_end(struct rota_sim_chaos *chaos, enum fault fault, uint32_t node, rota_time mean)
 {
     rota_time at = rota_sim_now(chaos->sim) + rota_sim_exponential(&chaos->random, mean);
     if (at < chaos->options.quiet_at)
-        rota_sim_call(chaos->sim, at, undo, chaos, (uint64_t)fault << 32 | node);
+        rota_sim_call(chaos->sim, at, undo_fault, chaos, (uint64_t)fault << 32 | node);
 }
 
-static void split(struct rota_sim_chaos *chaos, uint32_t node)
+static void split_network(struct rota_sim_chaos *chaos, uint32_t node)
 {
     uint8_t groups[ROTA_SIM_NODES_MAX] = {0};
     uint32_t n = rota_sim_n_nodes(chaos->sim), first = chaos->options.first_node;
@@ -49,7 +49,7 @@ static void split(struct rota_sim_chaos *chaos, uint32_t node)
             rota_sim_block(chaos->sim, is_deaf ? peer : node, is_deaf ? node : peer, true);
 }
 
-static void strike(void *data, uint64_t number)
+static void strike_node(void *data, uint64_t number)
 {
     struct rota_sim_chaos *chaos = data;
     struct rota_sim *sim = chaos->sim;
@@ -68,17 +68,17 @@ static void strike(void *data, uint64_t number)
         plan_end(chaos, PAUSE, node, options->pause_for);
         break;
     case SPLIT:
-        split(chaos, node);
+        split_network(chaos, node);
         plan_end(chaos, SPLIT, node, options->split_for);
         break;
     case JUMP:
         rota_sim_set_wall(sim, node, rota_sim_true_wall(sim) + by);
         break;
     }
-    plan(chaos, (enum fault)number);
+    plan_fault(chaos, (enum fault)number);
 }
 
-static void undo(void *data, uint64_t number)
+static void undo_fault(void *data, uint64_t number)
 {
     struct rota_sim_chaos *chaos = data;
     uint32_t node = (uint32_t)number, fault = (uint32_t)(number >> 32);
@@ -92,7 +92,7 @@ static void undo(void *data, uint64_t number)
 }
 
 /* Everything is repaired, clocks included: as if time were synced again. */
-static void quiet(void *data, uint64_t number)
+static void repair_all(void *data, uint64_t number)
 {
     struct rota_sim_chaos *chaos = data;
     (void)number;
@@ -118,6 +118,6 @@ void rota_sim_chaos_start(struct rota_sim_chaos *chaos, struct rota_sim *sim,
 
     rota_random_init(&chaos->random, rota_random_next(rota_sim_random(sim)));
     for (int fault = 0; fault < N_FAULTS; fault++)
-        plan(chaos, (enum fault)fault);
-    rota_sim_call(sim, options->quiet_at, quiet, chaos, 0);
+        plan_fault(chaos, (enum fault)fault);
+    rota_sim_call(sim, options->quiet_at, repair_all, chaos, 0);
 }

@@ -6,7 +6,7 @@ enum { MILLION = 1000000 };
 
 /* elapsed * (1 + drift), rounded down. By parts, so that nothing overflows and
  * no rounding of floating point can differ between machines. */
-static rota_time stretch(rota_time elapsed, int32_t drift_ppm)
+static rota_time stretch_by_drift(rota_time elapsed, int32_t drift_ppm)
 {
     rota_time whole = elapsed / MILLION * drift_ppm;
     rota_time rest = elapsed % MILLION * drift_ppm;
@@ -17,7 +17,7 @@ static rota_time stretch(rota_time elapsed, int32_t drift_ppm)
 rota_time rota_sim_clock_ticks(const struct rota_sim_clock *clock, rota_time now)
 {
     assert(now >= clock->since);
-    return clock->base + stretch(now - clock->since, clock->drift_ppm);
+    return clock->base + stretch_by_drift(now - clock->since, clock->drift_ppm);
 }
 
 rota_time rota_sim_clock_when(const struct rota_sim_clock *clock, rota_time ticks)
@@ -30,9 +30,9 @@ rota_time rota_sim_clock_when(const struct rota_sim_clock *clock, rota_time tick
         return ROTA_TIME_NEVER;
 
     rota_time elapsed = wanted / rate * MILLION + wanted % rate * MILLION / rate;
-    while (elapsed > 0 && stretch(elapsed - 1, clock->drift_ppm) >= wanted)
+    while (elapsed > 0 && stretch_by_drift(elapsed - 1, clock->drift_ppm) >= wanted)
         elapsed--;
-    while (stretch(elapsed, clock->drift_ppm) < wanted)
+    while (stretch_by_drift(elapsed, clock->drift_ppm) < wanted)
         elapsed++;
     return rota_time_add(clock->since, elapsed);
 }

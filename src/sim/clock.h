@@ -1,12 +1,11 @@
 /* A node's clocks: one oscillator that drifts, and two readings of it.
  *
- * The oscillator counts ticks of about a nanosecond; the monotonic clock is
- * the ticks plus an offset that only a restart changes, the wall clock the
- * ticks plus an offset that a jump changes. So both drift together, as on a
- * real machine, and a jump never shows on the monotonic one.
+ * The oscillator counts ticks of about a nanosecond; the monotonic clock is the ticks plus an
+ * offset that only a restart changes, the wall clock the ticks plus an offset that a jump changes.
+ * So both drift together, as on a real machine, and a jump never shows on the monotonic one.
  *
- * Invariant: ticks never go back, and `when` is the exact inverse of `ticks`:
- * the first moment of true time at which they reach a value. */
+ * Invariant: ticks never go back, and `when` is the exact inverse of `ticks`: the first true
+ * time at which they reach a value. */
 #pragma once
 
 #include <rota/time.h>

@@ -31,8 +31,8 @@ static uint64_t minus_log(uint64_t x)
     return 2 * (z * (one + sum) >> 32);
 }
 
-/* An exponential span is a geometric number of whole halvings, and a rest
- * within one of them. */
+/* An exponential duration is a geometric number of whole halvings, and a rest within one of
+ * them. */
 rota_time rota_sim_exponential(struct rota_random *random, rota_time mean)
 {
     const uint64_t ln2 = 2977044472; /* times 2^32 */
@@ -44,7 +44,7 @@ rota_time rota_sim_exponential(struct rota_random *random, rota_time mean)
     return span > INT64_MAX ? INT64_MAX : (rota_time)span;
 }
 
-/* --- who hears whom --- */
+/* --- connectivity --- */
 
 void rota_sim_block(struct rota_sim *sim, uint32_t from, uint32_t to, bool is_blocked)
 {
@@ -53,7 +53,7 @@ void rota_sim_block(struct rota_sim *sim, uint32_t from, uint32_t to, bool is_bl
     if (!sender->blocked && is_blocked)
         sender->blocked = calloc(sim->options.n_nodes, sizeof *sender->blocked);
     if (!sender->blocked && is_blocked) {
-        rota_sim_fail(sim, "no memory to cut node %u off", from);
+        rota_sim_fail(sim, "not enough memory to cut node %u off", from);
         return;
     }
     if (!sender->blocked || sender->blocked[to] == is_blocked)
@@ -89,7 +89,7 @@ void rota_sim_set_link(struct rota_sim *sim, uint32_t from, uint32_t to,
     if (!sender->links && link)
         sender->links = calloc(sim->options.n_nodes, sizeof *sender->links);
     if (!sender->links && link) {
-        rota_sim_fail(sim, "no memory for a link of node %u", from);
+        rota_sim_fail(sim, "not enough memory for a link of node %u", from);
         return;
     }
     if (!sender->links)

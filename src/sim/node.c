@@ -17,7 +17,7 @@ rota_time rota_sim_wall(const struct rota_sim *sim, uint32_t node)
 }
 
 /* The true time, now or later, at which a timer is due. */
-static rota_time due(const struct rota_sim *sim, const struct rota_sim_pending *timer)
+static rota_time timer_due_at(const struct rota_sim *sim, const struct rota_sim_pending *timer)
 {
     const struct rota_sim_clock *clock = &sim->nodes[timer->node].clock;
     rota_time offset = timer->clock == ROTA_SIM_MONO ? clock->mono_offset : clock->wall_offset;
@@ -43,7 +43,7 @@ static struct rota_sim_pending **timer_slot(struct rota_sim *sim, struct rota_si
     assert(timer < ROTA_SIM_TIMERS_MAX);
     while (node->timers.size <= timer) {
         if (!rota_vector_push(&node->timers, NULL)) {
-            rota_sim_fail(sim, "no memory for timer %u", timer);
+            rota_sim_fail(sim, "not enough memory for timer %u", timer);
             return NULL;
         }
     }
@@ -68,11 +68,11 @@ void rota_sim_set_timer(struct rota_sim *sim, uint32_t node, uint32_t timer,
     event->clock = clock;
     event->is_late = false;
     event->at = at;
-    if (rota_sim_pending_put(sim, &sim->queue, event, due(sim, event)))
+    if (rota_sim_pending_put(sim, &sim->queue, event, timer_due_at(sim, event)))
         *slot = event;
 }
 
-/* The clocks have changed: move what waits for them. */
+/* The clocks have changed: move their timers. */
 static void move_timers(struct rota_sim *sim, struct rota_sim_node *node)
 {
     for (size_t i = 0; i < node->timers.size; i++) {
@@ -80,7 +80,7 @@ static void move_timers(struct rota_sim *sim, struct rota_sim_node *node)
         if (!timer || timer->is_late)
             continue;
         rota_heap_remove(&sim->queue, &timer->heap);
-        if (!rota_sim_pending_put(sim, &sim->queue, timer, due(sim, timer)))
+        if (!rota_sim_pending_put(sim, &sim->queue, timer, timer_due_at(sim, timer)))
             node->timers.items[i] = NULL;
     }
 }

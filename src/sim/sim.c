@@ -26,7 +26,7 @@ struct rota_sim_pending *rota_sim_pending_new(struct rota_sim *sim, enum rota_si
     else
         event = malloc(sizeof *event + ((size_t)ROTA_SIM_SMALLEST << 2 * size_class));
     if (!event) {
-        rota_sim_fail(sim, "no memory for an event");
+        rota_sim_fail(sim, "not enough memory for an event");
         return NULL;
     }
     event->heap.place = 0;
@@ -50,7 +50,7 @@ bool rota_sim_pending_put(struct rota_sim *sim, struct rota_heap *heap,
     event->heap.at = at;
     if (rota_heap_push(heap, &event->heap))
         return true;
-    rota_sim_fail(sim, "no memory for a queue");
+    rota_sim_fail(sim, "not enough memory for a queue");
     rota_sim_pending_free(sim, event);
     return false;
 }
@@ -99,7 +99,7 @@ enum rota_code rota_sim_new(const struct rota_sim_options *options, struct rota_
 
     struct rota_sim *s = calloc(1, sizeof *s + options->n_nodes * sizeof *s->nodes);
     if (!s)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "a world of %u nodes", options->n_nodes);
+        return rota_error_no_memory(error, "for a simulation of %u nodes", options->n_nodes);
     uint64_t seed = options->seed;
     s->options = *options;
     s->options.link = link;
@@ -147,7 +147,7 @@ static void deliver_message(struct rota_sim *sim, struct rota_sim_pending *event
         sim->options.on_message(sim->options.data, event->node, event->from, bytes);
 }
 
-static void deliver(struct rota_sim *sim, struct rota_sim_pending *event)
+static void deliver_event(struct rota_sim *sim, struct rota_sim_pending *event)
 {
     switch (event->what) {
     case ROTA_SIM_WAIT_TIMER:
@@ -167,8 +167,9 @@ static void deliver(struct rota_sim *sim, struct rota_sim_pending *event)
     rota_sim_pending_free(sim, event);
 }
 
-/* Keep what comes to a paused node for later. */
-static void hold(struct rota_sim *sim, struct rota_sim_node *node, struct rota_sim_pending *event)
+/* Keep events for a paused node for later. */
+static void hold_event(struct rota_sim *sim, struct rota_sim_node *node,
+                       struct rota_sim_pending *event)
 {
     bool is_timer = event->what == ROTA_SIM_WAIT_TIMER;
     uint64_t number = event->number;
@@ -180,7 +181,7 @@ static void hold(struct rota_sim *sim, struct rota_sim_node *node, struct rota_s
 }
 
 /* What was late is queued again with the time it had, so `at` may be past. */
-static void advance(struct rota_sim *sim, rota_time at)
+static void advance_clock(struct rota_sim *sim, rota_time at)
 {
     if (at > sim->now) {
         sim->now = at;
@@ -200,7 +201,7 @@ static void ask_checks(struct rota_sim *sim)
     }
 }
 
-/* The next event that comes at all, or NULL. */
+/* The next event, or NULL. */
 static struct rota_sim_pending *next_event(const struct rota_sim *sim)
 {
     struct rota_heap_node *first = rota_heap_first(&sim->queue);
@@ -213,12 +214,12 @@ bool rota_sim_step(struct rota_sim *sim)
     if (sim->is_failed || !event)
         return false;
     rota_heap_remove(&sim->queue, &event->heap);
-    advance(sim, event->heap.at);
+    advance_clock(sim, event->heap.at);
     sim->n_events++;
     if (event->what != ROTA_SIM_WAIT_CALL && sim->nodes[event->node].is_paused)
-        hold(sim, &sim->nodes[event->node], event);
+        hold_event(sim, &sim->nodes[event->node], event);
     else
-        deliver(sim, event);
+        deliver_event(sim, event);
     ask_checks(sim);
     return !sim->is_failed;
 }
@@ -233,7 +234,7 @@ bool rota_sim_run(struct rota_sim *sim, rota_time until)
         rota_sim_step(sim);
     }
     if (!sim->is_failed && until != ROTA_TIME_NEVER && until > sim->now) {
-        advance(sim, until);
+        advance_clock(sim, until);
         ask_checks(sim);
     }
     return !sim->is_failed;
@@ -252,7 +253,7 @@ void rota_sim_call(struct rota_sim *sim, rota_time at, void (*call)(void *data, 
     rota_sim_pending_put(sim, &sim->queue, event, at > sim->now ? at : sim->now);
 }
 
-/* --- what must hold, and questions --- */
+/* --- checks and queries --- */
 
 void rota_sim_add_check(struct rota_sim *sim, const char *(*check)(void *data), void *data)
 {

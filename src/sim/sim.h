@@ -1,18 +1,16 @@
 /* sim: a world on virtual time, in which machines are tested.
  *
- * The one idea: everything that happens is an event in one queue, and all
- * chance comes from one seed. The same seed and the same code give the same
- * events in the same order, on every machine, so whatever goes wrong once can
- * be watched again. Days of a cluster pass in a second, for nothing waits.
+ * The one idea: everything that happens is an event in one queue, and all randomness comes from one
+ * seed. The same seed and the same code give the same events in the same order, on every machine,
+ * so every failure can be replayed. Days of a cluster pass in a second, since nothing waits.
  *
- * There are nodes 0 .. n-1. Each has clocks that are wrong, timers by those
- * clocks, and a network that delays, loses, repeats and reorders. Nodes crash,
- * restart, and stop for a while without noticing. What runs on a node is the
- * user's: callbacks that turn events into steps of pure machines, and actions
- * into rota_sim_send() and rota_sim_set_timer(). After every event all checks
- * are asked; the first that answers with a sentence ends the run.
+ * There are nodes 0 .. n-1. Each has clocks that are wrong, timers by those clocks, and a network
+ * that delays, loses, repeats and reorders. Nodes crash, restart, and pause for a while without
+ * noticing. The user supplies what runs on a node: callbacks that turn events into steps of pure
+ * machines, and actions into rota_sim_send() and rota_sim_set_timer(). After every event all checks
+ * are called; the first that returns a sentence ends the run.
  *
- *     static void on_start(void *data, uint32_t node)       // state anew
+ *     static void on_start(void *data, uint32_t node)       // fresh state
  *     {
  *         drive(data, node, (struct event){.type = TICK});
  *     }
@@ -40,25 +38,25 @@
  * The rules of this world:
  *  - True time starts at 0 and is known to checks only. A node's clocks start
  *    with a skew and drift from the seed. The wall clock jumps when told to.
- *  - The monotonic clock of every life of a node starts somewhere else, so a
- *    reading that is kept across a restart or sent to others is found out.
+ *  - The monotonic clock starts at another value after each restart, so a
+ *    reading that is kept across a restart or sent to others shows as an error.
  *  - A crash ends all timers of the node and the messages it had received but
- *    not handled. Messages still on their way arrive at whoever is up then: a
- *    restarted node gets the mail of its former life. While it is down they
+ *    not handled. Messages still in flight arrive at the node that is up then: a
+ *    restarted node gets messages to its former incarnation. While it is down they
  *    vanish.
- *  - A paused node is given nothing. When it goes on it is given all that came
+ *  - A paused node gets no events. When it resumes it gets all that came
  *    due, in the order in which it did, at clocks that went on.
- *  - A cut between two nodes loses what is sent during it; what was on its way
+ *  - A cut between two nodes loses what is sent during it; what was in flight
  *    before still arrives. A message to oneself is never lost or repeated.
- *  - A timer is due at the first moment at which its clock shows its time or
+ *  - A timer is due as soon as its clock shows its time or
  *    more; a jump of the wall clock moves its timers with it.
- *  - Callbacks of the world run on no node and are never held up.
+ *  - Callbacks of the world run on no node and are never delayed.
  *
- * Durable state is the user's: what on_crash leaves alone is what a disk would
- * keep, so on_crash is also the place to lose what was not yet synced.
+ * The user manages durable state: what on_crash does not clear is what a disk would keep, so
+ * on_crash is also the place to lose what was not yet synced.
  *
- * A mistake of the simulation itself (too many events, too large a message, no
- * memory, time that stands still) ends the run the way a check does. */
+ * A mistake of the simulation itself (too many events, too large a message, no memory, time that
+ * stands still) ends the run the way a check does. */
 #pragma once
 
 #include "sim/clock.h"
@@ -75,13 +73,13 @@ enum {
     ROTA_SIM_NODES_MAX = 4096,
     ROTA_SIM_TIMERS_MAX = 4096,           /* of one node */
     ROTA_SIM_CHECKS_MAX = 16,             /* of one world */
-    ROTA_SIM_PENDING_MAX = 1 << 20,       /* events to come */
+    ROTA_SIM_PENDING_MAX = 1 << 20,       /* pending events */
     ROTA_SIM_MESSAGE_MAX = 1 << 20,       /* bytes */
-    ROTA_SIM_INSTANT_EVENTS_MAX = 200000, /* at one moment; then time stands still */
+    ROTA_SIM_INSTANT_EVENTS_MAX = 200000, /* at one time; then time does not advance */
     ROTA_SIM_TEXT_MAX = 256,              /* of a sentence or a line, with its NUL */
 };
 
-/* What comes later than this never comes. */
+/* Events later than this never happen. */
 #define ROTA_SIM_TIME_MAX (36500 * ROTA_DAY)
 
 /* What the wall clock shows, without skew, at the start: 2026-01-01T00:00:00Z. */
@@ -96,15 +94,15 @@ struct rota_sim;
  * Reordering falls out of the delay. */
 struct rota_sim_link {
     rota_time delay_min, delay_mean, delay_max;
-    double loss;        /* the chance that a message is lost */
-    double duplication; /* the chance that it comes twice, each with its own delay */
+    double loss;        /* the probability that a message is lost */
+    double duplication; /* the probability that it arrives twice, each with its own delay */
 };
 
 enum rota_sim_kind {
     ROTA_SIM_STARTED, /* number: which life of the node, from 1 */
     ROTA_SIM_CRASHED, /* number: the life that ended */
     ROTA_SIM_PAUSED,
-    ROTA_SIM_RESUMED,  /* number: how many events had come meanwhile */
+    ROTA_SIM_RESUMED,  /* number: how many events had arrived meanwhile */
     ROTA_SIM_JUMPED,   /* number: by how much, of the wall clock, as an int64_t */
     ROTA_SIM_DRIFTED,  /* number: ppm, as an int64_t */
     ROTA_SIM_SPLIT,    /* number: the group of `node` from now on */
@@ -135,15 +133,15 @@ struct rota_sim_options {
     rota_time skew_max;        /* wall clocks start within this of the truth */
     int32_t drift_max_ppm;     /* and all clocks drift by no more than this */
 
-    /* A node comes to life; forget what memory held, read what the disk has. */
+    /* A node starts; forget what was in memory, read the disk. */
     void (*on_start)(void *data, uint32_t node);
-    /* A node is gone: it can't send or set timers. NULL: nobody asked. */
+    /* A node has crashed: it can't send or set timers. May be NULL. */
     void (*on_crash)(void *data, uint32_t node);
     void (*on_message)(void *data, uint32_t node, uint32_t from, struct rota_str message);
     void (*on_timer)(void *data, uint32_t node, uint32_t timer);
     void *data; /* kept */
 
-    /* Is told all that happens; changes nothing. NULL: nobody asked. */
+    /* Receives everything that happens; changes nothing. May be NULL. */
     void (*on_trace)(void *data, const struct rota_sim_event *event);
     void *trace_data; /* kept */
 };
@@ -154,15 +152,14 @@ enum rota_code rota_sim_new(const struct rota_sim_options *options, struct rota_
                             struct rota_error *error);
 void rota_sim_free(struct rota_sim *sim);
 
-/* Let happen what is due until `until`, which it is then; with
- * ROTA_TIME_NEVER, until nothing is left to happen. False when a check spoke
- * up, now or before. */
+/* Run until `until`; with ROTA_TIME_NEVER, until no event is left. False when a check failed,
+ * now or before. */
 bool rota_sim_run(struct rota_sim *sim, rota_time until);
 
 /* Let the next event happen; false when there is none or a check spoke up. */
 bool rota_sim_step(struct rota_sim *sim);
 
-/* --- what must hold --- */
+/* --- checks --- */
 
 /* Ask `check` after every event; a sentence, copied at once, ends the run. */
 void rota_sim_add_check(struct rota_sim *sim, const char *(*check)(void *data), void *data);
@@ -199,8 +196,8 @@ rota_time rota_sim_wall(const struct rota_sim *sim, uint32_t node);
 
 enum rota_sim_clock_kind { ROTA_SIM_MONO, ROTA_SIM_WALL };
 
-/* Set the node's timer number `timer`, anew if it was set; ROTA_TIME_NEVER
- * unsets it. A time that has passed is due at once. The node is up. */
+/* Set the node's timer number `timer`, again if it was set; ROTA_TIME_NEVER unsets it. A time
+ * that has passed is due at once. The node is up. */
 void rota_sim_set_timer(struct rota_sim *sim, uint32_t node, uint32_t timer,
                         enum rota_sim_clock_kind clock, rota_time at);
 
@@ -212,7 +209,7 @@ void rota_sim_send(struct rota_sim *sim, uint32_t from, uint32_t to, struct rota
 void rota_sim_call(struct rota_sim *sim, rota_time at, void (*call)(void *data, uint64_t number),
                    void *data, uint64_t number);
 
-/* A line for whoever reads the trace; costs nothing when nobody does. */
+/* A line for the trace; costs nothing without one. */
 void rota_sim_note(struct rota_sim *sim, uint32_t node, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -233,7 +230,7 @@ void rota_sim_set_drift(struct rota_sim *sim, uint32_t node, int32_t drift_ppm);
 /* Lose, or no longer lose, all that `from` sends to `to`. */
 void rota_sim_block(struct rota_sim *sim, uint32_t from, uint32_t to, bool is_blocked);
 
-/* Let only nodes of the same group hear each other: `groups[node]`. */
+/* Let only nodes of the same group reach each other: `groups[node]`. */
 void rota_sim_split(struct rota_sim *sim, const uint8_t *groups);
 
 /* Undo every block and split. */
@@ -245,8 +242,8 @@ void rota_sim_set_link(struct rota_sim *sim, uint32_t from, uint32_t to,
 
 /* --- helpers --- */
 
-/* A span with an exponential distribution; whole-number arithmetic, so that it
- * is the same on every machine. */
+/* A duration with an exponential distribution; integer arithmetic, so that it is the same on
+ * every machine. */
 rota_time rota_sim_exponential(struct rota_random *random, rota_time mean);
 
 /* A trace line as text, without a newline. Returns `text`. */

@@ -25,7 +25,7 @@ static uint64_t parse_turn(const char *text, size_t size)
     return turn;
 }
 
-static struct place place_of(struct rota_str name)
+static struct place parse_place(struct rota_str name)
 {
     struct place place = {.root = name};
     const char *at = memchr(name.data, '@', name.size);
@@ -61,8 +61,8 @@ static void write_name(char text[ROTA_SPLITS_NAME_MAX], const struct place *plac
                  is_path ? "." : "", (int)depth, place->path, more, kind, (unsigned long long)turn);
 }
 
-/* Siblings of one split come to the same answer: it is their parent's place that is
- * asked. One that was two has no sibling of its age. */
+/* Siblings of one split get the same answer: it depends on their parent's place. One that was
+ * merged has no sibling of its age. */
 static bool is_merge(const struct place *place)
 {
     char text[ROTA_SPLITS_NAME_MAX];
@@ -85,7 +85,7 @@ int64_t rota_splits_end(struct rota_str name, int64_t from, int64_t to, uint64_t
 
 size_t rota_splits_children(struct rota_str name, struct rota_splits_child children[2])
 {
-    struct place place = place_of(name);
+    struct place place = parse_place(name);
     uint64_t turn = place.turn + 1;
     memset(children, 0, 2 * sizeof *children);
     if (is_merge(&place)) {

@@ -1,15 +1,14 @@
-/* splits: pretend partitions, for trying a group out.
+/* splits: simulated partitions, for trying a group out.
  *
- * A partition is an endless run of rows that now and then ends: then it has split in
- * two, or its sibling and it have become one. Where it ends and what comes then
- * follows from its name and the row alone, so that whoever reads a part again, after
- * another has died, meets the same end and reports the same children.
+ * A partition is an endless run of rows that now and then ends: then it has split in two, or its
+ * sibling and it have become one. Where it ends and what comes then follows from its name and the
+ * row alone, so that a task that reads a part again, after another has died, finds the same end and
+ * reports the same children.
  *
  *     p0 --> p0.0@1, p0.1@1 --> p0.00@2, p0.01@2, p0.10@2, p0.11@2 --> p0.0+3, ...
  *
- * A name has the partition's place, digit by digit, and how many ends came before it,
- * behind a + if it was two; one to begin with becomes at most 2^ROTA_SPLITS_DEPTH at
- * one time. */
+ * A name has the partition's place, digit by digit, and how many ends came before it, behind a +
+ * if it was two; one to begin with becomes at most 2^ROTA_SPLITS_DEPTH at one time. */
 #pragma once
 
 #include <rota/str.h>
@@ -19,8 +18,8 @@
 
 enum { ROTA_SPLITS_DEPTH = 3, ROTA_SPLITS_NAME_MAX = 96 };
 
-/* The first row behind which the partition ends, above `from` and at most `to`; 0:
- * there is none. On average every `rows_mean`th is one; 0: never. */
+/* The first row after which the partition ends, above `from` and at most `to`; 0: there is none.
+ * On average every `rows_mean`th is one; 0: never. */
 int64_t rota_splits_end(struct rota_str name, int64_t from, int64_t to, uint64_t rows_mean);
 
 struct rota_splits_child {
@@ -29,6 +28,6 @@ struct rota_splits_child {
     size_t n_parents;
 };
 
-/* What comes behind its end; returns how many. A name that is not of this kind is one
- * to begin with. */
+/* The partitions after its end; returns how many. A name that is not of this kind is an initial
+ * one. */
 size_t rota_splits_children(struct rota_str name, struct rota_splits_child children[2]);

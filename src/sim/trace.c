@@ -18,7 +18,7 @@ static int format_what(const struct rota_sim_event *event, char *text, size_t si
     case ROTA_SIM_PAUSED:
         return snprintf(text, size, "is paused");
     case ROTA_SIM_RESUMED:
-        return snprintf(text, size, "goes on, %lld events late", number);
+        return snprintf(text, size, "resumes, %lld events late", number);
     case ROTA_SIM_JUMPED:
         return snprintf(text, size, "wall clock jumps by %.6f s", (double)number / 1e9);
     case ROTA_SIM_DRIFTED:
@@ -58,7 +58,7 @@ char *rota_sim_event_format(const struct rota_sim_event *event, char text[ROTA_S
     return text;
 }
 
-static uint64_t fold(uint64_t hash, uint64_t value)
+static uint64_t fold_hash(uint64_t hash, uint64_t value)
 {
     hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
     return hash ^ hash >> 29;
@@ -68,11 +68,11 @@ void rota_sim_record(struct rota_sim *sim, struct rota_sim_event event)
 {
     event.at = sim->now;
     if (event.kind != ROTA_SIM_NOTE) {
-        uint64_t hash = fold(sim->hash, (uint64_t)event.at);
-        hash = fold(hash, (uint64_t)event.kind << 32 | event.node);
-        hash = fold(hash, event.number ^ (uint64_t)event.peer << 32);
+        uint64_t hash = fold_hash(sim->hash, (uint64_t)event.at);
+        hash = fold_hash(hash, (uint64_t)event.kind << 32 | event.node);
+        hash = fold_hash(hash, event.number ^ (uint64_t)event.peer << 32);
         if (event.bytes.size)
-            hash = fold(hash, rota_hash_sip64(0, event.bytes));
+            hash = fold_hash(hash, rota_hash_sip64(0, event.bytes));
         sim->hash = hash;
     }
     if (sim->options.on_trace)

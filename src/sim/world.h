@@ -1,4 +1,4 @@
-/* The world from inside: what the files of this folder share, and no one else. */
+/* The inside of the world: private to the files of this folder. */
 #pragma once
 
 #include "base/heap.h"
@@ -9,8 +9,8 @@
 
 enum rota_sim_what { ROTA_SIM_WAIT_TIMER, ROTA_SIM_WAIT_MESSAGE, ROTA_SIM_WAIT_CALL };
 
-/* Events are never given back to malloc before the end: each goes to the free
- * list of its size class, so that a run soon allocates nothing. */
+/* Events are not freed before the end: each goes to the free list of its size class, so that a
+ * run soon allocates nothing. */
 enum { ROTA_SIM_SMALLEST = 64, ROTA_SIM_CLASSES = 8 };
 static_assert(ROTA_SIM_SMALLEST << 2 * (ROTA_SIM_CLASSES - 1) == ROTA_SIM_MESSAGE_MAX,
               "the last class fits all");
@@ -25,7 +25,7 @@ struct rota_sim_pending {
     union {
         struct {
             enum rota_sim_clock_kind clock;
-            bool is_late; /* came due while the node was paused: in its backlog */
+            bool is_late; /* was due while the node was paused: in its backlog */
             rota_time at; /* on that clock */
         };
         struct {
@@ -43,7 +43,7 @@ struct rota_sim_node {
     uint32_t life;
     uint8_t group;
     bool is_up, is_paused;
-    struct rota_heap backlog;                      /* what came due while it was paused */
+    struct rota_heap backlog;                      /* what was due while it was paused */
     ROTA_VECTOR(struct rota_sim_pending *) timers; /* by number; NULL: not set */
     bool *blocked;                                 /* by receiver; NULL: none is */
     struct rota_sim_link *links;                   /* by receiver; NULL: all have the common one */
@@ -83,8 +83,8 @@ struct rota_sim_pending *rota_sim_pending_new(struct rota_sim *sim, enum rota_si
                                               uint32_t node, size_t size);
 void rota_sim_pending_free(struct rota_sim *sim, struct rota_sim_pending *event);
 
-/* Put `event` where it waits for true time `at`. Takes it; false when there is
- * no memory, which fails the run. */
+/* Queue `event` for true time `at`. Takes it; false when there is no memory, which fails the
+ * run. */
 bool rota_sim_pending_put(struct rota_sim *sim, struct rota_heap *heap,
                           struct rota_sim_pending *event, rota_time at);
 

@@ -1,9 +1,9 @@
 /* The bodies of requests over HTTP: any bytes are a message as JSON or none, and what is read is
  * the same when it is written and read again. The first byte says which message it is. */
-#include "wire/message_json.h"
-#include "wire/nodes_message.h"
-#include "wire/queue_message.h"
-#include "wire/space_message.h"
+#include "wire/message/message_json.h"
+#include "wire/message/nodes_message.h"
+#include "wire/message/queue_message.h"
+#include "wire/message/space_message.h"
 
 #include <assert.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
  * every queue has at least as many read as write partitions. */
 #include <rota/config.h>
 
-#include "wire/config_text.h"
+#include "wire/text/config_text.h"
 
 #include <assert.h>
 

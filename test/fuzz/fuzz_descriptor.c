@@ -1,5 +1,5 @@
 /* Descriptor sets: every symbol is found again, in a file that is there. */
-#include "wire/descriptor.h"
+#include "wire/grpc/descriptor.h"
 
 #include <assert.h>
 #include <stdint.h>

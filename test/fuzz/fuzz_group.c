@@ -1,6 +1,6 @@
 /* Records of a group's log: what is read keeps its bounds, reads the same again when
  * it is written, and a fold takes it in without breaking its invariants. */
-#include "wire/group_record.h"
+#include "wire/record/group_record.h"
 
 #include <assert.h>
 

@@ -1,6 +1,6 @@
 /* gRPC's framing and header fields: the cut of the input does not matter, no
  * message is beyond the limit, and what is read can be written again. */
-#include "wire/grpc.h"
+#include "wire/grpc/grpc.h"
 
 #include <assert.h>
 

@@ -1,7 +1,7 @@
 /* What another node says of jobs that it hands over: any bytes are such a word or none, and the
  * machine that steers partitions stays sound, whatever queue and partition they name. */
-#include "core/work/handover_fsm.h"
-#include "wire/queue_message.h"
+#include "core/work/cluster/handover_fsm.h"
+#include "wire/message/queue_message.h"
 
 #include <assert.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* Hosts files: what is read is within bounds and can be shown, what is not is told by
  * its line. */
 #include "base/utf8.h"
-#include "wire/hosts_file.h"
+#include "wire/text/hosts_file.h"
 
 #include <assert.h>
 

@@ -1,7 +1,7 @@
 /* Blocks of header fields from a hostile peer: what we can read, nghttp2 reads
  * the same way, and the table keeps its bounds. A block ends where the input has
  * the two bytes "%%". */
-#include "wire/hpack.h"
+#include "wire/http2/hpack.h"
 
 #include <assert.h>
 #include <nghttp2/nghttp2.h>

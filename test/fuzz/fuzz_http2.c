@@ -2,7 +2,7 @@
  * may from its callbacks: nothing is read that is not there, every call that began is
  * released once, and the sums come out. The first byte chooses the side, how the bytes
  * are cut and what the owner does first. */
-#include "io/http2.h"
+#include "wire/http2/http2.h"
 
 #include <assert.h>
 #include <stdlib.h>

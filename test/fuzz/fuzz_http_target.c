@@ -1,6 +1,6 @@
 /* Paths and queries: what is read is inside the target, and is text. */
 #include "base/utf8.h"
-#include "wire/http_target.h"
+#include "wire/grpc/http_target.h"
 
 #include <assert.h>
 #include <stdint.h>

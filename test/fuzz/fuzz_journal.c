@@ -1,12 +1,13 @@
 /* A segment of a journal, a record in it, and the file that says which segments there are: the
  * reader stops within its bounds whatever it is given, passes over damage without going back,
  * and what it reads is the same when it is written and read again. */
-#include "wire/journal_range.h"
-#include "wire/journal_segment.h"
+#include "wire/record/journal_range.h"
+#include "wire/record/journal_segment.h"
 
 #include "../lib/work_records.h"
 
 #include <assert.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

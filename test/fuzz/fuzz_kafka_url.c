@@ -1,6 +1,6 @@
 /* URLs of Kafka: whatever is read is written so that it reads as the same place without
  * its properties, and no message shows a part of it but the name of a property. */
-#include "wire/kafka_url.h"
+#include "wire/text/kafka_url.h"
 
 #include <assert.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* The notes beside a call: whatever is read can be written, and reads back the same. */
-#include "wire/call_notes.h"
+#include "wire/grpc/call_notes.h"
 
 #include <assert.h>
 #include <stdio.h>

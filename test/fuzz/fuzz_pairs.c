@@ -1,6 +1,6 @@
 /* Files of pairs: however the bytes are cut into pieces, what is read is the same, each
  * line is where the reader says, and what is written of it reads the same again. */
-#include "wire/pairs_file.h"
+#include "wire/text/pairs_file.h"
 
 #include <assert.h>
 

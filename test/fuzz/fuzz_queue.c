@@ -1,7 +1,7 @@
 /* The messages of queues, by their tables: what is read can be written, and reads back the
  * same; a type with code of its own reads and writes, and refuses, as it would without. The
  * first byte says which message it is. */
-#include "wire/queue_message.h"
+#include "wire/message/queue_message.h"
 
 #include <assert.h>
 

@@ -1,7 +1,7 @@
 /* Documents of nodes as tables: any bytes are such a document or none; what is read is drawn
  * without a byte that drives a terminal, whatever is typed. */
-#include "core/node/top.h"
-#include "wire/json_rows.h"
+#include "cli/node/top.h"
+#include "wire/text/json_rows.h"
 
 #include <assert.h>
 #include <stdint.h>

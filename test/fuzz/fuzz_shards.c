@@ -1,6 +1,6 @@
 /* Files of shards: whatever is read keeps the promises of the reader, and its strings
  * lie in what was given. */
-#include "wire/shards_file.h"
+#include "wire/text/shards_file.h"
 
 #include <assert.h>
 

@@ -1,6 +1,6 @@
 /* URLs of databases: whatever is read is written so that it reads as the same without its
  * password, and no message shows a part of it. */
-#include "wire/sql_url.h"
+#include "wire/text/sql_url.h"
 
 #include <assert.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* Views: what is read is a view, its text is the one that was read, and its shards can be
  * placed. */
-#include "wire/view_text.h"
+#include "wire/text/view_text.h"
 
 #include <assert.h>
 

@@ -1,7 +1,7 @@
 /* Frames between a broker and its workers: whatever is read is within its bounds, can be
  * written, and reads back the same. */
-#include "wire/keys_file.h"
-#include "wire/worker_frame.h"
+#include "wire/message/worker_frame.h"
+#include "wire/text/keys_file.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
  *
  * Calls that method and prints the status. */
 #include "io/clock.h"
-#include "wire/call_notes.h"
+#include "wire/grpc/call_notes.h"
 
 #include <fcntl.h>
 #include <rota/rota.h>

@@ -2,6 +2,10 @@
  * end in 7 crash, and 40 hangs. It shows that runs of simulations report failures. */
 #include "sim_main.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 static void run(struct sim_case *run)
 {
     run->hash = run->seed;

@@ -120,14 +120,21 @@ def a_job_of_a_node_that_is_down_is_never_denied():
         for words in (["job", "show"], ["job", "cancel"], ["job", "explain"], ["job", "priority", "--priority", "3"],
                       ["job", "retry"]):
             text = rota(two, *words, lost[0], code=1)
-            assert f"node {three.name} may have the job: connecting" in text and "NOT_FOUND" not in text, (words, text)
+            assert f"node {three.name} may have the job: cannot connect" in text and "NOT_FOUND" not in text, (words, text)
         listed_jobs = run(one, "job", "list", "--queue", "q", "--limit", "1000", "--json")
-        assert len(listed_jobs.stdout.splitlines()) == N_JOBS - n_gone, listed_jobs
+        lines = [json.loads(line) for line in listed_jobs.stdout.splitlines()]
+        assert sum("job" in line for line in lines) == N_JOBS - n_gone, listed_jobs
+        assert [node["node"] for line in lines for node in line.get("missing", [])] == [three.name], listed_jobs
         assert three.name in listed_jobs.stderr, listed_jobs
         for node in (one, two):
             shown = run(node, "queue", "show", "q", "--json")
-            assert json.loads(shown.stdout)["waiting"] == N_JOBS - n_gone, shown
+            queue = json.loads(shown.stdout)
+            assert queue["waiting"] == N_JOBS - n_gone, shown
+            assert [each["node"] for each in queue["missing"]] == [three.name] and queue["missing"][0]["why"], shown
             assert three.name in shown.stderr, shown
+            for path in ("queues", "queues/q", "queues/q/jobs"):
+                document = node.get("/api/v1/" + path)
+                assert document["missing"] == [three.name] and three.name in document["missing_why"][0], document
         try:
             assert three.name in waiting[-1].stderr.readline()
             assert [process.poll() for process in waiting] == [None] * len(waiting)
@@ -152,9 +159,9 @@ def drain_waits_for_the_jobs_of_a_node_that_is_down():
         await_absent(one, two.name)
         for job in jobs:  # all that can be
             run(one, "job", "cancel", job)
-        late = rota(one, "queue", "drain", "q", "--timeout", "1500ms", code=1)
+        late = rota(one, "queue", "wait-empty", "q", "--timeout", "1500ms", code=1)
         assert two.name in late and "was not empty within" in late, late
-        waiting = subprocess.Popen([ROTA, "queue", "drain", "q", "--timeout", "10m", "--node", one.name],
+        waiting = subprocess.Popen([ROTA, "queue", "wait-empty", "q", "--timeout", "10m", "--node", one.name],
                                    stderr=subprocess.PIPE, text=True)
         again = None
         try:
@@ -183,9 +190,9 @@ def a_queue_that_only_a_node_that_is_down_may_know_is_not_empty():
         for job in jobs:
             run(one, "job", "cancel", job)
         try:
-            late = rota(one, "queue", "drain", "other", "--timeout", "1s", code=1)
+            late = rota(one, "queue", "wait-empty", "other", "--timeout", "1s", code=1)
             assert two.name in late, late
-            late = rota(one, "queue", "drain", "never", "--timeout", "1s", code=1)
+            late = rota(one, "queue", "wait-empty", "never", "--timeout", "1s", code=1)
             assert two.name in late, late
         finally:
             one.end()

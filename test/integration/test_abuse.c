@@ -1,10 +1,11 @@
 /* Peers that mean no good: each meets a bound, and others are served meanwhile. */
 #include "base/metrics.h"
-#include "io/gzip.h"
-#include "io/http2.h"
 #include "raw.h"
+#include "wire/http2/gzip.h"
+#include "wire/http2/http2.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 /* --- around each test --- */
 
@@ -358,6 +359,39 @@ static void a_header_without_end_ends_the_connection(void **state)
     check_fault(&f, ROTA_HTTP2_FAULT_PROTOCOL);
     check_good(&f);
     rota_buffer_deinit(&block);
+    close_all(&f);
+}
+
+/* A header of so many frames, of a method that there is not. */
+static void send_header(struct fixture *f, uint32_t stream, int n_continued)
+{
+    struct rota_buffer block = raw_head_block("/no.such/Method", "application/grpc");
+    raw_frame(&f->raw, RAW_HEADERS, 0, stream, rota_buffer_str(&block));
+    for (int i = 1; i <= n_continued; i++) {
+        rota_buffer_clear(&block);
+        raw_field(&block, "x-more", rota_str("and more"));
+        raw_frame(&f->raw, RAW_CONTINUATION, i == n_continued ? RAW_END_HEADERS : 0, stream,
+                  rota_buffer_str(&block));
+    }
+    raw_flush(&f->raw);
+    rota_buffer_deinit(&block);
+}
+
+static void each_header_may_have_as_many_frames_as_the_limit_says(void **state)
+{
+    struct fixture f;
+    (void)state;
+    open_all(&f, (struct rota_server_options){0});
+    raw_preface(&f.raw, rota_str(""));
+    for (uint32_t stream = 1; stream <= 3; stream += 2) {
+        f.raw.grpc_status = -1;
+        send_header(&f, stream, ROTA_HTTP2_CONTINUATIONS_MAX);
+        RUN_UNTIL(f.raw.grpc_status >= 0 || f.raw.is_closed);
+        assert_int_equal(f.raw.grpc_status, ROTA_STATUS_UNIMPLEMENTED);
+    }
+    send_header(&f, 5, ROTA_HTTP2_CONTINUATIONS_MAX + 1);
+    RUN_UNTIL(f.raw.is_closed);
+    check_fault(&f, ROTA_HTTP2_FAULT_PROTOCOL);
     close_all(&f);
 }
 
@@ -719,6 +753,7 @@ int main(void)
         PAIR_TEST(calls_dropped_as_fast_as_they_begin_end_the_connection),
         PAIR_TEST(calls_made_to_be_dropped_by_us_end_the_connection),
         PAIR_TEST(a_header_without_end_ends_the_connection),
+        PAIR_TEST(each_header_may_have_as_many_frames_as_the_limit_says),
         PAIR_TEST(too_many_header_fields_refuse_the_call_only),
         PAIR_TEST(a_frame_beyond_the_limit_ends_the_connection),
         PAIR_TEST(pings_for_pinging_end_the_connection),

@@ -48,7 +48,7 @@ LEDGER = {
     "faults": dict.fromkeys("job_lost job_dead job_twice job_wrong get_wrong get_unanswered row_lost row_twice row_late "
                             "two_readers partition_early partition_forgotten two_owners old_owner epoch_fell "
                             "shard_unowned unchecked".split(), 0),
-    "told": [{"fault": "job_lost", "text": "job 1 has not come to an end"}],
+    "told": [{"fault": "job_lost", "text": "job 1 has not ended"}],
 }
 
 
@@ -498,6 +498,20 @@ def dashboard_and_alerts_name_what_there_is():
         found = read_metrics(node.ask("/metrics")[2].decode())
     assert not names - set(found), f"no such metrics: {sorted(names - set(found))}"
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+@test
+def metrics_of_a_node_are_on_the_page_about_them():
+    with open(f"{SOURCE}/docs/metrics.md") as file:
+        rows = re.findall(r"^\| `(rota_\w+)` \| (\w+) \| (.*?) \|", file.read(), re.MULTILINE)
+    page = {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+    with busy_node() as (node, _):
+        node.ask("/metrics")
+        text = node.ask("/metrics")[2].decode()
+    for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE):
+        labels = re.search(rf"^{name}(?:\{{(.*)\}})? ", text, re.MULTILINE)
+        names = set(re.findall(r'(\w+)="', labels[1] or "")) - {"quantile"}
+        assert page[name] == (kind, names), f"{name}: the page has {page.get(name)}, the node {kind}, {names}"
 
 
 if __name__ == "__main__":

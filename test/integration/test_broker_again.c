@@ -56,7 +56,7 @@ static enum rota_status add_all(struct world *world, size_t node, struct batch *
                                 bool is_again)
 {
     struct rota_arena arena = {0};
-    struct rota_queue_list request = {{batch->specs, N_PARTITIONS}}, added;
+    struct rota_queue_list request = {.items = {batch->specs, N_PARTITIONS}}, added;
     struct rota_reply reply;
     for (size_t i = 0; i < N_PARTITIONS; i++)
         batch->specs[i].is_again = is_again;

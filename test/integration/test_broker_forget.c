@@ -34,7 +34,7 @@ static void add_all(struct world *world)
 {
     struct rota_queue_job_spec specs[N_PARTITIONS];
     char ids[N_PARTITIONS][ROTA_QUEUE_ID_SIZE];
-    struct rota_queue_list request = {{specs, N_PARTITIONS}};
+    struct rota_queue_list request = {.items = {specs, N_PARTITIONS}};
     struct rota_reply reply;
     for (uint32_t i = 0; i < N_PARTITIONS; i++)
         specs[i] = (struct rota_queue_job_spec){

@@ -1,6 +1,9 @@
 /* A broker and those who use it, on one loop, over real gRPC. */
 #include "queue_world.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 static int set_up(void **state)
 {
     struct world *world = calloc(1, sizeof *world);
@@ -32,7 +35,7 @@ static void a_job_is_added_polled_and_completed(void **state)
     struct told told, other;
     struct rota_queue_handed job;
     struct name name = must_add(world, "jobs", "what to do");
-    assert_int_equal(poll(world, 1, 1000, &told, &job), 1);
+    assert_int_equal(poll_jobs(world, 1, 1000, &told, &job), 1);
     assert_memory_equal(job.id.data, name.bytes, sizeof name.bytes);
     assert_true(rota_str_is_equal(job.payload, rota_str("what to do")));
     assert_int_equal(job.n_attempts, 1);
@@ -65,8 +68,8 @@ static void a_poll_without_a_job_ends_with_none(void **state)
     struct world *world = *state;
     static struct told told;
     struct rota_queue_handed job;
-    assert_int_equal(poll(world, 1, 0, &told, &job), 0);
-    assert_int_equal(poll(world, 1, 20, &told, &job), 0);
+    assert_int_equal(poll_jobs(world, 1, 0, &told, &job), 0);
+    assert_int_equal(poll_jobs(world, 1, 20, &told, &job), 0);
     assert_int_equal(rota_work_broker_counts(world->broker).polls, 0);
 }
 
@@ -109,7 +112,7 @@ static void a_poll_that_is_dropped_takes_no_job(void **state)
     must_add(world, "other", "so that it is gone");
     assert_int_equal(rota_work_broker_counts(world->broker).polls, 0);
     must_add(world, "jobs", "x");
-    assert_int_equal(poll(world, 1, 1000, &told, &job), 1);
+    assert_int_equal(poll_jobs(world, 1, 1000, &told, &job), 1);
     assert_int_equal(job.n_attempts, 1);
 }
 
@@ -138,7 +141,7 @@ static void a_stale_attempt_is_refused(void **state)
     static struct told told, other;
     struct rota_queue_handed job;
     must_add(world, "jobs", "x");
-    assert_int_equal(poll(world, 1, 1000, &told, &job), 1);
+    assert_int_equal(poll_jobs(world, 1, 1000, &told, &job), 1);
     job.attempt++;
     assert_int_equal(complete(world, &job, "", &other), ROTA_STATUS_ABORTED);
     job.attempt--;
@@ -162,7 +165,7 @@ static void who_watches_a_job_hears_of_its_end(void **state)
     struct rota_queue_about about = {.queue = JOBS, .id = id_of(&name)};
     start(world, "Watch", &ROTA_QUEUE_NAME, &about, &watching);
     await(&world->loop, &watching.n_messages, 1);
-    assert_int_equal(poll(world, 1, 1000, &told, &job), 1);
+    assert_int_equal(poll_jobs(world, 1, 1000, &told, &job), 1);
     await(&world->loop, &watching.n_messages, 2);
     assert_int_equal(complete(world, &job, "the result", &other), ROTA_STATUS_OK);
     await(&world->loop, &watching.n_ends, 1);
@@ -180,7 +183,7 @@ static void a_batch_answers_for_each_job(void **state)
     static struct told told;
     struct rota_queue_job_spec jobs[] = {
         {.queue = JOBS}, {.queue = rota_str("not a queue!")}, {.queue = JOBS, .partition = 9}};
-    struct rota_queue_list request = {{jobs, 3}}, reply;
+    struct rota_queue_list request = {.items = {jobs, 3}}, reply;
     assert_int_equal(ask(world, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request, &told),
                      ROTA_STATUS_OK);
     read_reply(world, &ROTA_QUEUE_ADD_BATCH_REPLY, &told, &reply);
@@ -203,17 +206,17 @@ static void a_batch_of_completions_answers_for_each(void **state)
     static struct told polled[2];
     must_add(world, "jobs", "1");
     must_add(world, "jobs", "2");
-    assert_int_equal(poll(world, 1, 1000, &polled[0], &first), 1);
+    assert_int_equal(poll_jobs(world, 1, 1000, &polled[0], &first), 1);
     struct name name = {0};
     memcpy(name.bytes, first.id.data, sizeof name.bytes);
-    assert_int_equal(poll(world, 1, 1000, &polled[1], &second), 1);
+    assert_int_equal(poll_jobs(world, 1, 1000, &polled[1], &second), 1);
     struct rota_queue_about ends[] = {
         {.queue = JOBS, .id = id_of(&name), .attempt = first.attempt, .bytes = rota_str("done")},
         {.queue = JOBS, .id = second.id, .attempt = second.attempt + 1},
         {.queue = JOBS, .id = rota_queue_id_write(rota_job_id_make(1, 0, 1), unknown)},
         {.queue = JOBS},
     };
-    struct rota_queue_list request = {{ends, 4}}, reply;
+    struct rota_queue_list request = {.items = {ends, 4}}, reply;
     assert_int_equal(ask(world, "CompleteBatch", &ROTA_QUEUE_COMPLETE_BATCH, &request, &told),
                      ROTA_STATUS_OK);
     read_reply(world, &ROTA_QUEUE_COMPLETE_BATCH_REPLY, &told, &reply);
@@ -280,8 +283,8 @@ static void what_is_too_much_at_any_time_is_refused_with_field_and_bound(void **
     }
     struct rota_queue_job_spec needy = {.queue = JOBS, .can = {names, 17}};
     struct rota_queue_add add_needy = {.job = &needy};
-    struct rota_queue_list batch = {{jobs, ROTA_QUEUE_BATCH_MAX + 1}};
-    struct rota_queue_list completions = {{ends, ROTA_QUEUE_BATCH_MAX + 1}};
+    struct rota_queue_list batch = {.items = {jobs, ROTA_QUEUE_BATCH_MAX + 1}};
+    struct rota_queue_list completions = {.items = {ends, ROTA_QUEUE_BATCH_MAX + 1}};
     struct rota_queue_poll everywhere = a_poll(1, 1), able = a_poll(1, 1);
     everywhere.queues = (struct rota_message_strs){names, 65};
     able.can = (struct rota_message_strs){names, 257};
@@ -360,10 +363,10 @@ static void a_paused_queue_hands_nothing_out(void **state)
     struct rota_queue_setting pause = {.queue = JOBS, .is_paused = true};
     must_add(world, "jobs", "x");
     assert_int_equal(ask(world, "Pause", &ROTA_QUEUE_PAUSE, &pause, &told), ROTA_STATUS_OK);
-    assert_int_equal(poll(world, 1, 0, &told, &job), 0);
+    assert_int_equal(poll_jobs(world, 1, 0, &told, &job), 0);
     pause.is_paused = false;
     assert_int_equal(ask(world, "Pause", &ROTA_QUEUE_PAUSE, &pause, &told), ROTA_STATUS_OK);
-    assert_int_equal(poll(world, 1, 0, &told, &job), 1);
+    assert_int_equal(poll_jobs(world, 1, 0, &told, &job), 1);
 }
 
 static void who_drains_answers_polls_and_takes_no_jobs(void **state)
@@ -395,19 +398,19 @@ static void an_add_that_comes_twice_is_one_job(void **state)
         {.queue = JOBS, .payload = rota_str("first")},
         {.queue = JOBS, .payload = rota_str("first"), .max_attempts = 5}};
     jobs[0].id = jobs[1].id = rota_queue_id_write(rota_job_id_make(ROTA_SEC, 0, 5), id);
-    struct rota_queue_list request = {{jobs, 2}}, reply;
+    struct rota_queue_list request = {.items = {jobs, 2}}, reply;
     assert_int_equal(ask(world, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request, &told),
                      ROTA_STATUS_OK);
     read_reply(world, &ROTA_QUEUE_ADD_BATCH_REPLY, &told, &reply);
     const struct rota_queue_added *added = reply.items.items;
     assert_true(added[0].is_new && !added[1].is_new);
     assert_true(!added[0].status && !added[1].status);
-    assert_int_equal(poll(world, 2, 0, &told, &job), 1);
+    assert_int_equal(poll_jobs(world, 2, 0, &told, &job), 1);
     assert_true(rota_str_is_equal(job.payload, rota_str("first")));
     assert_int_equal(complete(world, &job, "", &other), ROTA_STATUS_OK);
     assert_int_equal(ask(world, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request, &other),
                      ROTA_STATUS_OK);
-    assert_int_equal(poll(world, 1, 0, &told, &job), 0); /* it is done, and stays so */
+    assert_int_equal(poll_jobs(world, 1, 0, &told, &job), 0); /* it is done, and stays so */
 }
 
 static void an_id_that_another_job_has_is_refused(void **state)
@@ -421,7 +424,7 @@ static void an_id_that_another_job_has_is_refused(void **state)
                                          {.queue = JOBS, .payload = rota_str("second")},
                                          {.queue = JOBS, .payload = rota_str("third")}};
     jobs[0].id = jobs[1].id = rota_queue_id_write(rota_job_id_make(ROTA_SEC, 0, 5), id);
-    struct rota_queue_list request = {{jobs, 3}}, reply;
+    struct rota_queue_list request = {.items = {jobs, 3}}, reply;
     assert_int_equal(ask(world, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request, &told),
                      ROTA_STATUS_OK);
     read_reply(world, &ROTA_QUEUE_ADD_BATCH_REPLY, &told, &reply);
@@ -431,7 +434,7 @@ static void an_id_that_another_job_has_is_refused(void **state)
     assert_false(added[1].may_go_elsewhere);
     assert_int_equal(add(world, jobs[1], &name, NULL, &told), ROTA_STATUS_ALREADY_EXISTS);
     assert_int_equal(add(world, jobs[0], &name, NULL, &told), ROTA_STATUS_OK);
-    assert_int_equal(poll(world, 3, 0, &told, &job), 2);
+    assert_int_equal(poll_jobs(world, 3, 0, &told, &job), 2);
     assert_true(rota_str_is_equal(job.payload, rota_str("first")));
     assert_int_equal(complete(world, &job, "", &other), ROTA_STATUS_OK); /* and is still known */
     assert_int_equal(add(world, jobs[1], &name, NULL, &told), ROTA_STATUS_ALREADY_EXISTS);
@@ -462,7 +465,7 @@ static void who_watches_a_queue_hears_of_all_its_jobs(void **state)
     struct name name = must_add(world, "jobs", "x");
     await(&world->loop, &watching.n_messages, 1);
     assert_news(world, &watching, &name, ROTA_JOB_WAITING);
-    assert_int_equal(poll(world, 1, 1000, &told, &job), 1);
+    assert_int_equal(poll_jobs(world, 1, 1000, &told, &job), 1);
     await(&world->loop, &watching.n_messages, 2);
     assert_news(world, &watching, &name, ROTA_JOB_RUNNING);
     struct rota_queue_about about_job = {

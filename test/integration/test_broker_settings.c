@@ -2,6 +2,8 @@
  * does not know of the second, and so can't have told it. */
 #include "two_brokers.h"
 
+#include <string.h>
+
 static int set_up(void **state)
 {
     struct world *world = world_new();

@@ -1,10 +1,14 @@
 /* A broker whose jobs are rows of a real database, and somebody who takes them from it. */
 #include "queue_world.h"
 
-#include "core/work/fair.h"
+#include "core/work/job/fair.h"
 #include "io/clock.h"
-#include "io/store_jobs.h"
+#include "io/sql/store_jobs.h"
 #include "store.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static struct rota_store_session *theirs;
 
@@ -65,7 +69,7 @@ static void a_job_lives_and_its_row_tells(void **state)
     struct rota_queue_handed job;
     struct name name = must_add(world, "jobs", "what to do");
     assert_int_equal(count("state = 'waiting' AND attempts = 0"), 1);
-    assert_int_equal(poll(world, 1, 60000, &told, &job), 1);
+    assert_int_equal(poll_jobs(world, 1, 60000, &told, &job), 1);
     assert_true(rota_str_is_equal(job.payload, rota_str("what to do")));
     assert_int_equal(complete(world, &job, "done so", &other), ROTA_STATUS_OK);
     assert_int_equal(count("state = 'done' AND attempts = 1 AND worker = 'w1'"), 1);
@@ -89,7 +93,7 @@ static void jobs_keep_their_order_over_a_restart(void **state)
     }
     restart(world);
     for (int c = '0'; c <= '9'; c++) {
-        assert_int_equal(poll(world, 1, 60000, &told, &job), 1);
+        assert_int_equal(poll_jobs(world, 1, 60000, &told, &job), 1);
         assert_int_equal(job.payload.data[0], c);
     }
 }
@@ -100,12 +104,12 @@ static void an_attempt_is_ended_after_a_restart_and_numbers_are_not_used_twice(v
     static struct told told, other;
     struct rota_queue_handed first = {0}, second = {0};
     must_add(world, "jobs", "x");
-    assert_int_equal(poll(world, 1, 60000, &told, &first), 1);
+    assert_int_equal(poll_jobs(world, 1, 60000, &told, &first), 1);
     must_add(world, "jobs", "so that what came before is written");
     first.queue = JOBS;
     restart(world);
     static struct told again;
-    assert_int_equal(poll(world, 1, 60000, &again, &second), 1);
+    assert_int_equal(poll_jobs(world, 1, 60000, &again, &second), 1);
     assert_true(second.attempt >> 32 > first.attempt >> 32);
     /* The bytes of the first one were of the world before. */
     struct rota_queue_list reply;
@@ -149,7 +153,7 @@ static void an_end_that_was_not_written_is_told_to_nobody(void **state)
     for (int i = 0; i < 100 && n_refused < 2; i++) {
         struct name name = must_add(world, "jobs", "x");
         struct rota_queue_about about = {.queue = JOBS, .id = id_of(&name)};
-        assert_int_equal(poll(world, 1, 60000, &told, &job), 1);
+        assert_int_equal(poll_jobs(world, 1, 60000, &told, &job), 1);
         start(world, "Watch", &ROTA_QUEUE_NAME, &about, &watching);
         await(&world->loop, &watching.n_messages, 1);
         steal();
@@ -184,7 +188,7 @@ static void what_is_forgotten_has_no_row(void **state)
     static struct told told, other;
     struct rota_queue_handed job;
     must_add(world, "jobs", "x");
-    assert_int_equal(poll(world, 1, 60000, &told, &job), 1);
+    assert_int_equal(poll_jobs(world, 1, 60000, &told, &job), 1);
     assert_int_equal(complete(world, &job, "", &other), ROTA_STATUS_OK);
     world_close(world);
     /* As if it had ended long ago. */

@@ -2,14 +2,17 @@
 #include "await.h"
 #include "libzmq_races.h"
 
-#include "wire/queue_message.h"
-#include "wire/worker_frame.h"
+#include "wire/message/queue_message.h"
+#include "wire/message/worker_frame.h"
 
 #include <pthread.h>
 #include <rota/broker.h>
 #include <rota/channel.h>
 #include <rota/connector.h>
 #include <rota/server.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct world {
     uv_loop_t loop;
@@ -31,7 +34,8 @@ struct worker {
     uint32_t slots; /* that it tells when it is asked; 0: none */
     bool takes_ended_with_jobs;
     size_t n_connected, n_closed, n_jobs, n_messages, n_cancels, n_verdicts;
-    size_t n_along; /* verdicts that came with jobs */
+    size_t n_along;    /* verdicts that came with jobs */
+    size_t n_refusals; /* verdicts that are not ROTA_OK */
     struct rota_worker_job jobs[64];
     char queue[16], payload[64];
     enum rota_code verdict;
@@ -41,7 +45,7 @@ struct worker {
 static void note_line(void *data, struct rota_str line)
 {
     struct world *world = data;
-    if (!memmem(line.data, line.size, "worker gone", 11))
+    if (!memmem(line.data, line.size, "worker disconnected", 19))
         return; /* also of the thread that has the socket */
     world->n_abroad += !pthread_equal(pthread_self(), world->thread);
     world->n_gone++;
@@ -123,6 +127,7 @@ static size_t take_verdicts(struct worker *worker, struct rota_worker_batch batc
     while (rota_worker_verdict_next(&batch, &verdict, &code, NULL)) {
         worker->verdict = verdict.code;
         worker->n_verdicts++;
+        worker->n_refusals += verdict.code != ROTA_OK;
     }
     assert_int_equal(code, ROTA_OK);
     return batch.n;
@@ -221,8 +226,7 @@ static void say_ready(struct worker *worker, uint32_t slots)
     rota_buffer_deinit(&body);
 }
 
-static void worker_open(struct world *world, struct worker *worker, const char *name,
-                        uint32_t slots)
+static void worker_connect(struct world *world, struct worker *worker, const char *name)
 {
     struct rota_connector_options options = {
         .address = rota_work_broker_workers_address(world->broker),
@@ -244,6 +248,12 @@ static void worker_open(struct world *world, struct worker *worker, const char *
     rota_connector_register(worker->connector, ROTA_WORKER_PROGRESS, &worker->progress_type, NULL);
     assert_int_equal(rota_connector_start(worker->connector, NULL), ROTA_OK);
     await(&world->loop, &worker->n_connected, 1);
+}
+
+static void worker_open(struct world *world, struct worker *worker, const char *name,
+                        uint32_t slots)
+{
+    worker_connect(world, worker, name);
     say_ready(worker, slots);
 }
 
@@ -284,6 +294,21 @@ static void end_job(struct worker *worker, const struct rota_worker_job *job,
              rota_str(is_done ? "" : "why not"));
 }
 
+/* Messages are heard in their order: end a job that there is not, and wait for the refusal. */
+static void await_heard(struct world *world, struct worker *worker)
+{
+    size_t n = worker->n_refusals;
+    end_job(worker, &(struct rota_worker_job){.id = {1, 1}, .attempt = 1}, ROTA_JOB_CAUSE_DONE);
+    await(&world->loop, &worker->n_refusals, n + 1);
+}
+
+static void tell_slots(struct worker *worker, uint32_t slots)
+{
+    struct rota_buffer body = {0};
+    rota_worker_slots_write(slots, &body);
+    send_body(worker, worker->slots_type, &body);
+}
+
 static void tell_progress(struct worker *worker, const struct rota_worker_job *job,
                           struct rota_str text)
 {
@@ -312,6 +337,40 @@ static void describe(struct world *world, struct rota_reply *reply, struct rota_
                      ROTA_OK);
     *info = told.job;
     rota_buffer_deinit(&buffer);
+}
+
+/* The workers that the broker lists: how many, and the slots of the first of this name. */
+static size_t list_workers(struct world *world, const char *name, uint64_t *slots)
+{
+    struct rota_buffer buffer = {0};
+    struct rota_reply reply;
+    struct rota_arena arena = {0};
+    struct rota_queue_setting nothing = {0};
+    struct rota_queue_list list;
+    rota_message_encode(&ROTA_QUEUE_PAUSE, &nothing, &buffer);
+    struct rota_call_options call = {.method = rota_str("/rota.v1.Queue/Workers"),
+                                     .request = rota_buffer_str(&buffer)};
+    assert_int_equal(rota_channel_wait(world->channel, &call, &reply, NULL), ROTA_OK);
+    assert_int_equal(rota_message_decode(&ROTA_QUEUE_WORKERS_REPLY,
+                                         rota_str_of(reply.message, reply.size), &list, &arena,
+                                         NULL),
+                     ROTA_OK);
+    const struct rota_queue_worker_info *workers = list.items.items;
+    size_t n = list.items.n, at = 0;
+    while (at < n && !rota_str_is_equal(workers[at].name, rota_str(name)))
+        at++;
+    *slots = at < n ? workers[at].slots : 0;
+    rota_reply_deinit(&reply);
+    rota_arena_deinit(&arena);
+    rota_buffer_deinit(&buffer);
+    return n;
+}
+
+static uint64_t slots_of(struct world *world, const char *name)
+{
+    uint64_t slots;
+    assert_true(list_workers(world, name, &slots) > 0);
+    return slots;
 }
 
 /* --- tests --- */
@@ -418,13 +477,23 @@ static void what_can_not_be_read_ends_the_session_and_not_the_broker(void **stat
 {
     struct world *world = *state;
     struct worker worker;
+    uint64_t slots;
     worker_open(world, &worker, "w1", 1);
-    add(world, "x", 0);
-    await(&world->loop, &worker.n_jobs, 1);
-    assert_int_equal(rota_connector_send(worker.connector, rota_connector_broker(worker.connector),
-                                         worker.ends_type, rota_str("\xff\xff\xff"), NULL),
-                     ROTA_OK);
-    await(&world->loop, &worker.n_connected, 2); /* it comes back in another session */
+    const uint32_t types[] = {worker.ends_type, worker.slots_type, worker.holds_type,
+                              worker.progress_type, worker.ready_type};
+    add(world, "x", 100);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (i > 0)
+            say_ready(&worker, 1);
+        await(&world->loop, &worker.n_jobs, i + 1);
+        assert_int_equal(rota_connector_send(worker.connector,
+                                             rota_connector_broker(worker.connector), types[i],
+                                             rota_str("\xff\xff\xff"), NULL),
+                         ROTA_OK);
+        await(&world->loop, &worker.n_connected, i + 2); /* it comes back in another session */
+        await(&world->loop, &world->n_gone, i + 1);
+        assert_int_equal(list_workers(world, "w1", &slots), 0);
+    }
     worker_close(world, &worker);
     worker_open(world, &worker, "w2", 1);
     await(&world->loop, &worker.n_jobs, 1);
@@ -435,6 +504,7 @@ static void a_worker_can_not_end_what_another_has(void **state)
 {
     struct world *world = *state;
     struct worker victim, thief;
+    char id[ROTA_QUEUE_ID_SIZE];
     struct rota_reply reply;
     struct rota_arena arena = {0};
     const struct rota_queue_job_info *info;
@@ -446,6 +516,12 @@ static void a_worker_can_not_end_what_another_has(void **state)
     end_with(&thief, &victim.jobs[0], ROTA_JOB_CAUSE_DONE, rota_str("stolen"), rota_str(""));
     await(&world->loop, &thief.n_verdicts, 1);
     assert_int_equal(thief.verdict, ROTA_ERR_STALE);
+    struct rota_queue_about about = {.queue = rota_str("jobs"),
+                                     .id = rota_queue_id_write(victim.jobs[0].id, id),
+                                     .attempt = victim.jobs[0].attempt,
+                                     .bytes = rota_str("stolen")};
+    assert_int_equal(ask(world, "Complete", &ROTA_QUEUE_COMPLETE, &about), ROTA_STATUS_ABORTED);
+    assert_int_equal(ask(world, "Fail", &ROTA_QUEUE_FAIL, &about), ROTA_STATUS_ABORTED);
 
     /* Nobody else learns the number of an attempt that can be ended by it. */
     describe(world, &reply, &arena, &info);
@@ -527,6 +603,156 @@ static void the_progress_of_a_worker_is_shown(void **state)
     worker_close(world, &worker);
 }
 
+static void worker_has_as_many_jobs_as_it_says_it_has_slots(void **state)
+{
+    struct world *world = *state;
+    struct worker worker;
+    worker_open(world, &worker, "w1", 0);
+    for (int i = 0; i < 4; i++)
+        add(world, "x", 0);
+    await_heard(world, &worker);
+    assert_int_equal(worker.n_jobs, 0);
+    tell_slots(&worker, 2);
+    await(&world->loop, &worker.n_jobs, 2);
+    await_heard(world, &worker);
+    assert_int_equal(worker.n_jobs, 2);
+    assert_int_equal(slots_of(world, "w1"), 2);
+    tell_slots(&worker, 0); /* it takes no more, and ends what it has */
+    end_job(&worker, &worker.jobs[0], ROTA_JOB_CAUSE_DONE);
+    await_heard(world, &worker);
+    assert_int_equal(worker.n_jobs, 2);
+    assert_int_equal(rota_work_broker_counts(world->broker).jobs, 3);
+    tell_slots(&worker, 3);
+    await(&world->loop, &worker.n_jobs, 4);
+    worker_close(world, &worker);
+}
+
+/* Its session counts from when it says what it can do. */
+static void worker_that_is_not_ready_is_not_heard_and_then_sent_off(void **state)
+{
+    struct world *world = *state;
+    struct worker worker, idle;
+    uint64_t slots;
+    worker_open(world, &worker, "w1", 1);
+    add(world, "x", 0);
+    await(&world->loop, &worker.n_jobs, 1);
+    assert_int_equal(rota_connector_send(worker.connector, rota_connector_broker(worker.connector),
+                                         worker.ends_type, rota_str("\xff"), NULL),
+                     ROTA_OK);
+    await(&world->loop, &worker.n_connected, 2);
+    end_job(&worker, &worker.jobs[0], ROTA_JOB_CAUSE_DONE);
+    tell_progress(&worker, &worker.jobs[0], rota_str("half"));
+    tell_slots(&worker, 5);
+    say_ready(&worker, 1);
+    await(&world->loop, &worker.n_jobs, 2); /* the job, again */
+    await_heard(world, &worker);
+    assert_int_equal(worker.n_verdicts, 1);
+    assert_int_equal(slots_of(world, "w1"), 1);
+    worker_close(world, &worker);
+    await(&world->loop, &world->n_gone, 2);
+
+    /* It hears questions when nothing was sent to it, too: what it said may have been lost. */
+    worker_open(world, &idle, "idle", 0);
+    idle.slots = 7;
+    worker_connect(world, &worker, "w1");
+    await(&world->loop, &worker.n_connected, 2);
+    await(&world->loop, &world->n_gone, 3);
+    assert_int_equal(worker.n_checks, 0);
+    assert_int_equal(list_workers(world, "idle", &slots), 1);
+    await(&world->loop, &idle.n_checks, 1);
+    await(&world->loop, &idle.n_jobs, 1);
+    assert_int_equal(slots_of(world, "idle"), 7);
+    worker_close(world, &worker);
+    worker_close(world, &idle);
+}
+
+static void broker_that_drains_hands_out_nothing_until_it_is_restored(void **state)
+{
+    struct world *world = *state;
+    struct worker first, second;
+    worker_open(world, &first, "first", 1);
+    for (int i = 0; i < 6; i++)
+        add(world, "x", 0);
+    await(&world->loop, &first.n_jobs, 1);
+    rota_work_broker_drain(world->broker);
+    assert_false(rota_work_broker_is_drained(world->broker));
+    tell_slots(&first, 2);
+    worker_open(world, &second, "second", 3); /* which comes while it drains */
+    await_heard(world, &first);
+    await_heard(world, &second);
+    say_ready(&first, 2); /* and one that says again what it can do */
+    await_heard(world, &first);
+    assert_int_equal(slots_of(world, "first"), 0);
+    assert_int_equal(slots_of(world, "second"), 0);
+    assert_int_equal(first.n_jobs + second.n_jobs, 1);
+    end_job(&first, &first.jobs[0], ROTA_JOB_CAUSE_DONE);
+    await_heard(world, &first);
+    assert_int_equal(rota_work_broker_counts(world->broker).running, 0);
+    assert_int_equal(first.n_jobs + second.n_jobs, 1);
+
+    rota_work_broker_restore(world->broker);
+    await(&world->loop, &first.n_jobs, 3);
+    await(&world->loop, &second.n_jobs, 3);
+    assert_int_equal(slots_of(world, "first"), 2);
+    assert_int_equal(slots_of(world, "second"), 3);
+    worker_close(world, &first);
+    worker_close(world, &second);
+}
+
+/* A worker takes 17 MiB in one message. */
+static void large_jobs_of_one_turn_are_several_messages(void **state)
+{
+    struct world *world = *state;
+    struct worker worker;
+    char *large = malloc(ROTA_JOB_PAYLOAD_MAX);
+    memset(large, 'x', ROTA_JOB_PAYLOAD_MAX);
+    for (size_t i = 0; i < 4; i++) { /* two fit into one message */
+        large[i < 3 ? 7 << 20 : ROTA_JOB_PAYLOAD_MAX - 1] = '\0';
+        add(world, large, 0);
+        large[7 << 20] = 'x';
+    }
+    worker_open(world, &worker, "w1", 8);
+    await(&world->loop, &worker.n_jobs, 4);
+    assert_int_equal(worker.n_messages, 3);
+    assert_int_equal(worker.n_connected, 1);
+    free(large);
+    worker_close(world, &worker);
+}
+
+/* A job that a worker died of is dead at once here; one whose worker leaves is not. */
+static void worker_whose_place_a_newer_session_takes_has_died(void **state)
+{
+    struct world *world = *state;
+    struct worker first, former, newer;
+    struct rota_reply reply;
+    struct rota_arena arena = {0};
+    const struct rota_queue_job_info *info;
+    struct rota_queue_setting quarantine = {.queue = rota_str("jobs"), .weight = 1};
+    assert_int_equal(ask(world, "SetQuarantine", &ROTA_QUEUE_QUARANTINE, &quarantine),
+                     ROTA_STATUS_OK);
+    worker_open(world, &first, "w1", 1);
+    add(world, "x", 0);
+    await(&world->loop, &first.n_jobs, 1);
+    worker_close(world, &first);
+    worker_open(world, &former, "w2", 1);
+    await(&world->loop, &former.n_jobs, 1);
+    describe(world, &reply, &arena, &info);
+    assert_int_equal(info->state, ROTA_JOB_RUNNING);
+    rota_reply_deinit(&reply);
+
+    worker_open(world, &newer, "w2", 1);
+    await_heard(world, &newer);
+    assert_int_equal(world->n_gone, 2);
+    assert_int_equal(newer.n_jobs, 0);
+    describe(world, &reply, &arena, &info);
+    assert_int_equal(info->state, ROTA_JOB_DEAD);
+    assert_int_equal(info->cause, ROTA_JOB_CAUSE_LOST);
+    rota_reply_deinit(&reply);
+    rota_arena_deinit(&arena);
+    worker_close(world, &former);
+    worker_close(world, &newer);
+}
+
 static void slots_that_were_not_heard_of_are_found_out(void **state)
 {
     struct world *world = *state;
@@ -595,6 +821,11 @@ int main(void)
         TEST(a_worker_can_not_end_what_another_has),
         TEST(one_bad_end_costs_its_job_an_attempt_and_nothing_else),
         TEST(the_progress_of_a_worker_is_shown),
+        TEST(worker_has_as_many_jobs_as_it_says_it_has_slots),
+        TEST(worker_that_is_not_ready_is_not_heard_and_then_sent_off),
+        TEST(broker_that_drains_hands_out_nothing_until_it_is_restored),
+        TEST(large_jobs_of_one_turn_are_several_messages),
+        TEST(worker_whose_place_a_newer_session_takes_has_died),
         TEST(slots_that_were_not_heard_of_are_found_out),
         TEST(jobs_that_did_not_arrive_are_handed_out_again),
         TEST(a_worker_that_is_ready_anew_loses_neither_jobs_nor_answers),

@@ -1,10 +1,15 @@
 /* The cache behind a server, over a source that the test plays, and over a file. */
 #include "await.h"
-#include "run/cache.h"
-#include "wire/cache_message.h"
+#include "base/vector.h"
+#include "run/call/cache.h"
+#include "wire/message/cache_message.h"
 
 #include <rota/channel.h>
 #include <rota/server.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { CALLS = 64, READS = 8 };
 
@@ -96,7 +101,8 @@ static void world_close(struct world *world)
 static void on_end(void *data, struct rota_call *call, const struct rota_call_result *result)
 {
     struct ended *ended = data;
-    struct rota_cache_response response = {0};
+    struct rota_cache_response response;
+    struct rota_arena arena = {0};
     int n = 0;
     (void)call;
     ended->is_over = true;
@@ -106,27 +112,29 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
         snprintf(ended->text, sizeof ended->text, "%.*s", ROTA_STR_ARGS(result->text));
         return;
     }
-    assert_int_equal(rota_cache_response_decode(&response, result->message, NULL), ROTA_OK);
-    ended->n_entries = response.entries.size;
-    for (size_t i = 0; i < response.problems.size; i++)
-        ended->n_left += response.problems.items[i].text.size == 0;
-    for (size_t i = 0; i < response.entries.size; i++)
+    assert_int_equal(
+        rota_message_decode(&ROTA_CACHE_RESPONSE, result->message, &response, &arena, NULL),
+        ROTA_OK);
+    const struct rota_get_entry *entries = response.entry.items;
+    const struct rota_get_problem *problems = response.problem.items;
+    ended->n_entries = response.entry.n;
+    for (size_t i = 0; i < response.problem.n; i++)
+        ended->n_left += problems[i].text.size == 0;
+    for (size_t i = 0; i < response.entry.n; i++)
         n += snprintf(ended->text + n, sizeof ended->text - (size_t)n, "%s%llu=%.*s", i ? " " : "",
-                      (unsigned long long)response.entries.items[i].id,
-                      (int)(response.entries.items[i].value.size % 32),
-                      response.entries.items[i].value.data);
-    for (size_t i = 0; i < response.problems.size; i++)
+                      (unsigned long long)entries[i].id, (int)(entries[i].value.size % 32),
+                      entries[i].value.data);
+    for (size_t i = 0; i < response.problem.n; i++)
         n += snprintf(ended->text + n, sizeof ended->text - (size_t)n, "%s%llu?%.*s", n ? " " : "",
-                      (unsigned long long)response.problems.items[i].id,
-                      ROTA_STR_ARGS(response.problems.items[i].text));
-    rota_cache_response_deinit(&response);
+                      (unsigned long long)problems[i].id, ROTA_STR_ARGS(problems[i].text));
+    rota_arena_deinit(&arena);
 }
 
 /* Ask for keys, with spaces between them; `is_partial`: and mind problems. */
 static struct rota_call *ask_with(struct world *world, const char *keys, bool is_partial)
 {
     struct ended *ended = &world->ended[world->n_calls++];
-    struct rota_cache_request request = {.is_partial = is_partial};
+    ROTA_VECTOR(struct rota_str) strs = {0};
     struct rota_buffer buffer = {0};
     struct rota_error error;
     struct rota_call *call;
@@ -134,10 +142,12 @@ static struct rota_call *ask_with(struct world *world, const char *keys, bool is
     ended->world = world;
     for (const char *key = keys; *key;) {
         size_t size = strcspn(key, " ");
-        assert_true(rota_vector_push(&request.keys, rota_str_of(key, size)));
+        assert_true(rota_vector_push(&strs, rota_str_of(key, size)));
         key += size + (key[size] == ' ');
     }
-    assert_int_equal(rota_cache_request_encode(&request, &buffer), ROTA_OK);
+    const struct rota_cache_request request = {.key = {strs.items, strs.size},
+                                               .partial = is_partial};
+    rota_message_encode(&ROTA_CACHE_REQUEST, &request, &buffer);
     struct rota_call_options options = {.method = rota_str("/rota.v1.Cache/Get"),
                                         .request = rota_buffer_str(&buffer),
                                         .timeout = 25 * ROTA_SEC,
@@ -146,7 +156,7 @@ static struct rota_call *ask_with(struct world *world, const char *keys, bool is
     if (rota_channel_call(world->channel, &options, &call, &error))
         fail_msg("%s", error.text);
     rota_buffer_deinit(&buffer);
-    rota_cache_request_deinit(&request);
+    rota_vector_deinit(&strs);
     return call;
 }
 
@@ -490,8 +500,8 @@ static void a_file_with_a_mistake_is_refused_by_line(void **state)
     struct rota_error error;
     (void)state;
     assert_refused("a\t1\nb\n", ":2: no tab");
-    assert_refused("a\t1\nb\t2\n\na\t3\n", ":4: the key \"a\" is already in line 1");
-    assert_refused("a\t1\n\\x61\t2\n", ":2: the key \"a\" is already in line 1");
+    assert_refused("a\t1\nb\t2\n\na\t3\n", ":4: the key \"a\" is already on line 1");
+    assert_refused("a\t1\n\\x61\t2\n", ":2: the key \"a\" is already on line 1");
     assert_int_equal(rota_cache_file_open(uv_default_loop(), folder, &with, &source, &error),
                      ROTA_ERR_INVALID);
     assert_int_equal(rota_cache_file_open(uv_default_loop(), "/nowhere", &with, &source, &error),

@@ -1,4 +1,4 @@
-#include "run/cell.h"
+#include "run/place/cell.h"
 
 #include <pthread.h>
 #include <rota/ring.h>

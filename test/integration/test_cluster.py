@@ -76,7 +76,7 @@ class Node:
 
     def jobs(self, state="waiting", queue="work"):
         lines = self.run("job", "list", "--queue", queue, "--state", state, "--limit", "1000000", "--json").splitlines()
-        return [json.loads(line)["job"] for line in lines]
+        return [entry["job"] for entry in map(json.loads, lines) if "job" in entry]  # one may tell what is missing
 
     def nodes(self):
         return json.loads(self.run("queue", "nodes", "--json"))
@@ -86,18 +86,18 @@ class Node:
 
 
 @contextlib.contextmanager
-def nodes(n, *arguments, hosts=False):
+def nodes(n, *arguments):
+    """Brokers with journals of their own that know each other by a store."""
     with tempfile.TemporaryDirectory(prefix="rota-cluster-") as folder:
-        addresses = [f"127.0.0.1:{port}" for port in free_ports(n)]
-        path = os.path.join(folder, "hosts")
-        write_hosts(path, addresses)
-        listed = ["--hosts", path] if hosts else ["--nodes", ",".join(addresses)]
-        made = [Node(address, os.path.join(folder, f"data{i}"), *listed, *arguments)
-                for i, address in enumerate(addresses)]
+        store = f"sqlite:{folder}/store.db"
+        made = [Node(f"127.0.0.1:{port}", os.path.join(folder, f"data{i}"), "--store", store, "--durability", "journal",
+                     *arguments) for i, port in enumerate(free_ports(n))]
         try:
             for node in made:
                 node.start()
-            yield (made, path) if hosts else made
+            for node in made:
+                await_nodes(node, lambda seen: len(seen["nodes"]) == n)
+            yield made
         finally:
             for node in made:
                 if node.process and node.process.poll() is None:
@@ -105,10 +105,9 @@ def nodes(n, *arguments, hosts=False):
                     node.process.wait(TIMEOUT)
 
 
-def write_hosts(path, addresses):
-    with open(path + ".new", "w") as file:
-        file.write("".join(f"{address}\n" for address in addresses))
-    os.rename(path + ".new", path)
+def place(node, verb):
+    """Have a node drained, or undrained."""
+    subprocess.run([ROTA, "node", verb, node.address, "--store", node.arguments[1]], check=True, timeout=TIMEOUT)
 
 
 def partition_of(job):
@@ -121,43 +120,13 @@ def numbered(partition, number):
 
 
 @test
-def a_node_with_an_older_list_does_not_deny_what_was_handed_over():
-    with tempfile.TemporaryDirectory(prefix="rota-cluster-") as folder:
-        addresses = [f"127.0.0.1:{port}" for port in free_ports(3)]
-        paths = [os.path.join(folder, f"hosts{i}") for i in range(3)]
-        for path in paths:
-            write_hosts(path, addresses[:1])
-        made = [Node(address, os.path.join(folder, f"data{i}"), "--hosts", path)
-                for i, (address, path) in enumerate(zip(addresses, paths))]
-        try:
-            first, second, third = (node.start() for node in made)
-            jobs = [first.add("x") for _ in range(16)]
-            for path in (paths[0], paths[2]):
-                write_hosts(path, [addresses[0], addresses[2]])
-            wait_until(lambda: third.nodes()["jobs"] > 0, "that jobs have moved")
-
-            def is_found(job):
-                done = subprocess.run([ROTA, "job", "show", job, "--node", second.address, "--timeout", "1s"],
-                                      capture_output=True, timeout=TIMEOUT, text=True)
-                assert "NOT_FOUND" not in done.stderr, done
-                return done.returncode == 0
-            for job in jobs:
-                wait_until(lambda job=job: is_found(job), "that the second has heard of the third")
-        finally:
-            for node in made:
-                if node.process and node.process.poll() is None:
-                    node.process.kill()
-                    node.process.wait(TIMEOUT)
-
-
-@test
 def a_queue_without_jobs_can_be_deleted():
     with nodes(3) as (a, b, c):
         jobs = [node.add("x", queue="old") for node in (a, b, c) for _ in range(4)]
         a.run("queue", "pause", "old")
         b.run("queue", "weight", "old", "--key", "k", "--weight", "300")
         for words in ([], ["--dry-run"]):
-            assert "jobs that have not ended" in a.run("queue", "delete", "old", *words, code=1)
+            assert "unfinished jobs" in a.run("queue", "delete", "old", *words, code=1)
         for job in jobs:
             c.run("job", "cancel", job)
         assert "12 ended jobs" in a.run("queue", "delete", "old", "--dry-run")
@@ -200,9 +169,14 @@ def await_nodes(node, is_so):
     wait_until(lambda: seen.update(node.nodes()) or is_so(seen), lambda: (seen, node.log[-20:]))
 
 
+def without_explain(shown):
+    """Why it waits depends on the nodes that there are."""
+    return {key: value for key, value in shown.items() if key != "explain"}
+
+
 @test
 def jobs_follow_the_route():
-    with nodes(3, hosts=True) as ((a, b, c), hosts):
+    with nodes(3) as (a, b, c):
         lines = "".join(f"line {i}\n" for i in range(3000)).encode()
         for node in (a, b, c):
             node.run("job", "add", "--queue", "work", "--lines", "-", data=lines)
@@ -211,26 +185,27 @@ def jobs_follow_the_route():
         a.run("job", "cancel", jobs[3])
         before = {job: b.show(job) for job in jobs}
         known = sorted(b.jobs())
-        write_hosts(hosts, [a.address, b.address])
-        await_nodes(c, lambda seen: seen["jobs"] == 0 and len(seen["nodes"]) == 2)
+        place(c, "drain")
+        await_nodes(c, lambda seen: seen["jobs"] == 0)
         assert sorted(c.jobs()) == known  # it still knows whom to ask
         assert c.terminate() == 0
         assert sorted(a.jobs()) == known
         for job in jobs:
-            assert b.show(job) == before[job], job
+            assert without_explain(b.show(job)) == without_explain(before[job]), job
+        place(c, "undrain")
         c.start()
-        write_hosts(hosts, [a.address, b.address, c.address])
         await_nodes(c, lambda seen: seen["jobs"] > 1000 and seen["leaving"] == 0)
         for node in (a, b):
             await_nodes(node, lambda seen: seen["leaving"] == 0)
-        assert sorted(b.jobs()) == known
+        # A node that learned of it last may only now hand jobs over.
+        wait_until(lambda: sorted(b.jobs()) == known, lambda: (len(b.jobs()), len(known), b.log[-20:]))
         assert c.show(jobs[3])["state"] == "cancelled"
 
 
 @contextlib.contextmanager
 def worker(made, *words):
     process = subprocess.Popen([ROTA, "work", "--node", ",".join(node.address for node in made), "--queue", "work",
-                                "--slots", "4", "--lease", "3s", "--kill-after", "500ms", "--log", "error", *words],
+                                "--slots", "4", "--lease", "3s", "--kill-after", "500ms", "--log-level", "error", *words],
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield process
@@ -244,7 +219,7 @@ def worker_of_all_nodes_is_counted_once():
     with nodes(3) as (a, b, c):
         a.add("x")
         with worker((a, b, c), "--name", "ann", "--", "true"):
-            a.run("queue", "drain", "work")
+            a.run("queue", "wait-empty", "work")
 
             def listed():
                 return [json.loads(line) for line in b.run("queue", "workers", "--json").splitlines()]
@@ -252,7 +227,7 @@ def worker_of_all_nodes_is_counted_once():
             wait_until(lambda: sum(each["connections"] for each in listed()) > 1, "polls at several of them")
             wait_until(lambda: [(each["worker"], each["slots"], each["queues"]) for each in listed()] == [("ann", 4, ["work"])],
                        "the worker")
-            assert "workers that could do it: 1" in b.run("job", "add", "--queue", "work", "--dry-run", "x")
+            assert "connected workers that could run it: 1" in b.run("job", "add", "--queue", "work", "--dry-run", "x")
             for node in (a, b, c):
                 await_queue(node, lambda seen: (seen["workers"], seen["slots"], seen["free"]) == (1, 4, 4))
 
@@ -271,22 +246,24 @@ def add_some(node, n):
 @test
 def no_job_is_lost_or_done_twice_whoever_is_killed():
     chance = random.Random(5)
-    with nodes(3, hosts=True) as (made, hosts), worker(made, "--", "cat"):
+    with nodes(3) as made, worker(made, "--", "cat"):
         added = []
         for turn in range(8):
             listed = chance.sample(made, chance.choice([1, 2, 3]))
-            victim = chance.choice(made)
-            write_hosts(hosts, [node.address for node in listed])
+            victim = chance.choice(listed)
+            for node in made:
+                place(node, "undrain" if node in listed else "drain")
             added += add_some(chance.choice(made), 15)
             victim.kill()
             if listed != [victim]:  # else nobody is there to take any
                 added += add_some(chance.choice([node for node in made if node is not victim]), 10)
             victim.start()
             added += add_some(victim, 5)
-        write_hosts(hosts, [node.address for node in made])
+        for node in made:
+            place(node, "undrain")
         for node in made:
             await_nodes(node, lambda seen: seen["leaving"] == 0 and len(seen["nodes"]) == 3)
-        made[0].run("queue", "drain", "work")
+        made[0].run("queue", "wait-empty", "work")
         done = made[1].jobs("done")
         assert len(added) > 100, len(added)
         promise.check(len(set(done)) == len(done), "a job is at two nodes")
@@ -295,7 +272,7 @@ def no_job_is_lost_or_done_twice_whoever_is_killed():
 
 @test
 def a_node_that_is_away_keeps_its_jobs():
-    with nodes(3) as (a, b, c):
+    with nodes(3, "--ttl", "1m") as (a, b, c):
         jobs = [node.add(f"{i}") for i in range(10) for node in (a, b, c)]
         here = {node: node.nodes()["jobs"] for node in (a, b, c)}
         assert sum(here.values()) == 30 and min(here.values()) > 0, here
@@ -304,7 +281,7 @@ def a_node_that_is_away_keeps_its_jobs():
         assert a.queue()["waiting"] == 30 - here[c]
         for words in (["queue", "list"], ["job", "list", "--queue", "work"]):
             told = subprocess.run([ROTA, *words, "--node", a.address], capture_output=True, text=True, timeout=TIMEOUT)
-            text = f"rota: what {c.address} has is not counted: node {c.address}: "
+            text = f"rota: jobs on {c.address} are not counted: node {c.address}: "
             assert told.returncode == 0 and told.stderr.startswith(text), told
         for node in (a, b):  # there are always partitions that are not away
             for i in range(10):
@@ -329,21 +306,6 @@ def settings_and_unique_keys_are_of_all_nodes():
             assert a.run("job", "add", "--queue", "work", "--wait", "hello") == "hello"
             assert process.poll() is None
         assert c.show(first)["state"] == "done"
-
-
-@test
-def what_can_not_be_is_said():
-    def refused(*words):
-        done = subprocess.run([ROTA, "broker", "--durability", "memory", *words], capture_output=True, text=True,
-                              timeout=TIMEOUT)
-        assert done.returncode != 0, done
-        return done.stderr
-    assert "not both" in refused("--nodes", "a:1", "--hosts", "x")
-    assert "--advertise" in refused("--advertise", "a:1")
-    assert "port" in refused("--nodes", "127.0.0.1:0")
-    assert "port" in refused("--nodes", "127.0.0.1:1,,127.0.0.1:2")
-    assert "x-is-not-there" in refused("--hosts", "x-is-not-there")
-    assert "a:1" in refused("--nodes", "a:1,a:1")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,11 @@
 
 #include "await.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
 static uv_loop_t loop;
 static struct rota_config_watch *watch;
 static char path[64];

@@ -1,6 +1,8 @@
 /* Connections come and go, and servers: which calls live on, and which fail. */
 #include "pair.h"
 
+#include <stdlib.h>
+
 /* --- connections come and go --- */
 
 static void a_server_that_comes_back_is_found_again(void **state)

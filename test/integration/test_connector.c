@@ -2,6 +2,9 @@
 #include "connectors.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 static uv_loop_t loop;
 static struct end broker, worker;
@@ -75,7 +78,7 @@ static void a_worker_that_stops_is_told_of_by_name(void **state)
     end_close(&worker, &loop);
     await(&loop, &broker.n_disconnected, 1);
     assert_string_equal(broker.name, "alpha");
-    assert_non_null(strstr(broker.why, "goodbye"));
+    assert_non_null(strstr(broker.why, "ended the session"));
     end_close(&broker, &loop);
 }
 

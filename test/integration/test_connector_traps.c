@@ -4,6 +4,9 @@
 
 #include <arpa/inet.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -292,7 +295,7 @@ static void a_worker_that_is_silent_is_lost(void **state)
     raw_open(&raw, address(), NULL);
     raw_hello(&raw, "silent", 1);
     await(&loop, &broker.n_disconnected, 1);
-    assert_non_null(strstr(broker.why, "nothing was heard"));
+    assert_non_null(strstr(broker.why, "no heartbeat"));
     assert_string_equal(broker.name, "silent");
     raw_hear(&raw, &loop, type, frame);
     assert_int_equal(raw_hear_bye(&raw, &loop), ROTA_BYE_SILENT);
@@ -324,7 +327,7 @@ static void a_broker_that_is_silent_is_lost(void **state)
     await(&loop, &worker.n_connected, 1);
     assert_int_equal(worker.sessions[0], 7);
     await(&loop, &worker.n_disconnected, 1);
-    assert_non_null(strstr(worker.why, "nothing was heard"));
+    assert_non_null(strstr(worker.why, "no heartbeat"));
     end_close(&worker, &loop);
     rota_buffer_deinit(&body);
     zmq_close(router);
@@ -401,7 +404,7 @@ static void a_hello_that_is_wrong_is_turned_away(void **state)
 {
     struct raw raw;
     struct rota_buffer body = {0};
-    struct rota_worker_hello hello = {2, rota_str("alpha"), 1};
+    struct rota_worker_hello hello = {.version = 2, .name = rota_str("alpha"), .epoch = 1};
     (void)state;
     open_broker(100, 0);
     raw_open(&raw, address(), NULL);
@@ -547,7 +550,7 @@ static void a_worker_that_was_stopped_is_lost_and_comes_back(void **state)
     await(&loop, &broker.n_connected, 1);
     kill(pid, SIGSTOP);
     await(&loop, &broker.n_disconnected, 1);
-    assert_non_null(strstr(broker.why, "nothing was heard"));
+    assert_non_null(strstr(broker.why, "no heartbeat"));
     kill(pid, SIGCONT);
     await(&loop, &broker.n_connected, 2);
     stop_child(pid);
@@ -626,7 +629,7 @@ static void under_another_name_it_does_not(void **state)
     make_keys(keys);
     open_with_keys(keys, paths[1], keys[0], "beta");
     await(&loop, &worker.n_retries, 1);
-    assert_non_null(strstr(worker.why, "the key is not that of this name"));
+    assert_non_null(strstr(worker.why, "this key belongs to another name"));
     assert_int_equal(broker.n_connected, 0);
     end_close(&worker, &loop);
     end_close(&broker, &loop);
@@ -639,7 +642,7 @@ static void a_key_that_is_not_in_the_list_is_refused_until_it_is(void **state)
     (void)state;
     make_keys(keys);
     open_with_keys(keys, paths[2], keys[0], "beta");
-    await_why("our key is not in the list");
+    await_why("our key is not in the peer's list");
     assert_int_equal(broker.n_connected, 0);
     assert_true(end_stats(&broker).n_keys_refused > 0);
     snprintf(list, sizeof list, "alpha %s\nbeta %s\n", keys[1], keys[2]);
@@ -657,12 +660,12 @@ static void a_worker_that_takes_another_for_its_broker_is_not_served(void **stat
     (void)state;
     make_keys(keys);
     open_with_keys(keys, paths[1], keys[2], "alpha");
-    await_why("do the keys fit?");
+    await_why("do the keys match?");
     assert_int_equal(broker.n_connected, 0);
     end_close(&worker, &loop);
     end_close(&broker, &loop);
-    assert_non_null(strstr(logged.text, "has another key for this broker"));
-    assert_null(strstr(logged.text, "speaks something else"));
+    assert_non_null(strstr(logged.text, "has a different key for this broker"));
+    assert_null(strstr(logged.text, "speaks another protocol"));
 }
 
 static void a_worker_without_keys_is_not_served_by_a_broker_with(void **state)
@@ -671,7 +674,7 @@ static void a_worker_without_keys_is_not_served_by_a_broker_with(void **state)
     (void)state;
     make_keys(keys);
     open_with_keys(keys, NULL, NULL, "alpha");
-    await_why("do the keys fit?");
+    await_why("do the keys match?");
     assert_int_equal(broker.n_connected, 0);
     end_close(&worker, &loop);
     end_close(&broker, &loop);

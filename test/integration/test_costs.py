@@ -21,6 +21,7 @@ from grpc_raw import message  # noqa: E402
 
 ROTAD = os.path.abspath(sys.argv[1])
 SHARDS = 131072
+QUEUES = 99000
 SETTINGS = f"""[[space]]
 name = "large"
 shards = {SHARDS}
@@ -91,6 +92,35 @@ def grpc_cases():
     yield "/grpc.health.v1.Health/Check", message(_1=b"s" * (15 << 20)), False
 
 
+def ask_stream(node):
+    """Until the stream has sent the queues."""
+    connection = http.client.HTTPConnection(node.reach["http"], timeout=rotad.TIMEOUT)
+    connection.request("GET", "/api/v1/stream")
+    stream = connection.getresponse()
+    while (line := stream.readline()) and line != b"event: queues\n":
+        pass
+    connection.close()
+    assert line, "the stream ended"
+
+
+def fill_queues(client):
+    """As many queues as a broker may have, but for a few."""
+    for first in range(0, QUEUES, 4096):
+        jobs = [message(_1=name(i)) for i in range(first, min(first + 4096, QUEUES))]
+        assert client.call("/rota.v1.Queue/AddBatch", message(_1=jobs)) is not None
+
+
+def cases_of_many_queues(node, client):
+    """What a stranger can ask about all queues when there are very many."""
+    for path in ("/metrics", "/api/v1/queues", "/api/v1/queues?max=1000&after=" + name(QUEUES // 2), "/api/v1/cluster"):
+        yield f"GET {path}", lambda path=path: ask_http(node, "GET", path, None)
+    yield "GET /api/v1/stream", lambda: ask_stream(node)
+    for method, request in (("/rota.v1.Queue/Queues", b""), ("/rota.v1.Queue/Nodes", b""), ("/rota.v1.Nodes/Show", b""),
+                            ("/rota.v1.Nodes/Documents", message(_1=["cluster", "queues"], _2=1, _3=1)),
+                            ("/rota.v1.Queue/AddBatch", message(_1=[message(_1=name(i)) for i in range(4096)]))):
+        yield method, lambda a=(client, method, request, True): ask_grpc(*a)
+
+
 class Meter:
     """What the node's loop computes, and whether others are answered."""
 
@@ -156,9 +186,12 @@ def main():
             cases = [(f"{method} {path} {len(json.dumps(body) if body else '')} bytes",
                       lambda a=(node, method, path, body): ask_http(*a)) for method, path, body in http_cases(node)]
             cases += [(f"{case[0]} {len(case[1])} bytes", lambda a=(client, *case): ask_grpc(*a)) for case in grpc_cases()]
-            print(f"1..{len(cases)}", flush=True)
+            many = [(f"{what} with {QUEUES} queues", ask) for what, ask in cases_of_many_queues(node, client)]
+            print(f"1..{len(cases + many)}", flush=True)
             meter, failed = Meter(node), 0
-            for number, (what, ask) in enumerate(cases, 1):
+            for number, (what, ask) in enumerate(cases + many, 1):
+                if number == len(cases) + 1:
+                    fill_queues(client)
                 try:
                     print(f"ok {number} - {what}: {meter.check(what, ask) * 1e3:.1f} ms of the loop", flush=True)
                 except Exception as error:  # noqa: BLE001

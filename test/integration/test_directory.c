@@ -1,9 +1,11 @@
-#include "run/directory.h"
+#include "run/call/directory.h"
 
-#include "core/call/shard_cache.h"
+#include "core/call/shards/shard_cache.h"
 #include "nodes.h"
 
 #include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -147,12 +149,12 @@ static void directory_that_does_not_answer_is_named(void **state)
     loop_open();
     int silent = listen_silently(address);
     execute_late(address, 300 * ROTA_MSEC, text);
-    assert_non_null(strstr(text, "does not answer"));
+    assert_non_null(strstr(text, "does not respond"));
     assert_non_null(strstr(text, address));
 
     close(silent);
     execute_late(address, 300 * ROTA_MSEC, text);
-    assert_non_null(strstr(text, "the directory can't be reached"));
+    assert_non_null(strstr(text, "the directory is unreachable"));
     assert_non_null(strstr(text, address));
     loop_close();
 }

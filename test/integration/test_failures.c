@@ -4,6 +4,10 @@
 #include "raw.h"
 
 #include <rota/tls.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 /* A call on a channel of its own to `address` fails with `phrase`. */
 static void check_failure(const char *address, const struct rota_channel_options *options,
@@ -91,7 +95,8 @@ static void a_server_of_http1_is_recognized(void **state)
     RUN_UNTIL(seen.n_ended);
     assert_int_equal(seen.status, ROTA_STATUS_UNAVAILABLE);
     assert_non_null(strstr(seen.text, address));
-    assert_non_null(strstr(seen.text, "the peer does not speak HTTP/2"));
+    assert_non_null(
+        strstr(seen.text, "the peer does not speak HTTP/2; gRPC is at a node's listen address"));
     free(seen.message);
     close(fd);
     close(listening);
@@ -159,11 +164,11 @@ static void under_tls_only_who_trusts_the_server_is_served(void **state)
     pair_check_echo(s.pair.channel, rota_str("secret"));
     pair_check_echo(s.pair.channel, rota_str_of(bytes, sizeof bytes));
     check_failure(s.pair.address, &(struct rota_channel_options){.tls = s.stranger},
-                  "it is not signed by an authority that we trust");
+                  "it is not signed by a trusted CA");
     check_failure(s.pair.address,
                   &(struct rota_channel_options){.tls = s.client, .tls_name = "db.example"},
                   "the peer's certificate is for CN=test IP:127.0.0.1, not for db.example");
-    check_failure(s.pair.address, NULL, "the peer speaks TLS and we speak plain text");
+    check_failure(s.pair.address, NULL, "the peer speaks TLS, but this side uses plaintext");
     pair_check_echo(s.pair.channel, rota_str("still"));
     secure_close(&s);
 }
@@ -184,7 +189,7 @@ static void who_is_refused_by_the_server_has_certainly_not_called(void **state)
               &(struct rota_channel_options){.tls = s.client});
     struct seen seen = pair_ask(s.pair.channel, METHOD_ECHO, rota_str("x"));
     assert_int_equal(seen.status, ROTA_STATUS_UNAVAILABLE);
-    assert_non_null(strstr(seen.text, "the peer demands a certificate, we showed none"));
+    assert_non_null(strstr(seen.text, "the peer requires a certificate, and this side sent none"));
     assert_false(seen.may_have_run);
     assert_int_equal(rota_channel_reason(s.pair.channel)->code, ROTA_ERR_INVALID);
     free(seen.message);
@@ -229,7 +234,7 @@ static void tls_at_a_plain_port_is_told_so(void **state)
     assert_int_equal(rota_tls_client_new(&(struct rota_tls_options){0}, &tls, NULL), ROTA_OK);
     pair_open(&pair, NULL, NULL);
     check_failure(pair.address, &(struct rota_channel_options){.tls = tls},
-                  "the peer speaks plain text and we speak TLS");
+                  "the peer speaks plaintext, but this side uses TLS");
     pair_check_echo(pair.channel, rota_str("plain"));
     pair_close(&pair);
     rota_tls_free(tls);

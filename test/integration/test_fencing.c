@@ -2,6 +2,8 @@
  * sent on. */
 #include "calls.h"
 
+#include <stdio.h>
+
 /* Nodes with a fenced method, and a client whose map says who has shard "a". */
 struct world {
     struct node nodes[NODES + 1]; /* by id */
@@ -180,7 +182,8 @@ static void who_is_behind_refuses_a_later_epoch(void **state)
     assert_int_equal(ended.status, ROTA_STATUS_ABORTED);
     assert_string_equal(ended.failure, "stale");
     assert_string_equal(ended.claim, ""); /* ours is no news to the caller */
-    assert_string_equal(ended.text, "epoch 6 of shard 1/a is not known here yet: it was at 5");
+    assert_string_equal(ended.text,
+                        "epoch 6 of shard 1/a is unknown here so far: the last known epoch is 5");
     assert_int_equal(world.nodes[1].n_calls, 0);
     rota_channel_close(channel);
     world_close(&world);
@@ -219,9 +222,9 @@ static void refusal_names_the_claim(void **state)
     assert_int_equal(ended.status, ROTA_STATUS_ABORTED);
     assert_string_equal(ended.failure, "stale");
     assert_string_equal(ended.claim, claim);
-    assert_string_equal(ended.text, "epoch 5 of shard 1/a is over: it is at 6");
+    assert_string_equal(ended.text, "epoch 5 of shard 1/a is stale: the current epoch is 6");
     call_wait(channel, "1/b", "5", &ended);
-    assert_string_equal(ended.text, "shard 1/b is not held here");
+    assert_string_equal(ended.text, "this server does not own shard 1/b");
     assert_string_equal(ended.claim, "");
     rota_channel_close(channel);
     world_close(&world);
@@ -240,7 +243,7 @@ static void fenced_method_refuses_calls_without_notes(void **state)
     for (size_t i = 0; i < sizeof notes / sizeof *notes; i++) {
         call_wait(channel, notes[i][0], notes[i][1], &ended);
         assert_int_equal(ended.status, ROTA_STATUS_FAILED_PRECONDITION);
-        assert_non_null(strstr(ended.text, "which shard and epoch"));
+        assert_non_null(strstr(ended.text, "its shard and epoch"));
     }
     assert_int_equal(world.nodes[1].n_calls, 0);
     call_wait(channel, "%31/%61", "5", &ended); /* the same names, written otherwise */
@@ -285,7 +288,7 @@ static void handler_is_told_that_the_claim_was_lost_under_it(void **state)
     RUN_UNTIL(ended.n);
     assert_int_equal(ended.status, ROTA_STATUS_ABORTED);
     assert_string_equal(ended.failure, "stale");
-    assert_string_equal(ended.text, "epoch 5 of shard 1/a is over: it is at 7");
+    assert_string_equal(ended.text, "epoch 5 of shard 1/a is stale: the current epoch is 7");
     assert_true(strncmp(ended.claim, "1 7 ", 4) == 0);
     rota_channel_close(channel);
     world_close(&world);

@@ -49,7 +49,7 @@ static void assert_refused(const char *path, enum rota_code code, const char *ph
     struct rota_error error;
     assert_int_equal(rota_file_read(path, 100, &content, &error), code);
     assert_int_equal(content.size, 77); /* left alone */
-    assert_true(strncmp(error.text, path, strlen(path)) == 0);
+    assert_true(strstr(error.text, path) != NULL);
     assert_non_null(strstr(error.text, phrase));
 }
 
@@ -74,7 +74,7 @@ static void larger_file_than_allowed_is_refused(void **state)
 {
     (void)state;
     write_file(101);
-    assert_refused(path_of("entry"), ROTA_ERR_LIMIT, "larger than the 100 bytes");
+    assert_refused(path_of("entry"), ROTA_ERR_LIMIT, "larger than the allowed 100 bytes");
     assert_refused("/proc/self/status", ROTA_ERR_LIMIT, "larger"); /* it claims to be empty */
 }
 

@@ -1,8 +1,12 @@
-#include "run/file_watch.h"
+#include "run/place/file_watch.h"
 
 #include "await.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static uv_loop_t loop;
 static struct rota_file_watch *watch;
@@ -211,7 +215,7 @@ static void emptied_file_is_reported_and_not_handed_over(void **state)
     await_write(path, "");
     await(&loop, &n_errors, 1);
     assert_int_equal(last_error.code, ROTA_ERR_INVALID);
-    assert_non_null(strstr(last_error.text, "file: is empty: what it said before stays in force"));
+    assert_non_null(strstr(last_error.text, "file: is empty; the previous contents stay in force"));
     assert_int_equal(n_contents, 1);
     write_line(path, "two");
     await(&loop, &n_contents, 2);

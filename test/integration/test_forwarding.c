@@ -2,14 +2,17 @@
  * of both. */
 #include "await.h"
 
-#include "wire/queue_message.h"
-#include "wire/worker_frame.h"
+#include "wire/message/queue_message.h"
+#include "wire/message/worker_frame.h"
 
 #include <rota/broker.h>
 #include <rota/channel.h>
 #include <rota/connector.h>
 #include <rota/members.h>
 #include <rota/server.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { N_NODES = 2, N_PARTITIONS = 16 };
 
@@ -114,6 +117,7 @@ static struct rota_work_broker_counts counts(const struct world *world, size_t n
 
 struct worker {
     struct rota_connector *connector;
+    struct rota_worker_running claimed; /* that it names when it is ready */
     uint32_t ready_type, ends_type, holds_type;
     size_t n_to_drop; /* messages with jobs that do not come to it */
     size_t n_connected, n_closed, n_jobs, n_cancels, n_verdicts, n_refused;
@@ -207,7 +211,11 @@ static void hear(struct worker *worker, const char *name, rota_connector_on_mess
 static void say_ready(struct worker *worker, uint32_t slots)
 {
     struct rota_str queue = rota_str("jobs");
-    struct rota_worker_ready ready = {.queues = &queue, .n_queues = 1, .slots = slots};
+    struct rota_worker_ready ready = {.queues = &queue,
+                                      .n_queues = 1,
+                                      .slots = slots,
+                                      .running = &worker->claimed,
+                                      .n_running = worker->claimed.attempt > 0};
     struct rota_buffer body = {0};
     rota_worker_ready_write(&ready, &body);
     assert_int_equal(rota_connector_send(worker->connector,
@@ -217,8 +225,7 @@ static void say_ready(struct worker *worker, uint32_t slots)
     rota_buffer_deinit(&body);
 }
 
-static void open_worker(struct world *world, struct worker *worker, const char *name,
-                        uint32_t slots, size_t n_to_drop)
+static void connect_worker(struct world *world, struct worker *worker, const char *name)
 {
     struct rota_connector_options options = {
         .address = rota_work_broker_workers_address(world->nodes[0].broker),
@@ -227,7 +234,6 @@ static void open_worker(struct world *world, struct worker *worker, const char *
         .on_connected = on_connected,
         .data = worker,
     };
-    *worker = (struct worker){.n_to_drop = n_to_drop};
     assert_int_equal(rota_connector_open_worker(&options, &worker->connector, NULL), ROTA_OK);
     hear(worker, ROTA_WORKER_JOBS, on_jobs);
     hear(worker, ROTA_WORKER_CANCEL, on_cancel);
@@ -238,6 +244,13 @@ static void open_worker(struct world *world, struct worker *worker, const char *
     rota_connector_register(worker->connector, ROTA_WORKER_ENDS, &worker->ends_type, NULL);
     assert_int_equal(rota_connector_start(worker->connector, NULL), ROTA_OK);
     await(&world->loop, &worker->n_connected, 1);
+}
+
+static void open_worker(struct world *world, struct worker *worker, const char *name,
+                        uint32_t slots, size_t n_to_drop)
+{
+    *worker = (struct worker){.n_to_drop = n_to_drop};
+    connect_worker(world, worker, name);
     say_ready(worker, slots);
 }
 
@@ -410,6 +423,46 @@ static void a_worker_that_says_ready_again_keeps_its_jobs(void **state)
     close_worker(world, &worker);
 }
 
+/* A job of another node goes on with its worker, as one of this node does. */
+static void a_worker_that_returns_keeps_its_job(void **state)
+{
+    struct world *world = *state;
+    struct worker worker, again;
+    open_worker(world, &worker, "w", 1, 0);
+    add(world, 1, 0);
+    await(&world->loop, &worker.n_jobs, 1);
+    again =
+        (struct worker){.claimed = {rota_str("jobs"), worker.jobs[0].id, worker.jobs[0].attempt}};
+    again.jobs[again.n_jobs++] = worker.jobs[0];
+    connect_worker(world, &again, "w"); /* it takes the place of its former session */
+    close_worker(world, &worker);
+    say_ready(&again, 1);
+    end_job(&again, 0, ROTA_JOB_CAUSE_DONE);
+    await(&world->loop, &again.n_verdicts, 1);
+    assert_int_equal(again.n_refused + again.n_cancels, 0);
+    assert_int_equal(again.n_jobs, 1);
+    close_worker(world, &again);
+}
+
+static void an_attempt_that_another_worker_has_is_cancelled(void **state)
+{
+    struct world *world = *state;
+    struct worker worker, thief;
+    open_worker(world, &worker, "w", 1, 0);
+    add(world, 1, 0);
+    await(&world->loop, &worker.n_jobs, 1);
+    thief =
+        (struct worker){.claimed = {rota_str("jobs"), worker.jobs[0].id, worker.jobs[0].attempt}};
+    connect_worker(world, &thief, "thief");
+    say_ready(&thief, 1);
+    await(&world->loop, &thief.n_cancels, 1);
+    end_job(&worker, 0, ROTA_JOB_CAUSE_DONE);
+    await(&world->loop, &worker.n_verdicts, 1);
+    assert_int_equal(worker.n_refused + worker.n_cancels, 0);
+    close_worker(world, &worker);
+    close_worker(world, &thief);
+}
+
 static void strange_words_do_no_harm(void **state)
 {
     struct world *world = *state;
@@ -452,6 +505,8 @@ int main(void)
         RULE(the_job_of_a_lost_worker_goes_to_another_at_once),
         RULE(a_job_that_did_not_come_to_its_worker_is_fetched_again),
         RULE(a_worker_that_says_ready_again_keeps_its_jobs),
+        RULE(a_worker_that_returns_keeps_its_job),
+        RULE(an_attempt_that_another_worker_has_is_cancelled),
         RULE(strange_words_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,9 @@
 /* Gets as a program meets them: what is answered, by whom, while shards move. */
 #include "get_client.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static void values_of_all_shards_come_together(void **state)
 {
     struct world world;

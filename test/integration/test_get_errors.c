@@ -1,6 +1,8 @@
 /* Gets that can't be answered, or are no longer wanted. */
 #include "get_client.h"
 
+#include <string.h>
+
 static void missing_keys_are_named_with_the_reason(void **state)
 {
     struct world world;
@@ -120,7 +122,8 @@ static void host_that_is_not_there_harms_nobody(void **state)
     assert_all_found(&world, 40);
     assert_int_equal(rota_get_set_hosts(world.get, &world.list[HOSTS], 1, NULL), ROTA_OK);
     assert_int_equal(get_keys(&world, 40, 200 * ROTA_MSEC), ROTA_ERR_UNAVAILABLE);
-    assert_non_null(strstr(world.result->items[0].reason, "1 of 1 do not answer, 127.0.0.1:1: "));
+    assert_non_null(
+        strstr(world.result->items[0].reason, "1 of 1 hosts do not respond, 127.0.0.1:1: "));
     assert_non_null(strstr(world.result->items[0].reason, "refused"));
     assert_int_equal(rota_get_set_hosts(world.get, NULL, 0, NULL), ROTA_OK);
     assert_int_equal(get_keys(&world, 1, ROTA_MSEC), ROTA_ERR_UNAVAILABLE);

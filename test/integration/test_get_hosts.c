@@ -3,7 +3,11 @@
 
 #include <rota/metrics.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 static void hosts_file_is_followed(void **state)
 {

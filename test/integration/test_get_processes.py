@@ -21,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
@@ -29,6 +28,7 @@ import databases  # noqa: E402
 import get_history  # noqa: E402
 import promise  # noqa: E402
 import stop  # noqa: E402
+import tap  # noqa: E402
 import watch  # noqa: E402
 
 KIND, ROTA, LOAD = sys.argv[1:4]
@@ -114,7 +114,7 @@ class Host:
     def __init__(self, world, dc, number):
         subnet = os.getpid() % 65000 + 256  # of our own, so that nobody else takes a port of ours
         self.world, self.dc, self.process, self.is_stopped = world, dc, None, False
-        self.address = f"127.{subnet >> 8}.{subnet & 255}.{number}:7600"
+        self.node, self.address = (f"127.{subnet >> 8}.{subnet & 255}.{number}:{port}" for port in (7600, 7601))
         self.tail, self.events = Tail(world.folder / f"{dc}-{number}.log"), []
 
     def start(self, shards, ttl, *more):
@@ -122,14 +122,14 @@ class Host:
         with open(self.tail.path, "ab") as log:
             self.process = subprocess.Popen(
                 [ROTA, "cache", "serve", "--dc", self.dc, "--space", SPACE, "--shards", str(shards),
-                 "--source", "sql:items", "--listen", self.address, "--ttl", f"{ttl}s", "--keep", "1h",
+                 "--source", "sql:items", "--listen", self.node, "--port", "7601", "--ttl", f"{ttl}s", "--keep", "1h",
                  "--loss", "standby", *more],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
                 env=dict(os.environ, ROTA_STORE=self.world.url))
 
     def ready(self):
         line = self.process.stdout.readline().decode()
-        check(line == f"ready grpc={self.address}\n", f"{self.address} is not ready: {line!r}")
+        check(line.startswith(f"ready grpc={self.node} cache={self.address} "), f"{self.node} is not ready: {line!r}")
 
     def read(self):
         self.events += get_history.parse_log(self.address, self.tail.lines())
@@ -424,14 +424,13 @@ def run(scenario, world):
     try:
         scenario(world)
         world.check_history()
-        return True
     except Exception:
-        shown = [traceback.format_exc()]
+        shown = []
         for host in world.hosts():
             if host.tail.path.exists():
                 shown += [f"--- {host.address} {host.dc} {'up' if host.process else 'down'}", *host.log().splitlines()[-15:]]
-        print("".join(f"# {line}\n" for part in shown for line in part.splitlines()), end="")
-        return False
+        tap.show(*shown)
+        raise
 
 
 def tell(world):
@@ -450,19 +449,13 @@ def main():
         with databases.open_database(KIND) as database, tempfile.TemporaryDirectory() as folder:
             fill(database)
             world = World(database, pathlib.Path(folder))
-            print(f"1..{len(SCENARIOS)}")
-            is_well = True
             try:
-                for number, scenario in enumerate(SCENARIOS, 1):
-                    # Each goes on where the one before has ended.
-                    began_at = time.monotonic()
-                    is_well = is_well and run(scenario, world)
-                    print(f"# {time.monotonic() - began_at:.1f} s")
-                    print(f"{'ok' if is_well else 'not ok'} {number} {scenario.__name__}", flush=True)
+                # Each goes on where the one before has ended.
+                code = tap.run(world, tests=SCENARIOS, call=run, stops_at_failure=True)
                 tell(world)
             finally:
                 world.close()
-            return 0 if is_well else 1
+            return code
     except databases.Absent as reason:
         print(f"1..0 # SKIP {reason}")
         return 0

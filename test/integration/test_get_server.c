@@ -1,10 +1,13 @@
 /* The server's side of a Get, as a plain call meets it. */
 #include "get_hosts.h"
 
-#include "wire/cache_message.h"
+#include "wire/message/cache_message.h"
 
 #include <rota/channel.h>
 #include <rota/metrics.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { SHARDS = 4 };
 
@@ -18,7 +21,10 @@ struct world {
     enum rota_status status;
     char text[256], cost[64];
     char *message;
+    struct rota_arena arena;
     struct rota_cache_response response;
+    struct rota_interval shard; /* of the response; zero: none */
+    const struct rota_get_entry *entries;
 };
 
 static void world_open_with(struct world *world, struct rota_server_options options)
@@ -42,7 +48,7 @@ static void world_close(struct world *world)
 {
     rota_channel_close(world->channel);
     free(world->message);
-    rota_cache_response_deinit(&world->response);
+    rota_arena_deinit(&world->arena);
     get_hosts_close(&world->host, 1, &world->loop);
 }
 
@@ -62,9 +68,15 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
     world->message = malloc(result->message.size + 1);
     assert_non_null(world->message);
     memcpy(world->message, result->message.data, result->message.size);
-    assert_int_equal(rota_cache_response_decode(
-                         &world->response, rota_str_of(world->message, result->message.size), NULL),
+    rota_arena_clear(&world->arena);
+    assert_int_equal(rota_message_decode(&ROTA_CACHE_RESPONSE,
+                                         rota_str_of(world->message, result->message.size),
+                                         &world->response, &world->arena, NULL),
                      ROTA_OK);
+    world->entries = world->response.entry.items;
+    world->shard = (struct rota_interval){0};
+    if (world->response.shard)
+        world->shard = *(const struct rota_interval *)world->response.shard;
 }
 
 static struct rota_call *start_bytes(struct world *world, struct rota_str request)
@@ -86,14 +98,16 @@ static struct rota_call *start_bytes(struct world *world, struct rota_str reques
 static struct rota_call *start(struct world *world, uint64_t epoch, const char *const *keys,
                                size_t n_keys)
 {
-    struct rota_cache_request request = {.epoch = epoch};
+    struct rota_str *strs = calloc(n_keys + 1, sizeof *strs);
+    const struct rota_cache_request request = {.key = {strs, n_keys}, .epoch = epoch};
     struct rota_buffer buffer = {0};
+    assert_non_null(strs);
     for (size_t i = 0; i < n_keys; i++)
-        assert_true(rota_vector_push(&request.keys, rota_str(keys[i])));
-    assert_int_equal(rota_cache_request_encode(&request, &buffer), ROTA_OK);
+        strs[i] = rota_str(keys[i]);
+    rota_message_encode(&ROTA_CACHE_REQUEST, &request, &buffer);
     struct rota_call *call = start_bytes(world, rota_buffer_str(&buffer));
     rota_buffer_deinit(&buffer);
-    rota_cache_request_deinit(&request);
+    free(strs);
     return call;
 }
 
@@ -118,9 +132,9 @@ static void assert_shard_alone(const struct world *world, uint64_t shard, uint64
 {
     assert_int_equal(world->status, ROTA_STATUS_OK);
     assert_false(world->response.all_matched);
-    assert_int_equal(world->response.entries.size, 0);
-    assert_true(world->response.has_shard);
-    assert_int_equal(world->response.shard.from, shard);
+    assert_int_equal(world->response.entry.n, 0);
+    assert_non_null(world->response.shard);
+    assert_int_equal(world->shard.from, shard);
     assert_int_equal(world->response.epoch, epoch);
 }
 
@@ -135,13 +149,13 @@ static void keys_of_the_shard_are_answered(void **state)
     assert_int_equal(world.status, ROTA_STATUS_OK);
     assert_true(world.response.all_matched);
     assert_int_equal(world.response.epoch, 7);
-    assert_int_equal(world.response.shard.from, 1);
-    assert_int_equal(world.response.shard.to, 2);
-    assert_int_equal(world.response.shard.of, SHARDS);
-    assert_int_equal(world.response.entries.size, 2);
-    assert_int_equal(world.response.entries.items[1].id, 1);
+    assert_int_equal(world.shard.from, 1);
+    assert_int_equal(world.shard.to, 2);
+    assert_int_equal(world.shard.of, SHARDS);
+    assert_int_equal(world.response.entry.n, 2);
+    assert_int_equal(world.entries[1].id, 1);
     snprintf(expected, sizeof expected, "%s@a", two);
-    assert_true(rota_str_is_equal(world.response.entries.items[1].value, rota_str(expected)));
+    assert_true(rota_str_is_equal(world.entries[1].value, rota_str(expected)));
     assert_true(strlen(world.cost) > 0);
     world_close(&world);
 }
@@ -155,8 +169,8 @@ static void key_without_a_value_has_no_entry(void **state)
     const char *keys[] = {key_of(1, "-", one), key_of(1, "b", two)};
     get(&world, 7, keys, 2);
     assert_true(world.response.all_matched);
-    assert_int_equal(world.response.entries.size, 1);
-    assert_int_equal(world.response.entries.items[0].id, 1);
+    assert_int_equal(world.response.entry.n, 1);
+    assert_int_equal(world.entries[0].id, 1);
     world_close(&world);
 }
 
@@ -180,14 +194,14 @@ static void empty_get_tells_the_shard(void **state)
     world_open(&world);
     get(&world, 0, NULL, 0);
     assert_int_equal(world.status, ROTA_STATUS_OK);
-    assert_true(world.response.has_shard);
+    assert_non_null(world.response.shard);
     assert_true(world.response.all_matched);
-    assert_int_equal(world.response.shard.from, 1);
+    assert_int_equal(world.shard.from, 1);
     assert_int_equal(world.host.n_batches, 0);
     get_host_hold(&world.host, 0, 0, 0);
     get(&world, 0, NULL, 0);
     assert_int_equal(world.status, ROTA_STATUS_OK);
-    assert_false(world.response.has_shard);
+    assert_null(world.response.shard);
     assert_false(world.response.all_matched);
     world_close(&world);
 }
@@ -203,7 +217,7 @@ static void spare_answers_no_key(void **state)
     get(&world, 0, keys, 1);
     assert_int_equal(world.status, ROTA_STATUS_OK);
     assert_false(world.response.all_matched);
-    assert_false(world.response.has_shard);
+    assert_null(world.response.shard);
     assert_int_equal(world.host.n_batches, 0);
     world_close(&world);
 }
@@ -233,7 +247,7 @@ static void loss_that_nobody_has_noticed_is_seen_by_each_get(void **state)
     world.host.has_lost = true;
     get(&world, 7, keys, 1);
     assert_false(world.response.all_matched);
-    assert_false(world.response.has_shard);
+    assert_null(world.response.shard);
     assert_int_equal(world.host.n_batches, 0);
     world_close(&world);
 }
@@ -254,7 +268,7 @@ static void answer_that_comes_after_the_loss_does_not_leave(void **state)
     get_host_release(&world.host);
     await(&world.loop, &world.n_ended, 1);
     assert_false(world.response.all_matched);
-    assert_int_equal(world.response.entries.size, 0);
+    assert_int_equal(world.response.entry.n, 0);
     world_close(&world);
 }
 
@@ -272,7 +286,7 @@ static void re_sharding_meets_batches_under_way(void **state)
     get_host_release(&world.host);
     await(&world.loop, &world.n_ended, 1);
     assert_shard_alone(&world, 5, 9);
-    assert_int_equal(world.response.shard.of, 8);
+    assert_int_equal(world.shard.of, 8);
     world_close(&world);
 }
 
@@ -298,7 +312,7 @@ static void response_that_is_too_large_says_how_large(void **state)
     const char *keys[] = {key_of(1, "a", one)};
     get(&world, 0, keys, 1);
     assert_int_equal(world.status, ROTA_STATUS_RESOURCE_EXHAUSTED);
-    assert_non_null(strstr(world.text, "the response has 1073741824 bytes"));
+    assert_non_null(strstr(world.text, "the response has at least 1073741824 bytes"));
     world.host.is_large = false;
     get(&world, 0, keys, 1);
     assert_int_equal(world.status, ROTA_STATUS_OK);
@@ -368,12 +382,12 @@ static void bad_shards_are_refused(void **state)
     assert_int_equal(rota_get_server_hold(world.host.gets, &empty, 9, &error), ROTA_ERR_INVALID);
     assert_non_null(strstr(error.text, "has no keys"));
     assert_int_equal(rota_get_server_hold(world.host.gets, &held, 6, &error), ROTA_ERR_INVALID);
-    assert_non_null(strstr(error.text, "do not go back"));
+    assert_non_null(strstr(error.text, "must not go backwards"));
     get(&world, 0, NULL, 0);
     assert_int_equal(world.response.epoch, 7); /* as it was */
     assert_int_equal(rota_get_server_hold(world.host.gets, &all, 9, NULL), ROTA_OK);
     get(&world, 0, NULL, 0);
-    assert_int_equal(world.response.shard.to, 0);
+    assert_int_equal(world.shard.to, 0);
     world_close(&world);
 }
 

@@ -3,10 +3,13 @@
 #include "await.h"
 #include "database.h"
 #include "io/clock.h"
-#include "io/sql.h"
-#include "io/sync.h"
+#include "io/log/sync.h"
+#include "io/sql/sql.h"
 
 #include <rota/group.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { RUNS_MAX = 128, POSITION_MAX = 4096 };
 
@@ -375,7 +378,7 @@ static void report_that_can_not_be_is_refused(void **state)
     await(&loop, &a.n_starts, 1);
     assert_int_equal(rota_group_progress(a.group, p0, a.token, 4, rota_str(""), &error),
                      ROTA_ERR_INVALID);
-    assert_non_null(strstr(error.text, "mark 4, after one with mark 5"));
+    assert_non_null(strstr(error.text, "watermark 4 after one with watermark 5"));
     assert_int_equal(
         rota_group_progress(a.group, p0, a.token, 6, rota_str_of(large, sizeof large), &error),
         ROTA_ERR_INVALID);
@@ -439,7 +442,7 @@ static void who_only_looks_sees_all_and_never_joins(void **state)
     assert_int_equal(n_tasks, 1);
     assert_int_equal(n_partitions, 2);
     assert_non_null(
-        strstr(rota_group_explain(b.group, rota_str("p1"), text, sizeof text), "a has it"));
+        strstr(rota_group_explain(b.group, rota_str("p1"), text, sizeof text), "task a owns it"));
     assert_int_equal(
         rota_group_progress(a.group, rota_str(a.runs[0].partition), a.token, 9, rota_str(""), NULL),
         ROTA_OK);
@@ -568,7 +571,7 @@ static void log_without_its_beginning_is_refused(void **state)
         close_task(&b);
     } while (b.n_failed == 0);
     assert_non_null(strstr(b.failure, group_name));
-    assert_non_null(strstr(b.failure, "begins at offset 1"));
+    assert_non_null(strstr(b.failure, "starts at offset 1"));
     assert_int_equal(b.n_starts, 0);
 }
 

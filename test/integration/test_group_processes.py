@@ -22,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
@@ -31,11 +30,12 @@ import group_history  # noqa: E402
 import kafka  # noqa: E402
 import promise  # noqa: E402
 import stop  # noqa: E402
+import tap  # noqa: E402
 import watch  # noqa: E402
 
 KIND, ROTA, *KAFKA = sys.argv[1:]
 HANG_S = 100
-SESSION_S = 4
+SESSION_S = 8 if KIND == "kafka3" else 4  # three brokers on two cores are held up for seconds
 PARTITIONS, SPLITS, ROWS = 6, 0.3, 10
 NAMES = ["ann", "bob", "cid", "dee", "eve"]
 QUIET_S = float(os.environ.get("ROTA_TEST_QUIET_S", 10))
@@ -208,12 +208,13 @@ class World:
 
 
 def a_session_that_brokers_refuse_is_told_once(world):
-    """One event, one line in the log, and no loss before: it never was in the group."""
+    """One event, one line in the log. Brokers that are slow may lose it the log before, and it begins again."""
     task = subprocess.run(
         [ROTA, "group", "join", "--log", world.url, "--name", "other", "--task", "ann", "--session", "1s"],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=HANG_S, check=False)
     events = [json.loads(line)["event"] for line in task.stdout.splitlines()]
-    check(task.returncode == 1 and events == ["ready", "failed", "left"], f"{task.returncode}: {task.stdout}")
+    is_once = events.count("failed") == 1 and events[-2:] == ["failed", "left"]
+    check(task.returncode == 1 and is_once, f"{task.returncode}: {task.stdout}")
     for text in (task.stdout, task.stderr):
         check(text.count("group.min.session.timeout.ms") == 1, text)
 
@@ -360,17 +361,16 @@ def run(scenario, world):
         scenario(world)
         world.read()
         world.check_history()
-        return True
     except Exception:
-        shown = [traceback.format_exc()]
+        shown = []
         for task in world.tasks:
             shown += [f"--- {task.path.name} {'up' if task.process.poll() is None else 'down'}",
                       *task.log.read_text(errors="replace").splitlines()[-8:],
                       *(str(event) for event in task.life.events[-8:])]
-        print("".join(f"# {line}\n" for part in shown for line in part.splitlines()), end="")
+        tap.show(*shown)
         if keep := os.environ.get("ROTA_TEST_KEEP"):  # to look at it by hand
             subprocess.run(["cp", "-r", world.folder, keep], check=False)
-        return False
+        raise
 
 
 def tell(world):
@@ -395,19 +395,13 @@ def main():
     try:
         with open_server() as server, tempfile.TemporaryDirectory() as folder, watch.Watch(folder) as lines:
             world = World(server, server.url, pathlib.Path(folder), lines)
-            print(f"1..{len(SCENARIOS)}")
-            is_well = True
             try:
-                for number, scenario in enumerate(SCENARIOS, 1):
-                    # Each goes on where the one before has ended.
-                    began_at = time.monotonic()
-                    is_well = is_well and run(scenario, world)
-                    print(f"# {time.monotonic() - began_at:.1f} s")
-                    print(f"{'ok' if is_well else 'not ok'} {number} {scenario.__name__}", flush=True)
+                # Each goes on where the one before has ended.
+                code = tap.run(world, tests=SCENARIOS, call=run, stops_at_failure=True)
                 tell(world)
             finally:
                 world.close()
-            return 0 if is_well else 1
+            return code
     except (databases.Absent, kafka.Absent) as reason:
         print(f"1..0 # SKIP {reason}")
         return 0

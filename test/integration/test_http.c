@@ -1,14 +1,17 @@
 /* The HTTP server, asked by hand over real sockets. */
 #include "await.h"
 #include "base/buffer.h"
-#include "io/http.h"
+#include "io/net/http.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* --- a server whose handler does what the path says --- */
 
@@ -408,7 +411,7 @@ static void address_beyond_this_machine_needs_to_be_asked_for(void **state)
     assert_int_equal(rota_http_open(&world.loop, "0.0.0.0:0", NULL, &handler, &http, &error),
                      ROTA_ERR_INVALID);
     assert_non_null(strstr(error.text, "loopback"));
-    assert_non_null(strstr(error.text, "proxy with TLS")); /* there is none to set up here */
+    assert_non_null(strstr(error.text, "TLS proxy")); /* there is none to set up here */
     struct rota_http_options options = {.insecure = true};
     assert_int_equal(rota_http_open(&world.loop, "0.0.0.0:0", &options, &handler, &http, &error),
                      ROTA_OK);

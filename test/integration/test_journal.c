@@ -5,6 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, book_set_up, book_tear_down)
 
@@ -324,7 +329,7 @@ static void a_second_one_is_told_who_has_it(void **state)
     (void)state;
     book_open();
     struct book first = book;
-    snprintf(words, sizeof words, "process %ld has this journal", (long)getpid());
+    snprintf(words, sizeof words, "process %ld uses this journal", (long)getpid());
     assert_refused(ROTA_ERR_UNAVAILABLE, words);
     book = first;
     book_append(3);
@@ -388,7 +393,7 @@ static void damage_is_refused_and_repair_passes_over_it(void **state)
     change_byte(1, 3000, 0x40);
     snprintf(words, sizeof words, "%s/00000001.journal: damaged at byte ", book.directory);
     assert_refused(ROTA_ERR_INVALID, words);
-    assert_refused(ROTA_ERR_INVALID, "restore the directory from a backup, or repair it");
+    assert_refused(ROTA_ERR_INVALID, "`rotad --repair`");
     book.options.repair = true;
     book_open();
     struct rota_journal_view view = rota_journal_look(book.journal);
@@ -482,11 +487,11 @@ static void a_missing_segment_is_refused(void **state)
         const char *words;
         bool is_counted; /* how many records are lost */
     } CASES[] = {
-        {1, 1, "00000001.journal: is missing, in all 1 of 4", true},
-        {2, 2, "00000002.journal: is missing, in all 1 of 4", true},
-        {2, 3, "00000002.journal: is missing, in all 2 of 4", true},
-        {4, 4, "00000004.journal: is missing, in all 1 of 4", false},
-        {1, 4, "00000001.journal: is missing, in all 4 of 4", false},
+        {1, 1, "00000001.journal: is missing (1 of 4 segments", true},
+        {2, 2, "00000002.journal: is missing (1 of 4 segments", true},
+        {2, 3, "00000002.journal: is missing (2 of 4 segments", true},
+        {4, 4, "00000004.journal: is missing (1 of 4 segments", false},
+        {1, 4, "00000001.journal: is missing (4 of 4 segments", false},
     };
     (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
@@ -536,7 +541,7 @@ static void segments_that_were_dropped_are_not_missed(void **state)
         book_close();
     }
     remove_segments(4, 4);
-    assert_refused(ROTA_ERR_INVALID, "00000004.journal: is missing, in all 1 of 1");
+    assert_refused(ROTA_ERR_INVALID, "00000004.journal: is missing (1 of 1 segments");
 }
 
 /* It was written before there was a range, and is given one. */
@@ -701,7 +706,7 @@ static void what_is_no_journal_is_refused(void **state)
     (void)state;
     path_of(1, path);
     await_write(path, "this is a diary, and it is longer than the head of a journal is");
-    assert_refused(ROTA_ERR_INVALID, "it does not begin as a journal does");
+    assert_refused(ROTA_ERR_INVALID, "it does not start with a journal header");
     unlink(path);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_refused(ROTA_ERR_INVALID, "is not a file");
@@ -713,7 +718,7 @@ static void what_is_no_journal_is_refused(void **state)
     assert_refused(ROTA_ERR_INVALID, "is not a directory");
     snprintf(book.directory, sizeof book.directory, "%.200s", path);
     assert_int_equal(chmod(path, 0777), 0);
-    assert_refused(ROTA_ERR_INVALID, "everybody may write to it");
+    assert_refused(ROTA_ERR_INVALID, "every user can write to it");
     assert_int_equal(chmod(path, 0700), 0);
 }
 
@@ -747,11 +752,21 @@ static void repair_touches_nothing_where_no_journal_is(void **state)
     for (size_t i = 0; i < 4; i++) {
         book.options.repair = i % 2 == 0;
         await_write(path, TEXTS[i / 2]);
-        assert_refused(ROTA_ERR_INVALID, i == 1 ? "it does not begin as" : "is not a journal");
+        assert_refused(ROTA_ERR_INVALID, i == 1 ? "it does not start with" : "is not a journal");
         assert_int_equal(stat(path, &status), 0);
         assert_int_equal(status.st_size, strlen(TEXTS[i / 2]));
     }
     await_write(path, TEXTS[2]); /* a head that was cut off */
+    book_open();
+    book_close();
+}
+
+static void repair_of_an_empty_directory_is_refused(void **state)
+{
+    (void)state;
+    book.options.repair = true;
+    assert_refused(ROTA_ERR_NOT_FOUND, "there is no journal to repair here");
+    book.options.repair = false;
     book_open();
     book_close();
 }
@@ -765,7 +780,7 @@ static void files_of_another_user_are_refused(void **state)
     write_records(10);
     path_of(1, path);
     assert_int_equal(chown(path, 1234, 1234), 0);
-    assert_refused(ROTA_ERR_INVALID, "belongs to user 1234: run as that user");
+    assert_refused(ROTA_ERR_INVALID, "belongs to user 1234, but this process runs as root");
 }
 
 /* --- faults --- */
@@ -1088,8 +1103,8 @@ static void count_line(void *data, struct rota_str line)
     char text[ROTA_LOG_LINE_MAX + 1];
     (void)data;
     snprintf(text, sizeof text, "%.*s", (int)line.size, line.data);
-    n_stuck += strstr(text, "level=error msg=\"journal stuck\"") != NULL;
-    n_going_on += strstr(text, "level=info msg=\"journal goes on\"") != NULL;
+    n_stuck += strstr(text, "level=error msg=\"journal stalled\"") != NULL;
+    n_going_on += strstr(text, "level=info msg=\"journal recovered\"") != NULL;
 }
 
 static void a_batch_that_fits_nowhere_is_told_once_and_when_it_is_over(void **state)
@@ -1135,7 +1150,7 @@ static void a_new_journal_needs_room(void **state)
     use_bad_disk();
     disk.is_bounded = true;
     disk.room = 20;
-    assert_refused(ROTA_ERR_LIMIT, "no space is left");
+    assert_refused(ROTA_ERR_LIMIT, "no space left");
 }
 
 static void without_allocation_it_does_as_well(void **state)
@@ -1230,6 +1245,7 @@ int main(void)
         TEST(what_is_no_journal_is_refused),
         TEST(journal_that_others_can_read_is_refused),
         TEST(repair_touches_nothing_where_no_journal_is),
+        TEST(repair_of_an_empty_directory_is_refused),
         TEST(files_of_another_user_are_refused),
         TEST(interrupts_and_short_writes_are_gone_over),
         TEST(a_sync_that_fails_ends_it),

@@ -1,8 +1,10 @@
 /* A broker over a journal: what it was is what the next one reads, also when the journal was
  * compacted meanwhile. */
-#include "core/work/broker.h"
-#include "core/work/compaction.h"
+#include "core/work/broker/broker.h"
+#include "core/work/broker/compaction.h"
 #include "journal_book.h"
+
+#include <string.h>
 
 static struct rota_broker *broker;
 static struct rota_work_now now = {.boot = ROTA_SEC, .wall = 1780000000 * ROTA_SEC};

@@ -14,6 +14,11 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { INODES_MAX = 256, NAMES_MAX = 32, SECTOR = 512 };
 

@@ -1,7 +1,7 @@
 /* What brokers say in rare moments, as the parts of the Kafka engine hear it: said by the
  * mock of a cluster that librdkafka has inside. It has no settings of topics and no list of
  * members, so a whole group can't live on it. */
-#include "io/sync_kafka_inside.h"
+#include "io/log/sync_kafka_inside.h"
 
 #include <librdkafka/rdkafka_mock.h>
 #include <setjmp.h>

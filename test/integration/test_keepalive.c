@@ -5,7 +5,10 @@
 #include "raw.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 static const struct rota_str empty_settings = {"\0\0\0\4\0\0\0\0\0", 9};
 
@@ -140,7 +143,7 @@ static void a_server_that_never_speaks_is_given_up(void **state)
     (void)state;
     int listening = raw_listen(address);
     assert_int_equal(rota_channel_open(&loop, address, &options, &channel, NULL), ROTA_OK);
-    check_given_up(channel, "the peer took too long to begin with HTTP/2");
+    check_given_up(channel, "the peer did not start HTTP/2 in time");
     close(listening);
     echo_open(&echo, &loop, address, NULL);
     check_patient(channel);

@@ -2,12 +2,14 @@
  * processes of test_lease.py show what happens when things go wrong. */
 #include "await.h"
 #include "database.h"
-#include "run/lease_inside.h"
+#include "run/own/lease_inside.h"
 #include "store.h"
 
 #include <rota/claims.h>
 #include <rota/lease.h>
 #include <rota/store.h>
+#include <stdio.h>
+#include <string.h>
 
 enum { SHARDS = 4 };
 
@@ -278,7 +280,7 @@ static void row_that_somebody_else_has_is_lost(void **state)
     assert_int_equal(one.why, ROTA_LEASE_WHY_WENT_BACK);
     await(&loop, &one.n_starts, 3);
     assert_true(one.epoch > epoch);
-    assert_non_null(strstr(lines, "\"lease table went back\""));
+    assert_non_null(strstr(lines, "\"lease table went backwards\""));
     rota_sql_close(admin);
     close_lease(&one);
 }

@@ -17,13 +17,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
 import databases  # noqa: E402
 import promise  # noqa: E402
 import stop  # noqa: E402
+import tap  # noqa: E402
 
 KIND, ROTA, HOLDER = sys.argv[1:4]
 HANG_S = 120
@@ -346,31 +346,22 @@ def run(scenario, world):
     try:
         world.clear()
         scenario(world)
-        return True
     except Exception:
-        for line in traceback.format_exc().splitlines():
-            print("#", line)
         for log in sorted(world.folder.glob("*.log")):
-            for line in log.read_text(errors="replace").splitlines()[-15:]:
-                print(f"# {log.stem}: {line}")
-        return False
+            tap.show(*(f"{log.stem}: {line}" for line in log.read_text(errors="replace").splitlines()[-15:]))
+        raise
 
 
 def main():
     try:
         with databases.open_database(KIND) as database, tempfile.TemporaryDirectory() as folder:
             world = World(database, pathlib.Path(folder))
-            print(f"1..{len(SCENARIOS)}")
-            failed = 0
             if KIND == "sqlite":
                 pathlib.Path(database.url.split(":", 1)[1]).touch()
-            for number, scenario in enumerate(SCENARIOS, 1):
-                is_well = run(scenario, world)
-                failed += not is_well
-                print(f"{'ok' if is_well else 'not ok'} {number} {scenario.__name__}", flush=True)
+            code = tap.run(world, tests=SCENARIOS, call=run)
             for holder in world.holders:
                 holder.kill()
-            return 1 if failed else 0
+            return code
     except databases.Absent as reason:
         print(f"1..0 # SKIP {reason}")
         return 0

@@ -6,6 +6,8 @@
 #include "await.h"
 
 #include <sched.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { MANY = 20000, SENDERS = 4 };
 

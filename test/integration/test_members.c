@@ -2,10 +2,14 @@
 
 #include "await.h"
 #include "io/clock.h"
-#include "run/subscribers.h"
+#include "run/place/subscribers.h"
 #include <rota/log.h>
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* --- a membership of a hosts file, and all that it told --- */
 
@@ -189,7 +193,7 @@ static void emptied_file_keeps_the_members(void **state)
     open_with("a:1\n");
     await_write(path, "# nobody\n");
     await(&loop, &n_errors, 1);
-    assert_non_null(strstr(last_error.text, "names no hosts: membership kept"));
+    assert_non_null(strstr(last_error.text, "is empty; keeping the current members"));
     assert_string_equal(placed(), "a:1");
     await_write(path, "b:1\n");
     await(&loop, &n_told, 1);
@@ -319,7 +323,7 @@ static void subscribers_find_the_new_ring(void **state)
     open_with_witnesses(&one, &two);
     assert_int_equal(rota_members_subscribe(members, "one", on_witness, &one, &error),
                      ROTA_ERR_INVALID);
-    assert_non_null(strstr(error.text, "subscriber \"one\" is there already"));
+    assert_non_null(strstr(error.text, "subscriber \"one\" exists already"));
     await_write(path, "a:1\nb:1\nc:1\n");
     await(&loop, &two.n_told, 1);
     assert_string_equal(one.order, "12");

@@ -51,7 +51,7 @@ def no_node_is_warned_of_before_it_has_joined():
         await_true(lambda: sum(entry["is_placed"] for entry in nodes[0].get("/api/v1/cluster")["nodes"]) == 1)
         for node in nodes:
             with open(node.data + ".log") as log:
-                assert "not one of the nodes" not in log.read()
+                assert "node not in the list of nodes" not in log.read()
 
 
 @test
@@ -62,7 +62,7 @@ def a_node_that_is_not_there_yet_is_waited_for_by_drain():
         add_jobs(node, "q", 1)
         rota("queue", "pause", "q", node=node)
         node.end()
-        waiting = subprocess.Popen([ROTA, "queue", "drain", "--node", node.name, "--timeout", "10m", "q"])
+        waiting = subprocess.Popen([ROTA, "queue", "wait-empty", "--node", node.name, "--timeout", "10m", "q"])
         for _ in range(2): # so that it has asked, too
             assert "refused" in rota("job", "add", "--queue", "q", "x", node=node, code=1)
         node = Node(ROTAD, folder, "n", *words)
@@ -151,7 +151,7 @@ def drain_tells_its_plan_moves_all_and_is_taken_back():
         await_true(lambda: sum(entry["jobs"] for entry in one.get("/api/v1/cluster")["nodes"]) == 12)
         assert busy.ask("/readyz")[0] == 503
 
-        assert "is drained already" in rota("node", "drain", busy.name, "--dry-run", node=busy)
+        assert "is already drained" in rota("node", "drain", busy.name, "--dry-run", node=busy)
         rota("node", "undrain", busy.name, node=busy)
         await_true(lambda: states(one)[busy.name] == "serving")
         await_true(lambda: next(entry["jobs"] for entry in one.get("/api/v1/cluster")["nodes"]
@@ -177,7 +177,7 @@ def evicted_node_is_for_nobody_until_it_is_let_in():
         rota("node", "undrain", two.name, node=one)
         await_true(lambda: states(one)[two.name] == "serving")
         for verb in ("evict", "show"):
-            assert f"no such node; there are {min(one.name, two.name)}, {max(one.name, two.name)}" in rota(
+            assert f"no such node; the nodes are {min(one.name, two.name)}, {max(one.name, two.name)}" in rota(
                 "node", verb, "10.9.9.9:1", node=one, code=1)
         assert one.ask("/api/v1/nodes/10.9.9.9:1/drain", "POST", {})[0] == 404
         assert one.ask(f"/api/v1/nodes/{two.name}/drain", "POST", {}, token="x" * 43)[0] in (401, 403)
@@ -197,6 +197,7 @@ def only_operators_change_a_cluster_and_events_name_them():
             done = subprocess.run([ROTA, *words, "--node", one.name, "--token-file", wrong],
                                   capture_output=True, text=True, timeout=TIMEOUT, check=False)
             assert done.returncode == 1 and "only operators may call" in done.stderr, (words, done)
+            assert "the token you sent is not that of this node" in done.stderr, (words, done)
         assert states(one)[two.name] == "serving"
         with open(os.path.join(one.data, "token"), encoding="ascii") as file:
             token = file.read().strip()
@@ -254,7 +255,28 @@ def events_of_all_nodes_are_told_by_each():
             assert node.ask("/api/v1/events?kind=nonsense")[0] == 400
         said = rota("events", "--kind", "node", node=one).splitlines()
         assert said and all(line.split("\t")[1] == "node" for line in said), said
-        assert "a kind is one of" in rota("events", "--kind", "nodes", node=one, code=2)
+        assert "kind must be one of" in rota("events", "--kind", "nodes", node=one, code=2)
+
+
+@test
+def queues_of_all_nodes_come_page_by_page():
+    with cluster(ROTAD, 2) as (one, two):
+        names = [f"q{i:02d}" for i in range(20)]
+        for name in reversed(names):
+            for node in (one, two):
+                node.post(f"/api/v1/queues/{name}/jobs", {"payload": "x"})
+        for node in (one, two):
+            seen, after = [], ""
+            while True:
+                page = node.get(f"/api/v1/queues?max=7&after={after}")
+                seen += page["items"]
+                after = page["next"]
+                if not after:
+                    break
+                assert len(page["items"]) == 7, page
+            assert [queue["name"] for queue in seen] == names, seen
+            assert [queue["n_waiting"] for queue in seen] == [2] * len(names), seen
+            assert node.get("/api/v1/queues")["next"] == "" and node.ask("/api/v1/queues?max=1001")[0] == 400
 
 
 @test
@@ -294,7 +316,7 @@ def list_is_for_people_and_scripts():
         assert {line.split("\t")[2] for line in lines} == {"a", "b"}, lines
         listed = json.loads(rota("node", "list", "--json", "--node", f"127.0.0.1:1,{two.name}"))
         assert [entry["name"] for entry in listed["nodes"]] == sorted([one.name, two.name])
-        assert rota("node", "show", node=one).splitlines()[0] == f'name\t"{one.name}"'
+        assert rota("node", "show", node=one).splitlines()[:2] == [f"name\t{one.name}", "state\tserving"]
         assert "no such node" in rota("node", "show", "x:1", node=one, code=1)
 
 

@@ -53,7 +53,7 @@ UNEXCUSED = {
     "AddressSanitizer": "==41==ERROR: AddressSanitizer: heap-use-after-free on address 0x60",
     "LeakSanitizer": "# rota get: ==42==ERROR: LeakSanitizer: detected memory leaks",
     "ThreadSanitizer": "WARNING: ThreadSanitizer: data race (pid=43)",
-    "UndefinedBehaviorSanitizer": "../src/wire/hpack.c:70:5: runtime error: shift exponent 64 is too large",
+    "UndefinedBehaviorSanitizer": "../src/wire/http2/hpack.c:70:5: runtime error: shift exponent 64 is too large",
     "failed_assertion": "rotad: ../src/core/own/view_fsm.c:88: settle: Assertion `n > 0' failed.",
     "broken_promise": broken_promise(),
 }
@@ -68,6 +68,12 @@ CHECKS = {
         ask("failed", [entry("unit / wrong", "FAIL", "# 1 s", "ok 1 - a", "# of a", "not ok 2 - b",
                              *(f"# line {i}" for i in range(9)), "# 2 s", "not ok 3 - c", "# why", "ok 4 - d", "# of d")]),
         ["wrong: b, c", *(f"  line {i}" for i in (0, 1, 4, 5, 6, 7, 8)), "  2 s", "  why"]),
+    "complaints_on_standard_error_are_shown": (
+        ask("failed", [entry("unit / wrong", "FAIL", "not ok 1 - a", "# x.c:1: error: Failure!",
+                             stderr="ts=1 msg=ready\nERROR: waited in vain: 1 of 2\nts=2 msg=bye\n"),
+                       entry("unit / ended", "ERROR", stderr="Traceback\nTypeError: no")]),
+        ["wrong: a", "  x.c:1: error: Failure!", "  ERROR: waited in vain: 1 of 2", "ended: error", "  Traceback",
+         "  TypeError: no"]),
     "run_without_a_failure_has_nothing_to_tell": (ask("failed", [FIRST[0]]), []),
     "ci_runs_every_program": (ask("counts --ci", FIRST), ["4 5 1 0"]),
     "ci_says_what_it_could_not_run": (ask("failed --ci", [FIRST[4]]), ["absent: skip, CI has to run it: no server"]),

@@ -5,6 +5,7 @@ Starts them, adds jobs, kills and restarts them, puts their clocks. PROGRAMS is 
 and libwall_clock.so are. Prints TAP."""
 
 import contextlib
+import fcntl
 import functools
 import json
 import os
@@ -14,15 +15,18 @@ import re
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
 import brokers  # noqa: E402
+import grpc_raw  # noqa: E402
 import promise  # noqa: E402
 import tap  # noqa: E402
 import work_history  # noqa: E402
@@ -56,6 +60,70 @@ def jobs_outlive_a_restart():
             assert broker.jobs("cancelled") == [gone]
             broker.run("job", "retry", gone)
             assert len(broker.jobs()) == 5
+
+
+GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x01" + b"NULL".ljust(20, b"\0") + bytes(32)
+
+
+def zmtp_peer(broker):
+    """A connection to the broker's ZeroMQ address, after the handshake."""
+    host, port = broker.facts["zmq"].rsplit(":", 1)
+    peer = socket.create_connection((host, int(port)), TIMEOUT)
+    ready = b"\x05READY" + b"\x0bSocket-Type" + struct.pack(">I", 6) + b"DEALER"
+    peer.sendall(GREETING + b"\x04" + bytes([len(ready)]) + ready)
+    return peer
+
+
+def await_end(peer):
+    with contextlib.suppress(ConnectionError):
+        while peer.recv(65536):
+            pass
+
+
+@test
+def workers_that_do_not_say_hello_are_turned_away():
+    with Broker("--durability", "memory", "--workers", "127.0.0.1:0") as broker:
+        silent = zmtp_peer(broker)
+        for _ in range(3):
+            size = 16 << 20
+            large = zmtp_peer(broker)
+            with contextlib.suppress(ConnectionError):  # all but the last byte of a message
+                large.sendall(b"\x02" + struct.pack(">Q", size) + bytes(size - 1))
+            await_end(large)
+        await_end(silent)
+        assert broker.terminate() == 0
+        said = broker.errors()
+        assert "it sent too much before a hello" in said and "it said no hello" in said, said
+
+
+@test
+def workers_without_a_key_cannot_send_a_large_message_instead():
+    with folder() as path:
+        subprocess.run([ROTA, "worker-key", path], check=True, capture_output=True, timeout=TIMEOUT)
+        listed = subprocess.run([ROTA, "worker-key", "--name", "one", path], check=True, capture_output=True, timeout=TIMEOUT)
+        pathlib.Path(path + ".list").write_bytes(listed.stdout)
+        with Broker("--durability", "memory", "--workers", "127.0.0.1:0", "--workers-key", path, "--workers-list",
+                    path + ".list") as broker:
+            host, port = broker.facts["zmq"].rsplit(":", 1)
+            peer = socket.create_connection((host, int(port)), TIMEOUT)
+            size = 16 << 20
+            with contextlib.suppress(ConnectionError):  # a command of the handshake
+                peer.sendall(GREETING.replace(b"NULL\0", b"CURVE") + b"\x06" + struct.pack(">Q", size) + bytes(size - 1))
+            await_end(peer)
+            assert broker.terminate() == 0
+            assert "it sent too much before a hello" in broker.errors(), broker.log
+
+
+@test
+def methods_between_nodes_are_not_for_others():
+    with Broker("--durability", "memory") as broker:
+        broker.add("job")
+        broker.run("queue", "pause", "work")
+        client = grpc_raw.Client(broker.node, TIMEOUT)
+        try:
+            assert client.call("/rota.peer.v1.QueuePeer/Settings", b"") is None
+        finally:
+            client.close()
 
 
 @test
@@ -103,47 +171,34 @@ def a_directory_belongs_to_one_broker():
 
 
 @test
-def memory_has_to_be_asked_for():
-    refused = subprocess.run([ROTA, "broker"], capture_output=True, text=True, timeout=TIMEOUT)
-    assert refused.returncode == 2 and "--durability memory" in refused.stderr, refused
-    refused = subprocess.run([ROTA, "broker", "--durability", "memory", "--data", "x"], capture_output=True, text=True,
-                             timeout=TIMEOUT)
-    assert refused.returncode == 2, refused
-    with Broker("--durability", "memory") as broker:
-        broker.add("x")
-        assert broker.terminate() == 0
+def jobs_in_memory_leave_nothing_behind():
+    with tempfile.TemporaryDirectory() as place:
+        with Broker("--durability", "memory", env={"TMPDIR": place}) as broker:
+            broker.add("x")
+            assert os.listdir(place) and "zmq" not in broker.facts, broker.facts
+            assert broker.terminate() == 0
+        assert os.listdir(place) == []
 
 
 @test
-def where_jobs_are_kept_is_said_as_to_rotad():
-    for words, said in ((["journal"], "needs a directory: give --data"), (["store"], "needs a database: give --store"),
-                        (["store", "--data", "x"], "--data has no effect with --durability store"),
-                        (["journal", "--store", "sqlite:x"], "--store has no effect with --durability journal"),
-                        (["memory", "--store", "sqlite:x"], "--store has no effect with --durability memory"),
-                        (["memory", "--repair"], "--repair is for the journal"),
-                        (["store", "--store", "sqlite:x", "--repair"], "--repair is for the journal"),
-                        (["disk"], "is none of journal, store, memory;")):
-        refused = subprocess.run([ROTA, "broker", "--durability", *words], capture_output=True, text=True, timeout=TIMEOUT)
-        assert refused.returncode == 2 and said in refused.stderr, refused
+def jobs_are_kept_where_it_is_said():
     with folder() as data:
-        for word, place in (("journal", ["--data", data]), ("fsync", ["--data", data]),  # fsync: as it was called once
-                            ("store", ["--store", f"sqlite:{data}.db"]), ("fsync", ["--store", f"sqlite:{data}.db"])):
-            with Broker("--durability", word, *place) as broker:
-                broker.add("x")
-                assert broker.terminate() == 0
-        with Broker("--data", data) as broker:
-            assert len(broker.jobs()) == 2
-        with Broker("--store", f"sqlite:{data}.db") as broker:
-            assert len(broker.jobs()) == 2
+        for word, place in (("journal", ["--data", data]), ("store", ["--store", f"sqlite:{data}.db"])):
+            for words in (["--durability", word, *place], place):
+                with Broker(*words) as broker:
+                    broker.add("x")
+                    assert broker.terminate() == 0
+            with Broker(*place) as broker:
+                assert len(broker.jobs()) == 2
 
 
 @test
 def keys_that_would_be_of_no_use_are_refused():
-    for words in (["--workers-key", "k"], ["--workers-list", "l"], ["--workers-key", "k", "--workers-list", "l"],
-                  ["--workers", "127.0.0.1:0", "--workers-key", "k"], ["--workers", "127.0.0.1:0", "--workers-list", "l"]):
+    for words in (["--workers-key", "k"], ["--workers-list", "l"], ["--workers", "127.0.0.1:0", "--workers-key", "k"],
+                  ["--workers", "127.0.0.1:0", "--workers-list", "l"]):
         refused = subprocess.run([ROTA, "broker", "--durability", "memory", *words], capture_output=True, text=True,
                                  timeout=TIMEOUT)
-        assert refused.returncode == 2 and "--workers-list" in refused.stderr, refused
+        assert refused.returncode == 2 and "workers-key and workers-list must be set together" in refused.stderr, refused
 
 
 @test
@@ -194,15 +249,15 @@ def workers_beyond_this_machine_need_keys_whatever_grpc_does():
     for words in ([], ["--insecure"]):
         refused = subprocess.run([ROTA, "broker", "--durability", "memory", "--listen", "127.0.0.1:0", "--workers",
                                   "0.0.0.0:0", *words], capture_output=True, text=True, timeout=TIMEOUT)
-        assert refused.returncode == 2 and "0.0.0.0:0 is not of this machine: workers there need keys" in refused.stderr
-        assert "give --workers-key and --workers-list" in refused.stderr, refused
+        assert refused.returncode == 2 and "workers on other machines need keys" in refused.stderr
+        assert "--workers: 0.0.0.0:0" in refused.stderr and "set workers-key and workers-list" in refused.stderr, refused
 
 
 @test
 def plain_text_beyond_this_machine_is_asked_for():
     refused = subprocess.run([ROTA, "broker", "--durability", "memory", "--listen", "0.0.0.0:0"], capture_output=True,
                              text=True, timeout=TIMEOUT)
-    assert refused.returncode == 2 and "give --tls-cert and --tls-key, or --insecure" in refused.stderr, refused
+    assert refused.returncode == 2 and "set cert and key, or set insecure" in refused.stderr, refused
 
 
 @test
@@ -217,7 +272,7 @@ def shares_of_keys_and_workers_are_for_operators_too():
         assert refused.returncode == 2 and "weight" in refused.stderr, refused
         with subprocess.Popen([ROTA, "work", "--node", broker.node, "--queue", "work", "--name", "someone", "--", "cat"],
                               stderr=subprocess.DEVNULL) as worker:
-            broker.run("queue", "drain", "work")
+            broker.run("queue", "wait-empty", "work")
             names = set()
             while not any("someone" in name for name in names):
                 lines = broker.run("queue", "workers", "--json").splitlines()
@@ -229,7 +284,7 @@ def shares_of_keys_and_workers_are_for_operators_too():
 def a_script_waits_until_things_are_ready():
     nobody = subprocess.run([ROTA, "wait", "--node", "127.0.0.1:1", "--timeout", "300ms"], capture_output=True, text=True,
                             timeout=TIMEOUT)
-    assert nobody.returncode == 1 and re.match(r"rota: node is not ready: .*connecting to 127.0.0.1:1", nobody.stderr), nobody
+    assert nobody.returncode == 1 and re.match(r"rota: node is not ready: .*cannot connect to 127.0.0.1:1", nobody.stderr), nobody
     with Broker("--durability", "memory") as broker:
         broker.run("wait", "node")
         assert re.fullmatch(rf"{re.escape(broker.node)} answered in [\d.]+ ms\n", broker.run("ping"))
@@ -271,7 +326,7 @@ def several_jobs_are_cancelled_and_retried_at_once():
         assert len(broker.jobs()) == 3  # nothing was done
         assert broker.run("job", "cancel", *jobs[:2], "--json") == "{}\n{}\n"
         said = broker.run("job", "cancel", *jobs, code=1)  # what can be done is
-        assert said.count("is cancelled already") == 2 and '\\"' not in said, said
+        assert said.count("is already cancelled") == 2 and '\\"' not in said, said
         assert sorted(broker.jobs("cancelled")) == sorted(jobs)
         broker.run("job", "retry", *jobs)
         assert sorted(broker.jobs()) == sorted(jobs)
@@ -287,20 +342,38 @@ def a_job_that_waits_can_go_before_others():
         assert broker.show(jobs[2])["priority"] == 7
         worker = [ROTA, "work", "--node", broker.node, "--queue", "work", "--", "cat"]
         with subprocess.Popen(worker, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            broker.run("queue", "drain", "work")
+            broker.run("queue", "wait-empty", "work")
             process.terminate()
         begun = {job: broker.show(job)["events"][1]["at"].rstrip("Z") for job in jobs}  # "06.36" is before "06.363"
         assert begun[jobs[2]] <= min(begun.values()), begun
-        assert "is done already" in broker.run("job", "priority", jobs[2], "--priority", "1", code=1)
+        assert "is already done" in broker.run("job", "priority", jobs[2], "--priority", "1", code=1)
         assert "32767" in broker.run("job", "priority", jobs[2], "--priority", "99999", code=2)
 
 
 @test
-def the_story_of_a_job_that_is_put_off_begins_so():
+def the_history_of_a_delayed_job_says_until_when():
     with Broker("--durability", "memory") as broker:
         job = broker.add("x", "--delay", "1h")
-        story = broker.run("job", "show", job).splitlines()[-1]
-        assert "delayed: not before 20" in story, story
+        last = broker.run("job", "show", job).splitlines()[-1].split("\t")
+        assert last[0] == "event" and last[2] == "delayed" and last[-1].startswith("not before 20"), last
+
+
+@test
+def a_job_is_shown_as_a_sheet_on_a_terminal_and_as_lines_elsewhere():
+    with Broker("--durability", "memory") as broker:
+        job = broker.add("first\nsecond", "--can", "gpu", "--priority", "7", "--job-timeout", "90s")
+        lines = broker.run("job", "show", job).splitlines()
+        fields = dict(line.split("\t", 1) for line in lines)
+        assert fields["job"] == job and fields["can"] == "gpu" and fields["priority"] == "7", fields
+        assert fields["payload"] == "first\\nsecond" and fields["timeout_ms"] == "1m30s" and fields["worker"] == "-", fields
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", fields["enqueued_at"]), fields
+        sheet = broker.run("job", "show", job, "-o", "table").splitlines()
+        assert f"JOB           {job}" in sheet and "CAPABILITIES  gpu" in sheet, sheet
+        assert not any(line.startswith("WORKER") for line in sheet), sheet  # it has none
+        assert re.fullmatch(r"ADDED         \d{4}-\d\d-\d\d \d\d:\d\d:\d\d", sheet[3]), sheet
+        events = sheet[sheet.index("") + 1:]
+        assert events[0].split() == ["TIME", "STATE", "CAUSE", "WORKER", "REASON"] and len(events) == 2, events
+        assert json.loads(broker.run("job", "show", job, "--json"))["explain"] == fields["explain"]
 
 
 @test
@@ -317,7 +390,7 @@ def queues_are_shown_paused_and_drained():
             assert "paused" in broker.run("queue", "list")
             broker.run("queue", "resume", "work")
             broker.run("job", "cancel", job)
-            broker.run("queue", "drain", "work")
+            broker.run("queue", "wait-empty", "work")
             assert broker.run("queue", "dead", "work") == ""
             broker.run("queue", "show", "none", code=1)
 
@@ -326,17 +399,17 @@ def queues_are_shown_paused_and_drained():
 def a_drain_has_an_end_and_tells_what_is_left():
     with Broker("--durability", "memory") as broker:
         jobs = [broker.add("x"), broker.add("y", "--delay", "1h")]
-        late = broker.run("queue", "drain", "work", "--timeout", "500ms", code=1)
+        late = broker.run("queue", "wait-empty", "work", "--timeout", "500ms", code=1)
         left = "1 waiting, 1 delayed, 0 running; no worker serves it"
         assert late.endswith(f"rota: queue work was not empty within 500ms: {left}\n"), late
-        with broker.start("queue", "drain", "work", stderr=subprocess.PIPE, text=True) as drain:
+        with broker.start("queue", "wait-empty", "work", stderr=subprocess.PIPE, text=True) as drain:
             first = drain.stderr.readline()  # though it is no terminal
             broker.run("job", "cancel", *jobs)
             rest = drain.stderr.read()
-        assert first == f"rota: queue work: {left}\n" and rest.endswith("rota: queue work: nothing is left\n"), (first, rest)
+        assert first == f"rota: queue work: {left}\n" and rest.endswith("rota: queue work is empty\n"), (first, rest)
         assert drain.returncode == 0
         broker.kill()
-        late = broker.run("queue", "drain", "work", "--timeout", "300ms", code=1)
+        late = broker.run("queue", "wait-empty", "work", "--timeout", "300ms", code=1)
         assert "; asking again\n" in late and "rota: queue work was not empty within 300ms: " in late, late
 
 
@@ -354,14 +427,14 @@ def a_dry_run_tells_and_changes_nothing():
         lines.write_text("a\nb\nc\n")
         plan = json.loads(broker.run("job", "add", "--queue", "work", "--can", "go", "--lines", lines, "--dry-run", "--json"))
         assert plan["is_done"] is False and any("3 jobs would be added" in line for line in plan["plan"]), plan
-        assert any("no worker that is connected" in line for line in plan["plan"]), plan
+        assert any("no connected worker" in line for line in plan["plan"]), plan
         broker.run("job", "add", "--queue", "work", "--can", "a b", "--dry-run", "x", code=2)
         broker.run("job", "add", "--queue", "work", "--deadline", "2020-01-01T00:00:00Z", "--dry-run", "x", code=2)
         assert "cancelled before it starts" in broker.run("job", "cancel", job, "--dry-run")
         assert "already" in broker.run("job", "retry", job, "--dry-run", code=1)
         assert "1 waiting job would not start" in broker.run("queue", "pause", "work", "--dry-run")
         assert "stay as it is" in broker.run("queue", "resume", "work", "--dry-run")
-        assert "weight of 300" in broker.run("queue", "weight", "work", "--key", "k", "--weight", "300", "--dry-run")
+        assert "weight 300" in broker.run("queue", "weight", "work", "--key", "k", "--weight", "300", "--dry-run")
         shown = json.loads(broker.run("queue", "show", "work", "--json"))
         assert broker.jobs() == [job] and not shown["is_paused"] and shown["cancelled"] == 0, shown
         broker.run("job", "cancel", job)
@@ -450,7 +523,7 @@ def who_waits_gets_the_result():
         broker.run("job", "cancel", job)
         out, errors = waiter.communicate(timeout=TIMEOUT)
         assert waiter.returncode == 1 and out == "" and errors == "rota: the job is cancelled\n", (out, errors)
-        with subprocess.Popen([ROTA, "work", "--node", broker.node, "--queue", "work", "--log", "error", "--", "sh", "-c",
+        with subprocess.Popen([ROTA, "work", "--node", broker.node, "--queue", "work", "--log-level", "error", "--", "sh", "-c",
                                "echo one >&2; printf 'two\\033\\n' >&2; exit 65"]) as worker:
             said = broker.run("job", "add", "--queue", "work", "--wait", "x", code=1)
             worker.terminate()
@@ -493,7 +566,7 @@ def who_waits_goes_to_the_node_that_has_the_job_now():
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             while not broker.jobs():
                 assert waiter.poll() is None, waiter.communicate()
-            broker.kill()
+            assert broker.terminate() == 0
         with Broker("--data", data, "--listen", second) as broker, Worker(broker, "another"):
             out, errors = waiter.communicate(timeout=TIMEOUT)
             assert (waiter.returncode, out) == (0, "another"), (waiter.returncode, out, errors)
@@ -541,6 +614,35 @@ def who_waits_at_a_terminal_sees_how_it_stands():
 
 
 @test
+def commands_that_wait_say_for_what_on_a_terminal():
+    with Broker("--durability", "memory") as broker:
+        job = broker.add("x")
+        for words, phrase in ((["queue", "wait-empty", "work"],
+                               b"\rwaiting until queue work is empty: 1 waiting, 0 delayed, 0 running; no worker serves it"),
+                              (["wait", "queue", "work"], b"\rwaiting for queue work: no worker serves it")):
+            ours, theirs = pty.openpty()
+            fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+            waiter = broker.start(*words, "--timeout", "10m", stderr=theirs)
+            os.close(theirs)
+            drawn_with(ours, b"", phrase)
+            waiter.kill()
+            waiter.wait(TIMEOUT)
+            os.close(ours)
+        broker.run("job", "cancel", job)
+
+
+@test
+def a_result_ends_its_line_on_a_terminal():
+    with Broker("--durability", "memory") as broker, Worker(broker, "answer"):
+        ours, theirs = pty.openpty()
+        waiter = broker.start("job", "add", "--queue", "work", "--wait", "x", stdout=theirs)
+        os.close(theirs)
+        drawn, _ = drawn_until(ours, b"", None)
+        os.close(ours)
+        assert waiter.wait(TIMEOUT) == 0 and drawn == b"answer\r\n", drawn
+
+
+@test
 def who_waits_at_a_terminal_may_go():
     with Broker("--durability", "memory") as broker:
         waiter, terminal = start_shown(broker)
@@ -550,7 +652,7 @@ def who_waits_at_a_terminal_may_go():
         os.close(terminal)
         out, _ = waiter.communicate(timeout=TIMEOUT)
         (job,) = broker.jobs()
-        told = f"\r\x1b[Krota: job {job} goes on without us; to look at it: rota job show --node {broker.node} {job}\r\n"
+        told = f"\r\x1b[Krota: job {job} continues; see rota job show --node {broker.node} {job}\r\n"
         assert (waiter.returncode, out) == (-signal.SIGINT, b"") and drawn.endswith(told.encode()), (waiter.returncode, drawn)
         broker.run("job", "cancel", job)
 
@@ -562,7 +664,7 @@ def who_waits_at_a_terminal_may_go():
         drawn, _ = drawn_until(terminal, drawn, None)
         os.close(terminal)
         waiter.communicate(timeout=TIMEOUT)
-        assert waiter.returncode == -signal.SIGINT and b"goes on without us" in drawn, (waiter.returncode, drawn)
+        assert waiter.returncode == -signal.SIGINT and b"continues; see rota job show" in drawn, (waiter.returncode, drawn)
 
 
 @test
@@ -601,7 +703,7 @@ def who_finds_a_job_with_the_key_is_told():
         told = [subprocess.run([ROTA, "job", "add", "--node", broker.node, "--queue", "work", "--unique", "k", "x"],
                                capture_output=True, text=True, timeout=TIMEOUT) for _ in range(2)]
         assert [done.returncode for done in told] == [0, 0] and told[0].stdout == told[1].stdout, told
-        assert [done.stderr for done in told] == ["", "rota: there is a job with this key already\n"], told
+        assert [done.stderr for done in told] == ["", "rota: a job with this key exists already\n"], told
 
 
 @test
@@ -728,7 +830,7 @@ def an_interrupt_tells_how_many_lines_were_added():
 
 @test
 def lines_are_added_once_whatever_happens_to_the_broker():
-    n_lines = 100000
+    n_lines = 150000
     lines = b"".join(b"line %d\n" % i for i in range(n_lines))
     with folder() as data:
         where = f"127.0.0.1:{free_port()}"
@@ -760,8 +862,8 @@ def lines_are_added_once_whatever_happens_to_the_broker():
 
 @test
 def lines_that_were_not_added_are_named():
-    with tempfile.TemporaryDirectory() as place, Broker("--durability", "memory", "--memory", str(1 << 20)) as broker:
-        broker.run("job", "add", "--queue", "work", "-", data=b"x" * ((1 << 20) - 1100))
+    with tempfile.TemporaryDirectory() as place, Broker("--durability", "memory", "--memory", str(8 << 20)) as broker:
+        broker.run("job", "add", "--queue", "work", "-", data=b"x" * ((7 << 20) - 1100))  # jobs have seven eighths
         file = pathlib.Path(place) / "lines"
         file.write_text("\n".join(["x" * 1000, "x" * 1000, "c", "x" * 1000, "x" * 1000, "f"]) + "\n")
         told = broker.run("job", "add", "--queue", "work", "--lines", str(file), code=1)
@@ -821,7 +923,7 @@ def fill(node):
 
 @test
 def one_node_without_room_is_asked_once():
-    with Broker("--durability", "memory", "--memory", str(4 << 20)) as broker:
+    with Broker("--durability", "memory", "--memory", str(5 << 20)) as broker:
         fill(broker.node)
         told, n_sent = add_through(broker.node, b"x" * (2 << 20))
         assert "no room" in told and n_sent == 1, (told, n_sent)
@@ -830,8 +932,9 @@ def one_node_without_room_is_asked_once():
 @test
 def nodes_without_room_are_asked_until_the_time_is_over():
     where = [f"127.0.0.1:{free_port()}" for _ in range(2)]
-    words = ["--durability", "memory", "--memory", str(4 << 20), "--nodes", ",".join(where), "--listen"]
-    with Broker(*words, where[0]), Broker(*words, where[1]):
+    words = ["--durability", "memory", "--memory", str(5 << 20)]
+    with folder() as data, Broker(*words, "--store", f"sqlite:{data}.db", "--listen", where[0]), \
+            Broker(*words, "--store", f"sqlite:{data}.db", "--listen", where[1]):
         fill(where[0])
         told, n_sent = add_through(where[0], b"x" * (2 << 20), "--timeout", "1s")
         assert n_sent <= 8, (told, n_sent)  # after pauses of 20 ms and more, which double

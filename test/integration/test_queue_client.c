@@ -1,6 +1,9 @@
 /* <rota/queue.h> with three brokers on one loop, over real gRPC. */
 #include "three_brokers.h"
 
+#include <stdio.h>
+#include <string.h>
+
 /* What was answered last. */
 struct told {
     size_t n, n_works;
@@ -290,6 +293,222 @@ static void what_can_not_be_is_said(void **state)
     assert_int_equal(told.code, ROTA_ERR_NOT_FOUND);
 }
 
+/* What came of several jobs. */
+struct many {
+    size_t n, n_new, n_failed, n_missing;
+    enum rota_code code;
+    char jobs[40][ROTA_QUEUE_JOB_MAX];
+    uint64_t next;
+};
+
+static void on_results(void *data, const struct rota_queue_result *result,
+                       const struct rota_queue_result *items, size_t n)
+{
+    struct many *many = data;
+    many->code = result->code;
+    many->next = result->next;
+    many->n_missing = result->n_missing;
+    for (size_t i = 0; i < n; i++) {
+        many->n_new += items[i].is_new;
+        many->n_failed += items[i].code != ROTA_OK;
+        snprintf(many->jobs[many->n++], ROTA_QUEUE_JOB_MAX, "%s", items[i].job);
+    }
+}
+
+static void on_counted(void *data, const struct rota_queue_result *result)
+{
+    assert_int_equal(result->code, ROTA_OK);
+    assert_int_equal(result->n_missing, 0);
+    *(struct rota_queue_counts *)data = result->counts;
+}
+
+static struct rota_queue_counts count(struct world *world)
+{
+    struct rota_queue_counts counts = {0};
+    assert_int_equal(rota_queue_count(world->queue, rota_str("q"), on_counted, &counts, NULL),
+                     ROTA_OK);
+    rota_queue_await(world->queue);
+    return counts;
+}
+
+static void add_many(struct world *world, struct many *many)
+{
+    enum { JOBS = 30 };
+    struct rota_queue_job jobs[JOBS];
+    for (int i = 0; i < JOBS; i++)
+        jobs[i] = (struct rota_queue_job){.queue = rota_str("q"), .payload = rota_str("x")};
+    *many = (struct many){0};
+    assert_int_equal(rota_queue_add_all(world->queue, jobs, JOBS, on_results, many, NULL), ROTA_OK);
+    rota_queue_await(world->queue);
+    assert_int_equal(many->n, JOBS);
+}
+
+static void many_jobs_are_added_listed_and_counted(void **state)
+{
+    struct world *world = *state;
+    struct many added, listed = {0};
+    add_many(world, &added);
+    assert_int_equal(added.code, ROTA_OK);
+    assert_int_equal(added.n_new, 30);
+    assert_int_equal(count(world).waiting, 30);
+    for (int i = 0; i < NODES; i++)
+        assert_true(rota_work_broker_counts(world->brokers[i]).jobs > 0);
+    do {
+        assert_int_equal(rota_queue_list(world->queue, rota_str("q"), ROTA_QUEUE_WAITING, 7,
+                                         listed.next, on_results, &listed, NULL),
+                         ROTA_OK);
+        rota_queue_await(world->queue);
+        assert_int_equal(listed.code, ROTA_OK);
+    } while (listed.next);
+    assert_int_equal(listed.n, 30);
+    for (size_t i = 0; i < added.n; i++) {
+        size_t n = 0;
+        for (size_t j = 0; j < listed.n; j++)
+            n += strcmp(added.jobs[i], listed.jobs[j]) == 0;
+        assert_int_equal(n, 1);
+    }
+}
+
+static void many_jobs_go_to_the_partitions_that_the_queue_has(void **state)
+{
+    struct world *world = *state;
+    struct many many;
+    lay_out(world, "q", 2);
+    add_many(world, &many); /* the first adds of this client */
+    assert_int_equal(many.n_failed, 0);
+    for (size_t i = 0; i < many.n; i++) {
+        struct rota_job_id id;
+        assert_int_equal(rota_job_id_parse(rota_str(many.jobs[i] + 2), &id, NULL), ROTA_OK);
+        assert_true(rota_job_id_partition(id) < 2);
+    }
+}
+
+static void many_jobs_go_past_a_node_that_is_away(void **state)
+{
+    struct world *world = *state;
+    struct many many;
+    add_many(world, &many);
+    close_node(world, 1);
+    add_many(world, &many); /* those of the node that is gone move, or their outcome is unknown */
+    open_client(world, (struct rota_queue_options){.patience = 30 * ROTA_SEC});
+    add_many(world, &many);
+    assert_int_equal(many.n_failed, 0);
+    assert_int_equal(many.n_new, 30);
+}
+
+static void on_described(void *data, const struct rota_queue_result *result)
+{
+    const struct rota_queue_details *details = result->details;
+    on_result(data, result);
+    assert_true(details->explain.size > 0 && details->added_at > 0);
+    assert_true(rota_str_is_equal(details->job.payload, rota_str("payload")));
+    assert_true(rota_str_is_equal(details->job.queue, rota_str("q")));
+    assert_int_equal(details->n_attempts, 1);
+    assert_int_equal(details->job.priority, 7);
+    assert_int_equal(details->job.backoff, 3 * ROTA_SEC);
+    assert_true(rota_str_is_equal(result->reason, rota_str("no\nthe log")));
+    assert_true(details->n_entries >= 3);
+    assert_int_equal(details->entries[0].state, ROTA_QUEUE_WAITING);
+    assert_int_equal(details->entries[details->n_entries - 1].state, ROTA_QUEUE_DEAD);
+}
+
+static void a_job_that_died_is_described_and_runs_again(void **state)
+{
+    struct world *world = *state;
+    struct rota_queue_job job = {
+        .queue = rota_str("q"), .payload = rota_str("payload"), .backoff = 3 * ROTA_SEC};
+    struct rota_queue_outcome outcome = {.how = ROTA_QUEUE_END_FINAL,
+                                         .result = rota_str("no\nthe log")};
+    struct told added = {0}, work, done = {0}, seen = {0};
+    assert_int_equal(rota_queue_add(world->queue, &job, on_result, &added, NULL), ROTA_OK);
+    rota_queue_await(world->queue);
+    assert_int_equal(rota_queue_set_priority(world->queue, added.job, 7, on_result, &done, NULL),
+                     ROTA_OK);
+    rota_queue_await(world->queue);
+    assert_int_equal(done.code, ROTA_OK);
+    while (!poll_once(world, &work)) {
+    }
+    assert_int_equal(
+        rota_queue_finish(world->queue, work.job, work.attempt, &outcome, on_result, &done, NULL),
+        ROTA_OK);
+    rota_queue_await(world->queue);
+    assert_int_equal(done.code, ROTA_OK);
+    assert_int_equal(rota_queue_describe(world->queue, added.job, true, on_described, &seen, NULL),
+                     ROTA_OK);
+    rota_queue_await(world->queue);
+    assert_int_equal(seen.n, 1);
+    assert_int_equal(seen.state, ROTA_QUEUE_DEAD);
+    assert_int_equal(rota_queue_retry(world->queue, added.job, on_result, &done, NULL), ROTA_OK);
+    rota_queue_await(world->queue);
+    assert_int_equal(done.code, ROTA_OK);
+    while (!poll_once(world, &work)) {
+    }
+    assert_string_equal(work.job, added.job);
+    outcome = (struct rota_queue_outcome){.how = ROTA_QUEUE_END_RETURNED};
+    assert_int_equal(
+        rota_queue_finish(world->queue, work.job, work.attempt, &outcome, on_result, &done, NULL),
+        ROTA_OK);
+    rota_queue_await(world->queue);
+    struct rota_queue_counts counts = count(world);
+    assert_int_equal(counts.waiting + counts.delayed, 1); /* it was returned */
+}
+
+static void on_retry(void *data, const struct rota_queue_result *last, unsigned n)
+{
+    struct told *told = data;
+    told->n++;
+    assert_int_equal(told->n, n);
+    assert_true(last->code != ROTA_OK && last->node[0]);
+}
+
+static void a_client_that_fails_fast_is_patient_once_a_node_has_answered(void **state)
+{
+    struct world *world = *state;
+    struct told told = {0}, retries = {0};
+    struct rota_queue_options fast = {
+        .patience = 100 * ROTA_MSEC, .fail_fast = true, .on_retry = on_retry, .data = &retries};
+    struct rota_queue_options slow = fast;
+    slow.patience = ROTA_HOUR;
+    for (int i = 1; i < NODES; i++)
+        close_node(world, i);
+    open_client(world, fast); /* it goes past the two that are away */
+    assert_int_equal(
+        rota_queue_look(world->queue, "q/000000000001000100000000000000aa", on_result, &told, NULL),
+        ROTA_OK);
+    rota_queue_await(world->queue);
+    retries.n = 0;
+    close_node(world, 0);
+    add(world, "x", "", &told);
+    assert_int_not_equal(told.code, ROTA_OK);
+    assert_true(retries.n > 2); /* more than every node once */
+    retries.n = 0;
+    open_client(world, slow); /* none has answered: an hour does not pass */
+    add(world, "x", "", &told);
+    assert_int_equal(told.code, ROTA_ERR_UNAVAILABLE);
+    assert_int_equal(retries.n, NODES - 1);
+}
+
+static void polls_can_be_stopped(void **state)
+{
+    struct world *world = *state;
+    struct rota_queue_wanted wanted = {
+        .queue = rota_str("q"), .more = (struct rota_str[]){rota_str("other")}, .n_more = 1};
+    struct rota_queue_job job = {.queue = rota_str("other")};
+    struct told polled = {0}, added = {0};
+    assert_int_equal(rota_queue_poll(world->queue, &wanted, on_work, &polled, NULL), ROTA_OK);
+    for (int i = 0; i < NODES; i++) /* wherever the poll is, and wherever the job goes */
+        assert_int_equal(rota_queue_add(world->queue, &job, on_result, &added, NULL), ROTA_OK);
+    await(&world->loop, &polled.n, 1);
+    assert_int_equal(polled.n_works, 1);
+    polled = (struct told){0};
+    wanted = (struct rota_queue_wanted){.queue = rota_str("nothing")};
+    assert_int_equal(rota_queue_poll(world->queue, &wanted, on_work, &polled, NULL), ROTA_OK);
+    uv_run(&world->loop, UV_RUN_ONCE);
+    rota_queue_stop_polls(world->queue);
+    rota_queue_await(world->queue); /* nothing is left of it */
+    assert_int_equal(polled.n, 0);
+}
+
 static void a_client_can_be_closed_with_calls_under_way(void **state)
 {
     struct world *world = *state;
@@ -317,6 +536,12 @@ int main(void)
         TEST(polls_go_by_the_partitions_that_the_nodes_have),
         TEST(who_probes_need_not_be_patient),
         TEST(what_can_not_be_is_said),
+        TEST(many_jobs_are_added_listed_and_counted),
+        TEST(many_jobs_go_to_the_partitions_that_the_queue_has),
+        TEST(many_jobs_go_past_a_node_that_is_away),
+        TEST(a_job_that_died_is_described_and_runs_again),
+        TEST(a_client_that_fails_fast_is_patient_once_a_node_has_answered),
+        TEST(polls_can_be_stopped),
         TEST(a_client_can_be_closed_with_calls_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,6 @@
 PROGRAMS is where work_load and libdisk_faults.so are. Prints TAP."""
 import contextlib
 import errno
-import functools
 import os
 import pathlib
 import struct
@@ -25,7 +24,19 @@ from tap import test  # noqa: E402
 
 HAS_MOUNTS = own_mounts.enter()
 ROTA, PROGRAMS = sys.argv[1], pathlib.Path(sys.argv[2])
-Broker = functools.partial(brokers.Broker, ROTA)
+STORES = tempfile.TemporaryDirectory(prefix="rota-store-")  # not on the disks of the journals
+
+
+def with_store(words):
+    """The words of a broker with a journal, and a store elsewhere, one for each directory."""
+    if "--data" not in words:
+        return words
+    data = words[words.index("--data") + 1]
+    return ("--store", f"sqlite:{STORES.name}/{abs(hash(data))}.db", "--durability", "journal", *words)
+
+
+def Broker(*words, **options):
+    return brokers.Broker(ROTA, *with_store(words), **options)
 
 WRITES, SYNCS, ROOM = 1, 2, 4
 
@@ -48,14 +59,14 @@ class Disk:
 
 def refused(*arguments, env=None):
     """What a broker says that does not start."""
-    done = subprocess.run([ROTA, "broker", *arguments], capture_output=True, text=True, timeout=TIMEOUT,
+    done = subprocess.run([ROTA, "broker", *with_store(arguments)], capture_output=True, text=True, timeout=TIMEOUT,
                           env={**os.environ, **(env or {})})
     assert done.returncode != 0 and done.stdout == "", done
     return done.stderr
 
 
 def segments(data):
-    return sorted(pathlib.Path(data).glob("*.journal"))
+    return sorted(pathlib.Path(data, "jobs").glob("*.journal"))
 
 
 def check_failure(what, why, n_left):
@@ -251,7 +262,7 @@ def all_jobs_get_done_on_a_disk_that_stays_full():
             data = os.path.join(place, "data")
             with Broker("--data", data, "--segment", segment) as broker:
                 n = add_until_full(broker)
-                assert os.path.exists(os.path.join(data, "reserve"))  # new jobs have not used it
+                assert os.path.exists(os.path.join(data, "jobs", "reserve"))  # new jobs have not used it
                 broker.run("job", "cancel", broker.jobs()[0])
                 work_off(broker, n - 1)
                 broker.add("there is room again")
@@ -333,7 +344,7 @@ def a_journal_is_shortened_while_jobs_flow():
             try:
                 subprocess.run([PROGRAMS / "work_load", "submit", broker.node, "work", "3000", "100000", "2", "500",
                                 "20000"], stdout=submitted, timeout=TIMEOUT, check=True)
-                broker.run("queue", "drain", "work")
+                broker.run("queue", "wait-empty", "work")
                 worker.terminate()
                 assert worker.wait(TIMEOUT) == 0
             finally:
@@ -422,8 +433,8 @@ def a_broker_that_is_refused_for_its_workers_makes_no_directory():
 @test
 def what_is_no_journal_is_left_alone():
     with folder() as data:
-        os.mkdir(data, 0o700)
-        path = os.path.join(data, "00000001.journal")
+        os.makedirs(os.path.join(data, "jobs"), 0o700)
+        path = os.path.join(data, "jobs", "00000001.journal")
         with open(path, "wb") as file:
             file.write(b"somebody's diary\n" * 100)
         os.chmod(path, 0o600)

@@ -2,6 +2,9 @@
  * asked, and however the partitions of its queue change in between. */
 #include "three_brokers.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static struct rota_random chance;
 
 struct outcome {
@@ -28,21 +31,39 @@ static struct outcome add(struct world *world, int node, struct rota_queue_job_s
     return outcome;
 }
 
-static struct outcome add_id(struct world *world, int node, struct rota_job_id id)
+/* As clients do: a node that rejects a job for the moment is asked again. While a layout spreads,
+ * two nodes may each hold the other to be the owner of a partition. */
+static struct outcome add_at_last(struct world *world, int node, struct rota_queue_job_spec spec)
+{
+    struct outcome outcome;
+    do
+        outcome = add(world, node, spec);
+    while (outcome.status == ROTA_STATUS_UNAVAILABLE);
+    assert_string_equal(outcome.text, "");
+    assert_int_equal(outcome.status, ROTA_STATUS_OK);
+    return outcome;
+}
+
+static struct outcome add_id(struct world *world, int node, struct rota_job_id id, bool is_again)
 {
     char bytes[ROTA_QUEUE_ID_SIZE];
-    return add(world, node,
-               (struct rota_queue_job_spec){.queue = rota_str("q"),
-                                            .payload = rota_str("x"),
-                                            .id = rota_queue_id_write(id, bytes)});
+    return add_at_last(world, node,
+                       (struct rota_queue_job_spec){.queue = rota_str("q"),
+                                                    .payload = rota_str("x"),
+                                                    .id = rota_queue_id_write(id, bytes),
+                                                    .is_again = is_again});
+}
+
+static struct rota_queue_job_spec with_key(int node, const char *key)
+{
+    return (struct rota_queue_job_spec){.queue = rota_str("q"),
+                                        .payload = rota_str(node == 0 ? "x" : "another"),
+                                        .idempotency_key = rota_str(key)};
 }
 
 static struct outcome add_key(struct world *world, int node, const char *key)
 {
-    return add(world, node,
-               (struct rota_queue_job_spec){.queue = rota_str("q"),
-                                            .payload = rota_str(node == 0 ? "x" : "another"),
-                                            .idempotency_key = rota_str(key)});
+    return add_at_last(world, node, with_key(node, key));
 }
 
 static struct rota_job_id uuid4(void)
@@ -85,11 +106,9 @@ static void any_uuid_is_an_id(void **state)
     struct world *world = *state;
     for (int i = 0; i < N; i++) {
         struct rota_job_id id = uuid4();
-        struct outcome first = add_id(world, i % NODES, id);
-        assert_string_equal(first.text, "");
+        struct outcome first = add_id(world, i % NODES, id, false);
         assert_true(first.is_new && is_same(first.id, id));
-        struct outcome second = add_id(world, (i + 1) % NODES, id);
-        assert_int_equal(second.status, ROTA_STATUS_OK);
+        struct outcome second = add_id(world, (i + 1) % NODES, id, false);
         assert_true(!second.is_new && is_same(second.id, id));
         assert_found(world, id);
     }
@@ -106,11 +125,9 @@ static void a_key_is_that_of_one_job_at_every_node(void **state)
     for (int i = 0; i < N; i++) {
         snprintf(key, sizeof key, "order %d", i);
         struct outcome first = add_key(world, i % NODES, key);
-        assert_string_equal(first.text, "");
         assert_true(first.is_new);
         for (int k = 0; k < NODES; k++) {
             struct outcome again = add_key(world, k, key);
-            assert_int_equal(again.status, ROTA_STATUS_OK);
             assert_true(!again.is_new && is_same(again.id, first.id));
         }
         assert_found(world, first.id);
@@ -133,23 +150,21 @@ static void a_key_stays_that_of_its_job_when_the_queue_gets_other_partitions(voi
         assert_true(made.is_new);
         ids[i] = made.id;
         ids[N + i] = uuid4();
-        assert_true(add_id(world, i % NODES, ids[N + i]).is_new);
+        assert_true(add_id(world, i % NODES, ids[N + i], false).is_new);
     }
     for (size_t k = 0; k < sizeof layouts / sizeof *layouts; k++) {
         lay_out(world, "q", layouts[k]);
         for (int i = 0; i < N; i++) {
             snprintf(key, sizeof key, "%d", i);
             struct outcome again = add_key(world, (i + (int)k) % NODES, key);
-            assert_string_equal(again.text, "");
             assert_true(!again.is_new && is_same(again.id, ids[i]));
-            again = add_id(world, (i + (int)k) % NODES, ids[N + i]);
-            assert_string_equal(again.text, "");
-            assert_false(again.is_new);
+            /* Its partition may be on the way to another node. */
+            assert_false(add_id(world, (i + (int)k) % NODES, ids[N + i], true).is_new);
             assert_found(world, ids[N + i]);
         }
         snprintf(key, sizeof key, "new %zu", k); /* and new ones are taken in */
         assert_true(add_key(world, 0, key).is_new);
-        assert_true(add_id(world, 0, uuid4()).is_new);
+        assert_true(add_id(world, 0, uuid4(), false).is_new);
     }
     assert_int_equal(n_jobs(world), 2 * N + 8);
 }
@@ -164,13 +179,11 @@ static void an_id_from_elsewhere_stays_that_of_its_job_when_the_queue_gets_its_p
     for (int i = 0; i < N; i++) {
         ids[i] = uuid4();
         ids[i].high = (ids[i].high & ~(uint64_t)0xffff) | (uint64_t)(FROM + i);
-        assert_true(add_id(world, i % NODES, ids[i]).is_new);
+        assert_true(add_id(world, i % NODES, ids[i], false).is_new);
     }
     lay_out(world, "q", TO);
     for (int i = 0; i < N; i++) {
-        struct outcome again = add_id(world, i % NODES, ids[i]);
-        assert_string_equal(again.text, "");
-        assert_false(again.is_new);
+        assert_false(add_id(world, i % NODES, ids[i], false).is_new);
         assert_found(world, ids[i]);
     }
     assert_int_equal(n_jobs(world), N);
@@ -180,7 +193,7 @@ static void an_id_from_elsewhere_stays_that_of_its_job_when_the_queue_gets_its_p
 static uint64_t n_read(struct world *world, int node)
 {
     const struct rota_queue_setting about = {.queue = rota_str("q")};
-    struct rota_queue_list list = {{0}};
+    struct rota_queue_list list = {0};
     struct rota_arena arena = {0};
     struct rota_reply reply;
     assert_int_equal(ask(world, node, "Queues", &ROTA_QUEUE_PAUSE, &about, &reply), ROTA_STATUS_OK);
@@ -224,10 +237,10 @@ static void a_key_is_not_given_to_two_while_a_node_is_away(void **state)
         away++;
     close_node(world, away);
     int other = (away + 1) % NODES;
-    struct outcome again = add_key(world, other, "known");
+    struct outcome again = add(world, other, with_key(other, "known"));
     assert_int_equal(again.status, ROTA_STATUS_OK);
     assert_true(!again.is_new && is_same(again.id, first.id));
-    struct outcome new = add_key(world, other, "new"); /* which the node may have */
+    struct outcome new = add(world, other, with_key(other, "new")); /* which the node may have */
     assert_int_equal(new.status, ROTA_STATUS_UNAVAILABLE);
     assert_int_equal(n_jobs(world), 1);
 }
@@ -269,7 +282,7 @@ static void each_of_a_batch_has_its_key(void **state)
     }
     specs[9].idempotency_key = rota_str("");
     specs[11].unique = rota_str("u"); /* with a key: refused by itself */
-    struct rota_queue_list request = {{specs, N}}, list = {{0}};
+    struct rota_queue_list request = {.items = {specs, N}}, list = {0};
     for (int round = 0; round < 2; round++) {
         struct rota_arena arena = {0};
         struct rota_reply reply;

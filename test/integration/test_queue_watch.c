@@ -3,6 +3,11 @@
 #include "await.h"
 #include "io/clock.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
 enum { PARTITIONS = 32 };
 
 static uv_loop_t loop;

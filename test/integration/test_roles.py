@@ -119,10 +119,10 @@ def drained_node_has_no_shards_until_it_is_restored():
             names = [one.reach["grpc"], two.reach["grpc"]]
             store = ["--store", f"sqlite:{folder}/store.db"]
             await_true(folder, lambda: set(holders(folder, "fruit").values()) == set(names))
-            rota("members", "drain", *store, names[0])
+            rota("node", "drain", *store, names[0])
             await_true(folder, lambda: list(holders(folder, "fruit").values()) == 2 * names[1:])
             assert rota("get", "--node", names[0], "--timeout", "60s", "fruit-3") == "fruit-3\t9\n"
-            rota("members", "restore", *store, names[0])
+            rota("node", "undrain", *store, names[0])
             await_true(folder, lambda: set(holders(folder, "fruit").values()) == set(names))
 
 
@@ -163,12 +163,12 @@ def group_is_watched_from_when_it_is_there():
 def sections_that_can_not_be_are_refused():
     with tempfile.TemporaryDirectory(prefix="rota-roles-") as folder:
         values(folder, "fruit")
-        for text, said in ((2 * CACHE.format("fruit", folder, 2), "[[cache]] in line 5: [[cache]] in line 1 is called fruit already"),
-                           (CACHE.format("fruit", folder, 2) + '[[space]]\nname = "fruit"\n', "is called fruit already"),
+        for text, said in ((2 * CACHE.format("fruit", folder, 2), "[[cache]] on line 5: [[cache]] on line 1 already has the name fruit"),
+                           (CACHE.format("fruit", folder, 2) + '[[space]]\nname = "fruit"\n', "already has the name fruit"),
                            ('[[cache]]\nname = "fruit"\n', "source"),
-                           (CACHE.format("none", folder, 2), f"{folder}/none"),
+                           (CACHE.format("none", folder, 2), f"[[cache]] none: {folder}/none"),
                            ('[[cache]]\nname = "a,b"\nsource = "file:x"\n', "comma"),
-                           ('[[cache]]\nname = "a"\nsource = "x"\n', "neither file:FILE nor sql:TABLE"),
+                           ('[[cache]]\nname = "a"\nsource = "x"\n', "[[cache]] a: the source x must be file:FILE or sql:TABLE"),
                            ('[[group]]\nname = "g"\nlog = "ftp://x"\n', None)):
             done = run("--config", write(folder, text), *ANY_PORTS, "--check-config", folder=folder)
             if done.returncode == 0 and said:
@@ -176,8 +176,10 @@ def sections_that_can_not_be_are_refused():
             if said:
                 last = done.stderr.splitlines()[-1]
                 assert done.returncode in (1, 2) and last.startswith("rotad: ") and said in last, (text, done)
-        with nodes(folder, '[[cache]]\nname = "t"\nsource = "sql:none"\n', 1) as (one,):
-            one.await_line("cache refused", "none")
+        with nodes(folder, '[[cache]]\nname = "t"\nsource = "sql:none"\n[[group]]\nname = "g"\nlog = "ftp://x"\n',
+                   1) as (one,):
+            one.await_line("cache rejected", "none")
+            assert any("group can't be read" in line and "group=g" in line for line in one.seen), one.seen
             assert one.get("/readyz") == (200, "serving\n")  # what else it does goes on
 
 

@@ -184,7 +184,7 @@ def restarts_in_turn_lose_nothing(folder):
         for i in range(3):
             cluster.await_ready(i)
         with open(f"{folder}/work.log", "w") as log:
-            worker = subprocess.Popen([ROTA, "work", *nodes, "--queue", "work", "--slots", "8", "--log", "debug", "--",
+            worker = subprocess.Popen([ROTA, "work", *nodes, "--queue", "work", "--slots", "8", "--log-level", "debug", "--",
                                        "sh", "-c", "sleep 0.3; cat"], stderr=log)
         loads = [Load(add), Load(get)]
         for load in loads:
@@ -196,7 +196,7 @@ def restarts_in_turn_lose_nothing(folder):
         for load in loads:
             load.await_calls(5)
             load.finish()
-        run("queue", "drain", *nodes, "work", "--timeout", "10m")
+        run("queue", "wait-empty", *nodes, "work", "--timeout", "10m")
         listed = run("job", "list", *nodes, "--queue", "work", "--state", "done", "--limit", "10000")
         assert sorted(line.split("\t")[0] for line in listed.splitlines()) == sorted(jobs), (jobs, listed)
         assert len(jobs) == loads[0].n, (loads[0].n, jobs)

@@ -128,7 +128,7 @@ def token_stays_the_same():
         with open(os.path.join(folder, "rota-data", "token"), "w") as file:
             file.write("short\n")
         done = run(*ANY_PORTS, folder=folder)
-        assert done.returncode == 1 and "holds no token" in done.stderr, done
+        assert done.returncode == 1 and "contains no token" in done.stderr, done
 
 
 @test
@@ -137,11 +137,15 @@ def bad_settings_are_refused_by_their_place():
         for text, said in (("listn = \"x\"\n", "rotad.toml:1"), ("\nttl = \"10 parsecs\"\n", "rotad.toml:2"),
                            ("roles = \"queue,cash\"\n", "cash"), ("cert = \"a.pem\"\n", "key"),
                            ("listen = \"foo\"\n", "listen: "), ("http = \"foo\"\n", "http: "),
+                           ("listen = \"http://a:80\"\n", "is a URL; use HOST:PORT"),
                            ("workers = \"foo\"\n", "workers: "), ("advertise = \"foo\"\n", "advertise: "),
                            ("store = \"foo:bar\"\n", "store: "), ("store = \"mysql://x\"\n", "store: "),
                            ("cert = \"none.pem\"\nkey = \"none.key\"\n", "none.pem"),
                            ("workers-key = \"none.k\"\nworkers-list = \"none.l\"\n", "none.k"),
-                           ("listen = \"0.0.0.0:0\"\n", "give cert and key"), ("http = \"0.0.0.0:0\"\n", "proxy"),
+                           ("listen = \"0.0.0.0:0\"\n", "set cert and key"), ("http = \"0.0.0.0:0\"\n", "proxy"),
+                           ("listen = \"0.0.0.0:0\"\ninsecure = true\n", "listen: 0.0.0.0:0 is not an address that other"),
+                           ("listen = \"[::]:0\"\ninsecure = true\n", "set advertise to one that is"),
+                           ("advertise = \"0.0.0.0:7700\"\n", "advertise: 0.0.0.0:7700 is not an address that"),
                            ("workers = \"0.0.0.0:0\"\n", "workers-key"),
                            ("workers = \"0.0.0.0:0\"\ninsecure = true\n", "workers-key"),
                            ("data = \"a\"\ndata = \"b\"\n", "rotad.toml:2"), ("data = \"\0\"\n", "rotad.toml"),
@@ -150,7 +154,7 @@ def bad_settings_are_refused_by_their_place():
                            ("[[space]]\nname = \"a\"\nshards = 0\n", "rotad.toml:3"),
                            ("[[space]]\nname = \"a\"\nengine = \"group\"\n", "log"),
                            ("[[space]]\nname = \"a\"\nengine = \"lease\"\nshards = 131072\n", "65536"),
-                           ("[[space]]\nname = \"a\"\n\n[[space]]\nname = \"a\"\n", "line 1 is called a already"),
+                           ("[[space]]\nname = \"a\"\n\n[[space]]\nname = \"a\"\n", "line 1 already has the name a"),
                            ("".join(f"[[space]]\nname = \"s{i}\"\n" for i in range(65)), "64")):
             path = write(folder, text)
             for words in (["--check-config"], []):
@@ -172,10 +176,11 @@ def bad_settings_are_refused_by_their_place():
 def settings_tell_where_they_come_from():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
         path = write(folder, "zone = \"a\"\nttl = \"20s\"\nweight = \"2\"\n\n[[space]]\nname = \"orders\"\nshards = 7\n")
-        done = run("--config", path, "--print-config", "--weight", "3", folder=folder, env={"ROTA_TTL": "30s"})
+        done = run("--config", path, "--print-config", "--weight", "3", "--set", "cache.name=fruit", "--set",
+                   "cache.source=file:a,b=c", folder=folder, env={"ROTA_TTL": "30s"})
         assert done.returncode == 0, done
         for said in ('zone = "a"', "rotad.toml:1", 'ttl = "30s"', "ROTA_TTL", 'weight = "3"',
-                     "[[space]] # ", "rotad.toml:5", 'name = "orders"\nengine = "ring"\nshards = 7\n'):
+                     '[[cache]] # --set\nname = "fruit"\nsource = "file:a,b=c"\nshards = 4\n', "[[space]] # ", "rotad.toml:5", 'name = "orders"\nengine = "ring"\nshards = 7\n'):
             assert said in done.stdout, (said, done.stdout)
 
 
@@ -225,13 +230,13 @@ def health_is_reported_whatever_others_hold():
         assert one.ready
         held = [connect(one, "http", b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n") for _ in range(8)]
         held += [connect(one, "http", b"GET /healthz HTTP/1.1\r\nX: ") for _ in range(100)]
-        one.await_line("HTTP refused: a bound is reached", "bound=peer", "peer=127.0.0.1")
+        one.await_line("HTTP rejected: a limit is reached", "bound=peer", "peer=127.0.0.1")
         for path in ("/healthz", "/readyz", "/metrics"):
             status, text = one.get(path)
             assert status == 200, (path, status, text)
         assert 'rota_http_full_total{bound="peer"} ' in text, text
         status, text = one.get("/api/v1/cluster")
-        assert status == 503 and "connections" in text, (status, text)
+        assert status == 503 and "connection limit" in text, (status, text)
         for each in held:
             each.close()
 
@@ -242,7 +247,7 @@ def one_peer_does_not_take_all_connections():
     with node(*ANY_PORTS, "--peer-connections", "16") as one:
         assert one.ready
         held = [connect(one, "grpc", hello) for _ in range(30)]
-        one.await_line("connections refused: their peer has its share", "bound=16", "peer=127.0.0.1")
+        one.await_line("connections rejected: their peer is at its limit", "bound=16", "peer=127.0.0.1")
         ended = 0
         while ended < 14:  # the rest are kept, beside that of the node to itself
             for each in held:
@@ -280,10 +285,10 @@ def memory_bounds_what_all_requests_hold():
         for _ in range(8):
             with contextlib.suppress(ConnectionError):
                 held.append(connect(one, "grpc", text))
-        one.await_line("calls refused: too many bytes are held", f"bound={48 << 20}")
+        one.await_line("calls rejected: too many bytes are held", f"bound={48 << 20}")
         body = b"POST /api/v1/plan HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n" + bytes(999999)
         held += [connect(one, "http", body) for _ in range(6)]  # 4 MiB are for these
-        one.await_line("HTTP refused: a bound is reached", "bound=bytes")
+        one.await_line("HTTP rejected: a limit is reached", "bound=bytes")
         text = one.get("/metrics")[1]
         assert 'rota_server_full_total{bound="bytes"}' in text and 'rota_http_full_total{bound="bytes"}' in text, text
         for each in held:
@@ -313,7 +318,7 @@ def directory_has_one_node_at_a_time():
             assert "Sanitizer" not in done.stderr, done
             one.process.kill()
             one.wait()
-        for text, end in (("serves again: its process before has ended without leaving", signal.SIGTERM),
+        for text, end in (("serves again: its previous process ended without leaving", signal.SIGTERM),
                           ("serves", signal.SIGKILL)):
             with node(*ANY_PORTS, folder=folder) as other:
                 assert other.ready.startswith("ready "), other.seen
@@ -328,7 +333,7 @@ def who_watches_the_directory_is_sent_away_by_a_drain():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
         config = write(folder, '[[directory]]\nname = "books"\nid = 7\nshards = 4\n')
         with node("--config", config, *ANY_PORTS, "--drain-limit", "1h") as one:
-            watch = subprocess.Popen([ROTA, "shards", "watch", "--id", "7", "--node", one.reach["grpc"]],
+            watch = subprocess.Popen([ROTA, "directory", "watch", "--id", "7", "--node", one.reach["grpc"]],
                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             try:
                 assert watch.stdout.readline()
@@ -430,20 +435,20 @@ def sighup_takes_what_can_change():
             one.await_line("setting changed", "http-names")
             one.await_line("setting changed", "zone")
             one.await_line("setting needs a restart", "partitions")
-            one.await_line("settings read")
+            one.await_line("settings reloaded")
             assert one.get("/readyz", Host="rota.example")[0] == 200
             assert json.loads(one.get("/api/v1/node")[1])["zone"] == "b"
             one.await_line("members changed", "changed=1")  # the others hear of the zone
 
             write(folder, "zone = \"c\"\nnonsense = 1\n")
             one.signal(signal.SIGHUP)
-            said = one.await_line("settings not read")
+            said = one.await_line("settings not reloaded")
             assert "rotad.toml:2" in said and "level=error" in said, said
             assert json.loads(one.get("/api/v1/node")[1])["zone"] == "b"
             assert one.get("/readyz") == (200, "serving\n")
             texts = [event["text"] for event in json.loads(one.get("/api/v1/events?kind=setting")[1])["events"]]
-            assert texts.count("has read its settings") == 1 and "rotad.toml:2" in texts[-1], texts
-            assert texts[-1].startswith("has not read its settings: "), texts
+            assert texts.count("has reloaded its settings") == 1 and "rotad.toml:2" in texts[-1], texts
+            assert texts[-1].startswith("could not reload its settings: "), texts
 
 
 def certify(folder, name, names, issuer=None):
@@ -481,8 +486,8 @@ def refused(folder, said, *words):
 def settings_are_checked_as_strictly_as_at_the_start():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
         tls = certify(folder, "other", "DNS:other.example")
-        refused(folder, "is not for 127.0.0.1", *ANY_PORTS, *tls)
-        refused(folder, "is not for node.example", *ANY_PORTS, *tls, "--advertise", "node.example:7700")
+        refused(folder, "is not valid for 127.0.0.1", *ANY_PORTS, *tls)
+        refused(folder, "is not valid for node.example", *ANY_PORTS, *tls, "--advertise", "node.example:7700")
         done = run(*ANY_PORTS, *tls, "--advertise", "other.example:7700", "--check-config", folder=folder)
         assert done.returncode == 0, done
         os.chmod(tls[3], 0o644)
@@ -490,10 +495,10 @@ def settings_are_checked_as_strictly_as_at_the_start():
         with open(os.path.join(folder, "keys"), "w") as file:
             file.write("public nonsense\n")
         refused(folder, "keys", *ANY_PORTS, "--workers-key", "keys", "--workers-list", "keys")
-        refused(folder, "operators names certificates, and without ca no client shows one", *ANY_PORTS,
+        refused(folder, "operators names certificates, but without ca clients send none", *ANY_PORTS,
                 "--operators", "ops")
         os.chmod(tls[3], 0o600)
-        refused(folder, "nodes: write names of certificates with commas", *ANY_PORTS, *tls, "--advertise",
+        refused(folder, "nodes: certificate names must be separated by commas", *ANY_PORTS, *tls, "--advertise",
                 "other.example:7700", "--ca", tls[1], "--nodes", "one,,two")
         assert not os.path.exists(os.path.join(folder, "rota-data"))
 
@@ -506,13 +511,23 @@ def what_others_can_read_or_change_is_refused():
             one.signal(signal.SIGTERM)
             one.wait()
         data = os.path.join(folder, "rota-data")
-        for path, mode, said in ((data, 0o777, "every user may write to rota-data"),
+        for path, mode, said in ((data, 0o777, "every user can write to rota-data"),
                                  (os.path.join(data, "token"), 0o644, "rota-data/token: others can read the secret in it"),
-                                 (os.path.join(data, "token"), 0o602, "others can change the secret in it")):
+                                 (os.path.join(data, "token"), 0o602, "others can change the secret in it"),
+                                 (os.path.join(data, "store.db"), 0o666, "rota-data/store.db: others can read the secret in it"),
+                                 (os.path.join(data, "jobs"), 0o777, "rota-data/jobs: every user can write to it")):
             before = stat.S_IMODE(os.stat(path).st_mode)
             os.chmod(path, mode)
             refused(folder, said, *ANY_PORTS)
             os.chmod(path, before)
+        jobs = os.path.join(data, "jobs")
+        segment = glob.glob(jobs + "/*.journal")[0]
+        os.chmod(segment, 0o644)
+        os.chmod(jobs, 0o755)
+        refused(folder, "others can read the jobs in it, its mode is 0644", *ANY_PORTS)
+        assert run(*ANY_PORTS, "--roles", "directory", "--check-config", folder=folder).returncode == 0
+        os.chmod(segment, 0o600)
+        os.chmod(jobs, 0o700)
         with node(*ANY_PORTS, folder=folder) as one:
             assert one.ready, one.seen
 
@@ -522,7 +537,7 @@ def a_store_that_others_can_read_is_refused():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
         store = os.path.join(folder, "store.db")
         old = os.umask(0o022)
-        subprocess.run([ROTA, "members", "beat", "--store", f"sqlite:{store}", "10.0.0.1:1"], check=True, timeout=TIMEOUT)
+        subprocess.run([ROTA, "node", "beat", "--store", f"sqlite:{store}", "10.0.0.1:1"], check=True, timeout=TIMEOUT)
         os.umask(old)
         for path in glob.glob(store + "*"):
             assert stat.S_IMODE(os.stat(path).st_mode) == 0o640, path
@@ -540,7 +555,7 @@ def node_with_its_own_certificate_asks_itself():
         ports = ["--http", "127.0.0.1:0", "--workers", "127.0.0.1:0"]
         with node("--listen", "127.0.0.1:0", *ports, *own, folder=folder) as one:
             assert one.ready.startswith("ready "), one.seen
-            assert json.loads(one.get("/api/v1/queues")[1]) == {"items": []}
+            assert json.loads(one.get("/api/v1/queues")[1]) ["items"] == []
             asks(one, folder, "job", "add", "--queue", "q", "x", "--tls-ca", "own.pem")
             assert asks(one, folder, "queue", "list", "--tls-ca", "own.pem").startswith("q\topen\t1\t")
             assert asks(one, folder, "node", "list", "--tls-ca", "own.pem").count("serving") == 1
@@ -555,7 +570,8 @@ def node_with_its_own_certificate_asks_itself():
             assert one.ready.startswith("ready "), one.seen
             assert [queue["name"] for queue in json.loads(one.get("/api/v1/queues")[1])["items"]] == ["q"]
         done = run("--listen", "127.0.0.1:0", *ports, *named, folder=folder)
-        assert done.returncode == 2 and "is not for 127.0.0.1" in done.stderr and "advertise" in done.stderr, done
+        assert done.returncode == 2 and "is not valid for 127.0.0.1" in done.stderr and "advertise" in done.stderr, done
+        refused(folder, "--key: ", "--listen", "127.0.0.1:0", *ports, *own[:2], *named[2:])
 
 
 @test
@@ -582,7 +598,7 @@ def nodes_know_each_other_by_their_authority():
             asks(nodes[1], folder, "node", "list", "--tls-ca", "ca.pem", "--timeout", "5s", code=1)  # without one
             certify(folder, "a", "IP:127.0.0.1", "ca")
             nodes[0].signal(signal.SIGHUP)
-            nodes[0].await_line("settings read")
+            nodes[0].await_line("settings reloaded")
             assert states(nodes[0]) == ["serving", "serving"]
 
 

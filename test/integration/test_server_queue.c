@@ -2,9 +2,10 @@
  * clients are told of it. */
 #include "calls.h"
 
-#include "wire/call_notes.h"
+#include "wire/grpc/call_notes.h"
 
 #include <rota/metrics.h>
+#include <stdlib.h>
 
 enum { CALLS = 16 };
 

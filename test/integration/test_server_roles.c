@@ -6,6 +6,11 @@
 #include "echo.h"
 #include "loop.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
 enum { CLERK = 1 << 0, BOSS = 1 << 1 };
 
 struct fixture {

@@ -1,6 +1,9 @@
 #include "core/call/balancer_rule.h"
-#include "run/shards_inside.h"
+#include "run/call/shards_inside.h"
 #include "shards_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 
 /* --- which shards --- */
 
@@ -451,7 +454,7 @@ static void silent_node_is_shown_as_such(void **state)
     RUN_UNTIL(world.n_done);
     assert_int_equal(world.result.status, ROTA_STATUS_DEADLINE_EXCEEDED);
     assert_true(rota_shards_look_at(world.shards, 1, &view));
-    assert_string_equal(view.problem, "no answer in time");
+    assert_string_equal(view.problem, "no reply in time");
     world_close(&world);
 }
 

@@ -81,7 +81,7 @@ def start(clock, *arguments):
     if not line.startswith("ready grpc="):
         process.kill()
         raise Failed(f"{arguments[0]} said {line!r}")
-    return process, line.split("=", 1)[1].strip()
+    return process, line.split()[1].split("=", 1)[1]
 
 
 def now_us():

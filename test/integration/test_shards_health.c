@@ -1,5 +1,8 @@
 #include "shards_world.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 /* How often the node was asked how it is, connections' first questions included. */
 static uint64_t n_checks(const struct world *world, int64_t node)
 {
@@ -106,7 +109,7 @@ static void what_is_wrong_with_a_node_is_shown_until_it_is_well(void **state)
     rota_health_set(world.nodes[1].health, "", false, NULL);
     RUN_UNTIL(is_dropped(&world, 1));
     assert_string_equal(look_at(&world, 1).problem,
-                        "its health service says that it does not serve");
+                        "its health service reports that it is not serving");
     rota_health_set(world.nodes[1].health, "", true, NULL);
     RUN_UNTIL(is_available(&world, 1));
     assert_string_equal(look_at(&world, 1).problem, "");

@@ -113,9 +113,23 @@ def soak_reports_process_tests_with_their_seeds():
 
 
 @tap.test
+def soak_runs_what_is_named_and_nothing_after_it():
+    _, output = soak([("sim_doomed", "sim", DOOMED), ("sim_other", "sim", DOOMED)], "sim_doomed=100-101")
+    assert "sim_doomed: 2 seeds" in output and "sim_other" not in output, output
+
+
+@tap.test
 def soak_refuses_a_name_it_does_not_know():
     code, _ = soak([("sim_doomed", "sim", DOOMED)], "sim_dommed")
     assert code == 1
+
+
+@tap.test
+def scenarios_that_are_shortened_elsewhere_run_whole():
+    script = "import os, sys; sys.exit([os.environ.get(f'ROTA_TEST_{it}') for it in ('QUIET_S', 'HANGS')] != ['120', '10'])"
+    code, output = soak([("sim_doomed", "sim", DOOMED), ("kills", "chaos", sys.executable, "-c", script)],
+                        "--seeds", 1, "kills")
+    assert code == 0 and "kills: 1 times, 0 failed" in output, output
 
 
 sys.exit(tap.run(names=sys.argv[2:]))

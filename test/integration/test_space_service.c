@@ -1,8 +1,11 @@
 /* rota.v1.Space over a space that is made up here, so that it says whatever a test wants. */
-#include "run/space_service.h"
+#include "run/own/space_service.h"
 
 #include "echo.h"
 #include "loop.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 
 /* --- a space of three shards --- */
 

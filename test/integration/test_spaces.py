@@ -251,7 +251,7 @@ def mistakes_change_nothing(cluster):
     assert "no space x" in one.rota("space", "show", "x", code=1)
     assert "0 to 999" in one.rota("shard", "explain", "orders", str(SHARDS), code=1)
     assert "nobody:1" in one.rota("shard", "pin", "orders", "3", "nobody:1", code=1)
-    assert "no engine rign" in one.rota("space", "migrate", "orders", "rign", code=2)
+    assert "unknown engine rign" in one.rota("space", "migrate", "orders", "rign", code=2)
     assert one.ask("/api/v1/spaces/orders/shards/1000")[0] == 404
     assert one.ask("/api/v1/spaces/x/shards/1")[0] == 404
     assert one.ask("/api/v1/spaces/orders/shards/-1")[0] == 400
@@ -278,7 +278,9 @@ def pin_moves_one_shard_only(cluster):
         shards, news = next(follow)
         assert {entry[0] for entry in news["changed"]} <= {shard}, news
     assert shards[shard][1] > before[shard][1], shards[shard]
-    assert "pin" in one.rota("shard", "explain", "orders", str(shard))
+    lines = one.rota("shard", "explain", "orders", str(shard)).splitlines()
+    assert "is_pinned\tyes" in lines and f"owner\t{two.grpc}" in lines, lines
+    assert any(line.startswith("change\t20") and f"\towned\t{two.grpc}\t" in line for line in lines), lines
     explained = one.ask(f"/api/v1/spaces/orders/shards/{shard}")[1]
     assert explained["is_pinned"] and explained["owner"] == two.grpc, explained
     assert "pin" in explained["why"] and explained["history"][0]["owner"] == two.grpc, explained
@@ -314,13 +316,13 @@ def drained_node_owns_nothing(cluster):
     *left, one = cluster.nodes
     before = cluster.settle("orders")
     store = f"sqlite:{cluster.place.name}/store.db"
-    subprocess.run([ROTA, "members", "drain", "--store", store, one.grpc], check=True, timeout=TIMEOUT,
+    subprocess.run([ROTA, "node", "drain", "--store", store, one.grpc], check=True, timeout=TIMEOUT,
                    stdout=subprocess.DEVNULL)
     names = cluster.names(*left)
     for node in cluster.nodes:  # the one that drains knows it, too
         node.wait("orders", lambda shards: {entry[0] for entry in shards.values()} == names and
                   all(entry[2] == 0 for entry in shards.values()))
-    subprocess.run([ROTA, "members", "restore", "--store", store, one.grpc], check=True, timeout=TIMEOUT,
+    subprocess.run([ROTA, "node", "undrain", "--store", store, one.grpc], check=True, timeout=TIMEOUT,
                    stdout=subprocess.DEVNULL)
     after = cluster.settle("orders")
     assert share(after, one.grpc) == share(before, one.grpc)

@@ -2,6 +2,9 @@
 #include "store.h"
 
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static struct rota_sql *sql;
 static enum rota_sql_kind kind;

@@ -1,7 +1,9 @@
 /* A Rota that was built without the libraries of the servers: the files that stand in for
  * theirs are linked before them. */
-#include "io/sql.h"
-#include "io/sync.h"
+#include "io/log/sync.h"
+#include "io/sql/sql.h"
+
+#include <rota/connector.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,11 +40,27 @@ static void log_that_was_not_built_in_is_told_so(void **state)
     assert_null(sync);
 }
 
+static void workers_that_were_not_built_in_are_told_so(void **state)
+{
+    const struct rota_connector_options options = {.address = "127.0.0.1:0", .name = "w"};
+    struct rota_connector *connector = NULL;
+    char key[ROTA_CONNECTOR_KEY_SIZE];
+    struct rota_error error;
+    (void)state;
+    assert_int_equal(rota_connector_open_broker(&options, &connector, &error), ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "was built without"));
+    assert_int_equal(rota_connector_open_worker(&options, &connector, &error), ROTA_ERR_INVALID);
+    assert_null(connector);
+    assert_int_equal(rota_connector_key_make("/nowhere/key", key, &error), ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "was built without"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(database_that_was_not_built_in_is_told_so),
         cmocka_unit_test(log_that_was_not_built_in_is_told_so),
+        cmocka_unit_test(workers_that_were_not_built_in_are_told_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

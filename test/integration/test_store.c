@@ -4,6 +4,9 @@
 #include "store.h"
 
 #include <rota/store.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 static uv_loop_t loop;
 static struct rota_store *store;
@@ -360,14 +363,14 @@ static void database_that_hangs_is_in_the_log(void **state)
     must(&list);
     database_do("pause");
     ask(&list);
-    while (!strstr(log_text, "store does not answer"))
+    while (!strstr(log_text, "store not responding"))
         uv_run(&loop, UV_RUN_ONCE);
     assert_int_equal(n_answers, 1);
     assert_int_equal(n_down, 0);
     database_do("resume");
     await(&loop, &n_answers, 2);
     assert_int_equal(last.code, ROTA_OK);
-    assert_non_null(strstr(log_text, "store answers again"));
+    assert_non_null(strstr(log_text, "store responding again"));
 }
 
 static void database_that_comes_later_is_found(void **state)

@@ -1,6 +1,9 @@
 /* Jobs as rows of a real database: who may write, what is written, what is read. */
-#include "io/store_jobs.h"
+#include "io/sql/store_jobs.h"
 #include "store.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 static struct rota_store_session *ours, *theirs;
 

@@ -2,6 +2,9 @@
 #include "store.h"
 
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { N_CLAIMERS = 50 };
 

@@ -4,6 +4,8 @@
 #include "store.h"
 
 #include <rota/store_members.h>
+#include <stdio.h>
+#include <string.h>
 
 static uv_loop_t loop;
 static struct rota_store *store;

@@ -5,6 +5,9 @@
 #include "store.h"
 
 #include <rota/random.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 enum { SHARDS = 6, HOSTS = 3, LIVES = 2, STEPS = 500, ACTORS = HOSTS * LIVES };
 

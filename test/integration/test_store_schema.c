@@ -3,6 +3,9 @@
 #include "store.h"
 
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { N_PROGRAMS = 8, STATEMENT_MAX = 1024 };
 

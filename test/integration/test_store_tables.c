@@ -2,6 +2,11 @@
  * test/lib/databases.py says in which. */
 #include "store.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
 static struct rota_store_session *session;
 static struct rota_store_answer answer;
 
@@ -408,7 +413,7 @@ static void newer_schema_is_refused(void **state)
     store_sql(session->sql, "UPDATE rota_schema SET version = 99");
     assert_int_equal(reopen(&url, &error), ROTA_ERR_INVALID);
     assert_non_null(strstr(error.text, "version 99"));
-    assert_non_null(strstr(error.text, "install the newer one"));
+    assert_non_null(strstr(error.text, "install that version"));
     assert_int_equal(store_sql(session->sql, "SELECT version FROM rota_schema"), 99);
     char text[64];
     snprintf(text, sizeof text, "UPDATE rota_schema SET version = %d", ROTA_STORE_SCHEMA_VERSION);
@@ -582,10 +587,10 @@ static void nonsense_is_refused_with_a_sentence(void **state)
     assert_refused(&bad, "the number of shards 65537");
     bad = claim;
     bad.instance = 0;
-    assert_refused(&bad, "an instance is never 0");
+    assert_refused(&bad, "an instance must not be 0");
     bad = claim;
     bad.ttl = -1;
-    assert_refused(&bad, "a ttl");
+    assert_refused(&bad, "the ttl");
     bad = claim;
     bad.claim.floor = UINT64_MAX;
     assert_refused(&bad, "the floor");

@@ -4,6 +4,11 @@
 #include "sync_checks.h"
 
 #include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static char topic[128];
 

@@ -3,8 +3,13 @@
 
 #include "io/clock.h"
 
+#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* --- helpers --- */
 
@@ -92,9 +97,9 @@ static void a_client_without_certificate_is_refused_where_one_is_demanded(void *
     streams_dial(&streams.client, streams.address);
     await(&streams.loop, &streams.n_refused, 1);
     await(&streams.loop, &streams.client.n_closed, 1);
-    streams_assert_reason(&streams.refusal, ROTA_ERR_IO, "the peer showed no certificate");
+    streams_assert_reason(&streams.refusal, ROTA_ERR_IO, "the peer sent no certificate");
     streams_assert_reason(&streams.client.reason, ROTA_ERR_INVALID,
-                          "the peer demands a certificate");
+                          "the peer requires a certificate");
     assert_int_equal(streams.n_accepted, 0);
     assert_int_equal(rota_listener_counts(streams.listener).refused, 1);
 }
@@ -110,7 +115,7 @@ static void a_refused_client_that_writes_learns_why(void **state)
     streams_dial(&streams.client, streams.address);
     await(&streams.loop, &streams.client.n_closed, 1);
     streams_assert_reason(&streams.client.reason, ROTA_ERR_INVALID,
-                          "the peer demands a certificate");
+                          "the peer requires a certificate");
 }
 
 static void a_client_of_another_authority_is_refused(void **state)
@@ -126,8 +131,8 @@ static void a_client_of_another_authority_is_refused(void **state)
     await(&streams.loop, &streams.n_refused, 1);
     await(&streams.loop, &streams.client.n_closed, 1);
     streams_assert_reason(&streams.refusal, ROTA_ERR_IO, "CN=stranger");
-    streams_assert_reason(&streams.refusal, ROTA_ERR_IO, "authority that we trust");
-    streams_assert_reason(&streams.client.reason, ROTA_ERR_INVALID, "does not trust the authority");
+    streams_assert_reason(&streams.refusal, ROTA_ERR_IO, "trusted CA");
+    streams_assert_reason(&streams.client.reason, ROTA_ERR_INVALID, "does not trust the CA");
     assert_int_equal(streams.n_accepted, 0);
 }
 
@@ -156,7 +161,7 @@ static void an_expired_server_is_refused(void **state)
                                                              .until_s = -3600}));
     use_server(path_2[0], path_2[1], NULL);
     streams_listen("127.0.0.1:0");
-    await_refusal(streams.address, "CN=late IP:127.0.0.1, is refused: it has expired");
+    await_refusal(streams.address, "CN=late IP:127.0.0.1, is rejected: it has expired");
     await(&streams.loop, &streams.n_refused, 1);
     streams_assert_reason(&streams.refusal, ROTA_ERR_INVALID, "our certificate as expired");
 }
@@ -169,9 +174,9 @@ static void a_server_of_another_authority_is_refused(void **state)
     certificate_deinit(&other);
     use_client(NULL, NULL, path_2[2]);
     streams_listen("127.0.0.1:0");
-    await_refusal(streams.address, "not signed by an authority that we trust");
+    await_refusal(streams.address, "not signed by a trusted CA");
     await(&streams.loop, &streams.n_refused, 1);
-    streams_assert_reason(&streams.refusal, ROTA_ERR_INVALID, "does not trust the authority");
+    streams_assert_reason(&streams.refusal, ROTA_ERR_INVALID, "does not trust the CA");
 }
 
 static void a_server_that_the_system_does_not_know_is_refused(void **state)
@@ -179,7 +184,7 @@ static void a_server_that_the_system_does_not_know_is_refused(void **state)
     (void)state;
     use_client(NULL, NULL, NULL);
     streams_listen("127.0.0.1:0");
-    await_refusal(streams.address, "not signed by an authority that we trust");
+    await_refusal(streams.address, "not signed by a trusted CA");
 }
 
 static void the_servers_name_is_verified(void **state)
@@ -219,7 +224,7 @@ static void there_is_no_way_around_a_name(void **state)
         assert_int_equal(rota_stream_connect(&streams.loop, "127.0.0.1:1", &streams.connect,
                                              &handler, &stream, &error),
                          ROTA_ERR_INVALID);
-        assert_non_null(strstr(error.text, "not a name that can be verified"));
+        assert_non_null(strstr(error.text, "not a verifiable name"));
     }
     assert_null(stream);
 }
@@ -355,7 +360,7 @@ static void plain_text_to_a_tls_port_is_recognized_by_both(void **state)
     streams_dial(&streams.client, streams.address);
     await(&streams.loop, &streams.client.n_closed, 1);
     await(&streams.loop, &streams.n_refused, 1);
-    streams_assert_reason(&streams.refusal, ROTA_ERR_IO, "the peer speaks plain text");
+    streams_assert_reason(&streams.refusal, ROTA_ERR_IO, "the peer speaks plaintext");
     streams_assert_reason(&streams.client.reason, ROTA_ERR_INVALID, "the peer speaks TLS");
     streams.connect.tls = tls;
 }
@@ -385,7 +390,7 @@ static void an_answer_in_plain_text_is_recognized(void **state)
         uv_run(&streams.loop, UV_RUN_ONCE);
     assert_int_equal(write(fd, answer, sizeof answer - 1), sizeof answer - 1);
     await(&streams.loop, &streams.client.n_closed, 1);
-    streams_assert_reason(&streams.client.reason, ROTA_ERR_IO, "the peer speaks plain text");
+    streams_assert_reason(&streams.client.reason, ROTA_ERR_IO, "the peer speaks plaintext");
     close(fd);
     close(listening);
 }
@@ -419,7 +424,7 @@ static void a_silent_peer_loses_its_place(void **state)
     streams_listen("127.0.0.1:0");
     int fd = streams_socket(streams.address, false);
     await(&streams.loop, &streams.n_refused, 1);
-    streams_assert_reason(&streams.refusal, ROTA_ERR_UNAVAILABLE, "took too long");
+    streams_assert_reason(&streams.refusal, ROTA_ERR_UNAVAILABLE, "timed out");
     while (rota_listener_counts(streams.listener).connections > 0)
         uv_run(&streams.loop, UV_RUN_ONCE);
     close(fd);
@@ -433,7 +438,7 @@ static void a_silent_server_is_given_up(void **state)
     streams.connect.open_timeout = 50 * ROTA_MSEC;
     streams_dial(&streams.client, streams.address);
     await(&streams.loop, &streams.client.n_closed, 1);
-    streams_assert_reason(&streams.client.reason, ROTA_ERR_UNAVAILABLE, "took too long");
+    streams_assert_reason(&streams.client.reason, ROTA_ERR_UNAVAILABLE, "timed out");
     close(listening);
 }
 
@@ -458,7 +463,7 @@ static void an_end_without_goodbye_is_an_error(void **state)
     streams_meet();
     streams_drop(&streams.client);
     await(&streams.loop, &streams.server[0].n_closed, 1);
-    streams_assert_reason(&streams.server[0].reason, ROTA_ERR_IO, "without ending TLS");
+    streams_assert_reason(&streams.server[0].reason, ROTA_ERR_IO, "without a TLS close_notify");
 }
 
 /* --- files --- */
@@ -512,7 +517,8 @@ static void a_bad_file_leaves_the_old_one_in_use(void **state)
 static void refuse(bool is_server, const char *certificate, const char *key, const char *ca,
                    const char *phrase)
 {
-    const struct rota_tls_options options = {certificate, key, ca};
+    const struct rota_tls_options options = {
+        .certificate_file = certificate, .key_file = key, .ca_file = ca};
     struct rota_tls *tls = NULL;
     struct rota_error error = {0};
     assert_true(is_server ? rota_tls_server_new(&options, &tls, &error)
@@ -534,12 +540,12 @@ static void what_is_wrong_with_a_file_is_said(void **state)
     refuse(false, NULL, key, NULL, "only a key is given");
     refuse(true, "/nonexistent/c", key, NULL, "/nonexistent/c: No such file");
     refuse(true, good, streams.directory, NULL, "is a directory");
-    refuse(true, key, key, NULL, "holds no certificate");
-    refuse(true, good, good, NULL, "holds no private key");
-    refuse(false, NULL, NULL, key, "holds no certificate");
+    refuse(true, key, key, NULL, "contains no PEM certificate");
+    refuse(true, good, good, NULL, "contains no PEM private key");
+    refuse(false, NULL, NULL, key, "contains no PEM certificate");
     await_write(path, "");
-    refuse(true, path, key, NULL, "holds no certificate");
-    refuse(true, good, path, NULL, "holds no private key");
+    refuse(true, path, key, NULL, "contains no PEM certificate");
+    refuse(true, good, path, NULL, "contains no PEM private key");
 
     assert_non_null(file = fopen(path, "w"));
     PEM_write_PrivateKey(file, streams.own.key, EVP_aes_128_cbc(), (const unsigned char *)"pw", 2,
@@ -569,7 +575,7 @@ static void a_certificates_end_is_known_and_warned_of(void **state)
     assert_false(rota_tls_has_warning(streams.connect.tls, now, NULL));
 
     assert_true(rota_tls_has_warning(streams.listen.tls, end, &warning));
-    assert_non_null(strstr(warning.text, "has expired at"));
+    assert_non_null(strstr(warning.text, "expired at"));
     assert_non_null(strstr(warning.text, streams.certificate_path));
     assert_true(rota_tls_has_warning(streams.listen.tls, now, &warning));
     assert_non_null(strstr(warning.text, "will expire at"));

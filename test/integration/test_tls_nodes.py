@@ -100,13 +100,15 @@ def nodes_see_each_other_and_themselves():
 def who_has_no_certificate_is_refused_where_authorities_are_set():
     with world() as with_, cluster(ROTAD, 1, *with_.server_words) as (node,):
         ask = ["queue", "list", "--node", node.name]
-        assert "demands a certificate, we showed none" in rota(*ask, "--tls-ca", with_.ca, code=1)
-        assert "does not trust the authority of our certificate" in rota(
+        assert "requires a certificate, and this side sent none" in rota(*ask, "--tls-ca", with_.ca, code=1)
+        assert "does not trust the CA of our certificate" in rota(
             *ask, "--tls-ca", with_.ca, "--tls-cert", with_.stranger[0], "--tls-key", with_.stranger[1], code=1)
-        assert "not signed by an authority that we trust" in rota(
+        assert "not signed by a trusted CA" in rota(
             *ask, "--tls-ca", with_.other_ca, "--tls-cert", with_.client[0], "--tls-key", with_.client[1], code=1)
-        assert "the peer speaks TLS and we speak plain text" in rota(*ask, code=1)
+        assert "the peer speaks TLS, but this side uses plaintext" in rota(*ask, code=1)
         rota(*ask, *with_.words)
+        logged = [line for line in open(node.data + ".log") if "TLS handshakes failed" in line]
+        assert len(logged) > 0 and "127.0.0.1:" in logged[0] and "reason=" in logged[0], logged
 
 
 @test
@@ -128,7 +130,7 @@ def commands_of_all_kinds_take_certificates():
 def broker_by_itself_takes_certificates():
     with world() as with_:
         words = ["--tls-cert", with_.node[0], "--tls-key", with_.node[1], "--tls-ca", with_.ca]
-        assert "--tls-cert" in rota("broker", "--durability", "memory", *words[2:], code=2)
+        assert "cert and key must be set together" in rota("broker", "--durability", "memory", *words[2:], code=2)
         broker = subprocess.Popen([ROTA, "broker", "--listen", "127.0.0.1:0", "--durability", "memory", *words], stdout=subprocess.PIPE, text=True,
                                   stderr=subprocess.DEVNULL)
         try:
@@ -140,7 +142,7 @@ def broker_by_itself_takes_certificates():
             finally:
                 worker.terminate()
                 worker.wait(TIMEOUT)
-            assert "demands a certificate" in rota("queue", "list", *at, "--tls-ca", with_.ca, code=1)
+            assert "requires a certificate" in rota("queue", "list", *at, "--tls-ca", with_.ca, code=1)
         finally:
             broker.terminate()
             broker.wait(TIMEOUT)

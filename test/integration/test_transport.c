@@ -2,6 +2,9 @@
  * and how it ends. */
 #include "pair.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 /* --- messages --- */
 
 static void a_message_comes_back(void **state)
@@ -100,7 +103,7 @@ static void a_method_nobody_serves_is_unimplemented(void **state)
     pair_open(&pair, NULL, NULL);
     struct seen seen = pair_ask(pair.channel, "/test.Echo/None", rota_str("x"));
     assert_int_equal(seen.status, ROTA_STATUS_UNIMPLEMENTED);
-    assert_string_equal(seen.text, "there is no method \"/test.Echo/None\" here");
+    assert_string_equal(seen.text, "unknown method \"/test.Echo/None\"");
     free(seen.message);
     char path[1000]; /* one as long as this is cut */
     memset(path, '/', sizeof path);

@@ -148,7 +148,7 @@ def json_line_tells_every_node():
             os.kill(node["pid"], 0)
             assert get(node["http"], "/readyz") == (200, "serving\n")
             assert os.readlink(f"/proc/{node['pid']}/exe") == ROTAD
-        members = json.loads(run("members", "list", "--store", ready["store"], "--json"))["members"]
+        members = json.loads(run("node", "members", "--store", ready["store"], "--json"))["members"]
         members = [m for m in members if m["roles"].startswith("node,")]  # others serve shards
         assert {(m["address"], m["zone"]) for m in members} == {(node["grpc"], node["zone"]) for node in nodes}
         assert not os.path.exists(os.path.join(ready["data"], "worker-upper.log"))
@@ -225,7 +225,7 @@ def commands_that_are_shown_work():
                                         stderr=subprocess.PIPE, env={**ENVIRONMENT, "ROTA_NODE": node})
                 try:
                     if forever:
-                        run("queue", "drain", "mail", "--timeout", "10m", node=node)
+                        run("queue", "wait-empty", "mail", "--timeout", "10m", node=node)
                         done.terminate()
                     out, error = done.communicate(timeout=TIMEOUT)
                 finally:
@@ -339,6 +339,21 @@ def chaos_loses_nothing():
 
 
 @test
+def the_verdict_for_people_is_a_table():
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([ROTA, "up", "--chaos", "--for", "1s", "--nodes", "1"], capture_output=True, text=True,
+                              env={**ENVIRONMENT, "TMPDIR": folder}, timeout=10 * TIMEOUT)
+    assert done.returncode == 0, done
+    sheet, promises = done.stdout.split("\n\n")[-2:]
+    fields = dict(line.split(None, 1) for line in sheet.replace("FAULTS INJECTED", "FAULTS").replace("SHARD MOVES", "MOVES").splitlines())
+    assert fields["VERDICT"] == "nothing lost" and fields["NODES"] == "1" and re.fullmatch(r"\d+s", fields["DURATION"]), sheet
+    assert re.fullmatch(r"(\d+) \(kills: (\d+), pauses: (\d+)\)", fields["FAULTS"]), sheet
+    title, *rows = promises.splitlines()
+    assert title.split() == ["PROMISE", "CHECKED", "RESULT"] and len(rows) == 13, promises
+    assert all(re.fullmatch(r"\S.* +\d+  (jobs|Gets|rows|partitions|reports|shards) +ok", row) for row in rows), promises
+
+
+@test
 def chaos_tells_what_was_not_done():
     with Up("--chaos", "--nodes", "1") as up:
         ready = up.event("ready")
@@ -385,7 +400,7 @@ def chaos_tells_what_is_wrong():
         verdict = up.event("nothing lost", "violated")
         faults = {name for name, n in verdict["faults"].items() if n}
         assert verdict["event"] == "violated" and faults == {"get_wrong", "job_wrong"}, verdict
-        assert up.wait() == 1 and "found another value" in up.process.stderr.read()
+        assert up.wait() == 1 and "returned a wrong value" in up.process.stderr.read()
 
 
 @test

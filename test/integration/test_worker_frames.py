@@ -129,7 +129,7 @@ def with_losses(losses, payloads=("one", "two", "three")):
             for job, payload in jobs.items():
                 assert shown[job]["result"] == payload.upper(), shown[job]
             wait_until(lambda: not any(wire.losses.values()), f"the loss of {wire.losses}")
-            is_calm = not broker.logged("worker gone")  # a busy machine may miss beats
+            is_calm = not broker.logged("worker disconnected")  # a busy machine may miss beats
             assert worker.terminate() == 0, worker.log
         return shown, is_calm
 
@@ -174,7 +174,7 @@ def a_cancel_that_gets_lost_is_said_again():
             assert broker.await_state(broker.add("next"), "done")["result"] == "NEXT"
             held = broker.add("hold")  # and this is given back: the worker stops at once
             broker.await_state(held, "running")
-            is_calm = not broker.logged("worker gone")
+            is_calm = not broker.logged("worker disconnected")
             assert worker.terminate() == 0
             shown = broker.await_state(held, "waiting")
             assert not is_calm or shown["attempts"] == 0, shown
@@ -220,10 +220,13 @@ def when_the_node_of_a_worker_is_killed_its_job_goes_elsewhere_and_it_comes_back
         owner, near, zmq = (f"127.0.0.1:{port}" for port in free_ports(3))
 
         def node(address, *words):
-            return lib.Broker(ROTA, "--listen", address, "--nodes", f"{owner},{near}", "--data",
-                              os.path.join(place, address), *words)
+            return lib.Broker(ROTA, "--listen", address, "--store", f"sqlite:{place}/store.db", "--durability", "journal",
+                              "--data", os.path.join(place, address), *words)
         with node(owner) as a, Worker(zmq, "--slots", "64", "--name", "faithful") as worker:
             with node(near, "--workers", zmq) as b:
+                for each in (a, b):
+                    wait_until(lambda each=each: len(json.loads(each.run("queue", "nodes", "--json"))["nodes"]) == 2,
+                               "that they know each other")
                 jobs = []
                 while not json.loads(a.run("queue", "nodes", "--json"))["jobs"]:
                     jobs.append(a.add("hold"))  # until one is at the node without the worker
@@ -272,10 +275,10 @@ def a_worker_comes_in_with_its_own_key_only():
             refused = (worker("stranger", "stranger.key"), worker("snake", "snake.key", wrong), Worker(address))
             with refused[0], refused[1], refused[2]:
                 with worker("snake", "other.key") as thief:  # a key that is known, under another's name
-                    wait_until(lambda: thief.logged("goodbye"), "the goodbye")
-                    wait_until(lambda: broker.logged("worker turned away"))
-                wait_until(lambda: broker.logged("the key of the other side is not in our list"), "the stranger")
-                for one, why in zip(refused, ("our key is not in the broker's list", "do the keys fit", "both sides use keys")):
+                    wait_until(lambda: thief.logged("ended the session"), "the end of the session")
+                    wait_until(lambda: broker.logged("worker rejected"))
+                wait_until(lambda: broker.logged("the peer's key is not in our list"), "the stranger")
+                for one, why in zip(refused, ("our key is not in the broker's list", "do the keys match", "both sides use keys")):
                     # A broker may close before its reason has arrived: then the next try tells it.
                     wait_until(lambda: one.logged(why) or one.process.poll() is not None, why)
                     assert one.process.poll() is None, one.log
@@ -292,8 +295,8 @@ def a_broker_without_keys_does_not_speak_of_them():
         for data in (b"", b"GET / HTTP/1.1\r\n\r\n", bytes(range(256)), b"\xff" * 200):
             with socket.create_connection((host, int(port)), lib.TIMEOUT) as stranger:
                 stranger.sendall(data)
-        wait_until(lambda: broker.logged("the other side ended the handshake"), "a word of it")
-        assert not broker.logged("do the keys fit"), broker.log
+        wait_until(lambda: broker.logged("the peer ended the handshake"), "a word of it")
+        assert not broker.logged("do the keys match"), broker.log
 
 
 @test
@@ -360,7 +363,7 @@ def a_job_that_kills_its_workers_is_put_in_quarantine():
                 worker.kill()
             shown = broker.await_state(job, "dead")
             assert shown["reason"] == "killed 3 workers: first, second, third", shown
-            assert "in quarantine" in broker.run("job", "explain", job)
+            assert "quarantined" in broker.run("job", "explain", job)
             broker.run("job", "retry", job)
             with Worker(broker.facts["zmq"], "--name", "fourth") as worker:
                 broker.await_state(job, "running")
@@ -375,7 +378,7 @@ def what_a_job_may_kill_is_set_for_its_queue_and_kept():
                 "--store", "sqlite://" + os.path.join(place, "store.db"))
             with Broker(*words) as broker:
                 job = broker.add("hold")
-                assert "deaths of 2 workers" in broker.run("queue", "quarantine", "--deaths", "2", "--dry-run", "work")
+                assert "after killing 2 workers" in broker.run("queue", "quarantine", "--deaths", "2", "--dry-run", "work")
                 broker.run("queue", "quarantine", "--deaths", "2", "work")
                 with Worker(broker.facts["zmq"], "--name", "first") as worker:
                     broker.await_state(job, "running")

@@ -11,13 +11,16 @@
  * held until their lease is over. SIGTERM ends a worker. */
 #include "base/arena.h"
 #include "base/buffer.h"
-#include "core/call/list.h"
+#include "base/list.h"
 #include "io/clock.h"
-#include "wire/queue_message.h"
+#include "wire/message/queue_message.h"
 #include "work_lines.h"
 
 #include <rota/channel.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <uv.h>
 
 enum {
@@ -209,7 +212,7 @@ static void on_added(void *data, struct rota_call *call, const struct rota_call_
         batch->node = (batch->node + 1) % n_nodes;
     } else if (rota_message_decode(&ROTA_QUEUE_ADD_BATCH_REPLY, result->message, &reply, &arena,
                                    NULL)) {
-        give_up("AddBatch", "the reply can't be read");
+        give_up("AddBatch", "the reply is malformed");
     } else {
         if (settle(batch, reply.items.items, reply.items.n) && batch->is_waiting) {
             batch->is_waiting = false;
@@ -230,7 +233,7 @@ static void send_batch(struct batch *batch)
         batch->is_waiting = true;
         return;
     }
-    struct rota_queue_list request = {{batch->specs, batch->n}};
+    struct rota_queue_list request = {.items = {batch->specs, batch->n}};
     if (!start(batch->node, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request, CALL_TIMEOUT, on_added,
                batch)) {
         batch->is_waiting = true;
@@ -352,7 +355,7 @@ static void on_polled(void *data, struct rota_call *call, const struct rota_call
     if (result->status != ROTA_STATUS_OK)
         return;
     if (rota_message_decode(&ROTA_QUEUE_POLL_REPLY, result->message, &reply, &arena, NULL))
-        give_up("Poll", "the reply can't be read");
+        give_up("Poll", "the reply is malformed");
     const struct rota_queue_handed *jobs = reply.items.items;
     rota_time now = rota_clock_mono();
     for (size_t i = 0; i < reply.items.n; i++)

@@ -5,13 +5,14 @@
  *
  * An end is said until the broker that handed out the job has told what became of it, also in
  * later sessions. SIGTERM ends it, when there is nothing left that it would have to say. */
-#include "core/call/list.h"
+#include "base/list.h"
 #include "io/clock.h"
-#include "wire/worker_frame.h"
+#include "wire/message/worker_frame.h"
 #include "work_lines.h"
 
 #include <rota/connector.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <uv.h>
 
 enum {

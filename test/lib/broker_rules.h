@@ -1,24 +1,12 @@
-/* The frame of tests that show the rules of core/work/broker.h: each has a broker on a bench, of
- * one queue "q". */
+/* The frame of tests that show the rules of core/work/broker/broker.h: each has a broker on a
+ * bench, of one queue "q". */
 #pragma once
 
 #include "work_bench.h"
 
-static struct bench bench;
+extern struct bench bench;
 
-static int set_up(void **state)
-{
-    (void)state;
-    bench.options = (struct rota_broker_options){.seed = 7};
-    bench_init(&bench);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    bench_deinit(&bench);
-    return 0;
-}
+int set_up(void **state);
+int tear_down(void **state);
 
 #define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -200,6 +200,7 @@ class Sqlite(Database):
     def __init__(self):
         super().__init__()
         self.url = self.admin_url = f"sqlite:{self.folder}/rota.db"
+        os.close(os.open(f"{self.folder}/rota.db", os.O_CREAT, 0o600))  # nodes keep a secret in it
 
     def start(self):
         pass

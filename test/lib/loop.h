@@ -3,7 +3,7 @@
 
 #include <uv.h>
 
-static uv_loop_t loop;
+extern uv_loop_t loop;
 
 #define RUN_UNTIL(condition)                                                                       \
     while (!(condition))                                                                           \
@@ -12,15 +12,5 @@ static uv_loop_t loop;
 /* A test with a new loop that must be empty at its end. */
 #define TEST(name) cmocka_unit_test_setup_teardown(name, loop_set_up, loop_tear_down)
 
-static inline int loop_set_up(void **state)
-{
-    (void)state;
-    return uv_loop_init(&loop);
-}
-
-static inline int loop_tear_down(void **state)
-{
-    (void)state;
-    uv_run(&loop, UV_RUN_DEFAULT);
-    return uv_loop_close(&loop);
-}
+int loop_set_up(void **state);
+int loop_tear_down(void **state);

@@ -2,12 +2,8 @@
  * told, for tests of streams. */
 #pragma once
 
-#include "io/listener.h"
-#include "io/tls_session.h"
-
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
+#include "io/net/listener.h"
+#include "io/net/tls_session.h"
 
 #include "await.h"
 #include "certificate.h"
@@ -45,7 +41,7 @@ struct streams_end {
     struct rota_error reason;
 };
 
-static struct {
+extern struct streams {
     uv_loop_t loop;
     struct rota_listener *listener;
     struct rota_listener_options listen;
@@ -63,293 +59,34 @@ static struct {
 } streams;
 
 /* A pattern in which every shift shows. */
-static inline char streams_byte(size_t index)
-{
-    return (char)((index * 2654435761u) >> 13);
-}
+char streams_byte(size_t index);
 
-static inline void streams_end_at(struct streams_end *end, enum streams_moment moment)
-{
-    if (end->ends_at != moment || !end->stream)
-        return;
-    struct rota_stream *stream = end->stream;
-    if (moment != STREAMS_ON_CLOSE) {
-        end->stream = NULL;
-        end->n_ended++;
-    }
-    if (end->finishes)
-        rota_stream_finish(stream);
-    else
-        rota_stream_close(stream);
-}
-
-static inline void streams_note_pending(struct streams_end *end)
-{
-    size_t pending = rota_stream_pending(end->stream);
-    if (pending > end->pending_max)
-        end->pending_max = pending;
-}
-
-static inline void streams_send(struct streams_end *end)
-{
-    char piece[10000];
-    while (end->habit == STREAMS_SOURCE && end->n_sent < end->to_send &&
-           rota_stream_pending(end->stream) < STREAMS_HOLD) {
-        size_t size = end->to_send - end->n_sent;
-        if (size > sizeof piece)
-            size = sizeof piece;
-        for (size_t i = 0; i < size; i++)
-            piece[i] = streams_byte(end->n_sent + i);
-        assert_int_equal(rota_stream_write(end->stream, rota_str_of(piece, size)), ROTA_OK);
-        end->n_sent += size;
-        streams_note_pending(end);
-    }
-}
-
-static inline void streams_on_open(void *data)
-{
-    struct streams_end *end = data;
-    assert_int_equal(end->n_closed, 0);
-    end->n_opened++;
-    streams_send(end);
-    streams_end_at(end, STREAMS_ON_OPEN);
-}
-
-static inline void streams_on_data(void *data, struct rota_str bytes)
-{
-    struct streams_end *end = data;
-    assert_int_equal(end->n_opened, 1);
-    assert_int_equal(end->n_closed, 0);
-    assert_in_range(bytes.size, 1, ROTA_STREAM_READ_SIZE);
-    for (size_t i = 0; i < bytes.size; i++)
-        end->n_wrong += bytes.data[i] != streams_byte(end->n_got + i);
-    end->n_got += bytes.size;
-    if (end->habit == STREAMS_ECHO) {
-        assert_int_equal(rota_stream_write(end->stream, bytes), ROTA_OK);
-        streams_note_pending(end);
-        if (rota_stream_pending(end->stream) >= STREAMS_HOLD)
-            rota_stream_set_reading(end->stream, false);
-    }
-    streams_end_at(end, STREAMS_ON_DATA);
-}
-
-static inline void streams_on_drained(void *data)
-{
-    struct streams_end *end = data;
-    assert_int_equal(rota_stream_pending(end->stream), 0);
-    end->n_drained++;
-    if (end->habit == STREAMS_ECHO)
-        rota_stream_set_reading(end->stream, true);
-    streams_send(end);
-    streams_end_at(end, STREAMS_ON_DRAINED);
-}
-
-static inline void streams_on_close(void *data, const struct rota_error *reason)
-{
-    struct streams_end *end = data;
-    assert_int_equal(end->n_ended, 0);
-    end->n_closed++;
-    end->n_ended++;
-    end->reason = *reason;
-    assert_true(strlen(rota_stream_peer(end->stream)) > 0);
-    streams_end_at(end, STREAMS_ON_CLOSE);
-    end->stream = NULL;
-}
-
-static inline struct rota_stream_handler streams_handler(struct streams_end *end)
-{
-    return (struct rota_stream_handler){
-        .on_open = streams_on_open,
-        .on_data = streams_on_data,
-        .on_drained = streams_on_drained,
-        .on_close = streams_on_close,
-        .data = end,
-    };
-}
-
-static inline void streams_on_accept(void *data, struct rota_stream *stream)
-{
-    assert_ptr_equal(data, &streams);
-    assert_true(streams.n_accepted < STREAMS_MAX);
-    struct streams_end *end = &streams.server[streams.n_accepted++];
-    *end = streams.model;
-    end->stream = stream;
-    struct rota_stream_handler handler = streams_handler(end);
-    rota_stream_set_handler(stream, &handler);
-    if (streams.closes_listener) {
-        rota_listener_close(streams.listener);
-        streams.listener = NULL;
-    }
-    streams_on_open(end);
-}
-
-static inline void streams_on_refused(void *data, const char *peer, const struct rota_error *reason)
-{
-    assert_ptr_equal(data, &streams);
-    assert_true(strlen(peer) > 0);
-    streams.refusal = *reason;
-    streams.n_refused++;
-}
-
-static inline void streams_listen(const char *address)
-{
-    const struct rota_listener_handler handler = {streams_on_accept, streams_on_refused, NULL,
-                                                  &streams};
-    struct rota_error error;
-    if (rota_listener_open(&streams.loop, address, &streams.listen, &handler, &streams.listener,
-                           &error))
-        fail_msg("%s", error.text);
-    snprintf(streams.address, sizeof streams.address, "%s",
-             rota_listener_address(streams.listener));
-}
+void streams_listen(const char *address);
 
 /* The port that was chosen, as text. */
-static inline const char *streams_port(void)
-{
-    return strrchr(streams.address, ':') + 1;
-}
+const char *streams_port(void);
 
-static inline void streams_dial(struct streams_end *end, const char *address)
-{
-    struct rota_stream_handler handler = streams_handler(end);
-    struct rota_error error;
-    if (rota_stream_connect(&streams.loop, address, &streams.connect, &handler, &end->stream,
-                            &error))
-        fail_msg("%s", error.text);
-}
+void streams_dial(struct streams_end *end, const char *address);
 
 /* Connect and wait for both sides to be open. */
-static inline void streams_meet(void)
-{
-    streams_dial(&streams.client, streams.address);
-    await(&streams.loop, &streams.client.n_opened, 1);
-    await(&streams.loop, &streams.n_accepted, 1);
-}
+void streams_meet(void);
 
-static inline void streams_write(struct streams_end *end, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        char byte = streams_byte(end->n_sent++);
-        assert_int_equal(rota_stream_write(end->stream, rota_str_of(&byte, 1)), ROTA_OK);
-    }
-}
-
-static inline void streams_assert_reason(const struct rota_error *reason, enum rota_code code,
-                                         const char *phrase)
-{
-    if (reason->code != code || !strstr(reason->text, phrase))
-        fail_msg("\"%s\" with code %s, and not %s with \"%s\"", reason->text,
-                 rota_code_name(reason->code), rota_code_name(code), phrase);
-}
+void streams_write(struct streams_end *end, size_t size);
+void streams_assert_reason(const struct rota_error *reason, enum rota_code code,
+                           const char *phrase);
 
 /* A socket of the kernel alone, for peers that are no streams of ours. */
-static inline int streams_socket(const char *address, bool listens)
-{
-    struct sockaddr_in place = {.sin_family = AF_INET};
-    place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    place.sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1));
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    assert_true(fd >= 0);
-    if (listens) {
-        assert_int_equal(bind(fd, (struct sockaddr *)&place, sizeof place), 0);
-        assert_int_equal(listen(fd, 0), 0);
-    } else {
-        assert_true(connect(fd, (struct sockaddr *)&place, sizeof place) == 0 ||
-                    errno == EINPROGRESS);
-    }
-    return fd;
-}
+int streams_socket(const char *address, bool listens);
 
 /* Where a socket is bound, as text. */
-static inline void streams_name_socket(int fd, char address[64])
-{
-    struct sockaddr_in place;
-    socklen_t size = sizeof place;
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&place, &size), 0);
-    snprintf(address, 64, "127.0.0.1:%u", ntohs(place.sin_port));
-}
+void streams_name_socket(int fd, char address[64]);
 
-/* --- certificates --- */
-
-static inline const char *streams_path(const char *name, char path[128])
-{
-    snprintf(path, 128, "%s/%s", streams.directory, name);
-    return path;
-}
-
-static inline struct rota_tls *streams_tls(bool is_server, const char *certificate, const char *key,
-                                           const char *ca)
-{
-    const struct rota_tls_options options = {certificate, key, ca};
-    struct rota_tls *tls;
-    struct rota_error error;
-    if (is_server ? rota_tls_server_new(&options, &tls, &error)
-                  : rota_tls_client_new(&options, &tls, &error))
-        fail_msg("%s", error.text);
-    return tls;
-}
-
-static inline void streams_prepare_tls(void)
-{
-    strcpy(streams.directory, "/tmp/rota-stream-XXXXXX");
-    assert_non_null(mkdtemp(streams.directory));
-    streams_path("ca", streams.ca_path);
-    streams_path("certificate", streams.certificate_path);
-    streams_path("key", streams.key_path);
-    streams.ca = certificate_make(&(struct certificate_wish){.name = "test authority"});
-    streams.own = certificate_make(&(struct certificate_wish){
-        .name = "server-1",
-        .names = "DNS:localhost,IP:127.0.0.1",
-        .issuer = &streams.ca,
-    });
-    certificate_write(&streams.ca, streams.ca_path, NULL);
-    certificate_write(&streams.own, streams.certificate_path, streams.key_path);
-    streams.listen.tls = streams_tls(true, streams.certificate_path, streams.key_path, NULL);
-    streams.connect.tls = streams_tls(false, NULL, NULL, streams.ca_path);
-}
-
-static inline int streams_setup(void **state)
-{
-    (void)state;
-    memset(&streams, 0, sizeof streams);
-    return uv_loop_init(&streams.loop);
-}
-
-static inline int streams_setup_tls(void **state)
-{
-    streams_setup(state);
-    streams_prepare_tls();
-    return 0;
-}
-
-static inline void streams_drop(struct streams_end *end)
-{
-    if (end->stream)
-        rota_stream_close(end->stream);
-    end->stream = NULL;
-}
+const char *streams_path(const char *name, char path[128]);
+struct rota_tls *streams_tls(bool is_server, const char *certificate, const char *key,
+                             const char *ca);
+int streams_setup(void **state);
+int streams_setup_tls(void **state);
+void streams_drop(struct streams_end *end);
 
 /* End what a test left open; whatever is then still open was lost by a stream. */
-static inline int streams_teardown(void **state)
-{
-    char path[128];
-    (void)state;
-    streams_drop(&streams.client);
-    for (size_t i = 0; i < streams.n_accepted; i++)
-        streams_drop(&streams.server[i]);
-    rota_listener_close(streams.listener);
-    uv_run(&streams.loop, UV_RUN_DEFAULT);
-    await_end(&streams.loop);
-    rota_tls_free(streams.listen.tls);
-    rota_tls_free((struct rota_tls *)streams.connect.tls);
-    if (streams.directory[0]) {
-        static const char *const names[] = {"ca",  "certificate",  "key",
-                                            "ca2", "certificate2", "key2"};
-        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-            unlink(streams_path(names[i], path));
-        rmdir(streams.directory);
-        certificate_deinit(&streams.ca);
-        certificate_deinit(&streams.own);
-    }
-    return 0;
-}
+int streams_teardown(void **state);

@@ -1,9 +1,12 @@
-"""Tests that are Python functions, told as TAP.
+"""Tests that are Python functions, with results as TAP.
 
     @tap.test
     def the_rule_that_it_shows(): ...
 
     sys.exit(tap.run(names=sys.argv[2:]))
+
+Why a test failed stands below its result, where test/outcome.py looks for it. What else may help
+goes above: a test prints it itself.
 """
 import time
 import traceback
@@ -20,24 +23,33 @@ def test(function):
     return function
 
 
-def run(*arguments, names=(), stops_at_failure=False):
+def show(*lines):
+    """Comments."""
+    print("".join(f"# {line}\n" for text in lines for line in str(text).splitlines()), end="", flush=True)
+
+
+def call_test(function, *arguments):
+    function(*arguments)
+
+
+def run(*arguments, tests=TESTS, names=(), call=call_test, stops_at_failure=False):
     """Call all, or those that are named; gives the exit code."""
-    chosen = [function for function in TESTS if not names or function.__name__ in names]
+    chosen = [function for function in tests if not names or function.__name__ in names]
     print(f"1..{len(chosen)}", flush=True)
     failed = 0
     for number, function in enumerate(chosen, 1):
-        result, note, reason = "ok", "", ""
+        result, note, why = "ok", "", ""
         began_at = time.monotonic()
         try:
-            function(*arguments)
-        except Skip as reason:
-            note = f" # SKIP {reason}"
+            call(function, *arguments)
+        except Skip as skip:
+            note = f" # SKIP {skip}"
         except Exception:
             failed += 1
-            result = "not ok"
-            reason = "".join(f"# {line}\n" for line in traceback.format_exc().splitlines())
-        print(f"# {time.monotonic() - began_at:.1f} s\n{result} {number} - {function.__name__}{note}\n{reason}",
-              end="", flush=True)
+            result, why = "not ok", traceback.format_exc()
+        show(f"{time.monotonic() - began_at:.1f} s")
+        print(f"{result} {number} - {function.__name__}{note}", flush=True)
+        show(why)
         if failed and stops_at_failure:
             break
     return 1 if failed or not chosen else 0

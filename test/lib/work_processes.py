@@ -15,6 +15,8 @@ import threading
 import time
 import traceback
 
+from brokers import listen
+
 TIMEOUT = 120  # of a machine that has much else to do
 
 
@@ -23,7 +25,7 @@ def wait_until(question, what="it"):
 
     For what a broker by itself tells nobody of: which nodes it knows, how far jobs have moved to
     another node, which layout is in force; its log has none of them and it has no stream of them.
-    A job's end is told (`queue drain`, `job add --wait`), and a node of rotad tells all of it
+    A job's end is told (`queue wait-empty`, `job add --wait`), and a node of rotad tells all of it
     (rotad.await_news): there nothing has to be asked again. Between two questions is at least the
     time that the answer took, for who asks takes from those who are to answer."""
     end = time.monotonic() + TIMEOUT
@@ -95,8 +97,7 @@ class Process:
 
 class Broker(Process):
     def __init__(self, rota, *words):
-        listen = [] if "--listen" in words else ["--listen", "127.0.0.1:0"]
-        super().__init__(rota, "broker", *listen, *words)
+        super().__init__(rota, "broker", *listen(words), *words)
         line = self.process.stdout.readline()
         assert line.startswith("ready grpc="), (line, self.log)
         self.facts = dict(fact.split("=", 1) for fact in line.split()[1:])
@@ -123,7 +124,7 @@ class Worker(Process):
     def __init__(self, brokers, *words, queue="work"):
         brokers = brokers if isinstance(brokers, (list, tuple)) else [brokers]
         super().__init__(brokers[0].rota, "work", "--node", ",".join(broker.node for broker in brokers), "--queue",
-                         queue, "--log", "debug", *words)
+                         queue, "--log-level", "debug", *words)
 
 
 def run_tests(tests):

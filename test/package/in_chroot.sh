@@ -27,9 +27,9 @@ fi
 apt-get update
 apt-get install -y --no-install-recommends gcc libc6-dev cmake make pkg-config curl mandoc systemd
 for package in *.deb; do
-    dpkg-deb -f "$package" Depends | tr ',' '\n' | grep -v '^ *librota1\>' | paste -sd,
+    dpkg-deb -f "$package" Depends | tr ',' '\n' | grep -v '^ *librota0\>' | paste -sd,
 done | while read -r needs; do
-    apt-get satisfy -y --no-install-recommends "$needs" </dev/null
+    [ -z "$needs" ] || apt-get satisfy -y --no-install-recommends "$needs" </dev/null
 done
 list_files >before
 
@@ -41,6 +41,7 @@ examples=/usr/share/doc/librota-dev/examples
 [ "$(printf 'a\nb\n' | rota ring lookup --hosts $examples/cluster.hosts | wc -l)" = 2 ]
 [ -f /usr/share/man/man1/rota-ring-lookup.1.gz ]
 [ -f /usr/share/bash-completion/completions/rota ]
+[ -f /usr/share/doc/rota/html/docs/start-service.html ]
 
 # The node, much as its unit starts it (in_unit.sh has the unit itself): as its user, with the
 # settings and the directory that the package made. It takes a job, and keeps it over a restart. The network is shared with a

@@ -82,7 +82,7 @@ def a_c_program_is_built_with_pkg_config():
     program = installed.work / "where"
     run("cc", "-Wall", "-Wextra", "-Werror", installed.only("where.c"), "-o", program,
         *installed.flags("--cflags", "--libs"))
-    assert "librota.so.1" in run("readelf", "-d", program)
+    assert "librota.so.0" in run("readelf", "-d", program)
     assert says_what_moves(installed.run_program(program))
 
 
@@ -101,6 +101,14 @@ def a_c_program_is_linked_with_the_static_library():
 def pkg_config_names_nothing_but_rota():
     assert installed.flags("--cflags") == [f"-I{installed.only('rota.h').parent.parent}"], installed.flags("--cflags")
     assert [word for word in installed.flags("--libs") if word.startswith("-l")] == ["-lrota"]
+    assert "Requires" not in installed.pc.read_text(), installed.pc.read_text()
+
+
+@test
+def pkg_config_and_cmake_know_no_path_of_the_build():
+    for path in (installed.pc, *(installed.lib / "cmake" / "rota").iterdir()):
+        text = path.read_text()
+        assert str(SOURCE) not in text and str(BUILD) not in text and str(installed.root) not in text, text
 
 
 @test
@@ -163,10 +171,10 @@ def declared():
 @test
 def the_library_shows_what_the_headers_declare_and_nothing_else():
     need("gcc")
-    library = installed.lib / "librota.so.1"
+    library = installed.lib / "librota.so.0"
     lines = [line.split() for line in run("nm", "-D", "--defined-only", library).splitlines()]
     shown = {words[-1] for words in lines if words[1] != "A"}
-    assert {name.partition("@@")[2] for name in shown} == {"ROTA_1"}, shown
+    assert {name.partition("@@")[2] for name in shown} == {"ROTA_0"}, shown
     names, expected = {name.partition("@@")[0] for name in shown}, declared()
     assert len(expected) > 100, expected
     assert not names - expected, f"shown, but declared in no public header: {sorted(names - expected)}"
@@ -176,10 +184,10 @@ def the_library_shows_what_the_headers_declare_and_nothing_else():
 @test
 def programs_and_library_find_their_libraries_without_help():
     """No path of the build directory is left in them."""
-    for path in (installed.lib / "librota.so.1", *installed.only("bin").iterdir()):
+    for path in (installed.lib / "librota.so.0", *installed.only("bin").iterdir()):
         dynamic = run("readelf", "-d", path)
         assert "RPATH" not in dynamic and "RUNPATH" not in dynamic, dynamic
-    assert "[librota.so.1]" in run("readelf", "-d", installed.lib / "librota.so"), "soname"
+    assert "[librota.so.0]" in run("readelf", "-d", installed.lib / "librota.so"), "soname"
 
 
 @test
@@ -274,7 +282,6 @@ CASES = [  # what is typed before the tab key, and what it becomes
     ("rota route --mode=sl", "rota route --mode=slots "),
     ("rota config check some_f", "rota config check some_file "),
     ("rota plan --then-hosts some_f", "rota plan --then-hosts some_file "),
-    ("rota broker --data some_d", "rota broker --data some_directory/"),
     ("rotad --drain", "rotad --drain-limit"),
     ("rotad --config some_f", "rotad --config some_file "),
     ("rotad --data some_d", "rotad --data some_directory/"),
@@ -283,10 +290,45 @@ CASES = [  # what is typed before the tab key, and what it becomes
 ]
 
 
+@contextlib.contextmanager
+def live_cases():
+    """Names that a node knows: what is set in the shell, what is typed, and what it becomes."""
+    bin = installed.only("bin")
+    with subprocess.Popen([bin / "rota", "up", "--no-load", "--nodes", "1", "--json"], text=True, stdout=subprocess.PIPE,
+                          env={**os.environ, "ROTA_ROTAD": str(bin / "rotad")}) as up:
+        try:
+            node = json.loads(up.stdout.readline())["nodes"][0]["grpc"]
+            run(bin / "rota", "job", "add", "--node", node, "--queue", "letters", "hello")
+            here = {"PATH": f"{bin}:{os.environ['PATH']}", "ROTA_NODE": node}
+            nowhere = {**here, "ROTA_NODE": "127.0.0.1:1"}
+            yield [
+                (here, "rota queue show let", "rota queue show letters "),
+                (here, "rota job list --queue let", "rota job list --queue letters "),
+                (here, "rota space show sam", "rota space show sample-shards "),
+                (here, "rota shard list sam", "rota shard list sample-shards "),
+                (here, "rota group status --name sam", "rota group status --name sample "),
+                (here, "rota node drain 127", f"rota node drain {node} "),
+                (here, f"rota node drain {node[:-1]}", f"rota node drain {node} "),
+                (here, f"rota shard list x --owner {node[:-1]}", f"rota shard list x --owner {node} "),
+                (nowhere, f"rota queue show --node {node} let", f"rota queue show --node {node} letters "),
+            ], nowhere
+        finally:
+            up.terminate()
+
+
 def complete_in(command, setup):
     """Each case in a terminal of its own, for what one has typed stays."""
     (installed.work / "some_file").touch()
     (installed.work / "some_directory").mkdir(exist_ok=True)
+    with live_cases() as (cases, nowhere):
+        # Nothing is offered, and nothing said, if no node answers: what is typed after it comes at once.
+        for env, typed, expected in [*cases, (nowhere, "rota queue show let", "rota queue show let")]:
+            exports = " ".join(f"{name}='{value}'" for name, value in env.items())
+            with Terminal(*command) as terminal:
+                terminal.type(f"export {exports}; {setup}; echo rea''dy\n", "ready")
+                terminal.type(f"{typed}\t", expected)
+                terminal.type("\x15echo sti''ll\n", "still")
+                assert b"UNAVAILABLE" not in terminal.seen, terminal.seen
     for typed, expected in CASES:
         with Terminal(*command) as terminal:
             terminal.type(f"{setup}; echo rea''dy\n", "ready")
@@ -325,6 +367,14 @@ def fish_knows_the_completions():
                     env={**os.environ, "HOME": str(installed.work)}).splitlines()
         word = expected.strip().split(" ")[-1]
         assert any(line.startswith(word) for line in lines), (typed, lines)
+    with live_cases() as (cases, nowhere):
+        def offered(env, typed):
+            return run("fish", "--no-config", "-c", f"source {directory}/rota.fish; complete -C '{typed}'",
+                       cwd=installed.work, env={**os.environ, **env, "HOME": str(installed.work)}).splitlines()
+
+        for env, typed, expected in cases:
+            assert [line.split("\t")[0] for line in offered(env, typed)] == [expected.split()[-1]], typed
+        assert offered(nowhere, "rota queue show let") == []
 
 
 @test
@@ -412,7 +462,7 @@ def main():
     os.environ.pop("LD_LIBRARY_PATH", None)  # the build directory's
     with directories() as (root, work):
         installed = Installed(root, work)
-        return tap.run()
+        return tap.run(names=sys.argv[3:])
 
 
 if __name__ == "__main__":

@@ -14,11 +14,14 @@
  * who changes its mind leaves the map alone. Once faults stop, calls succeed, and all
  * leaders have their share of them. */
 #include "core/call/call_fsm.h"
-#include "core/call/shard_cache.h"
+#include "core/call/shards/shard_cache.h"
 #include "sim/chaos.h"
 #include "sim_main.h"
 
 #include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { CLIENT, DIRECTORY, FIRST_REPLICA, N_REPLICAS = 5, N_NODES = FIRST_REPLICA + N_REPLICAS };
 enum { N_LEADERS = 3, N_CALLS = 8, TIMER_CACHE = N_CALLS };

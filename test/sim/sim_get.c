@@ -15,6 +15,10 @@
  * too much, and with a frozen host. */
 #include "get_clients.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 /* Of all seeds, for whoever reads the output. */
 static struct rota_get_stats totals;
 
@@ -307,6 +311,8 @@ static void run_seed(struct sim_case *run)
     open_world(world, run);
     struct rota_random *random = rota_sim_random(world->sim);
     world->is_resharded = rota_random_chance(random, 0.5);
+    for (uint64_t dc = 0; dc < N_DCS; dc++)
+        set_losses(world, dc, false);
     for (uint64_t i = 0; i < N_WINDOWS; i++)
         rota_sim_call(world->sim, (rota_time)i * WINDOW + 400 * ROTA_MSEC, begin_trouble, world, i);
     rota_sim_call(world->sim, CHAOS_AT, on_freeze, world, 0);
@@ -481,6 +487,7 @@ int main(int argc, char **argv)
         .name = "sim_get",
         .n_seeds = 1000,
         .n_plant_seeds = 200,
+        .kept = {500002895},
         .plants = plants,
         .n_plants = N_PLANTS - 1,
         .run = run_seed,

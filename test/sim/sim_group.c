@@ -1,7 +1,7 @@
 /* Tasks share partitions through a log and a membership that do their worst.
  *
  * The tasks are the real machine of core/own/group_fsm.h; the rest, a world of log,
- * membership and application, is in test/lib/group_world.h and its parts, which also
+ * membership and application, is in group_world.h and its parts, which also
  * say what must hold (group_truth.h):
  *  - a partition runs at one task at a time, and is read only under the token that
  *    the log has in force; tokens grow;
@@ -15,6 +15,10 @@
  *    all are read to their ends;
  *  - no record is above its bound. */
 #include "group_scenarios.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const struct sim_plant plants[N_PLANTS - 1] = {
     {"by-timestamp", "records are taken in the order of their timestamps"},

@@ -1,5 +1,5 @@
 /* Brokers that hand jobs to each other while routes change and differ: the real machines of
- * core/work/broker.h and core/work/handover_fsm.h, each with a disk of its own.
+ * core/work/broker/broker.h and core/work/cluster/handover_fsm.h, each with a disk of its own.
  *
  * Requests are lost, late and come twice; nodes crash and lose what is not on disk; a list
  * of owners reaches each node at another time, and an older one after a newer one. Ended jobs
@@ -14,10 +14,14 @@
  * job that was acknowledged and has not ended: one of the nodes that it would ask has the job, is
  * down, or knows other nodes than the one that asks. */
 #include "base/vector.h"
-#include "core/work/handover_fsm.h"
+#include "core/work/cluster/handover_fsm.h"
 #include "sim/chaos.h"
 #include "sim_main.h"
-#include "wire/queue_message.h"
+#include "wire/message/queue_message.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { NODES = 3, PARTS = 4, JOBS_MAX = 600, SLOTS = 2 };
 enum { TIMER_SYNC, TIMER_CORE, TIMER_HANDOVER, TIMER_WORK, TIMER_CALLS };

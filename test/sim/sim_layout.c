@@ -1,5 +1,5 @@
-/* Nodes that change the spread of a queue gradually: the real machines of core/work/layouts.h, each
- * with a clock and a disk of its own.
+/* Nodes that change the spread of a queue gradually: the real machines of
+ * core/work/cluster/layouts.h, each with a clock and a disk of its own.
  *
  * An operator asks any node for another batch and mode, at once or over some seconds. The node
  * writes the layout to its disk; nodes pass layouts on by chance. Messages are lost, late and come
@@ -8,9 +8,11 @@
  * At every moment a node routes each partition as the layout that it knows says, by the latest
  * time that it has seen: none changes early, late, twice or back. Once faults stop, all nodes end
  * up with what was wished last, whoever was asked for it. */
-#include "core/work/layouts.h"
+#include "core/work/cluster/layouts.h"
 #include "sim/chaos.h"
 #include "sim_main.h"
+
+#include <string.h>
 
 enum { NODES = 4, PARTS_MAX = 48 };
 enum { TIMER_FLIP, TIMER_TELL };

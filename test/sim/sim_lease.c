@@ -24,6 +24,8 @@
  * those who claim have heard of the epochs that were lost: one kind of world each. */
 #include "lease_world.h"
 
+#include <string.h>
+
 /* --- a host's driver --- */
 
 static void drive(struct world *world, uint32_t node, struct rota_lease_event event);

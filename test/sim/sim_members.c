@@ -25,6 +25,8 @@
 #include "sim/chaos.h"
 #include "sim_main.h"
 
+#include <string.h>
+
 enum { SOURCE, CLIENTS_MIN = 5, CLIENTS_MAX = 12, NODES_MAX = CLIENTS_MAX + 1 };
 enum { HOSTS = 16, POINTS = 8, KEYS = 16, VERSIONS_MAX = 256 };
 enum { TIMER_DEADLINE, TIMER_LOOK, TIMER_SEND };

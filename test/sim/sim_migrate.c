@@ -11,6 +11,8 @@
  *    operators wanted is done or refused, also by a node that only observes. */
 #include "view_node.h"
 
+#include <string.h>
+
 enum plant {
     PLANT_NONE,
     PLANT_NO_STOPPING,

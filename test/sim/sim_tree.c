@@ -15,6 +15,10 @@
  * a stream, jobs of other nodes are begun in time. */
 #include "tree_drive.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 /* --- lives --- */
 
 static void on_start(void *data, uint32_t number)

@@ -22,6 +22,8 @@
  * and the latter part of R1 have to hold. */
 #include "view_node.h"
 
+#include <string.h>
+
 enum kind {
     KIND_STORM, /* all but a fall back */
     KIND_STALE, /* the database falls back to a state of before */

@@ -12,6 +12,8 @@
 #include "sim/chaos.h"
 #include "sim_main.h"
 
+#include <string.h>
+
 enum { SERVER, N_NODES = 6, DRIFT_PPM = 20000 };
 enum { TIMER_ASK };
 

@@ -7,9 +7,9 @@
  * Lives, what must hold, and the runs are in sim_tree.c. */
 #pragma once
 
-#include "core/work/breath.h"
-#include "core/work/remote_fsm.h"
-#include "core/work/tree_fsm.h"
+#include "core/work/cluster/breath.h"
+#include "core/work/cluster/remote_fsm.h"
+#include "core/work/cluster/tree_fsm.h"
 #include "sim/chaos.h"
 #include "sim_main.h"
 
@@ -62,7 +62,6 @@ struct message {
     uint64_t stamp, visit, attempt;
     rota_time age, until; /* `until`: true time, when the caller gives up */
 };
-_Static_assert(sizeof(struct message) == 10 * 4 + 6 * 8, "there are holes in a message");
 
 struct call {
     uint64_t number; /* 0: free */
@@ -136,115 +135,32 @@ struct world {
     rota_time worst; /* wait of a job while a worker was idle */
 };
 
-static const char *const QUEUES[N_QUEUES] = {"mail", "film", "sums"};
+extern const char *const QUEUES[N_QUEUES];
 
 /* Of all seeds, for whoever reads the output. */
-static struct {
+extern struct totals {
     uint64_t n_jobs, n_remote, n_visits, n_vain, n_said;
     rota_time worst_calm, worst;
 } totals;
 
-static rota_time mono(const struct world *world, uint32_t node)
-{
-    return rota_sim_mono(world->sim, node);
-}
-
-static struct rota_str can_text(uint32_t can, char text[2 * N_NAMES])
-{
-    size_t size = 0;
-    for (uint32_t i = 0; i < N_NAMES; i++)
-        if (can >> i & 1) {
-            text[size++] = (char)('a' + i);
-            text[size++] = ' ';
-        }
-    return rota_str_of(text, size);
-}
-
-static uint32_t can_mask(struct rota_str text)
-{
-    uint32_t can = 0;
-    for (size_t i = 0; i < text.size; i += 2)
-        can |= 1u << (text.data[i] - 'a');
-    return can;
-}
-
-static uint32_t queue_of(struct rota_str name)
-{
-    uint32_t queue = 0;
-    while (!rota_str_is_equal(name, rota_str(QUEUES[queue])))
-        queue++;
-    return queue;
-}
-
-static uint32_t node_of(const struct world *world, struct rota_str name)
-{
-    uint32_t node = 0;
-    while (!rota_str_is_equal(name, rota_str(world->names[node])))
-        node++;
-    return node;
-}
-
-static bool can_do(const struct worker *worker, const struct job *job)
-{
-    return (worker->can & job->can) == job->can && worker->queues >> job->queue & 1;
-}
-
-/* --- the route --- */
+rota_time mono(const struct world *world, uint32_t node);
+struct rota_str can_text(uint32_t can, char text[2 * N_NAMES]);
+uint32_t can_mask(struct rota_str text);
+uint32_t queue_of(struct rota_str name);
+uint32_t node_of(const struct world *world, struct rota_str name);
+bool can_do(const struct worker *worker, const struct job *job);
 
 struct viewer {
     struct world *world;
     uint32_t node;
 };
-static struct viewer viewers[NODES_MAX];
+extern struct viewer viewers[NODES_MAX];
 
 /* By chance, but the same for all with one view. Some nodes may have no partition. */
-static struct rota_str owner(void *data, struct rota_str queue, uint32_t partition)
-{
-    const struct viewer *viewer = (const struct viewer *)data;
-    const struct world *world = viewer->world;
-    uint64_t mix = rota_sim_seed(world->sim) * 1000003 +
-                   (uint64_t)world->nodes[viewer->node].view * 7919 + queue_of(queue) * 104729 +
-                   partition;
-    return rota_str(world->names[rota_random_mix(&mix) % world->n_nodes]);
-}
-
-static struct rota_str node_at(void *data, size_t index)
-{
-    const struct world *world = ((const struct viewer *)data)->world;
-    return rota_str(index < world->n_nodes ? world->names[index] : "");
-}
-
-/* --- calls --- */
-
-static void send(struct world *world, uint32_t from, uint32_t to, const struct message *message)
-{
-    rota_sim_send(world->sim, from, to, rota_str_of(message, sizeof *message));
-}
-
-static void call(struct world *world, uint32_t from, uint32_t to, struct message message,
-                 uint32_t worker, uint32_t trip)
-{
-    struct node *node = &world->nodes[from];
-    rota_time timeout = message.type == VISIT ? 2 * CALL_TIMEOUT : CALL_TIMEOUT;
-    for (size_t i = 0; i < CALLS_MAX; i++) {
-        struct call *place = &node->calls[i];
-        if (place->number)
-            continue;
-        if (i >= node->calls_end)
-            node->calls_end = i + 1;
-        message.call = ++node->n_calls;
-        message.until = rota_sim_now(world->sim) + timeout;
-        *place =
-            (struct call){message.call, to, worker, trip, mono(world, from) + timeout, message};
-        send(world, from, to, &message);
-        return;
-    }
-    rota_sim_fail(world->sim, "node %u has too many calls under way", from);
-}
-
-static void answer(struct world *world, uint32_t from, uint32_t to, const struct message *to_what,
-                   struct message message)
-{
-    message.call = to_what->call;
-    send(world, from, to, &message);
-}
+struct rota_str owner(void *data, struct rota_str queue, uint32_t partition);
+struct rota_str node_at(void *data, size_t index);
+void post(struct world *world, uint32_t from, uint32_t to, const struct message *message);
+void call(struct world *world, uint32_t from, uint32_t to, struct message message, uint32_t worker,
+          uint32_t trip);
+void answer(struct world *world, uint32_t from, uint32_t to, const struct message *to_what,
+            struct message message);

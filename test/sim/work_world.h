@@ -1,7 +1,7 @@
 /* The work plane in a world on virtual time: what its files share.
  *
  * Node TABLE says who owns which partition, node SUBMITTER adds jobs and cancels them,
- * and then come brokers, each the real machine of core/work/broker.h with a driver, a
+ * and then come brokers, each the real machine of core/work/broker/broker.h with a driver, a
  * disk and its share of the partitions, and workers, each with a session at every broker.
  * The parts:
  *
@@ -23,8 +23,8 @@
 #pragma once
 
 #include "base/vector.h"
-#include "core/work/broker.h"
-#include "core/work/compaction.h"
+#include "core/work/broker/broker.h"
+#include "core/work/broker/compaction.h"
 #include "sim/chaos.h"
 #include "sim_main.h"
 
@@ -369,92 +369,26 @@ struct world {
 
 /* --- small things --- */
 
-static const char *const queue_names[QUEUES] = {"a", "b"};
-static const char *const cap_names[CAPS] = {"gpu", "os=linux", "lang/c", "big"};
-static const uint32_t weights[KEYS] = {500, 1000, 2000, 4000};
+extern const char *const queue_names[QUEUES];
+extern const char *const cap_names[CAPS];
+extern const uint32_t weights[KEYS];
 
-static struct rota_str queue_of(uint32_t part)
-{
-    return rota_str(queue_names[part / PARTS_OF_QUEUE]);
-}
-
-static struct broker *broker_at(struct world *world, uint32_t node)
-{
-    return &world->brokers[node - FIRST_BROKER];
-}
-
-static struct worker *worker_at(struct world *world, uint32_t node)
-{
-    return &world->workers[node - FIRST_WORKER];
-}
-
-static bool is_broker(const struct world *world, uint32_t node)
-{
-    return node >= FIRST_BROKER && node < FIRST_BROKER + world->shape.n_brokers;
-}
-
-static bool is_worker(uint32_t node)
-{
-    return node >= FIRST_WORKER;
-}
+struct rota_str queue_of(uint32_t part);
+struct broker *broker_at(struct world *world, uint32_t node);
+struct worker *worker_at(struct world *world, uint32_t node);
+bool is_broker(const struct world *world, uint32_t node);
+bool is_worker(uint32_t node);
 
 /* Ids carry the job's number, so that the truth finds it. */
-static uint32_t job_of(struct rota_job_id id)
-{
-    return (uint32_t)(id.low & 0xffff);
-}
-
-static bool chance(struct world *world, double probability)
-{
-    return rota_random_chance(world->random, probability);
-}
-
-static rota_time span_upto(struct world *world, rota_time max)
-{
-    return rota_random_range(world->random, 0, max);
-}
-
-static void post(struct world *world, uint32_t from, uint32_t to, const struct frame *frame)
-{
-    rota_sim_send(world->sim, from, to, rota_str_of(frame, sizeof *frame));
-}
-
-static struct rota_work_now now_of(const struct world *world, uint32_t node)
-{
-    struct rota_work_now now = {.boot = rota_sim_mono(world->sim, node),
-                                .wall = rota_sim_wall(world->sim, node)};
-    if (world->plant == PLANT_WALL)
-        now.boot = now.wall;
-    return now;
-}
-
-static void start_call(void *data, uint64_t node)
-{
-    struct world *world = data;
-    rota_sim_start(world->sim, (uint32_t)node);
-}
-
-static void crash_call(void *data, uint64_t node)
-{
-    struct world *world = data;
-    rota_sim_crash(world->sim, (uint32_t)node);
-}
+uint32_t job_of(struct rota_job_id id);
+bool chance(struct world *world, double probability);
+rota_time span_upto(struct world *world, rota_time max);
+void post(struct world *world, uint32_t from, uint32_t to, const struct frame *frame);
+struct rota_work_now now_of(const struct world *world, uint32_t node);
+void start_call(void *data, uint64_t node);
+void crash_call(void *data, uint64_t node);
 
 /* The process ends after this event, and is started again after `pause`. */
-static void end_node(struct world *world, uint32_t node, rota_time pause)
-{
-    rota_time now = rota_sim_now(world->sim);
-    rota_sim_call(world->sim, now, crash_call, world, node);
-    rota_sim_call(world->sim, now + pause, start_call, world, node);
-}
-
-static rota_time later(rota_time a, rota_time b)
-{
-    return a > b ? a : b;
-}
-
-static _Noreturn void die(const char *why)
-{
-    fprintf(stderr, "%s\n", why);
-    exit(2);
-}
+void end_node(struct world *world, uint32_t node, rota_time pause);
+rota_time later(rota_time a, rota_time b);
+_Noreturn void die(const char *why);

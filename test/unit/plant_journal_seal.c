@@ -1,6 +1,6 @@
 /* A planted bug: a checksum that leaves out which record it is of. Linked in place of the
  * real one, it must make test_journal_segment fail. */
-#include "wire/journal_seal.h"
+#include "wire/record/journal_seal.h"
 
 void rota_journal_seal_init(struct rota_journal_seal *seal,
                             const unsigned char id[ROTA_JOURNAL_ID_SIZE])

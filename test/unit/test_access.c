@@ -1,5 +1,5 @@
 /* What a caller may do, by what it can prove. */
-#include "core/node/access.h"
+#include "node/rules/access.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,6 +55,9 @@ static void anything_else_makes_none(void **state)
         "Bearer token-of-the-node ",
         "Bearer  token-of-the-node",
         "Basic token-of-the-node",
+        "Bear",
+        "Bearers token-of-the-node",
+        "Bearex token-of-the-node",
         "token-of-the-node",
     };
     (void)state;
@@ -79,6 +82,8 @@ static void an_event_names_who_is_responsible(void **state)
     who = caller("", "ops");
     assert_string_equal(rota_access_actor(&ACCESS, &who, text),
                         "certificate ops, from 127.0.0.1:4711");
+    who = caller("", "node-1");
+    assert_string_equal(rota_access_actor(&ACCESS, &who, text), "a node, from 127.0.0.1:4711");
     who = caller("", NULL);
     assert_string_equal(rota_access_actor(&ACCESS, &who, text), "a client, from 127.0.0.1:4711");
 }
@@ -111,9 +116,18 @@ static void lists_are_names_with_commas(void **state)
         many[i] = i % 2 ? ',' : 'a';
     many[2 * ROTA_ACCESS_NAMES_MAX + 1] = '\0';
     assert_false(rota_access_list_parse(many, &list));
+    for (size_t i = 0; i < 2 * ROTA_ACCESS_NAMES_MAX - 1; i++)
+        many[i] = i % 2 ? ',' : 'a';
+    many[2 * ROTA_ACCESS_NAMES_MAX - 1] = '\0';
+    assert_true(rota_access_list_parse(many, &list));
+    assert_int_equal(list.n, ROTA_ACCESS_NAMES_MAX);
     memset(size, 'a', sizeof size);
     size[sizeof size - 1] = '\0';
     assert_false(rota_access_list_parse(size, &list));
+    size[sizeof size - 2] = '\0';
+    assert_true(rota_access_list_parse(size, &list));
+    assert_true(rota_access_list_parse(NULL, &list));
+    assert_int_equal(list.n, 0);
 }
 
 int main(void)

@@ -57,8 +57,58 @@ static void absurd_bounds_overflow_nothing(void **state)
     for (int i = 0; i < 200; i++) {
         assert_true(rota_backoff_failed(&huge, &random) > 0);
         assert_int_equal(rota_backoff_failed(&tiny, &random), 1);
-        assert_true(rota_backoff_failed(&swapped, &random) <= ROTA_SEC);
+        assert_in_range(rota_backoff_failed(&swapped, &random), ROTA_SEC / 5 * 4, ROTA_SEC);
     }
+}
+
+static void a_step_too_small_to_grow_goes_to_the_bound(void **state)
+{
+    struct rota_random random;
+    (void)state;
+    rota_random_init(&random, 6);
+    for (rota_time first = 1; first < 20; first++) {
+        struct rota_backoff backoff = {.first = first, .max = 1000};
+        for (int i = 0; i < 30; i++)
+            rota_backoff_failed(&backoff, &random);
+        assert_int_equal(backoff.next, 1000);
+    }
+}
+
+static void the_defaults_are_200_ms_and_30_s(void **state)
+{
+    struct rota_backoff backoff = {0};
+    struct rota_random random;
+    rota_time least = ROTA_TIME_NEVER, most = 0;
+    (void)state;
+    rota_random_init(&random, 7);
+    for (int i = 0; i < 10000; i++) {
+        rota_time wait = rota_backoff_failed(&backoff, &random);
+        assert_int_equal(backoff.next, 320 * ROTA_MSEC);
+        rota_backoff_succeeded(&backoff);
+        least = rota_time_min(least, wait);
+        most = wait > most ? wait : most;
+    }
+    /* All of 0.8 to 1.2 times, and nothing else. */
+    assert_in_range(least, 160 * ROTA_MSEC, 161 * ROTA_MSEC);
+    assert_in_range(most, 239 * ROTA_MSEC, 240 * ROTA_MSEC);
+    for (int i = 0; i < 30; i++)
+        rota_backoff_failed(&backoff, &random);
+    assert_int_equal(backoff.next, 30 * ROTA_SEC);
+}
+
+static void the_wait_grows_by_three_fifths(void **state)
+{
+    struct rota_backoff backoff = {.first = 1000, .max = 2559};
+    struct rota_random random;
+    (void)state;
+    rota_random_init(&random, 8);
+    rota_backoff_failed(&backoff, &random);
+    assert_int_equal(backoff.next, 1600); /* more than five eighths: the next one is the last */
+    rota_backoff_failed(&backoff, &random);
+    assert_int_equal(backoff.next, 2559);
+    backoff = (struct rota_backoff){.first = 1600, .max = 2560};
+    rota_backoff_failed(&backoff, &random);
+    assert_int_equal(backoff.next, 2560);
 }
 
 int main(void)
@@ -68,6 +118,9 @@ int main(void)
         cmocka_unit_test(a_success_starts_over),
         cmocka_unit_test(two_that_failed_together_part),
         cmocka_unit_test(absurd_bounds_overflow_nothing),
+        cmocka_unit_test(a_step_too_small_to_grow_goes_to_the_bound),
+        cmocka_unit_test(the_defaults_are_200_ms_and_30_s),
+        cmocka_unit_test(the_wait_grows_by_three_fifths),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,8 +37,14 @@ static void a_try_that_never_was_is_refused(void **state)
     assert_false(rota_balancer_report(bench.balancer, 0, none, ROTA_OUTCOME_OK, NULL));
     assert_false(rota_balancer_report(bench.balancer, 0, wild, ROTA_OUTCOME_OK, NULL));
     struct rota_try real = bench_select(&bench);
-    assert_false(rota_balancer_report(bench.balancer, 0, real, (enum rota_outcome)99, NULL));
+    assert_false(
+        rota_balancer_report(bench.balancer, 0, real, (enum rota_outcome)ROTA_OUTCOMES, NULL));
     bench_end(&bench, real, ROTA_OUTCOME_OK);
+    for (uint32_t n = 1; n <= 64; n++) { /* with room behind the last one, and without */
+        bench_select(&bench);
+        struct rota_try beyond = {.replica = 1, .serial = n, .slot = n};
+        assert_false(rota_balancer_report(bench.balancer, 0, beyond, ROTA_OUTCOME_OK, NULL));
+    }
     bench_free(&bench);
 }
 
@@ -82,14 +88,101 @@ static void latencies_are_counted_in_buckets(void **state)
 {
     struct bench bench = bench_new((struct rota_balancer_options){0}, 1);
     (void)state;
+    uint64_t wanted[ROTA_BALANCER_LATENCIES] = {0};
     bench_run(&bench, 1, 0, ROTA_OUTCOME_OK);
-    bench_run(&bench, 1, 5 * ROTA_USEC, ROTA_OUTCOME_OK);
-    bench_run(&bench, 1, 30 * ROTA_DAY, ROTA_OUTCOME_OK);
+    for (size_t i = 0; i < ROTA_BALANCER_LATENCIES + 2; i++) { /* both ends of each bucket */
+        bench_run(&bench, 1, ((rota_time)1 << i) * ROTA_USEC, ROTA_OUTCOME_OK);
+        bench_run(&bench, 1, ((rota_time)2 << i) * ROTA_USEC - 1, ROTA_OUTCOME_OK);
+        wanted[i < ROTA_BALANCER_LATENCIES ? i : ROTA_BALANCER_LATENCIES - 1] += 2;
+    }
+    wanted[0]++;
     bench_run(&bench, 1, ROTA_SEC, ROTA_OUTCOME_OTHER);
-    struct rota_balancer_view view = bench_look(&bench, 1);
-    assert_int_equal(view.latencies[0], 1);
-    assert_int_equal(view.latencies[2], 1);
-    assert_int_equal(view.latencies[ROTA_BALANCER_LATENCIES - 1], 1);
+    assert_memory_equal(bench_look(&bench, 1).latencies, wanted, sizeof wanted);
+    bench_free(&bench);
+}
+
+static void the_mean_latency_moves_by_an_eighth(void **state)
+{
+    struct bench bench = bench_new((struct rota_balancer_options){0}, 1);
+    (void)state;
+    assert_false(rota_balancer_look(bench.balancer, 0, 1, NULL));
+    bench_run(&bench, 1, ROTA_SEC, ROTA_OUTCOME_TIMEOUT); /* not an answer */
+    assert_int_equal(bench_look(&bench, 1).latency_us, 0);
+    bench_run(&bench, 1, 800 * ROTA_USEC, ROTA_OUTCOME_OK);
+    assert_int_equal(bench_look(&bench, 1).latency_us, 800);
+    bench_run(&bench, 1, 1600 * ROTA_USEC, ROTA_OUTCOME_OK);
+    assert_int_equal(bench_look(&bench, 1).latency_us, 900);
+    bench_run(&bench, 1, 100 * ROTA_USEC, ROTA_OUTCOME_OK);
+    assert_int_equal(bench_look(&bench, 1).latency_us, 800);
+    bench_free(&bench);
+}
+
+static void latency_counts_from_the_sending(void **state)
+{
+    struct bench bench = bench_new((struct rota_balancer_options){0}, 1);
+    (void)state;
+    struct rota_try sent = bench_try(&bench, 1, 1), other = bench_try(&bench, 1, 1);
+    bench.now += ROTA_SEC;
+    rota_balancer_sent(bench.balancer, bench.now, sent);
+    rota_balancer_sent(bench.balancer, bench.now, (struct rota_try){.serial = 9, .slot = 9});
+    assert_int_equal(bench_look(&bench, 1).oldest_at, bench.now);
+    bench.now += ROTA_MSEC;
+    bench_end(&bench, sent, ROTA_OUTCOME_OK);
+    assert_int_equal(bench_look(&bench, 1).latency_us, 1000);
+    assert_int_equal(bench_look(&bench, 1).oldest_at, bench.now - ROTA_MSEC - ROTA_SEC);
+    bench_end(&bench, other, ROTA_OUTCOME_OK);
+    assert_int_equal(bench_look(&bench, 1).latency_us, 1000 + ROTA_SEC / ROTA_USEC / 8);
+    bench_free(&bench);
+}
+
+static void time_that_goes_back_is_ignored(void **state)
+{
+    struct bench bench = bench_new((struct rota_balancer_options){0}, 1);
+    rota_time began = bench.now;
+    (void)state;
+    struct rota_try a = bench_try(&bench, 1, 1);
+    bench.now -= ROTA_SEC;
+    struct rota_try b = bench_try(&bench, 1, 1);
+    bench_end(&bench, a, ROTA_OUTCOME_OK);
+    assert_int_equal(bench_look(&bench, 1).latency_us, 0);
+    assert_int_equal(bench_look(&bench, 1).oldest_at, began);
+    rota_balancer_sent(bench.balancer, bench.now, b);
+    assert_int_equal(bench_look(&bench, 1).oldest_at, began);
+    bench_free(&bench);
+}
+
+static void tries_leave_from_any_place(void **state)
+{
+    struct bench bench = bench_new((struct rota_balancer_options){0}, 1);
+    struct rota_try tries[8] = {0};
+    rota_time began_at[8];
+    int64_t works[8];
+    (void)state;
+    for (int i = 0; i < 2000; i++) {
+        size_t at = rota_random_below(&bench.random, 8), n = 0;
+        int64_t work = 0;
+        rota_time oldest = ROTA_TIME_NEVER;
+        if (tries[at].serial) {
+            bench_end(&bench, tries[at], ROTA_OUTCOME_OK);
+            tries[at].serial = 0;
+        } else {
+            works[at] = i % 5 + 1;
+            began_at[at] = ++bench.now;
+            tries[at] = bench_try(&bench, 1, works[at]);
+        }
+        for (size_t k = 0; k < 8; k++) {
+            if (tries[k].serial == 0)
+                continue;
+            n++;
+            work += works[k];
+            oldest = rota_time_min(oldest, began_at[k]);
+        }
+        struct rota_balancer_view view = bench_look(&bench, 1);
+        assert_int_equal(view.n_tries, n);
+        assert_int_equal(view.work, work);
+        assert_int_equal(view.oldest_at, oldest);
+        assert_int_equal(rota_balancer_n_tries(bench.balancer), n);
+    }
     bench_free(&bench);
 }
 
@@ -168,10 +261,71 @@ static void impossible_choices_are_refused(void **state)
     assert_int_equal(select_with(&bench, choice, &chosen), ROTA_ERR_INVALID);
     choice.work = ROTA_BALANCER_WORK_MAX + 1;
     assert_int_equal(select_with(&bench, choice, &chosen), ROTA_ERR_INVALID);
+    choice.work = ROTA_BALANCER_WORK_MAX;
+    assert_int_equal(select_with(&bench, choice, &chosen), ROTA_OK);
     static uint64_t many[ROTA_BALANCER_CANDIDATES_MAX + 1];
     choice = (struct rota_choice){.replicas = many, .n_replicas = ROTA_BALANCER_CANDIDATES_MAX + 1};
     assert_int_equal(select_with(&bench, choice, &chosen), ROTA_ERR_LIMIT);
+    choice.n_replicas--;
+    assert_int_equal(select_with(&bench, choice, &chosen), ROTA_OK);
+    choice = (struct rota_choice){bench.replicas, 1, many, ROTA_BALANCER_CANDIDATES_MAX + 1, 0};
+    assert_int_equal(select_with(&bench, choice, &chosen), ROTA_ERR_LIMIT);
+    choice.n_excluded--;
+    assert_int_equal(select_with(&bench, choice, &chosen), ROTA_OK);
     bench_free(&bench);
+}
+
+static void the_tries_in_flight_are_bounded(void **state)
+{
+    struct bench bench =
+        bench_new((struct rota_balancer_options){.policy = ROTA_BALANCER_RANDOM}, 1);
+    struct rota_choice choice = {.replicas = bench.replicas, .n_replicas = 1};
+    struct rota_try first = bench_select(&bench), chosen;
+    (void)state;
+    for (size_t i = 1; i < ROTA_TRIES_MAX; i++)
+        bench_select(&bench);
+    assert_int_equal(select_with(&bench, choice, &chosen), ROTA_ERR_LIMIT);
+    bench_end(&bench, first, ROTA_OUTCOME_OK);
+    assert_int_equal(select_with(&bench, choice, &chosen), ROTA_OK);
+    bench_free(&bench);
+}
+
+static void options_have_defaults_and_bounds(void **state)
+{
+    struct bench bench = bench_new((struct rota_balancer_options){0}, 1);
+    struct rota_balancer *balancer;
+    (void)state;
+    assert_int_equal(bench.balancer->options.expires, ROTA_SEC);
+    assert_int_equal(bench.balancer->options.check_every, 10);
+    assert_int_equal(bench.balancer->options.tolerance_ppm, 100000);
+    bench_free(&bench);
+    bench = bench_new(
+        (struct rota_balancer_options){.expires = 1, .check_every = 1, .tolerance_ppm = 1}, 1);
+    assert_int_equal(bench.balancer->options.expires, 1);
+    assert_int_equal(bench.balancer->options.check_every, 1);
+    assert_int_equal(bench.balancer->options.tolerance_ppm, 1);
+    bench_free(&bench);
+    bench = bench_new((struct rota_balancer_options){.expires = ROTA_DAY}, 1);
+    bench_free(&bench);
+    assert_int_equal(rota_balancer_new(&(struct rota_balancer_options){.expires = ROTA_DAY + 1},
+                                       &balancer, NULL),
+                     ROTA_ERR_INVALID);
+    rota_balancer_free(NULL);
+}
+
+static void outcomes_and_circuits_have_names(void **state)
+{
+    const char *const outcomes[] = {"ok",      "input",     "overload", "unavailable",
+                                    "timeout", "cancelled", "other",    "unknown"};
+    const char *const circuits[] = {"closed", "open", "half-open", "unknown"};
+    (void)state;
+    for (int i = 0; i <= ROTA_OUTCOMES; i++) {
+        assert_string_equal(rota_outcome_name((enum rota_outcome)i), outcomes[i]);
+        assert_int_equal(rota_outcome_is_failure((enum rota_outcome)i), i == 3 || i == 4 || i == 6);
+    }
+    for (int i = 0; i < 4; i++)
+        assert_string_equal(rota_circuit_name((enum rota_circuit)i), circuits[i]);
+    assert_string_equal(rota_balancer_policy_name((enum rota_balancer_policy)9), "unknown");
 }
 
 static void names_are_parsed_and_others_refused(void **state)
@@ -323,6 +477,160 @@ static void the_replicas_of_a_balancer_are_bounded(void **state)
     bench_free(&bench);
 }
 
+static void the_replica_that_was_idle_longest_makes_room(void **state)
+{
+    struct bench bench = bench_new((struct rota_balancer_options){0}, 1);
+    struct rota_balancer_view view;
+    (void)state;
+    struct rota_try held = bench_try(&bench, 1, 1);
+    for (uint64_t i = 1; i < ROTA_BALANCER_REPLICAS_MAX; i++) {
+        bench.now++;
+        bench_end(&bench, bench_try(&bench, i + 1, 1), ROTA_OUTCOME_OK);
+    }
+    bench_end(&bench, bench_try(&bench, 2, 1), ROTA_OUTCOME_OK); /* used again */
+    bench.now++;
+    for (uint64_t i = 0; i < 3; i++) {
+        bench_try(&bench, UINT64_MAX - i, 1);
+        for (uint64_t id = 1; id <= 6; id++)
+            assert_int_equal(rota_balancer_look(bench.balancer, bench.now, id, &view),
+                             id <= 2 || id > 3 + i);
+    }
+    bench_end(&bench, held, ROTA_OUTCOME_OK);
+    bench_free(&bench);
+}
+
+static void an_idle_replica_is_forgotten_when_its_time_is_over(void **state)
+{
+    struct bench bench = bench_new((struct rota_balancer_options){0}, 2);
+    uint64_t left[2] = {0, 77};
+    (void)state;
+    rota_time first_at = bench.now;
+    bench_run(&bench, 1, 0, ROTA_OUTCOME_OK);
+    assert_int_equal(rota_balancer_deadline(bench.balancer), first_at + ROTA_BALANCER_IDLE);
+    bench.now += ROTA_SEC;
+    bench_run(&bench, 2, 0, ROTA_OUTCOME_OK);
+    assert_int_equal(rota_balancer_deadline(bench.balancer), first_at + ROTA_BALANCER_IDLE);
+    rota_balancer_step(bench.balancer, first_at + ROTA_BALANCER_IDLE - 1);
+    assert_int_equal(rota_balancer_replicas(bench.balancer, left, 1), 2);
+    assert_int_equal(left[1], 77);
+    bench.now = first_at + ROTA_BALANCER_IDLE;
+    rota_balancer_step(bench.balancer, bench.now);
+    assert_int_equal(rota_balancer_replicas(bench.balancer, left, 2), 1);
+    assert_int_equal(left[0], 2);
+    assert_int_equal(rota_balancer_deadline(bench.balancer), bench.now + ROTA_MIN);
+
+    /* A candidate and a report are both a use. */
+    bench.now += ROTA_MIN;
+    struct rota_try held = bench_try(&bench, 2, 1);
+    bench.now += ROTA_MIN;
+    bench_end(&bench, held, ROTA_OUTCOME_OK);
+    rota_balancer_step(bench.balancer, bench.now + ROTA_BALANCER_IDLE - 1);
+    assert_int_equal(rota_balancer_replicas(bench.balancer, left, 2), 1);
+    bench_free(&bench);
+}
+
+static void a_mark_creates_state_only_for_the_unavailable(void **state)
+{
+    struct bench bench = bench_new((struct rota_balancer_options){0}, 2);
+    (void)state;
+    assert_int_equal(rota_balancer_mark(bench.balancer, bench.now, 1, true, NULL), ROTA_OK);
+    assert_int_equal(rota_balancer_replicas(bench.balancer, NULL, 0), 0);
+    assert_int_equal(rota_balancer_mark(bench.balancer, bench.now, 1, false, NULL), ROTA_OK);
+    assert_false(bench_look(&bench, 1).is_available);
+    bench_run(&bench, 1, 0, ROTA_OUTCOME_INPUT);
+    assert_false(bench_look(&bench, 1).is_available);
+    assert_int_equal(rota_balancer_mark(bench.balancer, bench.now, 1, true, NULL), ROTA_OK);
+    assert_true(bench_look(&bench, 1).is_available);
+    rota_balancer_mark(bench.balancer, bench.now + ROTA_SEC, 1, false, NULL);
+    bench_run(&bench, 1, 0, ROTA_OUTCOME_OK);
+    assert_true(bench_look(&bench, 1).is_available);
+    bench_free(&bench);
+}
+
+static void what_is_old_fades_by_halves(void **state)
+{
+    const struct {
+        rota_time age;
+        double left;
+    } rows[] = {{-5, 64},  {0, 64},   {50, 48}, {100, 32},
+                {150, 24}, {200, 16}, {500, 2}, {5900, 64 / (double)((uint64_t)1 << 59)},
+                {6000, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_true(rota_balancer_fade(64, rows[i].age, 100) == rows[i].left);
+    assert_true(rota_balancer_fade(0, 100, 100) == 0);
+}
+
+/* --- what a rule hears --- */
+
+static struct {
+    struct rota_balancer_end end;
+    struct rota_cost cost;
+} heard;
+
+static size_t choose_first(struct rota_balancer *balancer, rota_time now,
+                           const struct rota_balancer_field *field)
+{
+    (void)balancer;
+    (void)now;
+    (void)field;
+    return 0;
+}
+
+static void hear(struct rota_balancer *balancer, rota_time now,
+                 struct rota_balancer_replica *replica, const struct rota_balancer_end *end)
+{
+    (void)now;
+    (void)replica;
+    assert_ptr_equal(balancer->rule_data, &heard);
+    heard.end = *end;
+    if (end->cost)
+        heard.cost = *end->cost;
+}
+
+static void a_rule_hears_costs_that_make_sense(void **state)
+{
+    const int64_t most = ROTA_HOUR / ROTA_USEC;
+    const struct {
+        struct rota_cost sent, heard;
+    } rows[] = {
+        {{5, 3, 2}, {5, 3, 2}},
+        {{5, 5, 0}, {5, 5, 0}},
+        {{5, 7, 1}, {7, 7, 1}},
+        {{5, 0, -1}, {5, 0, 0}},
+        {{-5, -7, 1}, {0, 0, 1}},
+        {{most, most, 1}, {most, most, 1}},
+        {{most + 1, most - 1, 1}, {most, most - 1, 1}},
+        {{1, most + 1, INT64_MAX}, {most, most, INT64_MAX}},
+    };
+    static const struct rota_balancer_rule rule = {
+        .name = "first", .choose = choose_first, .on_end = hear};
+    struct bench bench = {.now = 7, .n = 1, .replicas = {1}};
+    (void)state;
+    assert_int_equal(rota_balancer_new_with(&(struct rota_balancer_options){0}, &rule, &heard,
+                                            &bench.balancer, NULL),
+                     ROTA_OK);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct rota_try chosen = bench_select(&bench);
+        bench.now += 3;
+        enum rota_outcome outcome = i % 2 ? ROTA_OUTCOME_OK : ROTA_OUTCOME_INPUT;
+        assert_true(
+            rota_balancer_report(bench.balancer, bench.now, chosen, outcome, &rows[i].sent));
+        assert_memory_equal(&heard.cost, &rows[i].heard, sizeof heard.cost);
+        assert_int_equal(heard.end.outcome, outcome);
+        assert_int_equal(heard.end.latency, 3);
+        assert_int_equal(heard.end.serial, chosen.serial);
+        if (i == 0) /* only with an answer */
+            assert_int_equal(bench_look(&bench, 1).reported_at, ROTA_TIME_MIN);
+        else
+            assert_int_equal(bench_look(&bench, 1).reported_at, bench.now - (i % 2 ? 0 : 3));
+    }
+    bench_run(&bench, 1, 5, ROTA_OUTCOME_OK);
+    assert_null(heard.end.cost);
+    assert_int_equal(bench_look(&bench, 1).reported_at, bench.now - 5);
+    bench_free(&bench);
+}
+
 static void hostile_costs_do_no_harm(void **state)
 {
     const int64_t wild[] = {INT64_MIN, -1, 0, 1, INT64_MAX};
@@ -351,11 +659,18 @@ int main(void)
         cmocka_unit_test(every_outcome_ends_the_try_and_is_counted),
         cmocka_unit_test(work_and_the_oldest_try_are_seen),
         cmocka_unit_test(latencies_are_counted_in_buckets),
+        cmocka_unit_test(the_mean_latency_moves_by_an_eighth),
+        cmocka_unit_test(latency_counts_from_the_sending),
+        cmocka_unit_test(time_that_goes_back_is_ignored),
+        cmocka_unit_test(tries_leave_from_any_place),
         cmocka_unit_test(an_excluded_replica_is_not_chosen),
         cmocka_unit_test(row_r1_without_a_candidate_there_is_no_choice),
         cmocka_unit_test(row_r2_the_choice_is_on_the_list),
         cmocka_unit_test(row_r3_a_single_replica_is_always_chosen),
         cmocka_unit_test(impossible_choices_are_refused),
+        cmocka_unit_test(the_tries_in_flight_are_bounded),
+        cmocka_unit_test(options_have_defaults_and_bounds),
+        cmocka_unit_test(outcomes_and_circuits_have_names),
         cmocka_unit_test(names_are_parsed_and_others_refused),
         cmocka_unit_test(round_robin_goes_round_in_order),
         cmocka_unit_test(round_robin_is_fair_when_the_list_changes),
@@ -363,6 +678,11 @@ int main(void)
         cmocka_unit_test(a_forgotten_replica_leaves_its_tries_reportable),
         cmocka_unit_test(an_unused_replica_is_forgotten_in_time),
         cmocka_unit_test(the_replicas_of_a_balancer_are_bounded),
+        cmocka_unit_test(the_replica_that_was_idle_longest_makes_room),
+        cmocka_unit_test(an_idle_replica_is_forgotten_when_its_time_is_over),
+        cmocka_unit_test(a_mark_creates_state_only_for_the_unavailable),
+        cmocka_unit_test(what_is_old_fades_by_halves),
+        cmocka_unit_test(a_rule_hears_costs_that_make_sense),
         cmocka_unit_test(hostile_costs_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

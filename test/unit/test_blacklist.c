@@ -130,6 +130,25 @@ static void bounds_hold(void **state)
     rota_blacklist_deinit(&blacklist);
 }
 
+/* Wherever it stands, and no other entry does. */
+static void entry_that_ends_first_makes_room(void **state)
+{
+    (void)state;
+    for (int64_t first = 0; first < ROTA_BLACKLIST_NODES_MAX; first++) {
+        struct rota_blacklist blacklist = make(ROTA_SEC);
+        for (int64_t node = 0; node < ROTA_BLACKLIST_NODES_MAX; node++)
+            rota_blacklist_add(&blacklist, 100 + node, 1, A, node);
+        for (int64_t node = 0; node < ROTA_BLACKLIST_NODES_MAX; node++)
+            if (node != first) /* adding again renews */
+                rota_blacklist_add(&blacklist, 500, 1, A, node);
+        rota_blacklist_add(&blacklist, 500, 1, A, 1000);
+        for (int64_t node = 0; node < ROTA_BLACKLIST_NODES_MAX; node++)
+            assert_int_equal(rota_blacklist_has(&blacklist, 500, 1, A, node), node != first);
+        assert_true(rota_blacklist_has(&blacklist, 500, 1, A, 1000));
+        rota_blacklist_deinit(&blacklist);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +161,7 @@ int main(void)
         cmocka_unit_test(k9_adding_again_renews),
         cmocka_unit_test(k10_ending_it_twice_is_safe_and_no_interval_means_ten_seconds),
         cmocka_unit_test(bounds_hold),
+        cmocka_unit_test(entry_that_ends_first_makes_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Pieces of any size keep their bytes, and give their memory back. */
-#include "core/work/blocks.h"
+#include "core/work/job/blocks.h"
 
 #include <rota/random.h>
 #include <setjmp.h>

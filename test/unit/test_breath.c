@@ -1,4 +1,4 @@
-#include "core/work/breath.h"
+#include "core/work/cluster/breath.h"
 #include "vectors.h"
 
 static void who_was_busy_for_long_draws_breath_and_goes_on(void **state)

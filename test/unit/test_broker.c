@@ -1,5 +1,10 @@
-/* The rules of core/work/broker.h, one test for each: submitters, queues and bounds. */
+/* The rules of core/work/broker/broker.h, one test for each: submitters, queues and bounds. */
 #include "broker_rules.h"
+#include "core/work/broker/broker_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* --- submitters --- */
 
@@ -84,7 +89,7 @@ static void assert_settings_count(const struct rota_job_spec spec)
     assert_other((other = spec, other.capabilities++, other.n_capabilities = 1, other),
                  "capabilities");
     assert_other((other = spec, other.unique = rota_str(""), other), "unique key");
-    assert_other((other = spec, other.key = rota_str("u"), other), "another key");
+    assert_other((other = spec, other.key = rota_str("u"), other), "a different key");
     assert_other((other = spec, other.deadline = bench.now.wall + ROTA_DAY, other), "deadline");
     assert_other((other = spec, other.timeout = 1, other), "timeout");
     assert_other((other = spec, other.max_attempts = 1, other), "attempts");
@@ -95,9 +100,9 @@ static void assert_settings_count(const struct rota_job_spec spec)
 static void assert_payload_counts(const struct rota_job_spec spec)
 {
     struct rota_job_spec other = spec;
-    assert_other((other.payload = rota_str("y"), other), "another payload");
-    assert_other((other.payload = rota_str("xx"), other), "another payload");
-    assert_other((other.payload = rota_str(""), other), "another payload");
+    assert_other((other.payload = rota_str("y"), other), "a different payload");
+    assert_other((other.payload = rota_str("xx"), other), "a different payload");
+    assert_other((other.payload = rota_str(""), other), "a different payload");
 }
 
 static void assert_is_there(struct rota_job_spec spec)
@@ -189,7 +194,7 @@ static void an_empty_payload_is_known_when_it_is_gone(void **state)
     assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
     run(&spec);
     assert_is_there(spec);
-    assert_other((spec.payload = rota_str("x"), spec), "another payload");
+    assert_other((spec.payload = rota_str("x"), spec), "a different payload");
 }
 
 static void an_add_finds_its_job_also_when_a_retry_took_its_deadline(void **state)
@@ -551,7 +556,7 @@ static size_t n_queues(void)
 {
     struct rota_queue_view view;
     size_t n = 0;
-    for (size_t place = 0; rota_broker_next_queue(bench.broker, &place, &view);)
+    for (struct rota_str place = {0}; rota_broker_next_queue(bench.broker, &place, &view);)
         n++;
     return n;
 }
@@ -724,6 +729,252 @@ static void sets_beyond_the_bound_are_refused(void **state)
     assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
 }
 
+static void states_are_not_reported_while_jobs_are_not_watched(void **state)
+{
+    (void)state;
+    bench_open(&bench, "w", 1);
+    struct rota_job_id id = bench_add(&bench, "x");
+    assert_true(bench_count(&bench, ROTA_WORK_TELL_STATE, id) > 0);
+    bench_done(&bench, id);
+    bench_look(&bench);
+    rota_broker_set_watched(bench.broker, false);
+    bench_done(&bench, bench_add(&bench, "y"));
+    assert_int_equal(bench_count(&bench, ROTA_WORK_TELL_STATE, BENCH_NONE), 0);
+    assert_int_equal(bench_count(&bench, ROTA_WORK_TELL_ENDED, BENCH_NONE), 0);
+    assert_int_equal(bench_count(&bench, ROTA_WORK_DO_DISPATCH, BENCH_NONE), 1);
+}
+
+/* A reported state is true once the record with its number is on disk. */
+static void state_is_told_with_its_record_cause_and_session(void **state)
+{
+    (void)state;
+    uint64_t session = bench_open(&bench, "w", 1);
+    struct rota_job_id id = bench_add(&bench, "x");
+    struct rota_work_effect told = bench_last(&bench, ROTA_WORK_TELL_STATE);
+    assert_int_equal(told.session, session);
+    assert_int_equal(told.number, 0); /* that it runs is true now */
+    bench_end_now(&bench, id, ROTA_JOB_CAUSE_FAILED, "broken");
+    told = bench_last(&bench, ROTA_WORK_TELL_STATE);
+    assert_int_equal(told.number, bench.number);
+    assert_int_equal(told.cause, ROTA_JOB_CAUSE_FAILED);
+    assert_int_equal(rota_broker_extend(bench.broker, bench.now, rota_str("q"), id, 1, 0, 0,
+                                        rota_str("half"), NULL),
+                     ROTA_ERR_STALE);
+}
+
+static void attempt_that_takes_too_long_is_followed_by_the_backoff(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add_spec(&bench, (struct rota_job_spec){.timeout = 2 * ROTA_SEC,
+                                                                          .backoff = 40 * ROTA_SEC,
+                                                                          .backoff_max = ROTA_MIN});
+    bench_open(&bench, "w", 1);
+    bench_tick(&bench, 2 * ROTA_SEC + ROTA_JOB_TIMEOUT_GRACE - 1);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+    bench_tick(&bench, 1);
+    struct rota_job_view view = bench_view(&bench, id);
+    assert_int_equal(view.state, ROTA_JOB_DELAYED);
+    assert_true(view.not_before >= bench.now.wall + 30 * ROTA_SEC);
+    assert_true(rota_str_is_equal(view.events[view.n_events - 1].reason,
+                                  rota_str("the attempt timed out")));
+    const struct rota_work_record *last = &bench.journal.items[bench.journal.size - 1];
+    assert_int_equal(last->type, ROTA_WORK_RETRY);
+    assert_true(rota_str_is_equal(last->reason, rota_str("the attempt timed out")));
+}
+
+static void small_broker_that_becomes_empty_has_not_shrunk(void **state)
+{
+    (void)state;
+    struct rota_job_id ids[10];
+    uint64_t number;
+    for (size_t i = 0; i < 10; i++)
+        ids[i] = bench_add(&bench, "x");
+    assert_false(rota_broker_has_shrunk(bench.broker));
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(
+            rota_broker_cancel(bench.broker, bench.now, rota_str("q"), ids[i], &number, NULL),
+            ROTA_OK);
+    bench_settle(&bench);
+    assert_false(rota_broker_has_shrunk(bench.broker));
+}
+
+/* Whatever a record holds of a job, and of all that is not a job, takes room in a journal. */
+static void size_of_a_rewrite_counts_all_that_there_is(void **state)
+{
+    (void)state;
+    const struct rota_str names[] = {rota_str("gpu"), rota_str("eu")};
+    const struct rota_job_spec plain = {.payload = rota_str("x")};
+    struct rota_job_spec specs[] = {plain, plain, plain, plain, plain, plain, plain, plain, plain};
+    static const uint64_t MORE[] = {0, 3, 5, 7, 10, 10, 10, 10, 3 + 2};
+    specs[1].unique = rota_str("one");
+    specs[2].key = rota_str("fifth");
+    specs[3].trace = rota_str("seventh");
+    specs[4].timeout = ROTA_SEC;
+    specs[5].deadline = bench.now.wall + ROTA_HOUR;
+    specs[6].backoff = ROTA_SEC;
+    specs[7].not_before = bench.now.wall + ROTA_MIN;
+    specs[8].capabilities = names;
+    specs[8].n_capabilities = 2;
+    uint64_t first = 0;
+    for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+        uint64_t before = rota_broker_rewrite_size(bench.broker, UINT64_MAX, SIZE_MAX, UINT64_MAX);
+        bench_add_spec(&bench, specs[i]);
+        uint64_t more =
+            rota_broker_rewrite_size(bench.broker, UINT64_MAX, SIZE_MAX, UINT64_MAX) - before;
+        if (i == 0)
+            first = more;
+        assert_true(more >= first + MORE[i]);
+        assert_true(more <= first + MORE[i] + 2 * 4);
+        assert_in_range(first, 20, 200);
+    }
+    uint64_t before = rota_broker_rewrite_size(bench.broker, UINT64_MAX, SIZE_MAX, UINT64_MAX);
+    assert_int_equal(rota_broker_partition_close(bench.broker, bench.now, rota_str("q"), 0, NULL),
+                     ROTA_OK);
+    struct rota_job_id name;
+    assert_int_equal(rota_broker_chunk_begin(bench.broker, bench.now, rota_str("q"), 0,
+                                             rota_str("far.example:1"), &name, NULL),
+                     ROTA_OK);
+    bench_settle(&bench);
+    uint64_t more = rota_broker_rewrite_size(bench.broker, UINT64_MAX, SIZE_MAX, UINT64_MAX);
+    assert_in_range(more - before, 9 * sizeof name + 2 * 13, 1000); /* the chunk and its node */
+}
+
+static void queue_that_goes_while_all_is_on_hold_takes_its_lanes_along(void **state)
+{
+    static const char *const NAMES[] = {"x", "y"};
+    struct rota_job_id id;
+    size_t n_live, n_ended;
+    (void)state;
+    rota_broker_hold(bench.broker, bench.now, true);
+    for (size_t i = 0; i < 2; i++) {
+        bench_own(&bench, NAMES[i]);
+        id = bench_add_spec(&bench, (struct rota_job_spec){.queue = rota_str(NAMES[i])});
+        if (i == 0) {
+            assert_int_equal(
+                rota_broker_cancel(bench.broker, bench.now, rota_str("x"), id, &bench.number, NULL),
+                ROTA_OK);
+            bench_settle(&bench);
+            assert_int_equal(rota_broker_delete_queue(bench.broker, bench.now, rota_str("x"), false,
+                                                      &n_live, &n_ended, &bench.number, NULL),
+                             ROTA_OK);
+            bench_settle(&bench);
+            rota_broker_forget_empty(bench.broker, bench.now);
+            bench_settle(&bench);
+        }
+    }
+    struct rota_str queue = rota_str("y");
+    uint64_t session = bench_open_spec(
+        &bench, (struct rota_worker_spec){
+                    .name = rota_str("w"), .slots = 2, .queues = &queue, .n_queues = 1});
+    rota_broker_hold(bench.broker, bench.now, false);
+    bench_settle(&bench);
+    assert_int_equal(bench_session_of(&bench, id), session);
+}
+
+/* Whatever is asked of it, and whether that can be done or not, a broker knows the time then. */
+static void every_call_brings_the_time(void **state)
+{
+    struct rota_broker *broker = bench.broker;
+    struct rota_str q = rota_str("q"), none = rota_str("none");
+    struct rota_job_id id = {1, 2}, made;
+    struct rota_job_spec spec = {.id = id, .queue = none};
+    struct rota_work_record job = {.type = ROTA_WORK_JOB, .id = id, .spec = &spec};
+    struct rota_work_record setting = {.type = ROTA_WORK_PAUSE, .queue = none};
+    struct rota_broker_node_view node = {rota_str("b:1"), true, 0};
+    struct rota_attempt_end end = {.queue = q, .id = id};
+    struct rota_worker_spec worker = {.name = none};
+    uint64_t number;
+    size_t n, m;
+    bool is_new;
+    (void)state;
+#define AT_NEXT(call)                                                                              \
+    do {                                                                                           \
+        bench.now.boot += ROTA_SEC;                                                                \
+        bench.now.wall += ROTA_SEC;                                                                \
+        (void)call;                                                                                \
+        assert_int_equal(broker->now.boot, bench.now.boot);                                        \
+        assert_int_equal(broker->now.wall, bench.now.wall);                                        \
+        bench_take(&bench);                                                                        \
+    } while (0)
+    AT_NEXT(rota_broker_durable(broker, bench.now, 0));
+    AT_NEXT(rota_broker_tick(broker, bench.now));
+    AT_NEXT(rota_broker_add(broker, bench.now, &spec, &made, &is_new, &number, NULL));
+    AT_NEXT(rota_broker_cancel(broker, bench.now, q, id, &number, NULL));
+    AT_NEXT(rota_broker_revive(broker, bench.now, q, id, &number, NULL));
+    AT_NEXT(rota_broker_set_priority(broker, bench.now, q, id, 1, &number, NULL));
+    AT_NEXT(rota_broker_pause(broker, bench.now, q, false, &number, NULL));
+    AT_NEXT(rota_broker_set_kills(broker, bench.now, q, 1, &number, NULL));
+    AT_NEXT(rota_broker_set_weight(broker, bench.now, q, none, 2000, &number, NULL));
+    AT_NEXT(rota_broker_delete_queue(broker, bench.now, none, false, &n, &m, &number, NULL));
+    AT_NEXT(rota_broker_take_setting(broker, bench.now, &setting, NULL));
+    AT_NEXT(rota_broker_forget_empty(broker, bench.now));
+    AT_NEXT(rota_broker_partition_open(broker, bench.now, none, 0, 1, NULL));
+    AT_NEXT(rota_broker_partition_close(broker, bench.now, none, 1, NULL));
+    AT_NEXT(rota_broker_partition_drop(broker, bench.now, none, 1, NULL));
+    AT_NEXT(rota_broker_forget(broker, bench.now, q, id, &number, NULL));
+    AT_NEXT(rota_broker_load(broker, bench.now, &job, NULL));
+    AT_NEXT(rota_broker_raise_life(broker, bench.now, 0, NULL));
+    AT_NEXT(rota_broker_hold(broker, bench.now, false));
+    AT_NEXT(rota_broker_share(broker, bench.now, true));
+    AT_NEXT(rota_broker_chunk_begin(broker, bench.now, none, 0, rota_str("b:1"), &made, NULL));
+    AT_NEXT(rota_broker_chunk_taken(broker, bench.now, id, NULL));
+    AT_NEXT(rota_broker_chunk_end(broker, bench.now, id, NULL));
+    AT_NEXT(rota_broker_adopted_over(broker, bench.now, id, &number, NULL));
+    AT_NEXT(rota_broker_adopting(broker, bench.now, id, NULL));
+    AT_NEXT(rota_broker_adopt(broker, bench.now, &job, &number, NULL));
+    AT_NEXT(rota_broker_adopted(broker, bench.now, id, &number, NULL));
+    AT_NEXT(rota_broker_adopting(broker, bench.now, (struct rota_job_id){3, 4}, NULL));
+    AT_NEXT(rota_broker_adopt_none(broker, bench.now));
+    AT_NEXT(rota_broker_node_self(broker, bench.now, rota_str("a:1"), NULL));
+    AT_NEXT(rota_broker_nodes_begin(broker, bench.now));
+    rota_broker_nodes_end(broker);
+    AT_NEXT(rota_broker_node_forget(broker, bench.now, rota_str("c:1"), &number, NULL));
+    AT_NEXT(rota_broker_node_speak(broker, bench.now, true, &node, NULL));
+    AT_NEXT(rota_broker_take_node(broker, bench.now, &node, NULL));
+    AT_NEXT(rota_broker_worker_open(broker, bench.now, &worker, &number, NULL));
+    AT_NEXT(rota_broker_worker_close(broker, bench.now, 7));
+    AT_NEXT(rota_broker_worker_lost(broker, bench.now, 7, false));
+    AT_NEXT(rota_broker_worker_heard(broker, bench.now, 7));
+    AT_NEXT(rota_broker_worker_slots(broker, bench.now, 7, 1));
+    AT_NEXT(rota_broker_worker_holds(broker, bench.now, 7, 0, NULL, 0, NULL));
+    AT_NEXT(rota_broker_end(broker, bench.now, &end, &number, NULL));
+    AT_NEXT(rota_broker_lose(broker, bench.now, q, id, 1, &number, NULL));
+    AT_NEXT(rota_broker_extend(broker, bench.now, q, id, 1, 0, 0, none, NULL));
+#undef AT_NEXT
+    bench_settle(&bench);
+}
+
+/* The monotonic clock does not go back; the wall clock may. */
+static void older_time_does_not_turn_the_clock_back(void **state)
+{
+    struct rota_work_now before = bench.now;
+    (void)state;
+    bench_tick(&bench, ROTA_MIN);
+    rota_broker_tick(bench.broker, before);
+    assert_int_equal(bench.broker->now.boot, bench.now.boot);
+    assert_int_equal(bench.broker->now.wall, before.wall);
+    assert_int_equal(bench.broker->stamp, bench.now.wall);
+}
+
+static void zero_options_mean_the_defaults_and_others_stay(void **state)
+{
+    (void)state;
+    assert_int_equal(bench.broker->options.grace, ROTA_BROKER_GRACE);
+    bench_deinit(&bench);
+    bench.options = (struct rota_broker_options){
+        .grace = 1, .jobs_max = 1, .queues_max = 1, .bytes_max = 1, .ended_max = 1, .keep = 1};
+    bench_init(&bench);
+    assert_int_equal(bench.broker->options.grace, 1);
+    assert_int_equal(bench.broker->options.jobs_max, 1);
+    assert_int_equal(bench.broker->options.queues_max, 1);
+    assert_int_equal(bench.broker->options.bytes_max, 1);
+    assert_int_equal(bench.broker->options.ended_max, 1);
+    assert_int_equal(bench.broker->options.keep, 1);
+    bench_deinit(&bench);
+    bench.options = (struct rota_broker_options){0};
+    bench_init(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -752,6 +1003,15 @@ int main(void)
         RULE(a_queue_is_deleted_when_its_jobs_have_ended),
         RULE(a_deleted_queue_does_not_come_back_by_what_every_queue_has),
         RULE(sets_beyond_the_bound_are_refused),
+        RULE(states_are_not_reported_while_jobs_are_not_watched),
+        RULE(state_is_told_with_its_record_cause_and_session),
+        RULE(attempt_that_takes_too_long_is_followed_by_the_backoff),
+        RULE(small_broker_that_becomes_empty_has_not_shrunk),
+        RULE(size_of_a_rewrite_counts_all_that_there_is),
+        RULE(queue_that_goes_while_all_is_on_hold_takes_its_lanes_along),
+        RULE(every_call_brings_the_time),
+        RULE(older_time_does_not_turn_the_clock_back),
+        RULE(zero_options_mean_the_defaults_and_others_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,7 @@
-/* The rules of core/work/broker.h, one test for each: disks, attempts and clocks. */
+/* The rules of core/work/broker/broker.h, one test for each: disks, attempts and clocks. */
 #include "broker_rules.h"
+
+#include <string.h>
 
 /* --- durability --- */
 

@@ -1,5 +1,7 @@
-/* The rules of core/work/broker.h, one test for each: which job goes to whom. */
+/* The rules of core/work/broker/broker.h, one test for each: which job goes to whom. */
 #include "broker_rules.h"
+
+#include <stdio.h>
 
 /* --- choice --- */
 

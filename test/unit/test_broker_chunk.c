@@ -2,6 +2,8 @@
  * lost. How they go otherwise is shown by sim_handover. */
 #include "work_bench.h"
 
+#include <string.h>
+
 enum { N_JOBS = 5 };
 
 static struct bench bench, taker;

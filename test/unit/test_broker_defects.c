@@ -218,7 +218,7 @@ static void d12_everything_has_a_bound(void **state)
         bench_done(&bench, effect.id);
         bench_add(&bench, "x");
     }
-    size_t place = 0;
+    struct rota_str place = {0};
     struct rota_queue_view view;
     assert_true(rota_broker_next_queue(bench.broker, &place, &view));
     assert_int_equal(view.counts[ROTA_JOB_DONE], 10);

@@ -1,6 +1,8 @@
 /* Who may end an attempt, how often, and what becomes of an end that can't be. */
 #include "broker_rules.h"
 
+#include <string.h>
+
 static enum rota_code end_of(uint64_t session, struct rota_job_id id, enum rota_job_cause cause,
                              struct rota_str result, struct rota_str reason)
 {
@@ -39,11 +41,33 @@ static void only_the_session_that_has_an_attempt_ends_it(void **state)
                                         bench_view(&bench, id).attempt, thief, 0, rota_str("mine"),
                                         NULL),
                      ROTA_ERR_STALE);
+    assert_int_equal(end_of(ROTA_BROKER_NO_SESSION, id, ROTA_JOB_CAUSE_DONE, rota_str("x"), none),
+                     ROTA_ERR_STALE);
+    assert_int_equal(rota_broker_extend(bench.broker, bench.now, rota_str("q"), id,
+                                        bench_view(&bench, id).attempt, ROTA_BROKER_NO_SESSION, 0,
+                                        rota_str("mine"), NULL),
+                     ROTA_ERR_STALE);
+    assert_int_equal(rota_broker_lose(bench.broker, bench.now, rota_str("q"), id,
+                                      bench_view(&bench, id).attempt, &bench.number, NULL),
+                     ROTA_ERR_STALE);
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
     assert_int_equal(bench_view(&bench, id).progress.size, 0);
     assert_int_equal(end_of(victim, id, ROTA_JOB_CAUSE_DONE, rota_str("real"), none), ROTA_OK);
     assert_true(rota_str_is_equal(bench_view(&bench, id).result, rota_str("real")));
     assert_true(rota_str_is_equal(bench_view(&bench, id).worker, rota_str("victim")));
+}
+
+static void a_caller_without_a_session_ends_what_a_poll_was_given(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    bench_open_spec(
+        &bench, (struct rota_worker_spec){
+                    .name = rota_str("poller"), .slots = 1, .lease = ROTA_SEC, .is_poll = true});
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+    assert_int_equal(
+        end_of(ROTA_BROKER_NO_SESSION, id, ROTA_JOB_CAUSE_DONE, rota_str("x"), rota_str("")),
+        ROTA_OK);
 }
 
 static void after_a_restart_nobody_takes_over_what_another_name_had(void **state)
@@ -222,6 +246,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RULE(only_the_session_that_has_an_attempt_ends_it),
+        RULE(a_caller_without_a_session_ends_what_a_poll_was_given),
         RULE(after_a_restart_nobody_takes_over_what_another_name_had),
         RULE(an_attempt_is_not_guessed_from_others),
         RULE(the_attempts_of_a_job_grow_by_steps_that_are_not_guessed),

@@ -249,7 +249,7 @@ static void a_closed_partition_has_no_deadlines(void **state)
 static struct rota_queue_view queue_of(const struct bench *at)
 {
     struct rota_queue_view view;
-    size_t place = 0;
+    struct rota_str place = {0};
     assert_true(rota_broker_next_queue(at->broker, &place, &view));
     return view;
 }
@@ -341,6 +341,36 @@ static void two_full_brokers_can_exchange_partitions(void **state)
     deinit();
 }
 
+/* Tags of jobs that come count from where the queue has got to here. */
+static void tags_of_jobs_that_come_begin_at_the_present(void **state)
+{
+    (void)state;
+    bench_init(&bench);
+    bench_init(&taker);
+    bench_open(&taker, "w", 1);
+    for (int i = 0; i < 5; i++)
+        bench_done(&taker, bench_add(&taker, "x"));
+    struct rota_job_id last = bench_add(&taker, "x"); /* runs: its tag is the present */
+    struct rota_work_record record;
+    assert_true(rota_broker_job_record(taker.broker, q, last, &record));
+    uint64_t present = record.tag;
+    assert_true(present > 0);
+    for (uint64_t tag = 0; tag < 3; tag++) {
+        struct rota_job_spec spec = {.id = {0x4000, tag + 1}, .queue = q};
+        struct rota_work_record job = {.type = ROTA_WORK_JOB,
+                                       .id = spec.id,
+                                       .spec = &spec,
+                                       .at = taker.now.wall,
+                                       .tag = tag == 2 ? UINT64_MAX : tag};
+        uint64_t number;
+        assert_int_equal(rota_broker_adopt(taker.broker, taker.now, &job, &number, NULL), ROTA_OK);
+        bench_settle(&taker);
+        assert_true(rota_broker_job_record(taker.broker, q, spec.id, &record));
+        assert_int_equal(record.tag, tag == 2 ? UINT64_MAX : present + tag);
+    }
+    deinit();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +385,7 @@ int main(void)
         cmocka_unit_test(a_closed_partition_has_no_deadlines),
         cmocka_unit_test(two_full_brokers_can_exchange_partitions),
         cmocka_unit_test(totals_count_what_happened_here_in_this_life),
+        cmocka_unit_test(tags_of_jobs_that_come_begin_at_the_present),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -181,6 +181,65 @@ static void what_can_not_be_is_not_loaded(void **state)
     bench_deinit(&bench);
 }
 
+static size_t n_records(enum rota_work_record_type type)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < bench.journal.size; i++)
+        n += bench.journal.items[i].type == type;
+    return n;
+}
+
+/* Rows of jobs go when the broker forgets them, which only a record says. */
+static void what_is_forgotten_is_told_where_somebody_keeps_rows(void **state)
+{
+    (void)state;
+    for (int is_told = 0; is_told < 2; is_told++) {
+        bench.options = (struct rota_broker_options){
+            .tells_forgotten = is_told, .ended_max = 2, .keep = ROTA_MIN};
+        bench_init(&bench);
+        bench_open(&bench, "w", 1);
+        struct rota_job_id ids[3];
+        for (int i = 0; i < 3; i++) {
+            ids[i] = bench_add(&bench, "x");
+            bench_done(&bench, ids[i]);
+        }
+        assert_int_equal(n_records(ROTA_WORK_FORGET), is_told);
+        if (is_told) {
+            const struct rota_work_record *last = &bench.journal.items[bench.journal.size - 1];
+            assert_int_equal(last->type, ROTA_WORK_FORGET);
+            assert_true(bench_id_is(last->id, ids[0])); /* the oldest */
+        }
+        bench_tick(&bench, ROTA_MIN);
+        assert_int_equal(n_records(ROTA_WORK_FORGET), 3 * is_told);
+        struct rota_job_view view;
+        assert_int_equal(rota_broker_find(bench.broker, q, ids[2], &view, NULL),
+                         ROTA_ERR_NOT_FOUND);
+        bench_deinit(&bench);
+    }
+    bench.options = (struct rota_broker_options){0};
+}
+
+static void life_is_raised_and_never_set_again(void **state)
+{
+    (void)state;
+    bench_init(&bench);
+    size_t n = n_records(ROTA_WORK_LIFE);
+    assert_int_equal(rota_broker_raise_life(bench.broker, bench.now, 9, NULL), ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(n_records(ROTA_WORK_LIFE), n + 1);
+    assert_int_equal(bench.journal.items[bench.journal.size - 1].attempt, 9);
+    for (uint64_t life = 0; life <= 9; life++)
+        assert_int_equal(rota_broker_raise_life(bench.broker, bench.now, life, NULL), ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(n_records(ROTA_WORK_LIFE), n + 1);
+    assert_int_equal(rota_broker_raise_life(bench.broker, bench.now, UINT32_MAX, NULL), ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(n_records(ROTA_WORK_LIFE), n + 2);
+    struct rota_work_record record;
+    assert_false(rota_broker_job_record(bench.broker, q, (struct rota_job_id){1, 2}, &record));
+    bench_deinit(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +250,8 @@ int main(void)
         cmocka_unit_test(a_drop_forgets_all_and_cancels_what_runs),
         cmocka_unit_test(on_hold_nothing_is_handed_out),
         cmocka_unit_test(what_can_not_be_is_not_loaded),
+        cmocka_unit_test(what_is_forgotten_is_told_where_somebody_keeps_rows),
+        cmocka_unit_test(life_is_raised_and_never_set_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,8 @@
  * the broker's own fault. */
 #include "broker_rules.h"
 
+#include <string.h>
+
 static struct rota_str q;
 
 /* The worker that has the job dies. */
@@ -60,15 +62,15 @@ static void a_job_that_kills_three_workers_is_dead_and_names_them(void **state)
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_DEAD);
     assert_true(
         rota_str_is_equal(bench_view(&bench, id).reason, rota_str("killed 3 workers: A, B, C")));
-    assert_string_equal(why(id), "dead: in quarantine, it killed 3 workers: A, B, C; `rota job "
-                                 "retry` lets it run again");
+    assert_string_equal(why(id), "dead: quarantined because it killed 3 workers: A, B, C; run it "
+                                 "again with `rota job retry`");
     struct rota_queue_view queue;
-    size_t place = 0;
+    struct rota_str place = {0};
     assert_true(rota_broker_next_queue(bench.broker, &place, &queue));
     assert_int_equal(queue.n_quarantined, 1);
     bench_restart(&bench);
-    assert_string_equal(why(id), "dead: in quarantine, it killed 3 workers: A, B, C; `rota job "
-                                 "retry` lets it run again");
+    assert_string_equal(why(id), "dead: quarantined because it killed 3 workers: A, B, C; run it "
+                                 "again with `rota job retry`");
 
     /* It is released as any dead job is, and may kill three more. */
     assert_int_equal(rota_broker_revive(bench.broker, bench.now, q, id, &bench.number, NULL),
@@ -184,7 +186,9 @@ static void a_node_may_tell_that_the_worker_of_its_own_died(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
-    bench_open(&bench, "w", 1);
+    bench_open_spec(&bench,
+                    (struct rota_worker_spec){
+                        .name = rota_str("w"), .slots = 1, .lease = ROTA_SEC, .is_poll = true});
     uint64_t attempt = bench_view(&bench, id).attempt, number;
     assert_int_equal(
         rota_broker_lose(bench.broker, bench.now, q, id, attempt + 1, &bench.number, NULL),

@@ -3,6 +3,8 @@
 
 #include <malloc.h>
 #include <rota/random.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 static struct bench bench;
 

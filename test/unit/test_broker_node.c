@@ -1,6 +1,9 @@
 /* Which nodes may hold jobs, although they are down: what a broker remembers of others. */
 #include "work_bench.h"
 
+#include <stdio.h>
+#include <string.h>
+
 static struct bench bench;
 
 static int set_up(void **state)
@@ -302,7 +305,9 @@ static void jobs_in_memory_are_gone_with_their_node(void **state)
     LIST("a:1");
     assert_string_equal(absent(), "");
     assert_string_equal(absent_for(true), "b:1");
-    bench_tick(&bench, ROTA_BROKER_NODE_VOLATILE);
+    bench_tick(&bench, ROTA_BROKER_NODE_VOLATILE - ROTA_MIN);
+    assert_string_equal(absent_for(true), "b:1");
+    bench_tick(&bench, ROTA_MIN);
     assert_string_equal(absent_for(true), "");
 }
 
@@ -349,6 +354,75 @@ static void a_record_that_can_not_be_is_refused(void **state)
     assert_int_equal(rota_broker_replay(bench.broker, &record, NULL), ROTA_ERR_INVALID);
 }
 
+/* Who holds nothing and then adopts jobs may hold some again, from a later moment on. */
+static void node_that_takes_jobs_takes_back_that_it_holds_none(void **state)
+{
+    struct rota_broker_node_view said, view = {0};
+    (void)state;
+    assert_int_equal(rota_broker_node_speak(bench.broker, bench.now, false, &said, NULL), ROTA_OK);
+    rota_time empty_at = said.at;
+    bench_settle(&bench);
+    struct rota_job_spec spec = {
+        .id = {1 << 16 | 0x4000, 7}, .queue = rota_str("q"), .payload = rota_str("x")};
+    struct rota_work_record job = {
+        .type = ROTA_WORK_JOB, .id = spec.id, .spec = &spec, .at = bench.now.wall};
+    const struct rota_job_id name = {3, 4};
+    uint64_t number;
+    assert_int_equal(rota_broker_adopting(bench.broker, bench.now, name, NULL), ROTA_OK);
+    assert_int_equal(rota_broker_adopt(bench.broker, bench.now, &job, &number, NULL), ROTA_OK);
+    assert_int_equal(rota_broker_adopted(bench.broker, bench.now, name, &number, NULL), ROTA_OK);
+    bench_settle(&bench);
+    for (size_t place = 0; rota_broker_next_node(bench.broker, &place, &view);)
+        if (rota_str_is_equal(view.address, rota_str("a:1")))
+            break;
+    assert_true(view.may_hold);
+    assert_true(view.at > empty_at);
+}
+
+static void node_that_has_been_empty_for_longest_makes_room(void **state)
+{
+    char name[32];
+    struct rota_broker_node_view view;
+    bool has[3] = {false};
+    (void)state;
+    LIST("a:1", "b:1", "c:1", "d:1");
+    empty("c:1");
+    empty("b:1");
+    empty("d:1");
+    LIST("a:1");
+    rota_broker_nodes_begin(bench.broker, bench.now);
+    for (int i = 0; i < ROTA_BROKER_NODES_MAX - 3; i++) {
+        snprintf(name, sizeof name, "n%d:1", i);
+        assert_int_equal(rota_broker_node_listed(bench.broker, rota_str(name), true, NULL),
+                         ROTA_OK);
+    }
+    rota_broker_nodes_end(bench.broker);
+    bench_settle(&bench);
+    for (size_t place = 0; rota_broker_next_node(bench.broker, &place, &view);)
+        for (size_t i = 0; i < 3; i++)
+            has[i] |= rota_str_is_equal(view.address, rota_str_of("b:1c:1d:1" + 3 * i, 3));
+    assert_true(has[0] && !has[1] && has[2]);
+}
+
+static void statements_may_be_a_day_ahead_and_no_more(void **state)
+{
+    static const struct {
+        rota_time ahead;
+        enum rota_code code;
+    } CASES[] = {{24 * ROTA_HOUR, ROTA_OK},
+                 {24 * ROTA_HOUR + 1, ROTA_ERR_INVALID},
+                 {-BENCH_WALL, ROTA_ERR_INVALID},
+                 {1 - BENCH_WALL, ROTA_OK}};
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct rota_broker_node_view said = {rota_str("b:1"), true, BENCH_WALL + CASES[i].ahead};
+        bench.now.wall = BENCH_WALL;
+        assert_int_equal(rota_broker_take_node(bench.broker, bench.now, &said, NULL),
+                         CASES[i].code);
+        bench_settle(&bench);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -369,6 +443,9 @@ int main(void)
         TEST(jobs_in_memory_are_gone_with_their_node),
         TEST(as_many_nodes_are_remembered_as_promised),
         TEST(a_record_that_can_not_be_is_refused),
+        TEST(node_that_takes_jobs_takes_back_that_it_holds_none),
+        TEST(node_that_has_been_empty_for_longest_makes_room),
+        TEST(statements_may_be_a_day_ahead_and_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

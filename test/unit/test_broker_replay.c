@@ -3,6 +3,8 @@
 #include "work_bench.h"
 
 #include <rota/random.h>
+#include <stdio.h>
+#include <string.h>
 
 static struct bench bench;
 static struct rota_random chance;
@@ -58,6 +60,10 @@ static void random_add(void)
         spec.unique = rota_str(unique);
     if (rota_random_chance(&chance, 0.2))
         spec.trace = rota_str("trace");
+    if (rota_random_chance(&chance, 0.2)) {
+        spec.backoff = (1 + (rota_time)rota_random_below(&chance, 4)) * ROTA_SEC;
+        spec.backoff_max = 2 * spec.backoff;
+    }
     if (rota_random_chance(&chance, 0.2)) /* like a UUID: it names a partition that nobody has */
         spec.id =
             (struct rota_job_id){rota_random_next(&chance) | 0x4000, rota_random_next(&chance)};
@@ -141,14 +147,23 @@ static void random_worker(void)
 {
     static const char *const names[N_WORKERS] = {"w0", "w1", "w2", "w3", "w4", "w5"};
     static uint64_t epoch;
+    struct rota_job_view view;
+    struct rota_worker_running running = {0};
+    bool has_running = rota_random_chance(&chance, 0.5) && random_promise(&view);
+    if (has_running)
+        running = (struct rota_worker_running){view.spec.queue, view.id, view.attempt};
     struct rota_str queues[] = {rota_str("q"), rota_str("r")};
     struct rota_str can[] = {rota_str("a"), rota_str("b"), rota_str("c"), rota_str("d")};
     size_t i = rota_random_below(&chance, N_WORKERS);
-    switch (rota_random_below(&chance, 4)) {
+    switch (rota_random_below(&chance, 6)) {
     case 0:
         rota_broker_worker_close(bench.broker, bench.now, sessions[i]);
         break;
     case 1:
+        rota_broker_worker_lost(bench.broker, bench.now, sessions[i],
+                                rota_random_chance(&chance, 0.3));
+        break;
+    case 2:
         rota_broker_worker_slots(bench.broker, bench.now, sessions[i],
                                  (uint32_t)rota_random_below(&chance, 4));
         break;
@@ -164,6 +179,8 @@ static void random_worker(void)
                         .n_capabilities = rota_random_below(&chance, 5),
                         .liveness = rota_random_chance(&chance, 0.5) ? 4 * ROTA_SEC : 0,
                         .lease = rota_random_chance(&chance, 0.5) ? 3 * ROTA_SEC : 0,
+                        .running = &running,
+                        .n_running = has_running,
                     });
     }
     bench_settle(&bench);
@@ -175,7 +192,11 @@ static void random_setting(void)
     struct rota_str queue = pick_name(queues, 2);
     static uint64_t epoch = 1;
     uint64_t number;
-    switch (rota_random_below(&chance, 4)) {
+    switch (rota_random_below(&chance, 5)) {
+    case 4:
+        rota_broker_set_kills(bench.broker, bench.now, queue,
+                              (uint32_t)rota_random_below(&chance, 4), &number, NULL);
+        break;
     case 0:
         rota_broker_pause(bench.broker, bench.now, queue, rota_random_chance(&chance, 0.3), &number,
                           NULL);
@@ -247,6 +268,9 @@ static void assert_same_spec(const struct rota_job_spec *a, const struct rota_jo
     assert_int_equal(a->deadline, b->deadline);
     assert_int_equal(a->timeout, b->timeout);
     assert_int_equal(a->max_attempts, b->max_attempts);
+    assert_int_equal(a->backoff, b->backoff);
+    assert_int_equal(a->backoff_max, b->backoff_max);
+    assert_int_equal(a->partition, b->partition);
     assert_int_equal(a->n_capabilities, b->n_capabilities);
     for (size_t i = 0; i < a->n_capabilities; i++)
         assert_same_str(a->capabilities[i], b->capabilities[i]);
@@ -280,14 +304,21 @@ static void assert_same_job(const struct rota_job_view *a, const struct rota_job
     assert_same_spec(&a->spec, &b->spec);
     if (with_story)
         assert_same_story(a, b);
+    assert_int_equal(a->n_events > 0, b->n_events > 0);
+    if (a->n_events > 0 && a->state < ROTA_JOB_DONE) { /* what it was last is kept */
+        const struct rota_job_event *last_a = &a->events[a->n_events - 1],
+                                    *last_b = &b->events[b->n_events - 1];
+        assert_int_equal(last_a->at, last_b->at);
+        assert_same_str(last_a->reason, last_b->reason);
+    }
 }
 
 static void assert_same_queues(const struct rota_broker *a, const struct rota_broker *b)
 {
     struct rota_queue_view left, right;
-    size_t place_a = 0;
+    struct rota_str place_a = {0};
     while (rota_broker_next_queue(a, &place_a, &left)) {
-        size_t place_b = 0;
+        struct rota_str place_b = {0};
         bool is_there = false;
         while (!is_there && rota_broker_next_queue(b, &place_b, &right))
             is_there = rota_str_is_equal(left.name, right.name);
@@ -299,11 +330,52 @@ static void assert_same_queues(const struct rota_broker *a, const struct rota_br
     }
 }
 
+/* What another broker would be given of a job. */
+static void assert_same_record(const struct rota_broker *a, const struct rota_broker *b,
+                               const struct rota_job_view *job)
+{
+    struct rota_work_record left, right;
+    assert_true(rota_broker_job_record(a, job->spec.queue, job->id, &left));
+    assert_true(rota_broker_job_record(b, job->spec.queue, job->id, &right));
+    assert_int_equal(left.at, right.at);
+    assert_int_equal(left.since, right.since);
+    assert_int_equal(left.attempt, right.attempt);
+    assert_int_equal(left.n_attempts, right.n_attempts);
+    assert_int_equal(left.state, right.state);
+    assert_int_equal(left.cause, right.cause);
+    assert_int_equal(left.not_before, right.not_before);
+    assert_int_equal(left.weight, right.weight);
+    assert_int_equal(left.lost, right.lost);
+    assert_int_equal(left.tag, right.tag);
+    assert_same_str(left.key, right.key);
+    assert_same_str(left.worker, right.worker);
+    assert_same_str(left.reason, right.reason);
+    assert_same_str(left.bytes, right.bytes);
+}
+
+static void assert_same_settings(const struct rota_broker *a, const struct rota_broker *b)
+{
+    struct rota_setting_place place_a = {0};
+    struct rota_work_record left, right;
+    while (rota_broker_next_setting(a, &place_a, &left)) {
+        struct rota_setting_place place_b = {0};
+        bool is_there = false;
+        while (!is_there && rota_broker_next_setting(b, &place_b, &right))
+            is_there = left.type == right.type && rota_str_is_equal(left.queue, right.queue) &&
+                       rota_str_is_equal(left.key, right.key);
+        assert_true(is_there);
+        assert_int_equal(left.at, right.at);
+        assert_int_equal(left.weight, right.weight);
+        assert_int_equal(left.is_paused, right.is_paused);
+    }
+}
+
 static void assert_same(const struct rota_broker *a, const struct rota_broker *b, bool with_story)
 {
     static const char *const queues[] = {"q", "r"};
     struct rota_job_view left, right;
     assert_same_queues(a, b);
+    assert_same_settings(a, b);
     for (int i = 0; i < 2; i++)
         for (int state = 0; state < ROTA_JOB_STATES; state++)
             for (size_t place = 0; rota_broker_next_job(
@@ -311,6 +383,7 @@ static void assert_same(const struct rota_broker *a, const struct rota_broker *b
                 assert_int_equal(rota_broker_find(b, rota_str(queues[i]), left.id, &right, NULL),
                                  ROTA_OK);
                 assert_same_job(&left, &right, with_story);
+                assert_same_record(a, b, &left);
             }
 }
 
@@ -687,6 +760,63 @@ static void a_journal_may_tell_of_more_sets_than_there_may_be(void **state)
     bench_deinit(&bench);
 }
 
+static void jobs_that_go_meanwhile_are_not_waited_for(void **state)
+{
+    struct rota_str r = rota_str("r");
+    size_t n_live, n_ended;
+    (void)state;
+    random_init(2);
+    bench.is_slow = false;
+    for (int i = 0; i < 3; i++) {
+        struct rota_job_id id = bench_add_spec(&bench, (struct rota_job_spec){.queue = r});
+        assert_int_equal(rota_broker_cancel(bench.broker, bench.now, r, id, &bench.number, NULL),
+                         ROTA_OK);
+    }
+    for (int i = 0; i < 2; i++)
+        bench_add(&bench, "x");
+    uint64_t from = rota_broker_last_number(bench.broker) + 1;
+    assert_int_equal(rota_broker_rewrite(bench.broker, from, 1, SIZE_MAX), 4);
+    bench_settle(&bench);
+    assert_int_equal(rota_broker_delete_queue(bench.broker, bench.now, r, false, &n_live, &n_ended,
+                                              &bench.number, NULL),
+                     ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(n_ended, 3);
+    assert_int_equal(rota_broker_rewrite(bench.broker, from, 0, SIZE_MAX), 2);
+    assert_int_equal(rota_broker_rewrite(bench.broker, from, 2, SIZE_MAX), 0);
+    bench_settle(&bench);
+    bench_deinit(&bench);
+}
+
+static void added_job_has_no_past_whatever_its_record_says(void **state)
+{
+    const struct rota_job_spec spec = {.id = {0x4000, 1}, .queue = rota_str("q")};
+    const struct rota_work_record added = {.type = ROTA_WORK_ADD,
+                                           .number = 1,
+                                           .id = spec.id,
+                                           .spec = &spec,
+                                           .at = BENCH_WALL,
+                                           .attempt = 5,
+                                           .n_attempts = 3,
+                                           .state = ROTA_JOB_DEAD,
+                                           .cause = ROTA_JOB_CAUSE_FAILED,
+                                           .not_before = BENCH_WALL + ROTA_HOUR};
+    const struct rota_work_now now = {ROTA_SEC, BENCH_WALL};
+    struct rota_work_record record;
+    struct rota_broker *broker;
+    (void)state;
+    assert_int_equal(rota_broker_new(&(struct rota_broker_options){0}, &broker, NULL), ROTA_OK);
+    assert_int_equal(rota_broker_replay(broker, &added, NULL), ROTA_OK);
+    rota_broker_begin(broker, now);
+    assert_true(rota_broker_job_record(broker, rota_str("q"), spec.id, &record));
+    assert_int_equal(record.state, ROTA_JOB_WAITING);
+    assert_int_equal(record.attempt, 0);
+    assert_int_equal(record.n_attempts, 0);
+    assert_int_equal(record.cause, ROTA_JOB_CAUSE_NONE);
+    assert_int_equal(record.not_before, 0);
+    rota_broker_free(broker);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -701,6 +831,8 @@ int main(void)
         cmocka_unit_test(what_is_ours_and_lives_can_not_be_forgotten),
         cmocka_unit_test(a_journal_may_tell_of_more_sets_than_there_may_be),
         cmocka_unit_test(records_that_contradict_are_passed_over),
+        cmocka_unit_test(jobs_that_go_meanwhile_are_not_waited_for),
+        cmocka_unit_test(added_job_has_no_past_whatever_its_record_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

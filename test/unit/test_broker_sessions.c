@@ -1,5 +1,8 @@
-/* The rules of core/work/broker.h, one test for each: workers and their sessions. */
+/* The rules of core/work/broker/broker.h, one test for each: workers and their sessions. */
 #include "broker_rules.h"
+
+#include <stdio.h>
+#include <string.h>
 
 /* --- workers --- */
 
@@ -248,6 +251,140 @@ static void workers_that_can_not_be_are_refused(void **state)
     assert_false(rota_broker_next_worker(bench.broker, &place, &view));
 }
 
+/* What a worker brings back was handed out before it came, not when the broker began. */
+static void what_a_worker_brings_back_is_not_judged_by_an_older_question(void **state)
+{
+    (void)state;
+    for (int is_known = 0; is_known < 2; is_known++) {
+        struct rota_job_id id = bench_add(&bench, "x");
+        bench_open(&bench, "w", 1);
+        uint64_t attempt = bench_view(&bench, id).attempt;
+        size_t n_kept = bench.journal.size;
+        while (!is_known && bench.journal.items[n_kept - 1].type != ROTA_WORK_ADD)
+            n_kept--; /* the start was not on disk */
+        bench_crash(&bench, n_kept);
+        assert_int_equal(
+            rota_broker_pause(bench.broker, bench.now, rota_str("q"), true, &bench.number, NULL),
+            ROTA_OK);
+        bench_own(&bench, "r");
+        for (int i = 0; i < 2; i++)
+            bench_add_spec(&bench, (struct rota_job_spec){.queue = rota_str("r")});
+        struct rota_str queue = rota_str("r");
+        bench_open_spec(
+            &bench, (struct rota_worker_spec){
+                        .name = rota_str("other"), .slots = 2, .queues = &queue, .n_queues = 1});
+        uint64_t handed = bench_last(&bench, ROTA_WORK_DO_DISPATCH).handed;
+        assert_int_equal(handed, 2);
+        uint64_t session = bench_open_running(&bench, "w", id, attempt, 0);
+        assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+        assert_int_equal(bench_view(&bench, id).n_attempts, 1);
+        const struct rota_work_record *last = &bench.journal.items[bench.journal.size - 1];
+        while (last->type != ROTA_WORK_START || !bench_id_is(last->id, id))
+            last--;
+        assert_int_equal(last->n_attempts, 1); /* what the next life reads */
+        assert_int_equal(last->attempt, attempt);
+        assert_int_equal(
+            rota_broker_worker_holds(bench.broker, bench.now, session, handed - 1, NULL, 0, NULL),
+            ROTA_OK);
+        bench_settle(&bench);
+        assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+        assert_int_equal(bench_view(&bench, id).attempt, attempt);
+        assert_int_equal(
+            rota_broker_worker_holds(bench.broker, bench.now, session, handed, NULL, 0, NULL),
+            ROTA_OK);
+        bench_settle(&bench);
+        assert_int_not_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+        bench_deinit(&bench);
+        bench_init(&bench);
+    }
+}
+
+static void polls_of_many_workers_end_in_any_order(void **state)
+{
+    static const size_t ORDERS[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {0, 2, 1}, {1, 2, 0}};
+    static const char *const NAMES[] = {"a", "b", "c"};
+    (void)state;
+    for (size_t i = 0; i < sizeof ORDERS / sizeof *ORDERS; i++) {
+        uint64_t sessions[3];
+        for (size_t k = 0; k < 3; k++)
+            sessions[k] = bench_open_spec(
+                &bench,
+                (struct rota_worker_spec){
+                    .name = rota_str(NAMES[k]), .slots = 1, .lease = ROTA_SEC, .is_poll = true});
+        for (size_t k = 0; k < 3; k++) {
+            rota_broker_worker_close(bench.broker, bench.now, sessions[ORDERS[i][k]]);
+            bench_settle(&bench);
+            struct rota_queue_view view;
+            struct rota_str after = {0};
+            assert_true(rota_broker_next_queue(bench.broker, &after, &view));
+            assert_int_equal(view.n_workers, 2 - k);
+        }
+    }
+}
+
+static void sessions_of_another_life_are_others(void **state)
+{
+    (void)state;
+    uint64_t before = bench_open(&bench, "w", 1);
+    bench_restart(&bench);
+    uint64_t after = bench_open(&bench, "w", 1);
+    assert_true(after != before);
+    assert_true(after != bench_open(&bench, "v", 1));
+    assert_false(rota_broker_worker_heard(bench.broker, bench.now, before));
+    assert_true(rota_broker_worker_heard(bench.broker, bench.now, after));
+}
+
+static void workers_at_the_bounds_are_welcome(void **state)
+{
+    static char texts[ROTA_WORKER_CAPABILITIES_MAX][8], name[ROTA_WORKER_NAME_MAX];
+    static struct rota_str names[ROTA_WORKER_CAPABILITIES_MAX];
+    uint64_t session;
+    (void)state;
+    memset(name, 'n', sizeof name);
+    for (size_t i = 0; i < ROTA_WORKER_CAPABILITIES_MAX; i++) {
+        snprintf(texts[i], sizeof texts[i], "c%zu", i);
+        names[i] = rota_str(texts[i]);
+    }
+    struct rota_worker_spec spec = {.name = rota_str_of(name, sizeof name),
+                                    .slots = ROTA_WORKER_SLOTS_MAX,
+                                    .queues = names,
+                                    .n_queues = ROTA_WORKER_QUEUES_MAX,
+                                    .capabilities = names,
+                                    .n_capabilities = ROTA_WORKER_CAPABILITIES_MAX};
+    assert_int_equal(bench_try_open(&bench, &spec, &session), ROTA_OK);
+    spec.is_poll = true;
+    assert_int_equal(bench_try_open(&bench, &spec, &session), ROTA_ERR_INVALID);
+    spec.lease = 1;
+    assert_int_equal(bench_try_open(&bench, &spec, &session), ROTA_OK);
+    struct rota_str twice[] = {rota_str("q"), rota_str("q")};
+    struct rota_queue_view view;
+    session = bench_open_spec(
+        &bench, (struct rota_worker_spec){
+                    .name = rota_str("w"), .slots = 1, .queues = twice, .n_queues = 2});
+    assert_true(rota_broker_find_queue(bench.broker, rota_str("q"), &view));
+    assert_int_equal(view.n_workers, 1); /* said twice, there once */
+    rota_broker_worker_close(bench.broker, bench.now, session);
+    bench_settle(&bench);
+    assert_true(rota_broker_find_queue(bench.broker, rota_str("q"), &view));
+    assert_int_equal(view.n_workers, 0);
+}
+
+static void word_about_what_was_never_handed_out_loses_nothing(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    uint64_t session = bench_open(&bench, "w", 1), attempt = bench_view(&bench, id).attempt;
+    assert_int_equal(rota_broker_worker_holds(bench.broker, bench.now, session, 0, NULL, 0, NULL),
+                     ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(bench_view(&bench, id).attempt, attempt);
+    assert_int_equal(
+        rota_broker_worker_holds(bench.broker, bench.now, session, UINT64_MAX, NULL, 0, NULL),
+        ROTA_OK);
+    bench_settle(&bench);
+    assert_true(bench_view(&bench, id).attempt > attempt);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -262,6 +399,11 @@ int main(void)
         RULE(a_worker_that_says_anew_what_it_can_do_keeps_what_is_on_its_way),
         RULE(a_poll_is_one_request_and_its_attempts_live_by_their_lease),
         RULE(workers_that_can_not_be_are_refused),
+        RULE(what_a_worker_brings_back_is_not_judged_by_an_older_question),
+        RULE(polls_of_many_workers_end_in_any_order),
+        RULE(sessions_of_another_life_are_others),
+        RULE(workers_at_the_bounds_are_welcome),
+        RULE(word_about_what_was_never_handed_out_loses_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,9 @@
 /* Settings of queues that go from broker to broker. */
-#include "core/work/fair.h"
+#include "core/work/job/fair.h"
 #include "work_bench.h"
+
+#include <stdio.h>
+#include <string.h>
 
 enum { HERE, THERE, N_BROKERS };
 enum { QUEUES = 1024 }; /* of each, at most */
@@ -66,7 +69,7 @@ static void tell(size_t from, size_t to)
 static bool is_paused(size_t broker)
 {
     struct rota_queue_view view;
-    size_t place = 0;
+    struct rota_str place = {0};
     assert_true(rota_broker_next_queue(benches[broker].broker, &place, &view));
     return view.is_paused;
 }
@@ -262,6 +265,37 @@ static void a_queue_that_is_laid_out_as_all_are_may_be_forgotten(void **state)
     assert_int_equal(lay_out_one(2 * n, 8), ROTA_OK);
 }
 
+static void deleted_queue_is_set_as_all_are_everywhere(void **state)
+{
+    struct bench *bench = &benches[HERE];
+    struct rota_work_layout layout;
+    size_t n_live, n_ended;
+    rota_time at;
+    (void)state;
+    set_paused(HERE, true);
+    set_weight(HERE, "", 3 * ROTA_FAIR_WEIGHT);
+    set_weight(HERE, "k", 5 * ROTA_FAIR_WEIGHT);
+    set_weight(HERE, "usual", ROTA_FAIR_WEIGHT);
+    set_layout(HERE, 8, 8, 8, 0);
+    tell(HERE, THERE);
+    assert_true(is_paused(THERE));
+    assert_int_equal(weight_of(THERE, "k"), 5 * ROTA_FAIR_WEIGHT);
+    uint64_t n_layouts = rota_broker_n_layouts(bench->broker);
+    assert_int_equal(rota_broker_delete_queue(bench->broker, bench->now, rota_str("q"), false,
+                                              &n_live, &n_ended, &bench->number, NULL),
+                     ROTA_OK);
+    assert_int_equal(bench->number, rota_broker_last_number(bench->broker));
+    assert_true(rota_broker_n_layouts(bench->broker) > n_layouts);
+    bench_settle(bench);
+    tell(HERE, THERE); /* in the same moment as it was set */
+    assert_false(is_paused(THERE));
+    assert_int_equal(weight_of(THERE, ""), ROTA_FAIR_WEIGHT);
+    assert_int_equal(weight_of(THERE, "k"), ROTA_FAIR_WEIGHT);
+    assert_true(rota_broker_layout(benches[THERE].broker, rota_str("q"), &layout, &at));
+    assert_int_equal(layout.wanted, 4);
+    assert_true(at > bench->now.wall);
+}
+
 static void jobs_beyond_are_those_that_have_not_ended(void **state)
 {
     struct bench *bench = &benches[HERE];
@@ -331,6 +365,143 @@ static void settings_that_can_not_be_are_refused(void **state)
     assert_false(is_paused(HERE));
 }
 
+static void kills_that_were_set_at_the_same_moment_are_the_same_everywhere(void **state)
+{
+    static const struct {
+        uint32_t kills[N_BROKERS];
+        bool is_paused[N_BROKERS];
+    } CASES[] = {{{2, 3}, {false, false}}, {{3, 2}, {false, true}}, {{2, 2}, {true, false}}};
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        for (size_t k = 0; k < N_BROKERS; k++) {
+            struct rota_work_record setting = {.type = ROTA_WORK_PAUSE,
+                                               .queue = rota_str("q"),
+                                               .at = benches[k].now.wall + (rota_time)i + 1,
+                                               .weight = CASES[i].kills[k],
+                                               .is_paused = CASES[i].is_paused[k]};
+            assert_int_equal(
+                rota_broker_take_setting(benches[k].broker, benches[k].now, &setting, NULL),
+                ROTA_OK);
+        }
+        tell(HERE, THERE);
+        tell(THERE, HERE);
+        size_t wins = 2 * CASES[i].kills[0] + CASES[i].is_paused[0] >
+                              2 * CASES[i].kills[1] + CASES[i].is_paused[1]
+                          ? HERE
+                          : THERE;
+        for (size_t k = 0; k < N_BROKERS; k++) {
+            struct rota_setting_place place = {0};
+            struct rota_work_record record;
+            assert_true(rota_broker_next_setting(benches[k].broker, &place, &record));
+            assert_int_equal(record.type, ROTA_WORK_PAUSE);
+            assert_int_equal(record.weight, CASES[i].kills[wins]);
+            assert_int_equal(record.is_paused, CASES[i].is_paused[wins]);
+        }
+    }
+}
+
+static void settings_are_taken_at_their_bounds_and_refused_beyond(void **state)
+{
+    struct bench *bench = &benches[HERE];
+    static char text[ROTA_JOB_KEY_MAX + 1];
+    memset(text, 'k', sizeof text);
+    struct rota_str most = rota_str_of(text, ROTA_JOB_KEY_MAX),
+                    more = rota_str_of(text, sizeof text);
+    struct rota_str q = rota_str("q"), none = rota_str("");
+    uint64_t number;
+    (void)state;
+    static const struct {
+        uint32_t weight;
+        enum rota_code code;
+    } WEIGHTS[] = {{0, ROTA_ERR_INVALID},
+                   {1, ROTA_OK},
+                   {ROTA_FAIR_WEIGHT_MAX, ROTA_OK},
+                   {ROTA_FAIR_WEIGHT_MAX + 1, ROTA_ERR_INVALID}};
+    for (size_t i = 0; i < sizeof WEIGHTS / sizeof *WEIGHTS; i++)
+        assert_int_equal(rota_broker_set_weight(bench->broker, bench->now, q, none,
+                                                WEIGHTS[i].weight, &number, NULL),
+                         WEIGHTS[i].code);
+    assert_int_equal(
+        rota_broker_set_weight(bench->broker, bench->now, q, most, 2000, &number, NULL), ROTA_OK);
+    assert_int_equal(
+        rota_broker_set_weight(bench->broker, bench->now, q, more, 2000, &number, NULL),
+        ROTA_ERR_INVALID);
+    assert_int_equal(
+        rota_broker_set_kills(bench->broker, bench->now, q, ROTA_JOB_ATTEMPTS_MAX, &number, NULL),
+        ROTA_OK);
+    assert_int_equal(rota_broker_set_kills(bench->broker, bench->now, q, ROTA_JOB_ATTEMPTS_MAX + 1,
+                                           &number, NULL),
+                     ROTA_ERR_INVALID);
+    bench_settle(bench);
+    static const struct {
+        rota_time ahead;
+        enum rota_code code;
+    } TIMES[] = {{24 * ROTA_HOUR, ROTA_OK},
+                 {24 * ROTA_HOUR + 1, ROTA_ERR_INVALID},
+                 {-BENCH_WALL, ROTA_ERR_INVALID},
+                 {1 - BENCH_WALL, ROTA_OK}};
+    for (size_t i = 0; i < sizeof TIMES / sizeof *TIMES; i++) {
+        struct rota_work_record setting = {.type = ROTA_WORK_PAUSE,
+                                           .queue = q,
+                                           .is_paused = true,
+                                           .at = bench->now.wall + TIMES[i].ahead};
+        if (TIMES[i].ahead < 0)
+            setting.at = BENCH_WALL + TIMES[i].ahead;
+        assert_int_equal(rota_broker_take_setting(bench->broker, bench->now, &setting, NULL),
+                         TIMES[i].code);
+        bench_settle(bench);
+    }
+}
+
+static void setting_that_every_queue_has_makes_none(void **state)
+{
+    struct bench *bench = &benches[HERE];
+    struct rota_work_layout other = bench->options.layout;
+    other.wanted = 8;
+    const struct {
+        struct rota_work_record setting;
+        bool is_needless;
+    } CASES[] = {
+        {{.type = ROTA_WORK_PAUSE}, true},
+        {{.type = ROTA_WORK_PAUSE, .is_paused = true}, false},
+        {{.type = ROTA_WORK_PAUSE, .weight = 1}, false},
+        {{.type = ROTA_WORK_WEIGHT, .weight = ROTA_FAIR_WEIGHT}, true},
+        {{.type = ROTA_WORK_WEIGHT, .weight = ROTA_FAIR_WEIGHT + 1}, false},
+        {{.type = ROTA_WORK_LAYOUT, .layout = &bench->options.layout}, true},
+        {{.type = ROTA_WORK_LAYOUT, .layout = &other}, false},
+        {{.type = ROTA_WORK_LAYOUT}, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct rota_work_record setting = CASES[i].setting;
+        setting.queue = rota_str("new");
+        assert_int_equal(rota_broker_is_needless(bench->broker, &setting), CASES[i].is_needless);
+        setting.queue = rota_str("q"); /* which is there */
+        assert_false(rota_broker_is_needless(bench->broker, &setting));
+    }
+}
+
+static void weight_that_was_set_elsewhere_keeps_its_time(void **state)
+{
+    struct bench *bench = &benches[THERE];
+    rota_time at = bench->now.wall - ROTA_HOUR;
+    struct rota_work_record setting = {
+        .type = ROTA_WORK_WEIGHT, .queue = rota_str("q"), .weight = 3000, .at = at};
+    (void)state;
+    assert_int_equal(rota_broker_take_setting(bench->broker, bench->now, &setting, NULL), ROTA_OK);
+    setting.key = rota_str("k");
+    assert_int_equal(rota_broker_take_setting(bench->broker, bench->now, &setting, NULL), ROTA_OK);
+    bench_settle(bench);
+    for (int i = 0; i < 2; i++, bench_restart(bench)) {
+        struct rota_setting_place place = {0};
+        struct rota_work_record record;
+        size_t n = 0;
+        for (; rota_broker_next_setting(bench->broker, &place, &record); n++)
+            assert_int_equal(record.at, at);
+        assert_int_equal(n, 2);
+    }
+}
+
 int main(void)
 {
 #define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -343,8 +514,13 @@ int main(void)
         RULE(a_wish_counts_more_than_a_step_of_the_former_one),
         RULE(of_two_layouts_at_the_same_moment_both_take_the_same),
         RULE(a_queue_that_is_laid_out_as_all_are_may_be_forgotten),
+        RULE(deleted_queue_is_set_as_all_are_everywhere),
         RULE(jobs_beyond_are_those_that_have_not_ended),
         RULE(settings_that_can_not_be_are_refused),
+        RULE(kills_that_were_set_at_the_same_moment_are_the_same_everywhere),
+        RULE(settings_are_taken_at_their_bounds_and_refused_beyond),
+        RULE(setting_that_every_queue_has_makes_none),
+        RULE(weight_that_was_set_elsewhere_keeps_its_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

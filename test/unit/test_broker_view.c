@@ -1,5 +1,8 @@
-/* The rules of core/work/broker.h, one test for each: what it says when it is asked. */
+/* The rules of core/work/broker/broker.h, one test for each: what it says when it is asked. */
 #include "broker_rules.h"
+
+#include <stdio.h>
+#include <string.h>
 
 /* --- questions --- */
 
@@ -22,15 +25,14 @@ static void it_says_why_a_job_waits(void **state)
                         "waiting: no single worker of queue q has all of big, gpu");
     assert_string_equal(why(id), "running: attempt 1 of 5, on worker \"w\"");
     struct rota_job_id next = bench_add(&bench, "y");
-    assert_string_equal(why(next),
-                        "waiting: none of the 1 worker that can take it is free (1 slot)");
+    assert_string_equal(why(next), "waiting: 1 capable worker, but no free slot (1 slot)");
     bench_end_now(&bench, id, ROTA_JOB_CAUSE_FAILED, "oh");
-    assert_non_null(strstr(why(id), "delayed: attempt 1 failed, the next begins in "));
+    assert_non_null(strstr(why(id), "delayed: attempt 1 failed; the next starts in "));
     struct rota_job_spec later = {.not_before = bench.now.wall + ROTA_MIN};
     assert_string_equal(why(bench_add_spec(&bench, later)), "delayed: not before 1m from now");
     bench_end_now(&bench, next, ROTA_JOB_CAUSE_REFUSED, "no \"such\" thing");
     assert_string_equal(why(next), "dead: attempt 1 refused: \"no \\\"such\\\" thing\"");
-    assert_string_equal(why((struct rota_job_id){1, 1}), "there is no such job here");
+    assert_string_equal(why((struct rota_job_id){1, 1}), "no such job on this node");
     rota_broker_pause(bench.broker, bench.now, rota_str("q"), true, &bench.number, NULL);
     assert_string_equal(why(gpu), "waiting: queue q is paused");
     bench.is_slow = true;
@@ -47,9 +49,9 @@ static void it_says_whether_a_dead_job_was_ever_begun(void **state)
     rota_broker_pause(bench.broker, bench.now, rota_str("q"), true, &bench.number, NULL);
     bench_end_now(&bench, back, ROTA_JOB_CAUSE_GIVEN_BACK, "no time");
     bench_tick(&bench, 10 * ROTA_SEC);
-    assert_string_equal(why(waits), "dead: its deadline passed before the first attempt began");
-    assert_string_equal(why(back), "dead: its deadline passed before an attempt that counts began");
-    assert_string_equal(why(runs), "dead: its deadline passed after attempt 1 began");
+    assert_string_equal(why(waits), "dead: its deadline passed before the first attempt started");
+    assert_string_equal(why(back), "dead: its deadline passed before a counted attempt started");
+    assert_string_equal(why(runs), "dead: its deadline passed after attempt 1 started");
 }
 
 /* One request for jobs; `can` may be empty. */
@@ -72,9 +74,8 @@ static void after_a_restart_it_is_said_who_may_come_back_and_for_how_long(void *
     assert_string_equal(why(id), "running: attempt 1 of 5, on worker \"p\"");
     uint64_t attempt = bench_view(&bench, id).attempt;
     bench_restart(&bench);
-    assert_string_equal(why(id),
-                        "running: worker \"p\" had it when the broker stopped, and may come "
-                        "back for 5s");
+    assert_string_equal(why(id), "running: worker \"p\" had it when the broker stopped; the worker "
+                                 "has 5s left to reconnect");
     assert_int_equal(rota_broker_extend(bench.broker, bench.now, rota_str("q"), id, attempt, 0,
                                         ROTA_MIN, rota_str(""), NULL),
                      ROTA_OK); /* it has, over gRPC, where it is in no session */
@@ -86,8 +87,7 @@ static void a_job_waits_for_workers_that_poll_and_are_busy(void **state)
     (void)state;
     struct rota_job_id first = bench_add(&bench, "x"), second = bench_add(&bench, "y");
     poll("p", 1, "");
-    assert_string_equal(why(second),
-                        "waiting: none of the 1 worker that can take it is free (1 slot)");
+    assert_string_equal(why(second), "waiting: 1 capable worker, but no free slot (1 slot)");
     bench_done(&bench, first);
     assert_string_equal(why(second), "waiting: no worker serves queue q");
 }
@@ -99,8 +99,7 @@ static void who_polls_without_a_capability_does_not_hide_those_at_work_that_have
     poll("able", 1, "gpu");
     uint64_t simple = poll("simple", 1, "");
     assert_int_equal(bench_state(&bench, first), ROTA_JOB_RUNNING);
-    assert_string_equal(why(second),
-                        "waiting: none of the 1 worker that can take it is free (1 slot)");
+    assert_string_equal(why(second), "waiting: 1 capable worker, but no free slot (1 slot)");
     bench_tick(&bench, 12 * ROTA_SEC); /* the lease is over, and the job waits again */
     assert_string_equal(why(first), "waiting: no worker of queue q has gpu");
     rota_broker_worker_close(bench.broker, bench.now, simple);
@@ -115,14 +114,13 @@ static void after_a_restart_who_works_can_do_what_its_job_needs(void **state)
     poll("able", 1, "gpu");
     bench_restart(&bench);
     poll("simple", 1, "");
-    assert_string_equal(why(second),
-                        "waiting: no worker that can take it is free (1 job like it runs)");
+    assert_string_equal(why(second), "waiting: every capable worker is busy (1 such job runs)");
     assert_string_equal(why(other), "waiting: no worker of queue q has cpu");
 }
 
 static struct rota_queue_view view_queue(void)
 {
-    size_t place = 0;
+    struct rota_str place = {0};
     struct rota_queue_view view;
     assert_true(rota_broker_next_queue(bench.broker, &place, &view));
     return view;
@@ -241,7 +239,7 @@ static void queues_are_counted(void **state)
 {
     (void)state;
     struct rota_queue_view view;
-    size_t place = 0;
+    struct rota_str place = {0};
     struct rota_job_id done = bench_add(&bench, "a");
     bench_tick(&bench, ROTA_SEC);
     bench_open(&bench, "w", 1);
@@ -265,11 +263,57 @@ static void queues_are_counted(void **state)
     assert_false(rota_broker_next_queue(bench.broker, &place, &view));
 
     struct rota_job_view job;
-    size_t n = 0;
-    place = 0;
-    while (rota_broker_next_job(bench.broker, rota_str("q"), ROTA_JOB_WAITING, &place, &job))
+    size_t n = 0, job_place = 0;
+    while (rota_broker_next_job(bench.broker, rota_str("q"), ROTA_JOB_WAITING, &job_place, &job))
         n++;
     assert_int_equal(n, 2);
+}
+
+static void broker_on_hold_says_so(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    rota_broker_hold(bench.broker, bench.now, true);
+    bench_settle(&bench);
+    assert_string_equal(why(id), "waiting: this node hands out no jobs now");
+    rota_broker_hold(bench.broker, bench.now, false);
+    bench_settle(&bench);
+    assert_null(strstr(why(id), "hands out no jobs"));
+}
+
+static void job_that_died_of_something_else_is_not_in_quarantine(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    bench_open(&bench, "w", 1);
+    bench_end_now(&bench, id, ROTA_JOB_CAUSE_REFUSED, "killed by its owner");
+    assert_null(strstr(why(id), "quarantine"));
+    assert_non_null(strstr(why(id), "dead"));
+}
+
+static void queues_are_listed_by_name_from_any_name(void **state)
+{
+    enum { N = 200 };
+    struct rota_queue_view view;
+    struct rota_str after = {0};
+    char name[16], expected[16];
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof name, "%04d", i * 37 % N);
+        bench_own(&bench, name);
+        bench_add_spec(&bench, (struct rota_job_spec){.queue = rota_str(name)});
+    }
+    assert_int_equal(rota_broker_n_in_state(bench.broker, ROTA_JOB_WAITING), N);
+    for (int i = 0; i < N; i++) {
+        snprintf(expected, sizeof expected, "%04d", i);
+        assert_true(rota_broker_next_queue(bench.broker, &after, &view));
+        assert_true(rota_str_is_equal(view.name, rota_str(expected)));
+    }
+    assert_true(rota_broker_next_queue(bench.broker, &after, &view)); /* of every bench: q */
+    assert_false(rota_broker_next_queue(bench.broker, &after, &view));
+    after = rota_str("0100x"); /* which is none */
+    assert_true(rota_broker_next_queue(bench.broker, &after, &view));
+    assert_true(rota_str_is_equal(view.name, rota_str("0101")));
 }
 
 int main(void)
@@ -288,6 +332,9 @@ int main(void)
         RULE(the_story_of_a_job_that_is_put_off_begins_so),
         RULE(a_story_is_bounded),
         RULE(queues_are_counted),
+        RULE(broker_on_hold_says_so),
+        RULE(job_that_died_of_something_else_is_not_in_quarantine),
+        RULE(queues_are_listed_by_name_from_any_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

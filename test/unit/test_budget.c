@@ -16,13 +16,14 @@ static void a_part_of_the_calls_can_be_spent(void **state)
     rota_budget_init(&budget, 0, &(struct rota_budget_options){.ppm = 50000, .most = 10});
     assert_false(rota_budget_spend(&budget, 0));
     for (int i = 0; i < 19; i++)
-        rota_budget_earn(&budget, 0);
+        rota_budget_earn(&budget);
     assert_false(rota_budget_spend(&budget, 0));
-    rota_budget_earn(&budget, 0);
+    rota_budget_earn(&budget);
     assert_true(rota_budget_spend(&budget, 0));
     assert_false(rota_budget_spend(&budget, 0));
     assert_int_equal(budget.n_spent, 1);
     assert_int_equal(budget.n_refused, 3);
+    assert_int_equal(budget.n_calls, 20);
 }
 
 static void savings_are_bounded(void **state)
@@ -31,7 +32,7 @@ static void savings_are_bounded(void **state)
     (void)state;
     rota_budget_init(&budget, 0, &(struct rota_budget_options){.ppm = 200000, .most = 7});
     for (int i = 0; i < 10000; i++)
-        rota_budget_earn(&budget, 0);
+        rota_budget_earn(&budget);
     assert_int_equal(spend_all(&budget, 0), 7);
 }
 
@@ -67,6 +68,51 @@ static void what_was_not_used_comes_back(void **state)
     rota_budget_refund(&budget);
     assert_true(rota_budget_spend(&budget, 0));
     assert_int_equal(budget.n_spent, 1);
+    rota_budget_refund(&budget);
+    rota_budget_refund(&budget);
+    assert_int_equal(budget.n_spent, 0);
+    assert_int_equal(spend_all(&budget, 0), 1); /* bounded as ever */
+}
+
+static void ten_tokens_are_kept_by_default(void **state)
+{
+    struct rota_budget budget;
+    (void)state;
+    rota_budget_init(&budget, 0, &(struct rota_budget_options){.per_second = 11});
+    assert_int_equal(spend_all(&budget, 0), 10);
+    assert_int_equal(spend_all(&budget, ROTA_HOUR), 10);
+    rota_budget_init(&budget, 0, &(struct rota_budget_options){.per_second = 1, .most = 1});
+    assert_int_equal(spend_all(&budget, 10 * ROTA_SEC), 1);
+}
+
+/* Time brings a millionth of `per_second` each microsecond; a token is whole when the last part
+ * is there, and what is less than a microsecond counts the next time. */
+static void time_brings_each_part_when_it_is_due(void **state)
+{
+    struct rota_budget budget;
+    (void)state;
+    rota_budget_init(&budget, 0, &(struct rota_budget_options){.per_second = 4, .most = 10});
+    assert_int_equal(spend_all(&budget, 0), 4);
+    for (rota_time now = 0; now < 250 * ROTA_MSEC; now += 999)
+        assert_false(rota_budget_spend(&budget, now));
+    assert_false(rota_budget_spend(&budget, 250 * ROTA_MSEC - 1));
+    assert_true(rota_budget_spend(&budget, 250 * ROTA_MSEC));
+    assert_false(rota_budget_spend(&budget, 250 * ROTA_MSEC));
+    assert_int_equal(spend_all(&budget, ROTA_SEC), 3);
+}
+
+static void an_hour_brings_as_much_as_a_longer_time(void **state)
+{
+    struct rota_budget budget;
+    (void)state;
+    const struct rota_budget_options options = {.per_second = 1, .most = 10000};
+    rota_budget_init(&budget, 0, &options);
+    assert_int_equal(spend_all(&budget, ROTA_HOUR), 3601);
+    assert_int_equal(spend_all(&budget, 3 * ROTA_HOUR), 3600);
+    assert_int_equal(spend_all(&budget, 3 * ROTA_HOUR + 2 * ROTA_SEC), 2);
+    rota_budget_init(&budget, 0, &(struct rota_budget_options){UINT32_MAX, UINT32_MAX, UINT32_MAX});
+    assert_true(rota_budget_spend(&budget, ROTA_TIME_NEVER));
+    assert_true(budget.parts == (UINT32_MAX - UINT64_C(1)) * 1000000);
 }
 
 int main(void)
@@ -77,6 +123,9 @@ int main(void)
         cmocka_unit_test(time_brings_some),
         cmocka_unit_test(time_that_goes_back_takes_nothing),
         cmocka_unit_test(what_was_not_used_comes_back),
+        cmocka_unit_test(ten_tokens_are_kept_by_default),
+        cmocka_unit_test(time_brings_each_part_when_it_is_due),
+        cmocka_unit_test(an_hour_brings_as_much_as_a_longer_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

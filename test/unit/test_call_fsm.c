@@ -434,6 +434,171 @@ static void stale_replica_with_a_newer_claim_of_its_own_is_tried_again(void **st
     assert_int_equal(run(&world, IDEMPOTENT), ROTA_FAILURE_NONE);
     assert_int_equal(world.n_fresh, 0); /* the report has put the claim into the cache */
     assert_int_equal(world.n_reports, 1);
+    assert_int_equal(world.report.node, 1);
+    assert_int_equal(world.report.failure, ROTA_FAILURE_STALE);
+    assert_int_equal(world.report.version, world.cached->version);
+    assert_ptr_equal(world.report.claim, &world.claim);
+    teardown(&world);
+}
+
+static void stale_replica_is_excluded_unless_its_own_claim_is_newer(void **state)
+{
+    const struct {
+        int64_t node;
+        uint64_t epoch;
+        bool is_excluded;
+    } rows[] = {{1, 2, false}, {1, 1, true}, {2, 2, true}, {0, 0, true}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct world world;
+        setup(&world, MAP(1));
+        world.claim = (struct rota_replica){rows[i].node, {"a:1", 3}, rows[i].epoch, true};
+        start(&world, IDEMPOTENT);
+        end_try(&world, 0, ROTA_FAILURE_STALE);
+        assert_int_equal(world.n_fresh, rows[i].is_excluded);
+        teardown(&world);
+    }
+}
+
+static void replica_that_only_the_directory_knows_needs_no_other_sweep(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, MAP(1, 2));
+    set_map(&world.fresh, MAP(1, 3));
+    world.shared.budget = &world.budget;
+    rota_budget_init(&world.budget, 0, &(struct rota_budget_options){.per_second = 5});
+    SCRIPT(&world, ROTA_FAILURE_RETRIABLE, ROTA_FAILURE_RETRIABLE, ROTA_FAILURE_NONE);
+    assert_int_equal(run(&world, IDEMPOTENT), ROTA_FAILURE_NONE);
+    assert_int_equal(world.result_node, 3);
+    assert_int_equal(world.fsm.n_excluded, 2);
+    assert_int_equal(world.budget.n_spent, 0);
+    teardown(&world);
+}
+
+static void lookups_that_fail_are_counted_in_a_row(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, NULL);
+    world.cached_failure = world.fresh_failure = ROTA_FAILURE_UNREACHABLE;
+    start(&world, IDEMPOTENT);
+    while (world.n_fresh < ROTA_CALL_LOOKUPS_MAX - 1)
+        tick(&world, rota_call_fsm_deadline(&world.fsm));
+    set_map(&world.fresh, MAP(1));
+    tick(&world, rota_call_fsm_deadline(&world.fsm));
+    assert_int_equal(world.n_tried, 1);
+    set_map(&world.fresh, NULL); /* and now it fails as often once more, from a short wait on */
+    end_try(&world, 0, ROTA_FAILURE_UNREACHABLE);
+    assert_in_range(rota_call_fsm_deadline(&world.fsm) - world.now, ROTA_CALL_BACKOFF / 5 * 4,
+                    ROTA_CALL_BACKOFF / 5 * 6);
+    world.n_fresh = 1;
+    while (!world.n_finished)
+        tick(&world, rota_call_fsm_deadline(&world.fsm));
+    assert_int_equal(world.n_fresh, ROTA_CALL_LOOKUPS_MAX);
+    assert_int_equal(world.result, ROTA_FAILURE_UNREACHABLE);
+    assert_int_equal(world.fsm.last, ROTA_FAILURE_UNREACHABLE);
+    teardown(&world);
+}
+
+static void lookup_that_cannot_succeed_ends_the_call(void **state)
+{
+    const enum rota_failure failures[] = {ROTA_FAILURE_INPUT, ROTA_FAILURE_LOCAL};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct world world;
+        setup(&world, NULL);
+        world.cached_failure = failures[i];
+        assert_int_equal(run(&world, IDEMPOTENT), failures[i]);
+        assert_int_equal(world.n_fresh, 0);
+        teardown(&world);
+    }
+}
+
+static void tries_are_one_for_each_leader_and_the_retries(void **state)
+{
+    struct world world;
+    (void)state;
+    for (int64_t retries = 1; retries <= 3; retries++) {
+        setup(&world, MAP(1, 2));
+        SCRIPT(&world, ROTA_FAILURE_RETRIABLE);
+        run(&world, (struct rota_call_fsm_options){.repeat = ROTA_REPEAT_ANY, .retries = retries});
+        assert_int_equal(world.n_tried, 2 + retries);
+        teardown(&world);
+    }
+    /* A directory that shows fewer leaders later does not reduce the tries. */
+    setup(&world, MAP(1, 2, 3));
+    set_map(&world.fresh, MAP(1));
+    SCRIPT(&world, ROTA_FAILURE_RETRIABLE);
+    run(&world, (struct rota_call_fsm_options){.repeat = ROTA_REPEAT_ANY, .retries = 1});
+    assert_int_equal(world.n_tried, 4);
+    teardown(&world);
+}
+
+static void answer_of_a_try_counts_at_the_deadline(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct world world;
+        setup(&world, MAP(1));
+        start(&world, (struct rota_call_fsm_options){.deadline = ROTA_SEC});
+        world.now = ROTA_SEC - (i == 3);
+        if (i == 1)
+            world.numbers[0] += 7; /* of no try */
+        end_try(&world, 0, i == 0 || i == 1 ? ROTA_FAILURE_NONE : ROTA_FAILURE_INPUT);
+        assert_int_equal(world.result, i == 0   ? ROTA_FAILURE_NONE
+                                       : i == 3 ? ROTA_FAILURE_INPUT
+                                                : ROTA_FAILURE_DEADLINE);
+        teardown(&world);
+    }
+}
+
+static void end_that_the_other_side_calls_cancelled_is_a_timeout(void **state)
+{
+    const enum rota_failure failures[] = {ROTA_FAILURE_CANCELLED, ROTA_FAILURE_DEADLINE};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct world world;
+        setup(&world, MAP(1, 2));
+        SCRIPT(&world, failures[i], ROTA_FAILURE_NONE);
+        assert_int_equal(run(&world, IDEMPOTENT), ROTA_FAILURE_NONE);
+        assert_int_equal(world.fsm.last, ROTA_FAILURE_TIMEOUT);
+        assert_int_equal(world.n_tried, 2);
+        teardown(&world);
+    }
+}
+
+static void call_that_was_ended_from_outside_does_nothing_more(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, MAP(1, 2));
+    start(&world, IDEMPOTENT);
+    rota_call_fsm_deinit(&world.fsm, world.now);
+    assert_int_equal(rota_call_fsm_deadline(&world.fsm), ROTA_TIME_NEVER);
+    end_try(&world, 0, ROTA_FAILURE_NONE);
+    tick(&world, ROTA_HOUR);
+    assert_int_equal(world.n_finished, 0);
+    assert_int_equal(world.n_tried, 1);
+    assert_int_equal(world.stats.n_calls, 1);
+    teardown(&world);
+}
+
+static void preference_is_counted_once_for_each_call(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, MAP(1, 2, 3));
+    SCRIPT(&world, ROTA_FAILURE_RETRIABLE, ROTA_FAILURE_RETRIABLE, ROTA_FAILURE_NONE);
+    for (int64_t node = 1; node <= 4; node++) {
+        world.n_tried = world.n_finished = 0;
+        run(&world, preferring(node));
+        rota_call_fsm_deinit(&world.fsm, world.now);
+    }
+    assert_int_equal(world.stats.n_preferred_hit, 3);
+    assert_int_equal(world.stats.n_preferred_miss, 1);
+    assert_int_equal(world.stats.n_preferred_unavailable, 0);
+    assert_int_equal(world.stats.n_calls, 4);
     teardown(&world);
 }
 
@@ -503,6 +668,15 @@ int main(void)
         cmocka_unit_test(saturated_replicas_are_not_swept_again_after_a_refresh),
         cmocka_unit_test(replica_that_answers_not_loaded_fast_is_not_liked_for_it),
         cmocka_unit_test(stale_replica_with_a_newer_claim_of_its_own_is_tried_again),
+        cmocka_unit_test(stale_replica_is_excluded_unless_its_own_claim_is_newer),
+        cmocka_unit_test(replica_that_only_the_directory_knows_needs_no_other_sweep),
+        cmocka_unit_test(lookups_that_fail_are_counted_in_a_row),
+        cmocka_unit_test(lookup_that_cannot_succeed_ends_the_call),
+        cmocka_unit_test(tries_are_one_for_each_leader_and_the_retries),
+        cmocka_unit_test(answer_of_a_try_counts_at_the_deadline),
+        cmocka_unit_test(end_that_the_other_side_calls_cancelled_is_a_timeout),
+        cmocka_unit_test(call_that_was_ended_from_outside_does_nothing_more),
+        cmocka_unit_test(preference_is_counted_once_for_each_call),
         cmocka_unit_test(call_that_starts_too_late_does_nothing),
         cmocka_unit_test(answer_to_an_older_question_is_no_news),
     };

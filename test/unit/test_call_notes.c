@@ -1,4 +1,4 @@
-#include "wire/call_notes.h"
+#include "wire/grpc/call_notes.h"
 
 #include "vectors.h"
 

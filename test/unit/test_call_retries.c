@@ -162,6 +162,7 @@ static void call_that_the_budget_ends_says_so(void **state)
     assert_int_equal(run(&world, IDEMPOTENT), ROTA_FAILURE_RETRIABLE); /* one token, one more try */
     assert_int_equal(world.n_tried, 3);
     assert_true(rota_call_fsm_is_unbudgeted(&world.fsm));
+    assert_int_equal(world.stats.n_unbudgeted, 2);
     teardown(&world);
 }
 
@@ -179,6 +180,23 @@ static void token_of_a_retry_that_did_not_happen_is_given_back(void **state)
     assert_int_equal(world.n_tried, 1);
     assert_true(world.budget.parts >= before);
     teardown(&world);
+
+    /* It waits for its third try, with a token, when it ends. */
+    for (int i = 0; i < 2; i++) {
+        setup(&world, MAP(1));
+        world.shared.budget = &world.budget;
+        rota_budget_init(&world.budget, 0, &ROTA_BUDGET_RETRIES);
+        SCRIPT(&world, ROTA_FAILURE_RETRIABLE);
+        start(&world, IDEMPOTENT);
+        assert_int_equal(world.n_tried, 2);
+        assert_int_equal(world.budget.n_spent, 2);
+        if (i == 0)
+            drive(&world, (struct rota_call_fsm_event){.type = ROTA_CALL_CANCEL});
+        rota_call_fsm_deinit(&world.fsm, world.now);
+        rota_call_fsm_deinit(&world.fsm, world.now);
+        assert_int_equal(world.budget.n_spent, 1);
+        teardown(&world);
+    }
 }
 
 static void attempts_have_a_bound_whatever_is_asked_for(void **state)

@@ -1,4 +1,4 @@
-#include "core/work/capability.h"
+#include "core/work/job/capability.h"
 #include "vectors.h"
 
 #include <stdio.h>

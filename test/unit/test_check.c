@@ -1,7 +1,7 @@
 /* Histories of a cluster: what must not be is told by its name, and what may be is not. */
-#include "core/node/check_claims.h"
-#include "core/node/check_jobs.h"
-#include "core/node/check_rows.h"
+#include "demo/check_claims.h"
+#include "demo/check_jobs.h"
+#include "demo/check_rows.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -273,7 +273,7 @@ static void row_between_two_readers_is_lost(void **state)
     start("p0", 2, B, 3, 20);
     rota_check_rows_judge(&rows);
     assert_told(ROTA_CHECK_ROW_LOST, 1);
-    assert_string_equal(check.told[0].text, "rows 2 to 2 of partition p0 were passed over");
+    assert_string_equal(check.told[0].text, "rows 2 to 2 of partition p0 were skipped");
 }
 
 static void rows_before_the_first_reader_are_lost(void **state)
@@ -474,7 +474,7 @@ static void two_owners_of_an_epoch_are_told(void **state)
     rota_check_claims_told(&claims, 0, C, A, 8, asked());
     assert_told(ROTA_CHECK_TWO_OWNERS, 2);
     assert_string_equal(check.told[0].text,
-                        "shard 0 of shards is owned by node-1 and by node-2 under epoch 7");
+                        "shard 0 of shards has two owners, node-1 and node-2, under epoch 7");
 }
 
 static void owner_of_an_older_epoch_is_told(void **state)
@@ -542,6 +542,199 @@ static void each_fault_has_a_name_and_the_first_have_sentences(void **state)
     assert_int_equal(rota_check_n_faults(&check), 2 * ROTA_CHECK_TOLD_MAX);
 }
 
+/* --- bounds, and what is counted --- */
+
+static void checks_know_what_they_were_told_of_before_and_after_a_list(void **state)
+{
+    (void)state;
+    acknowledge(9); /* ids of three halves, not in order */
+    for (uint64_t i = 1; i <= 9; i += 2)
+        end_job(i);
+    rota_check_jobs_list_begin(&jobs);
+    for (uint64_t i = 2; i <= 9; i += 2)
+        end_job(i);
+    assert_true(rota_check_jobs_acknowledged(&jobs, job(10), 10));
+    assert_true(rota_check_jobs_acknowledged(&jobs, job(0), 10)); /* goes before all others */
+    end_job(10);
+    end_job(0);
+    assert_int_equal(jobs.n_done, 11);
+    list((uint64_t[]){10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, 11, 0);
+    assert_nothing_told();
+}
+
+static void one_job_alone_is_found(void **state)
+{
+    (void)state;
+    rota_check_jobs_list_begin(&jobs); /* of none */
+    rota_check_jobs_listed(&jobs, job(1));
+    acknowledge(1);
+    rota_check_jobs_list_begin(&jobs);
+    end_job(1);
+    list((uint64_t[]){1}, 1, 0);
+    assert_nothing_told();
+    assert_int_equal(jobs.n_done, 1);
+}
+
+static void job_is_forgotten_when_it_is_older_than_asked_for(void **state)
+{
+    (void)state;
+    acknowledge(3);
+    for (uint64_t i = 1; i <= 3; i++)
+        end_job(i);
+    list(NULL, 0, 3);
+    assert_told(ROTA_CHECK_JOB_LOST, 1); /* the one that was acknowledged just then */
+}
+
+static void texts_are_kept_up_to_a_number_and_all_are_counted(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ROTA_CHECK_TOLD_MAX + 1; i++)
+        answer(ROTA_GET_KEY_MISSING, "", NULL);
+    assert_int_equal(check.n_told, ROTA_CHECK_TOLD_MAX);
+    assert_told(ROTA_CHECK_GET_UNANSWERED, ROTA_CHECK_TOLD_MAX + 1);
+}
+
+static void every_await_counts_from_the_start(void **state)
+{
+    (void)state;
+    seed("p0");
+    seed("p1");
+    for (int i = 0; i < 2; i++) {
+        rota_check_rows_await(&rows);
+        assert_int_equal(rows.n_awaited, 2);
+    }
+    rota_check_rows_ended(&rows, "p0", 0);
+    assert_int_equal(rows.n_awaited, 1);
+    rota_check_rows_ended(&rows, "p0", 0); /* once */
+    assert_int_equal(rows.n_awaited, 1);
+    rota_check_rows_await(&rows);
+    assert_int_equal(rows.n_awaited, 1);
+    start("p1", 1, A, 0, 1);
+    read_rows("p1", 1, A, 0, 1, 2);
+    read_rows("p1", 1, A, 1, 2, 3);
+    assert_int_equal(rows.n_awaited, 0);
+}
+
+static void child_begins_where_one_of_its_parents_ends(void **state)
+{
+    static const char *const BOTH[] = {"p0", "p1"};
+    static const struct {
+        int64_t ends[2], mark;
+        enum rota_check_fault fault; /* UNCHECKED: none */
+    } CASES[] = {
+        {{5, 7}, 5, ROTA_CHECK_UNCHECKED}, {{5, 7}, 7, ROTA_CHECK_UNCHECKED},
+        {{7, 5}, 4, ROTA_CHECK_ROW_TWICE}, {{5, 7}, 4, ROTA_CHECK_ROW_TWICE},
+        {{7, 5}, 6, ROTA_CHECK_ROW_LOST},  {{5, 7}, 8, ROTA_CHECK_ROW_LOST},
+        {{0, 0}, 0, ROTA_CHECK_UNCHECKED},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        tear_down(state);
+        set_up(state);
+        seed("p0");
+        seed("p1");
+        for (size_t k = 0; k < 2; k++) {
+            start(BOTH[k], 1, A, 0, 1);
+            if (CASES[i].ends[k] > 0)
+                read_rows(BOTH[k], 1, A, 0, CASES[i].ends[k], 2);
+            rota_check_rows_ended(&rows, BOTH[k], CASES[i].ends[k]);
+        }
+        rota_check_rows_made(&rows, "both", BOTH, 2);
+        start("both", 2, B, CASES[i].mark, 2);
+        rota_check_rows_judge(&rows);
+        if (CASES[i].fault == ROTA_CHECK_UNCHECKED)
+            assert_nothing_told();
+        else
+            assert_told(CASES[i].fault, 1);
+    }
+}
+
+static void child_of_a_parent_that_has_not_ended_is_early(void **state)
+{
+    (void)state;
+    seed("p0");
+    rota_check_rows_made(&rows, "p0.0", P0, 1);
+    start("p0.0", 2, B, 0, 20);
+    rota_check_rows_judge(&rows);
+    assert_told(ROTA_CHECK_PARTITION_EARLY, 1);
+}
+
+static void committed_rows_count_for_all_later_readers(void **state)
+{
+    (void)state;
+    seed("p0");
+    start("p0", 1, A, 0, 10);
+    read_rows("p0", 1, A, 0, 5, 11);
+    rota_check_rows_progress(&rows, "p0", 1, 5);
+    rota_check_rows_progress(&rows, "p0", 1, 3); /* does not go back */
+    start("p0", 2, B, 5, 20);
+    start("p0", 3, C, 4, 30);
+    rota_check_rows_judge(&rows);
+    assert_told(ROTA_CHECK_ROW_TWICE, 1);
+    rota_check_rows_progress(&rows, "p0", 9, 7); /* of no reader */
+    assert_told(ROTA_CHECK_ROW_TWICE, 1);
+}
+
+static void readers_of_a_partition_are_bounded(void **state)
+{
+    (void)state;
+    seed("p0");
+    for (uint64_t i = ROTA_CHECK_READERS_MAX; i > 0; i--)
+        start("p0", i, A, 0, (rota_time)i);
+    assert_nothing_told();
+    start("p0", ROTA_CHECK_READERS_MAX + 1, A, 0, 1);
+    assert_told(ROTA_CHECK_UNCHECKED, 1);
+    read_rows("p0", ROTA_CHECK_READERS_MAX, A, 0, 1, ROTA_CHECK_READERS_MAX);
+    read_rows("p0", 1, A, 0, 1, 2);
+    assert_told(ROTA_CHECK_UNCHECKED, 1);
+    assert_int_equal(rows.n_rows, 1);
+}
+
+static void range_that_goes_back_is_told(void **state)
+{
+    (void)state;
+    seed("p0");
+    start("p0", 1, A, 0, 10);
+    read_rows("p0", 1, A, 0, 3, 11);
+    read_rows("p0", 1, A, 3, 2, 12);
+    assert_told(ROTA_CHECK_ROW_TWICE, 1);
+    read_rows("p0", 1, A, 3, 3, 13);
+    assert_told(ROTA_CHECK_ROW_TWICE, 1);
+    assert_int_equal(rows.n_rows, 3);
+}
+
+static void epochs_that_come_late_keep_their_order(void **state)
+{
+    (void)state;
+    hold(0, C, 9);
+    hold(1, A, 1); /* another shard */
+    uint64_t before = asked();
+    assert_int_equal(claims.n_claims, 2);
+    rota_check_claims_held(&claims, 0, A, 3, 0);
+    rota_check_claims_held(&claims, 0, B, 5, 0);
+    assert_int_equal(claims.n_claims, 4);
+    assert_int_equal(claims.n_moves, 2);
+    assert_nothing_told();
+    rota_check_claims_held(&claims, 0, B, 3, 0);
+    assert_told(ROTA_CHECK_TWO_OWNERS, 1);
+    rota_check_claims_held(&claims, 0, B, 5, before);
+    assert_int_equal(check.n[ROTA_CHECK_OLD_OWNER], 1);
+}
+
+static void epoch_that_is_told_again_has_not_fallen(void **state)
+{
+    (void)state;
+    rota_check_claims_told(&claims, 0, C, SIZE_MAX, 5, asked());
+    uint64_t before = asked();
+    rota_check_claims_told(&claims, 0, C, SIZE_MAX, 5, asked());
+    assert_nothing_told();
+    rota_check_claims_told(&claims, 0, C, SIZE_MAX, 4, before); /* 5 was known by then */
+    assert_told(ROTA_CHECK_EPOCH_FELL, 1);
+    rota_check_claims_told(&claims, 1, C, SIZE_MAX, 4, asked());
+    rota_check_claims_told(&claims, 0, A, 7, 4, asked()); /* not a known node */
+    assert_told(ROTA_CHECK_EPOCH_FELL, 1);
+    assert_int_equal(claims.n_claims, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -580,6 +773,18 @@ int main(void)
         TEST(epoch_that_falls_is_told),
         TEST(shard_that_nobody_holds_in_the_end_is_told),
         TEST(each_fault_has_a_name_and_the_first_have_sentences),
+        TEST(checks_know_what_they_were_told_of_before_and_after_a_list),
+        TEST(one_job_alone_is_found),
+        TEST(job_is_forgotten_when_it_is_older_than_asked_for),
+        TEST(texts_are_kept_up_to_a_number_and_all_are_counted),
+        TEST(every_await_counts_from_the_start),
+        TEST(child_begins_where_one_of_its_parents_ends),
+        TEST(child_of_a_parent_that_has_not_ended_is_early),
+        TEST(committed_rows_count_for_all_later_readers),
+        TEST(readers_of_a_partition_are_bounded),
+        TEST(range_that_goes_back_is_told),
+        TEST(epochs_that_come_late_keep_their_order),
+        TEST(epoch_that_is_told_again_has_not_fallen),
     };
     return cmocka_run_group_tests_name("check", tests, NULL, NULL);
 }

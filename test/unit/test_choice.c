@@ -1,4 +1,4 @@
-#include "core/work/choice.h"
+#include "core/work/job/choice.h"
 #include "vectors.h"
 
 #include <rota/random.h>
@@ -38,9 +38,13 @@ static int set_up(void **state)
         job->lane = (uint32_t)(i % N_LANES);
         is_inside[i] = false;
     }
-    for (size_t i = 0; i < N_LANES; i++)
+    for (size_t k = 0; k < N_CHOICES; k++)
+        rota_choice_init(&choices[k]);
+    for (size_t i = 0; i < N_LANES; i++) {
+        rota_list_init(&lanes[i].watches);
         for (size_t k = 0; k < N_CHOICES; k++)
             watch(k, i);
+    }
     return 0;
 }
 
@@ -50,7 +54,7 @@ static int tear_down(void **state)
     for (size_t i = 0; i < N_CHOICES; i++)
         rota_choice_deinit(&choices[i]);
     for (size_t i = 0; i < N_LANES; i++) {
-        assert_null(lanes[i].watches);
+        assert_true(rota_list_is_empty(&lanes[i].watches));
         rota_lane_deinit(&lanes[i]);
     }
     rota_job_table_deinit(&table);
@@ -131,7 +135,7 @@ static void a_lane_that_is_watched_no_longer_is_not_chosen(void **state)
             take(rota_job_at(&table, rota_lane_first(&lanes[i]))->order - 1);
         for (size_t k = 0; k < N_CHOICES; k++)
             rota_choice_unwatch(&choices[k], &lanes[i]);
-        assert_null(lanes[i].watches);
+        assert_true(rota_list_is_empty(&lanes[i].watches));
         if (i % 50 == 0)
             check();
     }

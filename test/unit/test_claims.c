@@ -2,6 +2,7 @@
 
 #include "vectors.h"
 
+#include <rota/random.h>
 #include <stdio.h>
 
 static struct rota_claims *open_claims(void)
@@ -66,7 +67,7 @@ static void older_epoch_never_overwrites_a_newer_one(void **state)
     (void)state;
     assert_int_equal(set(claims, claim_of("s", 2, 6, false)), ROTA_OK);
     assert_int_equal(rota_claims_set(claims, &late, &error), ROTA_ERR_INVALID);
-    assert_non_null(strstr(error.text, "epoch 5 is older than epoch 6"));
+    assert_non_null(strstr(error.text, "epoch 5 is older than the known epoch 6"));
     assert_true(rota_claims_find(claims, rota_str("1"), rota_str("s"), &found));
     assert_int_equal(found.node, 2);
     assert_true(found.epoch == 6 && !found.is_held);
@@ -157,10 +158,20 @@ static void what_is_no_claim_is_refused(void **state)
     bad.space = rota_str_of(large, sizeof large);
     assert_int_equal(set(claims, bad), ROTA_ERR_INVALID);
     assert_int_equal(rota_claims_check(claims, 0, bad.space, bad.shard, 5), ROTA_CLAIMS_NOT_HELD);
-    bad.space = rota_str_of(large, sizeof large - 1);
-    bad.shard = rota_str_of(large, sizeof large - 1);
+    assert_int_equal(rota_claims_limit(claims, bad.space, 1, NULL), ROTA_ERR_INVALID);
+    bad = claim_of("s", 1, 5, true);
+    bad.shard = rota_str_of(large, sizeof large);
+    assert_int_equal(set(claims, bad), ROTA_ERR_INVALID);
+    bad.shard = bad.space = bad.address = rota_str_of(large, sizeof large - 1);
+    bad.node = 0;
     assert_int_equal(set(claims, bad), ROTA_OK);
+    assert_int_equal(rota_claims_limit(claims, bad.space, 1, NULL), ROTA_OK);
+    bad.address = rota_str("!~");
+    assert_int_equal(set(claims, bad), ROTA_OK);
+    bad.address = rota_str("\x7f");
+    assert_int_equal(set(claims, bad), ROTA_ERR_INVALID);
     rota_claims_free(claims);
+    rota_claims_free(NULL);
 }
 
 static void all_are_listed_and_they_are_bounded(void **state)
@@ -209,6 +220,139 @@ static void limit_of_a_space_ends_all_that_is_held_in_it(void **state)
     rota_claims_free(claims);
 }
 
+static void limits_are_bounded(void **state)
+{
+    struct rota_claims *claims = open_claims();
+    char name[16];
+    (void)state;
+    for (int i = 0; i < ROTA_CLAIMS_MAX; i++) {
+        snprintf(name, sizeof name, "%d", i);
+        assert_int_equal(rota_claims_limit(claims, rota_str(name), 1, NULL), ROTA_OK);
+    }
+    assert_int_equal(rota_claims_limit(claims, rota_str("new"), 1, NULL), ROTA_ERR_LIMIT);
+    assert_int_equal(rota_claims_limit(claims, rota_str("new"), 0, NULL), ROTA_OK);
+    assert_int_equal(rota_claims_limit(claims, rota_str("7"), 0, NULL), ROTA_OK);
+    assert_int_equal(rota_claims_limit(claims, rota_str("new"), 1, NULL), ROTA_OK);
+    rota_claims_free(claims);
+}
+
+static void answers_have_names(void **state)
+{
+    const char *const names[] = {"held", "stale", "not_held", "ahead", "unknown"};
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        assert_string_equal(rota_claims_answer_name((enum rota_claims_answer)i), names[i]);
+}
+
+/* What the claims have to say, by the words of their header. */
+struct model {
+    bool is_known[9];
+    struct rota_claim claims[9];
+    rota_time limits[3];
+};
+
+static rota_time model_until(const struct model *model, size_t at)
+{
+    rota_time own = model->claims[at].until, limit = model->limits[at / 3];
+    return own == 0 ? limit : limit == 0 ? own : rota_time_min(own, limit);
+}
+
+static enum rota_claims_answer model_check(const struct model *model, size_t at, rota_time now,
+                                           uint64_t epoch)
+{
+    const struct rota_claim *claim = &model->claims[at];
+    rota_time until = model_until(model, at);
+    if (!model->is_known[at])
+        return ROTA_CLAIMS_NOT_HELD;
+    if (epoch < claim->epoch)
+        return ROTA_CLAIMS_STALE;
+    if (epoch > claim->epoch)
+        return ROTA_CLAIMS_AHEAD;
+    return claim->is_held && (until == 0 || now < until) ? ROTA_CLAIMS_HELD : ROTA_CLAIMS_NOT_HELD;
+}
+
+static void assert_as_modelled(const struct rota_claims *claims, const struct model *model,
+                               size_t at, rota_time now)
+{
+    const struct rota_claim *wanted = &model->claims[at];
+    struct rota_claim found;
+    for (uint64_t epoch = 0; epoch < 8; epoch++)
+        assert_int_equal(rota_claims_check(claims, now, wanted->space, wanted->shard, epoch),
+                         model_check(model, at, now, epoch));
+    bool is_found = rota_claims_find(claims, wanted->space, wanted->shard, &found);
+    assert_int_equal(is_found, model->is_known[at]);
+    if (!is_found)
+        return;
+    assert_int_equal(found.until, wanted->is_held ? model_until(model, at) : wanted->until);
+    assert_int_equal(found.node, wanted->node);
+    assert_int_equal(found.epoch, wanted->epoch);
+    assert_int_equal(found.is_held, wanted->is_held);
+    assert_true(rota_str_is_equal(found.address, wanted->address));
+    assert_true(rota_str_is_equal(found.space, wanted->space));
+    assert_true(rota_str_is_equal(found.shard, wanted->shard));
+}
+
+static void model_set(struct rota_claims *claims, struct model *model, size_t at,
+                      struct rota_random *random)
+{
+    static const char *const addresses[] = {"", "a:1", "b:22"};
+    struct rota_claim claim = model->claims[at];
+    claim.node = (int64_t)rota_random_below(random, 3);
+    claim.epoch = rota_random_below(random, 8);
+    claim.is_held = rota_random_below(random, 2);
+    claim.until = (rota_time)rota_random_below(random, 5) * 10;
+    claim.address = rota_str(addresses[rota_random_below(random, 3)]);
+    const struct rota_claim *known = model->is_known[at] ? &model->claims[at] : NULL;
+    bool is_refused = known && (claim.epoch < known->epoch ||
+                                (claim.epoch == known->epoch && claim.node != known->node));
+    assert_int_equal(set(claims, claim), is_refused ? ROTA_ERR_INVALID : ROTA_OK);
+    if (is_refused)
+        return;
+    model->claims[at] = claim;
+    model->is_known[at] = true;
+}
+
+static void claims_do_what_their_header_says(void **state)
+{
+    static const char *const names[] = {"a", "bb", "a\x01"};
+    struct rota_claims *claims = open_claims();
+    struct rota_random random;
+    struct model model = {0};
+    (void)state;
+    rota_random_init(&random, 5);
+    for (size_t at = 0; at < 9; at++) {
+        model.claims[at].space = rota_str(names[at / 3]);
+        model.claims[at].shard = rota_str(names[at % 3]);
+    }
+    for (int i = 0; i < 20000; i++) {
+        size_t at = rota_random_below(&random, 9), n = 0;
+        rota_time until = (rota_time)rota_random_below(&random, 5) * 10;
+        uint64_t epoch = rota_random_below(&random, 8);
+        switch (rota_random_below(&random, 4)) {
+        case 0:
+            assert_int_equal(rota_claims_limit(claims, model.claims[at].space, until, NULL),
+                             ROTA_OK);
+            model.limits[at / 3] = until;
+            break;
+        case 1:
+            assert_int_equal(
+                rota_claims_drop(claims, model.claims[at].space, model.claims[at].shard, epoch),
+                model.is_known[at] && model.claims[at].epoch <= epoch);
+            if (model.claims[at].epoch <= epoch)
+                model.is_known[at] = false;
+            break;
+        default:
+            model_set(claims, &model, at, &random);
+            break;
+        }
+        for (size_t k = 0; k < 9; k++)
+            n += model.is_known[k];
+        assert_int_equal(rota_claims_size(claims), n);
+        assert_as_modelled(claims, &model, at, (rota_time)rota_random_below(&random, 42));
+    }
+    rota_claims_free(claims);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +366,9 @@ int main(void)
         cmocka_unit_test(what_is_no_claim_is_refused),
         cmocka_unit_test(all_are_listed_and_they_are_bounded),
         cmocka_unit_test(limit_of_a_space_ends_all_that_is_held_in_it),
+        cmocka_unit_test(limits_are_bounded),
+        cmocka_unit_test(answers_have_names),
+        cmocka_unit_test(claims_do_what_their_header_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -171,7 +171,7 @@ static void wrong_lines_are_refused_and_change_nothing(void **state)
     (void)state;
     assert_refused("k", "--store is required");
     assert_refused("-s x", "missing argument, expected KEY...");
-    assert_refused("-s x 1 2 3 4", "unexpected argument \"4\", there should be at most 3");
+    assert_refused("-s x 1 2 3 4", "unexpected argument \"4\": at most 3 allowed");
     assert_refused("-s x k --batch", "--batch needs a value");
     assert_refused("-s x k --batch abc", "--batch: \"abc\" is not a whole number (1 to 100)");
     assert_refused("-s x k --batch= ", "--batch: \"\" is not a whole number (1 to 100)");
@@ -180,10 +180,10 @@ static void wrong_lines_are_refused_and_change_nothing(void **state)
     assert_refused("-s x k -j --json", "--json is given twice");
     assert_refused("-s x k --json=true", "--json takes no value");
     assert_refused("-s x k -jn", "--json takes no value");
-    assert_refused("-s --json k", "--store needs a value, and \"--json\" looks like an option; use "
-                                  "--store=VALUE if it is none");
-    assert_refused("-s -- k", "--store needs a value, and \"--\" looks like an option; use "
-                              "--store=VALUE if it is none");
+    assert_refused("-s --json k", "--store needs a value, but \"--json\" looks like an option; if "
+                                  "it is the value, write --store=VALUE");
+    assert_refused("-s -- k", "--store needs a value, but \"--\" looks like an option; if it is "
+                              "the value, write --store=VALUE");
     assert_refused("--stroe x k", "unknown option \"--stroe\", did you mean --store?");
     assert_refused("--jsn=7", "unknown option \"--jsn=7\", did you mean --json?");
     assert_refused("--hepl", "unknown option \"--hepl\", did you mean --help?");
@@ -201,7 +201,7 @@ static void a_command_may_take_nothing(void **state)
     assert_int_equal(parse(&bare, "", NULL), ROTA_COMMAND_RUN);
     assert_int_equal(arguments.size, 0);
     assert_int_equal(parse(&bare, "x", NULL), ROTA_COMMAND_REFUSED);
-    assert_string_equal(error.text, "unexpected argument \"x\", there should be none");
+    assert_string_equal(error.text, "unexpected argument \"x\": this command takes no arguments");
 }
 
 static void arguments_have_a_bound(void **state)

@@ -1,6 +1,8 @@
-#include "core/work/compaction.h"
+#include "core/work/broker/compaction.h"
 
 #include "work_bench.h"
+
+#include <string.h>
 
 enum { SEGMENT = 1 << 20, LARGE = 100000 };
 
@@ -266,6 +268,66 @@ static void nothing_is_written_while_the_last_is_not_on_disk(void **state)
     assert_int_equal(n_written(&todo), 5);
 }
 
+static void on_a_full_disk_two_segments_without_use_are_worth_it(void **state)
+{
+    struct rota_compaction_todo todo;
+    (void)state;
+    look.is_full = true;
+    look.old[0].bytes = look.old[1].bytes = 100; /* so that only all that is dead makes it due */
+    look.bytes = look.live + 2 * SEGMENT;
+    assert_int_equal(n_written(&todo), 0);
+    assert_int_equal(compaction.until, 0);
+    bench.now.boot += ROTA_COMPACTION_AGAIN;
+    look.bytes++;
+    assert_int_equal(n_written(&todo), 5);
+    assert_int_equal(compaction.until, look.edge);
+}
+
+static void what_waits_is_not_looked_at_while_the_disk_is_busy(void **state)
+{
+    struct rota_compaction_todo todo;
+    (void)state;
+    look.bytes = 1000 * SEGMENT;
+    look.room.left = 0;
+    assert_int_equal(n_written(&todo), 0);
+    look.is_busy = true;
+    bench.now.boot += ROTA_COMPACTION_AGAIN;
+    assert_int_equal(n_written(&todo), 0);
+    assert_int_equal(rota_compaction_deadline(&compaction), bench.now.boot + ROTA_COMPACTION_AGAIN);
+}
+
+/* There is room for all of them, half of it in the newest segment and half on the disk. */
+static void what_fits_in_no_one_piece_is_written_in_two(void **state)
+{
+    struct rota_compaction_todo todo;
+    (void)state;
+    look.bytes = 1000 * SEGMENT;
+    look.room.left = look.room.free = 3 * LARGE;
+    assert_int_equal(n_written(&todo), 0);
+    assert_true(todo.want > 5 * LARGE); /* which the disk does not have */
+    bench.now.boot += ROTA_COMPACTION_AGAIN;
+    assert_int_equal(n_written(&todo), 2);
+    assert_int_equal(todo.drop_below, 0);
+    look.room = (struct rota_room_look){.left = 4 * LARGE, .has_reserve = true};
+    assert_int_equal(n_written(&todo), 3);
+    assert_int_equal(todo.drop_below, look.old[0].end);
+}
+
+static void segment_that_goes_ends_the_wait_for_it(void **state)
+{
+    struct rota_compaction_todo todo;
+    (void)state;
+    look.bytes = 100 * SEGMENT;
+    assert_int_equal(n_written(&todo), 5);
+    assert_int_equal(rota_compaction_deadline(&compaction),
+                     bench.now.boot + ROTA_COMPACTION_DROPPED);
+    look.n_old = 0; /* all are gone */
+    assert_int_equal(n_written(&todo), 0);
+    assert_int_equal(rota_compaction_deadline(&compaction), ROTA_TIME_NEVER);
+    assert_int_equal(compaction.until, 0);
+    assert_int_equal(compaction.dropped, 0);
+}
+
 int main(void)
 {
 #define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -284,6 +346,10 @@ int main(void)
         RULE(it_is_written_only_where_room_is_taken),
         RULE(room_that_does_not_come_is_asked_for_again_later),
         RULE(nothing_is_written_while_the_last_is_not_on_disk),
+        RULE(on_a_full_disk_two_segments_without_use_are_worth_it),
+        RULE(what_waits_is_not_looked_at_while_the_disk_is_busy),
+        RULE(what_fits_in_no_one_piece_is_written_in_two),
+        RULE(segment_that_goes_ends_the_wait_for_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -261,11 +261,11 @@ static void a_key_nobody_knows_is_refused_with_a_guess(void **state)
 static void a_table_nobody_knows_is_refused(void **state)
 {
     (void)state;
-    refused("[worker]", 1, "[worker] is not a table of a configuration");
-    refused("\n[[overide]]\n", 2, "[[overide]] is not a table of a configuration");
-    refused("[[matching]]\n", 1, "[[matching]] is not a table");
-    refused("[override]\nqueue = 'x'", 1, "an override begins with [[override]]");
-    refused("[match]\n", 1, "[match] is not a table");
+    refused("[worker]", 1, "[worker] is not a configuration table");
+    refused("\n[[overide]]\n", 2, "[[overide]] is not a configuration table");
+    refused("[[matching]]\n", 1, "[[matching]] is not a configuration table");
+    refused("[override]\nqueue = 'x'", 1, "an override must start with [[override]]");
+    refused("[match]\n", 1, "[match] is not a configuration table");
 }
 
 static void a_value_of_another_type_is_refused(void **state)
@@ -279,7 +279,7 @@ static void a_value_of_another_type_is_refused(void **state)
     refused("matching.spreadRoutingMode = 'slot'", 1, "not \"slot\"");
     refused("matching.spreadRoutingBatchSize = 2026-01-01T00:00:00Z", 1,
             "or a table of old, new, start and end, not a date-time");
-    refused("matching.alignMembershipChange = 10", 1, "takes a span from \"0s\" to \"1h\"");
+    refused("matching.alignMembershipChange = 10", 1, "takes a duration from \"0s\" to \"1h\"");
     refused("matching.alignMembershipChange = '10'", 1, "not \"10\"");
     refused("[[override]]\nqueue = 7", 2, "queue takes a string, not an integer");
     refused("[[override]]\nqueue = {a = 1}", 2, "queue takes a string, not a table");
@@ -291,15 +291,15 @@ static void a_value_out_of_bounds_is_refused(void **state)
 {
     (void)state;
     refused("matching.numTaskqueueWritePartitions = 0", 1,
-            "out of bounds: it takes an integer from 1 to 16777216");
-    refused("matching.numTaskqueueReadPartitions = 16777217", 1, "out of bounds");
-    refused("matching.numTaskqueueReadPartitions = -9223372036854775808", 1, "out of bounds");
+            "out of range: it takes an integer from 1 to 16777216");
+    refused("matching.numTaskqueueReadPartitions = 16777217", 1, "out of range");
+    refused("matching.numTaskqueueReadPartitions = -9223372036854775808", 1, "out of range");
     refused("matching.spreadRoutingBatchSize = 4000", 1, "takes an integer from 0 to ");
     refused("matching.spreadRoutingBatchSize = {old=-1, new=8, start=1, end=2}", 1, "from 0 to ");
-    refused("matching.forwarderMaxChildrenPerNode = 0", 1, "out of bounds");
+    refused("matching.forwarderMaxChildrenPerNode = 0", 1, "out of range");
     refused("system.ringpopReplicaPoints = 10001", 1, "from 1 to 10000");
-    refused("matching.alignMembershipChange = '2h'", 1, "out of bounds");
-    refused("\n[[override]]\nqueue='q'\nmatching.spreadRoutingBatchSize = -1", 4, "out of bounds");
+    refused("matching.alignMembershipChange = '2h'", 1, "out of range");
+    refused("\n[[override]]\nqueue='q'\nmatching.spreadRoutingBatchSize = -1", 4, "out of range");
 }
 
 static void a_change_that_is_not_whole_is_refused(void **state)
@@ -310,9 +310,9 @@ static void a_change_that_is_not_whole_is_refused(void **state)
     refused("matching.spreadRoutingBatchSize = {old=0, new=8, end=2}", 1, "has no start");
     refused("matching.spreadRoutingBatchSize = {old=0, new=8, start=2}", 1, "has no end");
     refused("matching.spreadRoutingBatchSize = {old=0, new=8, start=2, end=1}", 1,
-            "its end lies 1.000000000 s before its start");
+            "its end is 1.000000000 s before its start");
     refused("matching.spreadRoutingBatchSize = {old=0, new=8, start=0, end=1}", 1,
-            "start of a change takes a date-time or unix seconds after 1970");
+            "start of a change must be a date-time or Unix seconds after 1970");
     refused("matching.spreadRoutingBatchSize = {old=0, new=8, start=-5, end=1}", 1, "start of");
     refused("matching.spreadRoutingBatchSize = {old=0, new=8, start=1, end=9223372036854775807}", 1,
             "end of a change");
@@ -320,8 +320,9 @@ static void a_change_that_is_not_whole_is_refused(void **state)
     refused("matching.spreadRoutingBatchSize = {old=0, new=8, start=1, end=true}", 1, "end of");
     refused("matching.spreadRoutingBatchSize = {old=0, new=8, start=1, end={}}", 1, "end of");
     refused("matching.spreadRoutingBatchSize = {old=0, new='8', start=1, end=2}", 1, "not \"8\"");
-    refused("matching.spreadRoutingBatchSize = {old=0, nwe=8, start=1, end=2}", 1,
-            "but no nwe; did you mean new?");
+    refused(
+        "matching.spreadRoutingBatchSize = {old=0, nwe=8, start=1, end=2}", 1,
+        "unknown field nwe in a change; a change has old, new, start and end; did you mean new?");
     refused("matching.spreadRoutingMode = {old='lookup', new={old=1}, start=1, end=2}", 1,
             "not a table");
 }
@@ -333,10 +334,10 @@ static void an_override_without_a_proper_scope_is_refused(void **state)
     refused("\n[[override]]\nmatching.spreadRoutingBatchSize = 1", 2, "names no namespace");
     refused("[[override]]", 1, "names no namespace");
     refused("[[override]]\nqueue='q'\nsystem.ringpopReplicaPoints = 7", 3,
-            "holds for all and can't be overridden");
+            "applies to all and can't be overridden");
     refused("[[override]]\nqueue='q'\nmatching.alignMembershipChange = '1s'", 3,
             "can't be overridden");
-    refused("[[override]]\nqueue='/_sys/q/1'", 1, "begins with /_sys/, which is reserved");
+    refused("[[override]]\nqueue='/_sys/q/1'", 1, "starts with /_sys/, which is reserved");
     memset(text + strlen(text), 'q', ROTA_QUEUE_NAME_MAX + 1);
     strcat(text, "'");
     refused(text, 1, "at most 1000 are allowed");
@@ -602,13 +603,13 @@ static void the_page_has_the_table_of_the_code(void **state)
     struct rota_buffer table = {0};
     static char page[1 << 16];
     (void)state;
-    FILE *file = fopen(TEST_DATA "/../../docs/configuration.md", "rb");
+    FILE *file = fopen(TEST_DATA "/../../docs/dynamic-settings.md", "rb");
     assert_non_null(file);
     page[fread(page, 1, sizeof page - 1, file)] = '\0';
     fclose(file);
     rota_setting_print_table(&table);
     if (!strstr(page, table.data))
-        fail_msg("docs/configuration.md needs this table:\n%s", table.data);
+        fail_msg("docs/dynamic-settings.md needs this table:\n%s", table.data);
     rota_buffer_deinit(&table);
 }
 
@@ -619,7 +620,7 @@ static void the_example_of_the_page_is_read(void **state)
     struct rota_config *config;
     struct rota_error error;
     (void)state;
-    FILE *file = fopen(TEST_DATA "/../../docs/configuration.md", "rb");
+    FILE *file = fopen(TEST_DATA "/../../docs/dynamic-settings.md", "rb");
     assert_non_null(file);
     page[fread(page, 1, sizeof page - 1, file)] = '\0';
     fclose(file);

@@ -265,6 +265,39 @@ static void planted_mistakes_are_caught(void **state)
     assert_true(failures(ONE_REPORT_MISSING) > 0);
 }
 
+/* Against a list of what is known of each partition. */
+static void counts_agree_with_a_list_of_what_is_known(void **state)
+{
+    enum { N = 40 };
+    bool is_empty[N] = {false};
+    struct rota_random random;
+    struct rota_counts counts = start(1, 1);
+    int64_t write = 1, read = 1, wanted = 1;
+    (void)state;
+    rota_random_init(&random, 7);
+    for (int i = 0; i < 20000; i++) {
+        int64_t partition = rota_random_range(&random, 0, N);
+        if (rota_random_chance(&random, 0.8)) {
+            bool is_now = rota_random_chance(&random, 0.9);
+            if (partition >= write && partition < read)
+                is_empty[partition] = is_now;
+            rota_counts_report_empty(&counts, partition, is_now);
+        } else {
+            int64_t old = write;
+            wanted = rota_random_range(&random, 1, N);
+            write = rota_random_range(&random, 1, rota_random_chance(&random, 0.5) ? 1 : wanted);
+            read = wanted > read ? wanted : read;
+            if (write > old)
+                memset(is_empty, 0, sizeof is_empty);
+            want(&counts, write, wanted);
+        }
+        for (; read > wanted && is_empty[read - 1]; read--)
+            is_empty[read - 1] = false;
+        check(&counts, write, read, read > wanted ? read - 1 : -1);
+    }
+    rota_counts_deinit(&counts);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +310,7 @@ int main(void)
         cmocka_unit_test(impossible_counts_are_refused_and_change_nothing),
         cmocka_unit_test(no_job_is_ever_left_behind),
         cmocka_unit_test(planted_mistakes_are_caught),
+        cmocka_unit_test(counts_agree_with_a_list_of_what_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

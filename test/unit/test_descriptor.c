@@ -1,4 +1,4 @@
-#include "wire/descriptor.h"
+#include "wire/grpc/descriptor.h"
 
 #include "base/buffer.h"
 

@@ -1,5 +1,5 @@
 /* What is said of the workers of other nodes. */
-#include "core/work/elsewhere.h"
+#include "core/work/broker/elsewhere.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,9 +54,9 @@ static void expect(const char *wanted)
 static void nobody_serves_the_queue(void **state)
 {
     (void)state;
-    expect("no worker serves it at any other node");
+    expect("no worker on any other node serves it");
     add(0, "n0", "other", "w", "a", 1, 0);
-    expect("no worker serves it at any other node");
+    expect("no worker on any other node serves it");
     assert_false(rota_elsewhere_is_able(&elsewhere));
 }
 
@@ -64,7 +64,7 @@ static void nobody_has_what_is_needed(void **state)
 {
     (void)state;
     add(0, "n0", "q", "w", "b", 1, 0);
-    expect("no worker of it has a at any other node");
+    expect("no worker on any other node has a");
 }
 
 static void all_between_them_is_not_one_that_has_all(void **state)
@@ -73,7 +73,7 @@ static void all_between_them_is_not_one_that_has_all(void **state)
     begin(2);
     add(0, "n0", "q", "w", "a", 1, 0);
     add(1, "n1", "q", "v", "b", 1, 0);
-    expect("no single worker of it has all of a, b at any other node");
+    expect("no single worker on any other node has all of a, b");
     assert_false(rota_elsewhere_is_able(&elsewhere));
 }
 
@@ -81,13 +81,13 @@ static void who_can_is_said_with_where_and_whether_one_is_free(void **state)
 {
     (void)state;
     add(0, "n0", "q", "w", "a", 2, 2);
-    expect("1 of them can take it, at n0, and none is free");
+    expect("1 capable worker on n0, no free slot");
     add(1, "n1", "q", "v", "a", 2, 1);
-    expect("2 of them can take it, at n0, n1, and 1 slot is free");
+    expect("2 capable workers on n0, n1, 1 slot is free");
     add(2, "n2", "q", "v", "a", 2, 0); /* the same worker, connected twice */
-    expect("2 of them can take it, at n0, n1, n2, and 2 slots are free");
+    expect("2 capable workers on n0, n1, n2, 2 slots are free");
     add(3, "n3", "q", "u", "a", 1, 0);
-    expect("3 of them can take it, at n0, n1, n2 and 1 more, and 3 slots are free");
+    expect("3 capable workers on n0, n1, n2 and 1 more, 3 slots are free");
     assert_true(rota_elsewhere_is_able(&elsewhere));
 }
 
@@ -95,10 +95,9 @@ static void who_has_not_answered_is_named(void **state)
 {
     (void)state;
     rota_elsewhere_add_silent(&elsewhere, rota_str("n5"));
-    expect("no worker serves it at any other node that has answered; n5 did not say what workers "
-           "there are");
+    expect("no worker on any other node serves it; n5 did not report workers");
     add(0, "n0", "q", "w", "a", 1, 1);
-    expect("1 of them can take it, at n0, and none is free; n5 did not say what workers there are");
+    expect("1 capable worker on n0, no free slot; n5 did not report workers");
 }
 
 static void what_does_not_fit_is_cut(void **state)
@@ -106,6 +105,28 @@ static void what_does_not_fit_is_cut(void **state)
     (void)state;
     char text[8];
     assert_string_equal(rota_elsewhere_explain(&elsewhere, text, sizeof text), "no work");
+}
+
+static void workers_that_do_not_fit_do_not_hide_those_that_do(void **state)
+{
+    struct rota_str other = rota_str("r"), q = rota_str("q"), a = rota_str("a"), z = rota_str("z");
+    const struct rota_elsewhere_worker workers[] = {
+        {.name = rota_str("w1"),
+         .slots = 1,
+         .can = &a,
+         .n_can = 1,
+         .queues = &other,
+         .n_queues = 1},
+        {.name = rota_str("w2"), .slots = 1, .can = &z, .n_can = 1, .queues = &q, .n_queues = 1},
+        {.name = rota_str("w3"), .slots = 1, .can = &a, .n_can = 1, .queues = &q, .n_queues = 1},
+    };
+    char alone[512], among[512];
+    (void)state;
+    assert_true(rota_elsewhere_add(&elsewhere, 0, rota_str("b:1"), workers + 2, 1));
+    rota_elsewhere_explain(&elsewhere, alone, sizeof alone);
+    begin(1);
+    assert_true(rota_elsewhere_add(&elsewhere, 0, rota_str("b:1"), workers, 3));
+    assert_string_equal(rota_elsewhere_explain(&elsewhere, among, sizeof among), alone);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -119,6 +140,7 @@ int main(void)
         TEST(who_can_is_said_with_where_and_whether_one_is_free),
         TEST(who_has_not_answered_is_named),
         TEST(what_does_not_fit_is_cut),
+        TEST(workers_that_do_not_fit_do_not_hide_those_that_do),
     };
     return cmocka_run_group_tests_name("elsewhere", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* What has happened, numbered. */
-#include "core/node/events.h"
+#include "node/rules/events.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,9 +39,11 @@ static void events_come_in_order_and_once(void **state)
     const struct rota_event *event = rota_events_next(events, 0);
     assert_int_equal(event->number, 1);
     assert_int_equal(event->at, 3 * ROTA_SEC);
+    assert_int_equal(event->kind, ROTA_EVENT_NODE);
     assert_string_equal(event->subject, "a:1");
     assert_string_equal(event->text, "joined zone b");
     assert_int_equal(rota_events_next(events, 1)->number, 2);
+    assert_int_equal(rota_events_next(events, 1)->kind, ROTA_EVENT_SHARD);
     assert_int_equal(rota_events_next(events, 2)->number, 3);
     assert_null(rota_events_next(events, 3));
     assert_null(rota_events_next(events, UINT64_MAX)); /* of a life that is over, perhaps */
@@ -74,6 +76,20 @@ static void long_texts_are_cut_between_characters(void **state)
     const struct rota_event *event = rota_events_next(events, 0);
     assert_int_equal(strlen(event->subject), ROTA_EVENT_SUBJECT_MAX - 2);
     assert_int_equal(strlen(event->text), ROTA_EVENT_TEXT_MAX - 1);
+
+    memset(text, 'x', ROTA_EVENT_SUBJECT_MAX); /* and whole if they just fit */
+    for (size_t size = ROTA_EVENT_SUBJECT_MAX - 2; size <= ROTA_EVENT_SUBJECT_MAX; size++) {
+        rota_events_adopt(events, 1, ROTA_EVENT_JOB, rota_str_of(text, size), rota_str(""),
+                          rota_str_of(text, size));
+        event = rota_events_next(events, rota_events_last(events) - 1);
+        size_t kept = size < ROTA_EVENT_SUBJECT_MAX ? size : ROTA_EVENT_SUBJECT_MAX - 1;
+        assert_int_equal(strlen(event->subject), kept);
+        assert_int_equal(strlen(event->node), kept);
+    }
+    memset(text, 0x80, ROTA_EVENT_SUBJECT_MAX); /* no character begins here */
+    rota_events_adopt(events, 1, ROTA_EVENT_JOB, rota_str_of(text, ROTA_EVENT_SUBJECT_MAX),
+                      rota_str(""), rota_str(""));
+    assert_string_equal(rota_events_next(events, rota_events_last(events) - 1)->subject, "");
 }
 
 static void numbers_of_an_earlier_life_are_before_all(void **state)
@@ -101,6 +117,8 @@ static void those_of_others_have_their_node_and_our_number(void **state)
     const struct rota_event *event = rota_events_next(events, 1);
     assert_int_equal(event->number, 2);
     assert_int_equal(event->at, 3);
+    assert_int_equal(event->kind, ROTA_EVENT_NODE);
+    assert_string_equal(event->subject, "a:1");
     assert_string_equal(event->node, "b:1");
     assert_string_equal(event->text, "is %s dead");
 }

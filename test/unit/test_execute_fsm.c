@@ -1,5 +1,5 @@
 #include "core/call/call_fsm.h"
-#include "core/call/execute_fsm.h"
+#include "core/call/shards/execute_fsm.h"
 #include "vectors.h"
 #include <rota/random.h>
 
@@ -132,8 +132,8 @@ static void partial_execution_leaves_the_siblings_alone(void **state)
     assert_int_equal(world.finish.n_ok, 1);
     assert_int_equal(world.finish.n_failed, 1);
     assert_int_equal(world.finish.failure, ROTA_FAILURE_NO_REPLICA);
-    assert_int_equal(rota_execute_fsm_failure(&world.fsm, 0), ROTA_FAILURE_NO_REPLICA);
-    assert_int_equal(rota_execute_fsm_failure(&world.fsm, 1), ROTA_FAILURE_NONE);
+    assert_int_equal(world.fsm.shards[0].failure, ROTA_FAILURE_NO_REPLICA);
+    assert_int_equal(world.fsm.shards[1].failure, ROTA_FAILURE_NONE);
     teardown(&world);
 }
 

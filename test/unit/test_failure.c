@@ -70,6 +70,23 @@ static void node_can_not_name_what_only_we_can_see(void **state)
                      ROTA_FAILURE_UNREACHABLE);
 }
 
+static void node_can_name_what_only_it_can_know(void **state)
+{
+    static const enum rota_failure named[] = {ROTA_FAILURE_INPUT,      ROTA_FAILURE_STALE,
+                                              ROTA_FAILURE_NOT_LOADED, ROTA_FAILURE_OVERLOAD,
+                                              ROTA_FAILURE_RETRIABLE,  ROTA_FAILURE_INTERNAL};
+    (void)state;
+    for (int failure = 0; failure < ROTA_FAILURES; failure++) {
+        bool is_named = false;
+        for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+            is_named |= (int)named[i] == failure;
+        struct rota_str name = rota_str(rota_failure_name((enum rota_failure)failure));
+        assert_int_equal(rota_failure_of_reply(ROTA_STATUS_UNAVAILABLE, true, name),
+                         is_named ? failure : ROTA_FAILURE_BROKEN);
+        assert_int_equal(rota_failure_of_reply(ROTA_STATUS_OK, true, name), ROTA_FAILURE_NONE);
+    }
+}
+
 static void every_class_has_a_status_and_only_none_is_ok(void **state)
 {
     (void)state;
@@ -135,6 +152,7 @@ int main(void)
         cmocka_unit_test(overload_and_stale_are_no_fault_of_the_replica),
         cmocka_unit_test(status_tells_the_class_unless_the_node_names_one),
         cmocka_unit_test(node_can_not_name_what_only_we_can_see),
+        cmocka_unit_test(node_can_name_what_only_it_can_know),
         cmocka_unit_test(every_class_has_a_status_and_only_none_is_ok),
         cmocka_unit_test(directory_that_is_away_is_no_missing_collection),
         cmocka_unit_test(node_that_fails_is_not_heard_as_well),

@@ -1,4 +1,4 @@
-#include "core/work/fair.h"
+#include "core/work/job/fair.h"
 #include "vectors.h"
 
 #include <stdio.h>
@@ -19,6 +19,7 @@ static void begin(size_t keys_max)
 {
     n_freed = 0;
     fair = (struct rota_fair){.keys_max = keys_max, .on_free = on_free};
+    rota_list_init(&fair.resting);
     rota_fair_queue_init(&queue, &fair, 1);
 }
 
@@ -150,6 +151,26 @@ static void tags_do_not_overflow(void **state)
     rota_fair_queue_deinit(&queue);
 }
 
+static void a_queue_is_weighed_by_its_own_weight_or_by_that_of_a_key(void **state)
+{
+    (void)state;
+    begin(10);
+    assert_false(rota_fair_is_weighed(&queue));
+    rota_fair_set_weight(&queue, NULL, 2000, 5);
+    assert_true(rota_fair_is_weighed(&queue));
+    rota_fair_set_weight(&queue, NULL, ROTA_FAIR_WEIGHT, 6);
+    assert_false(rota_fair_is_weighed(&queue));
+    assert_int_equal(rota_fair_weighed_at(&queue), 6);
+    tag_of("a");
+    assert_false(rota_fair_is_weighed(&queue));
+    rota_fair_set_weight(&queue, key_of("b"), 500, 9);
+    assert_true(rota_fair_is_weighed(&queue));
+    assert_int_equal(rota_fair_weighed_at(&queue), 9);
+    rota_fair_set_weight(&queue, NULL, ROTA_FAIR_WEIGHT, 12);
+    assert_int_equal(rota_fair_weighed_at(&queue), 12);
+    rota_fair_queue_deinit(&queue);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +182,7 @@ int main(void)
         cmocka_unit_test(a_key_that_was_given_the_usual_weight_is_remembered_while_there_is_room),
         cmocka_unit_test(keys_are_bounded_and_those_that_rest_make_room),
         cmocka_unit_test(tags_do_not_overflow),
+        cmocka_unit_test(a_queue_is_weighed_by_its_own_weight_or_by_that_of_a_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

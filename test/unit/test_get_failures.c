@@ -230,7 +230,7 @@ static void a_slow_try_without_a_token_asks_for_one_again(void **state)
     assert_int_equal(world.n_sent, 1);
     assert_int_equal(rota_get_fsm_deadline(&world.fsm), 2 * delay);
     for (int i = 0; i < 40; i++)
-        rota_budget_earn(&world.hedge.budget, world.now);
+        rota_budget_earn(&world.hedge.budget);
     tick_at(2 * delay);
     assert_int_equal(world.n_sent, 2);
     assert_true(world.sent[1].is_hedge);
@@ -310,6 +310,94 @@ static void adaptive_does_what_the_load_allows(void **state)
     assert_well();
 }
 
+/* Each Get has its own rounds. */
+static void get_without_a_deadline_waits_so_often(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        uint64_t before = world.stats.n_waits;
+        rota_budget_init(&world.budget, world.now, &(struct rota_budget_options){0});
+        START(ROTA_GET_MODE_BROADCAST, 0, 0);
+        fail_try(sent_to(0), ROTA_FAILURE_BROKEN);
+        fail_try(sent_to(2), ROTA_FAILURE_BROKEN);
+        int n_rounds = 0;
+        for (; world.n_finished == 0; n_rounds++)
+            tick_at(rota_get_fsm_deadline(&world.fsm));
+        assert_int_equal(n_rounds, ROTA_GET_ROUNDS_MAX + 1);
+        assert_missing(1, ROTA_FAILURE_DEADLINE);
+        assert_int_equal(rota_get_fsm_result(&world.fsm, 0).failure, ROTA_FAILURE_BROKEN);
+        assert_int_equal(world.stats.n_waits - before, 1);
+    }
+}
+
+static void hedge_of_one_copy_comes_three_times_later(void **state)
+{
+    (void)state;
+    know_what_is_usual();
+    rota_time delay = world.hedge.delay;
+    START(ROTA_GET_MODE_HEDGE, ROTA_SEC, 0);
+    assert_int_equal(rota_get_fsm_deadline(&world.fsm), delay);
+    answer(&world.sent[0]);
+    world.load.is_top = true;
+    START(ROTA_GET_MODE_ADAPTIVE, ROTA_SEC, 0);
+    assert_int_equal(rota_get_fsm_deadline(&world.fsm), 3 * delay);
+    while (rota_hedge_spend(&world.hedge, 0))
+        ;
+    tick_at(3 * delay);
+    assert_int_equal(rota_get_fsm_deadline(&world.fsm), 6 * delay);
+    answer(&world.sent[1]);
+    assert_well();
+}
+
+static void keys_that_move_leave_those_of_other_tries_alone(void **state)
+{
+    (void)state;
+    START(ROTA_GET_MODE_HEDGE, 10 * ROTA_SEC, 0, 1, 3, 5, 7);
+    size_t moved = world.sent[0].n_keys == 4 ? 0 : 1;
+    fail_try(&world.sent[moved], ROTA_FAILURE_BROKEN);
+    assert_int_equal(world.n_sent, 3);
+    assert_int_equal(world.sent[2].n_keys, 4);
+    answer(&world.sent[1 - moved]);
+    assert_int_equal(state_of(0), ROTA_GET_FOUND);
+    assert_int_equal(state_of(1), ROTA_GET_PENDING);
+    answer(&world.sent[2]);
+    assert_well();
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(state_of(i), ROTA_GET_FOUND);
+}
+
+static void get_that_goes_on_for_long_takes_no_more_memory(void **state)
+{
+    (void)state;
+    rota_budget_init(&world.budget, 0, &(struct rota_budget_options){0, 1000000, 1000000});
+    START(ROTA_GET_MODE_HEDGE, ROTA_HOUR, 0, 2, 4, 6);
+    for (size_t i = 0; i < 60; i++) {
+        fail_try(&world.sent[world.n_sent - 1], ROTA_FAILURE_BROKEN);
+        for (size_t n = world.n_sent; world.n_sent == n;)
+            tick_at(rota_get_fsm_deadline(&world.fsm));
+    }
+    assert_true(world.fsm.lists.size <= 8);
+    answer(&world.sent[world.n_sent - 1]);
+    assert_well();
+}
+
+/* With more hosts than the table of visits begins with. */
+static void key_with_many_replicas_is_asked_of_each_once(void **state)
+{
+    (void)state;
+    list_hosts(HOSTS_MAX);
+    for (size_t i = 0; i < HOSTS_MAX; i++)
+        teach(i, rota_interval_of(0, 1), 50);
+    START(ROTA_GET_MODE_BROADCAST, ROTA_SEC, 0, 1);
+    assert_int_equal(world.n_sent, HOSTS_MAX);
+    for (size_t i = 0; i < HOSTS_MAX; i++)
+        assert_int_equal(sent_to(i)->n_keys, 2);
+    for (size_t i = 1; i < HOSTS_MAX; i++)
+        fail_try(sent_to(i), ROTA_FAILURE_INTERNAL);
+    answer(sent_to(0));
+    assert_well();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -331,6 +419,11 @@ int main(void)
         TEST(a_host_that_answers_between_its_losses_stays_live),
         TEST(a_hedge_needs_a_token),
         TEST(adaptive_does_what_the_load_allows),
+        TEST(get_without_a_deadline_waits_so_often),
+        TEST(hedge_of_one_copy_comes_three_times_later),
+        TEST(keys_that_move_leave_those_of_other_tries_alone),
+        TEST(get_that_goes_on_for_long_takes_no_more_memory),
+        TEST(key_with_many_replicas_is_asked_of_each_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

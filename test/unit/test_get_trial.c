@@ -1,4 +1,4 @@
-#include "core/call/get_trial.h"
+#include "core/call/get/get_trial.h"
 #include "vectors.h"
 
 #include <rota/random.h>
@@ -172,6 +172,85 @@ static void an_abandoned_trial_finds_nothing(void **state)
     assert_false(world.trial.is_worth);
 }
 
+/* `n` Gets, half of them `low` and half `high` microseconds long. */
+static struct rota_get_trial_kind kind_of(uint32_t n, double low, double high)
+{
+    return (struct rota_get_trial_kind){
+        .sum_us = n * (low + high) / 2, .squares = n * (low * low + high * high) / 2, .n = n};
+}
+
+enum found { UNCLEAR, WORTH, WORTHLESS };
+
+/* A broadcast has to save a fifth, by three standard errors. */
+static void finding_is_clear_by_three_standard_errors(void **state)
+{
+    static const struct {
+        uint32_t n_one, n_all;
+        double low, high, all_low, all_high;
+        uint32_t n_begun;
+        enum found found;
+    } rows[] = {
+        {100, 100, 1000, 1000, 799, 799, 200, WORTH},
+        {100, 100, 1000, 1000, 799.5, 799.5, 200, WORTH},
+        {100, 100, 1000, 1000, 801, 801, 200, WORTHLESS},
+        {64, 64, 1000, 1000, 799, 799, 200, WORTH},
+        {63, 100, 1000, 1000, 799, 799, 200, UNCLEAR},
+        {100, 63, 1000, 1000, 799, 799, 200, UNCLEAR},
+        {100, 100, 500, 1500, 679, 679, 200, WORTH},
+        {100, 100, 500, 1500, 681, 681, 200, UNCLEAR},
+        {100, 100, 500, 1500, 921, 921, 200, WORTHLESS},
+        {100, 100, 500, 1500, 919, 919, 200, UNCLEAR},
+        {100, 100, 1000, 1000, 549, 749, 200, WORTH},
+        {100, 100, 1000, 1000, 671, 871, 200, UNCLEAR},
+        {511, 512, 500, 1500, 300, 1300, 200, UNCLEAR},
+        {512, 511, 500, 1500, 300, 1300, 200, UNCLEAR},
+        {512, 512, 500, 1500, 300, 1300, 200, WORTHLESS},
+        {10, 10, 500, 1500, 300, 1300, ROTA_GET_TRIAL_MAX - 1, UNCLEAR},
+        {10, 10, 500, 1500, 300, 1300, ROTA_GET_TRIAL_MAX, WORTHLESS},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct world world;
+        init(&world);
+        world.trial.is_running = true;
+        world.trial.n_left = 0;
+        world.trial.n_begun = rows[i].n_begun;
+        world.trial.one = kind_of(rows[i].n_one, rows[i].low, rows[i].high);
+        world.trial.all = kind_of(rows[i].n_all, rows[i].all_low, rows[i].all_high);
+        bool is_all = rota_get_trial_choose(&world.trial, 0, 1);
+        assert_int_equal(world.trial.is_running, rows[i].found == UNCLEAR);
+        if (rows[i].found == UNCLEAR)
+            continue;
+        assert_int_equal(world.trial.is_worth, rows[i].found == WORTH);
+        assert_int_equal(is_all, rows[i].found == WORTH);
+        assert_int_equal(world.trial.n_left, ROTA_GET_TRIAL_REST * rows[i].n_begun - 1);
+        assert_int_equal(world.trial.rest, 2 * ROTA_GET_TRIAL_REST);
+    }
+}
+
+static void trial_begins_with_nothing(void **state)
+{
+    struct world world;
+    (void)state;
+    init(&world);
+    world.trial.n_left = 0;
+    world.trial.n_begun = 77;
+    world.trial.one = world.trial.all = kind_of(9, 1, 1);
+    assert_false(rota_get_trial_choose(&world.trial, 5, 1)); /* the other kind first */
+    assert_true(world.trial.is_running);
+    assert_int_equal(world.trial.n_begun, 1);
+    assert_int_equal(world.trial.began_at, 5);
+    assert_int_equal(world.trial.one.n + world.trial.all.n, 0);
+    assert_int_equal(world.trial.n_left, ROTA_GET_TRIAL_BLOCK - 1);
+    rota_get_trial_ended(&world.trial, 5 + 3 * ROTA_USEC, 5, true);
+    rota_get_trial_ended(&world.trial, 5, 5, false);
+    rota_get_trial_ended(&world.trial, 9, 4, true); /* begun before */
+    rota_get_trial_ended(&world.trial, 7, 8, true); /* ended before it began */
+    assert_int_equal(world.trial.all.n, 1);
+    assert_int_equal(world.trial.one.n, 1);
+    assert_true(world.trial.all.sum_us == 3 && world.trial.all.squares == 9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +265,8 @@ int main(void)
         cmocka_unit_test(blocks_are_as_long_as_what_is_out),
         cmocka_unit_test(a_trial_in_which_nothing_ends_is_over_some_time),
         cmocka_unit_test(an_abandoned_trial_finds_nothing),
+        cmocka_unit_test(finding_is_clear_by_three_standard_errors),
+        cmocka_unit_test(trial_begins_with_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

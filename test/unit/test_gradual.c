@@ -209,8 +209,10 @@ static void missing_or_reversed_bounds_are_refused(void **state)
     (void)state;
     refuse(0, 5, "no start");
     refuse(5, 0, "no end");
-    refuse(-1, 5, "start lies before 1970");
-    refuse(5, -1, "end lies before 1970");
+    refuse(-1, 5, "start is before 1970");
+    refuse(5, -1, "end is before 1970");
+    refuse(0, -1, "end is before 1970");
+    refuse(-1, 0, "start is before 1970");
     refuse(ROTA_TIME_MIN, INT64_MAX, "before 1970");
     refuse(INT64_MAX, ROTA_TIME_MIN, "before 1970");
     refuse(3 * ROTA_SEC, ROTA_SEC / 2, "2.500000000 s before its start");

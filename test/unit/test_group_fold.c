@@ -48,6 +48,25 @@ static struct rota_group_record *record_of(struct bench *bench, enum rota_group_
     return record;
 }
 
+/* The lowest mark of all that is made and not finished. */
+static void assert_watermark(struct rota_group_fold *fold)
+{
+    int64_t lowest = INT64_MAX, mark = 0;
+    bool has_any = false;
+    for (size_t i = 0; i < fold->partitions.size; i++) {
+        const struct rota_group_partition *partition = &fold->partitions.items[i];
+        enum rota_group_life life =
+            partition->def ? rota_group_fold_life(partition) : ROTA_GROUP_REMOVED;
+        if (life != ROTA_GROUP_CREATED && life != ROTA_GROUP_READY && life != ROTA_GROUP_RUNNING)
+            continue;
+        has_any = true;
+        lowest = partition->mark < lowest ? partition->mark : lowest;
+    }
+    assert_int_equal(rota_group_fold_watermark(fold, &mark), has_any);
+    if (has_any)
+        assert_int_equal(mark, lowest);
+}
+
 /* Takes `record`, which is then at the next offset. */
 static enum rota_group_verdict apply(struct bench *bench, struct rota_group_record *record)
 {
@@ -56,6 +75,7 @@ static enum rota_group_verdict apply(struct bench *bench, struct rota_group_reco
     bench->kept[bench->n_kept] = record;
     assert_int_equal(rota_group_fold_apply(&bench->fold, bench->n_kept++, record, &verdict),
                      ROTA_OK);
+    assert_watermark(&bench->fold);
     return verdict;
 }
 
@@ -394,6 +414,86 @@ static void child_is_reported_by_who_reads_a_parent(void **state)
     FINE('a', ROTA_GROUP_FINISH, "p", (struct words){0});
     REFUSED(ROTA_GROUP_NOT_PARENT, 'a', ROTA_GROUP_OWN, "e", (struct words){.parents = "p"});
     FINE('a', ROTA_GROUP_OWN, "d", (struct words){.parents = "c"});
+    FINE('a', ROTA_GROUP_OWN, "f", (struct words){.parents = "nowhere p c"}); /* any of them */
+    REFUSED(ROTA_GROUP_NOT_PARENT, 'a', ROTA_GROUP_OWN, "g", (struct words){.parents = "nowhere"});
+    close_bench(&bench);
+}
+
+static void new_partition_without_a_position_begins_at_0(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    epoch(&bench, "a");
+    FINE('a', ROTA_GROUP_OWN, "p", (struct words){.mark = 7});
+    assert_int_equal(find(&bench, "p")->mark, 0);
+    FINE('a', ROTA_GROUP_OWN, "q", (struct words){.mark = 7, .has_position = true});
+    assert_int_equal(find(&bench, "q")->mark, 7);
+    FINE('a', ROTA_GROUP_PROGRESS, "p", (struct words){.mark = 9}); /* commits nothing */
+    assert_int_equal(find(&bench, "p")->mark, 0);
+    close_bench(&bench);
+}
+
+static void number_of_partitions_is_bounded(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    epoch(&bench, "a");
+    size_t more = ROTA_GROUP_PARTITIONS_MAX - 4;
+    bench.fold.n_partitions += more; /* as if there were so many */
+    FINE('a', ROTA_GROUP_OWN, "p", (struct words){0});
+    FINE('a', ROTA_GROUP_OWN, "c", (struct words){.parents = "p q"}); /* q is named, and counts */
+    REFUSED(ROTA_GROUP_IS_FULL, 'a', ROTA_GROUP_OWN, "d", (struct words){.parents = "p"});
+    FINE('a', ROTA_GROUP_OWN, "d", (struct words){0});
+    REFUSED(ROTA_GROUP_IS_FULL, 'a', ROTA_GROUP_OWN, "e", (struct words){0});
+    bench.fold.n_partitions -= more;
+    close_bench(&bench);
+}
+
+/* The names of the partitions that the last record changed, in order. */
+static void assert_touched(struct bench *bench, const char *names)
+{
+    char found[64] = "";
+    for (char name = 'a'; name <= 'z'; name++)
+        for (size_t i = 0; i < bench->fold.touched.size; i++) {
+            uint32_t place = bench->fold.touched.items[i];
+            if (bench->fold.partitions.items[place].def->name.text.data[0] == name)
+                strncat(found, &name, 1);
+        }
+    assert_string_equal(found, names);
+}
+
+static void record_tells_what_it_touched(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    epoch(&bench, "abc");
+    seed(&bench, 'a');
+    assert_touched(&bench, "");
+    FINE('a', ROTA_GROUP_OWN, "p", (struct words){0});
+    assert_touched(&bench, "p");
+    FINE('a', ROTA_GROUP_SHARE, "c", (struct words){.parents = "p q", .to = 'b'});
+    assert_touched(&bench, "cpq");
+    FINE('a', ROTA_GROUP_WITHDRAW, "c", (struct words){.to = 'c'});
+    assert_touched(&bench, "c");
+    FINE('c', ROTA_GROUP_TAKE, "c", (struct words){0});
+    assert_touched(&bench, "c");
+    FINE('a', ROTA_GROUP_CLEAR, "c", (struct words){0});
+    assert_touched(&bench, "c");
+    FINE('a', ROTA_GROUP_PROGRESS, "p", (struct words){0});
+    assert_touched(&bench, "p");
+    REFUSED(ROTA_GROUP_NOT_MINE, 'b', ROTA_GROUP_PROGRESS, "p", (struct words){0});
+    assert_touched(&bench, "");
+    FINE('a', ROTA_GROUP_FINISH, "p", (struct words){0});
+    assert_touched(&bench, "cp");
+    FINE('b', ROTA_GROUP_OWN, "q", (struct words){0});
+    assert_touched(&bench, "q");
+    FINE('b', ROTA_GROUP_MOVE, "q", (struct words){.to = 'a'});
+    assert_touched(&bench, "q");
+    epoch(&bench, "ab"); /* what c had is granted again */
+    assert_touched(&bench, "c");
     close_bench(&bench);
 }
 
@@ -517,6 +617,73 @@ static void removed_names_are_remembered_up_to_a_bound(void **state)
     free(bench);
 }
 
+/* The names that are remembered, from the oldest on, and back. */
+static void assert_remembered(struct bench *bench, const char *names)
+{
+    const struct rota_group_fold *fold = &bench->fold;
+    size_t n = 0;
+    for (uint32_t at = fold->removed_first; at != UINT32_MAX; at = fold->partitions.items[at].next)
+        assert_int_equal(fold->partitions.items[at].def->name.text.data[0], names[n++]);
+    assert_int_equal(n, strlen(names));
+    for (uint32_t at = fold->removed_last; at != UINT32_MAX;
+         at = fold->partitions.items[at].previous)
+        assert_int_equal(fold->partitions.items[at].def->name.text.data[0], names[--n]);
+    assert_int_equal(n, 0);
+    assert_int_equal(fold->n_removed, strlen(names));
+}
+
+static void name_that_is_referred_to_leaves_the_row_and_comes_back_last(void **state)
+{
+    (void)state;
+    for (const char *name = "vwxyz"; *name; name++) {
+        struct bench bench;
+        char parents[8], rest[8] = "", back[8];
+        open_bench(&bench);
+        epoch(&bench, "a");
+        seed(&bench, 'a');
+        FINE('a', ROTA_GROUP_OWN, "p", (struct words){0});
+        for (const char *at = "vwxyz"; *at; at++) {
+            const char text[] = {*at, 0};
+            FINE('a', ROTA_GROUP_OWN, text, (struct words){0});
+            FINE('a', ROTA_GROUP_FINISH, text, (struct words){.is_end = true});
+            FINE('a', ROTA_GROUP_REMOVE, text, (struct words){0});
+            if (*at != *name)
+                strcat(rest, text);
+        }
+        assert_remembered(&bench, "vwxyz");
+        snprintf(parents, sizeof parents, "p %c", *name);
+        FINE('a', ROTA_GROUP_OWN, "c", (struct words){.parents = parents});
+        assert_remembered(&bench, rest);
+        FINE('a', ROTA_GROUP_FINISH, "p", (struct words){0});
+        FINE('a', ROTA_GROUP_FINISH, "c", (struct words){.is_end = true});
+        snprintf(back, sizeof back, "%s%c", rest, *name);
+        assert_remembered(&bench, back);
+        close_bench(&bench);
+    }
+}
+
+static void places_of_pairs_are_used_again(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    epoch(&bench, "a");
+    for (int i = 0; i < 100; i++) {
+        char parent[16], child[16], both[40];
+        snprintf(parent, sizeof parent, "p%d", i);
+        snprintf(child, sizeof child, "c%d", i);
+        snprintf(both, sizeof both, "%s q%d", parent, i);
+        FINE('a', ROTA_GROUP_OWN, parent, (struct words){0});
+        FINE('a', ROTA_GROUP_OWN, child, (struct words){.parents = both});
+        snprintf(child, sizeof child, "q%d", i);
+        FINE('a', ROTA_GROUP_OWN, child, (struct words){0});
+        FINE('a', ROTA_GROUP_FINISH, parent, (struct words){0});
+        FINE('a', ROTA_GROUP_FINISH, child, (struct words){0});
+        assert_true(bench.fold.edges.size <= 2);
+    }
+    close_bench(&bench);
+}
+
 /* --- redistribution --- */
 
 static void survivors_keep_what_they_have_and_the_gone_are_spread_evenly(void **state)
@@ -607,6 +774,84 @@ static void new_partition_goes_to_the_least_loaded_and_to_oneself_of_equals(void
     close_bench(&bench);
 }
 
+/* Those who agree on the loads agree on the task, wherever each of them keeps it. */
+static void least_loaded_task_is_the_same_in_every_fold(void **state)
+{
+    struct bench one, other;
+    size_t n_chosen[4] = {0};
+    (void)state;
+    open_bench(&one);
+    open_bench(&other);
+    epoch(&one, "abcd");
+    epoch(&other, "dbca");
+    for (int i = 0; i < 400; i++) {
+        char name[8];
+        uint32_t extra_one[4], extra_other[4], least = UINT32_MAX;
+        snprintf(name, sizeof name, "p%d", i);
+        for (uint32_t place = 0; place < 4; place++) {
+            uint32_t load = i % 2 ? 0 : (uint32_t)(i >> place) % 3;
+            extra_one[place] = load;
+            char task = task_at(&one, place);
+            for (uint32_t there = 0; there < 4; there++)
+                if (task_at(&other, there) == task)
+                    extra_other[there] = load;
+            least = load < least ? load : least;
+        }
+        uint32_t self = i % 3 == 0 ? (uint32_t)i % 4 : ROTA_GROUP_NOBODY, self_there = self;
+        for (uint32_t there = 0; self != ROTA_GROUP_NOBODY && there < 4; there++)
+            if (task_at(&other, there) == task_at(&one, self))
+                self_there = there;
+        uint32_t a = rota_group_fold_least_loaded(&one.fold, self, ROTA_GROUP_NOBODY, extra_one,
+                                                  rota_str(name));
+        uint32_t b = rota_group_fold_least_loaded(&other.fold, self_there, ROTA_GROUP_NOBODY,
+                                                  extra_other, rota_str(name));
+        assert_int_equal(task_at(&one, a), task_at(&other, b));
+        assert_int_equal(extra_one[a], least);
+        if (self != ROTA_GROUP_NOBODY && extra_one[self] == least)
+            assert_int_equal(a, self);
+        n_chosen[a]++;
+    }
+    for (int i = 0; i < 4; i++) /* and the names spread over all of them */
+        assert_in_range(n_chosen[i], 60, 140);
+    assert_int_equal(rota_group_fold_least_loaded(&one.fold, 0, 0, NULL, rota_str("x")),
+                     rota_group_fold_least_loaded(&one.fold, 0, 0, NULL, rota_str("x")));
+    close_bench(&one);
+    close_bench(&other);
+}
+
+/* From whatever loads: those who are given something end as equal as can be. */
+static void partitions_of_the_gone_go_to_the_least_loaded(void **state)
+{
+    struct rota_random random;
+    (void)state;
+    rota_random_init(&random, 3);
+    for (int round = 0; round < 20; round++) {
+        struct bench bench;
+        uint32_t before[9] = {0}, lowest = UINT32_MAX, highest = 0;
+        int n = 0;
+        char name[16];
+        open_bench(&bench);
+        epoch(&bench, "abcdefghi");
+        for (int task = 0; task < 9; task++)
+            for (size_t k = task == 8 ? 12 : rota_random_below(&random, 9); k > 0; k--) {
+                snprintf(name, sizeof name, "p%d", n++);
+                FINE((char)('a' + task), ROTA_GROUP_OWN, name, (struct words){0});
+                before[task]++;
+            }
+        epoch(&bench, "abcdefgh");
+        for (int task = 0; task < 8; task++) {
+            uint32_t load =
+                rota_group_fold_task(&bench.fold, member(&bench, (char)('a' + task), 1))->load;
+            lowest = load < lowest ? load : lowest;
+            if (load > before[task])
+                highest = load > highest ? load : highest;
+        }
+        assert_true(highest <= lowest + 1);
+        assert_int_equal(bench.fold.counts.n_granted_by_epochs, 12);
+        close_bench(&bench);
+    }
+}
+
 static void offer_can_be_withdrawn_and_the_first_in_the_log_wins(void **state)
 {
     struct bench bench;
@@ -620,6 +865,144 @@ static void offer_can_be_withdrawn_and_the_first_in_the_log_wins(void **state)
     FINE('c', ROTA_GROUP_TAKE, "p", (struct words){0});
     REFUSED(ROTA_GROUP_NOT_OFFERED, 'a', ROTA_GROUP_WITHDRAW, "p", (struct words){.to = 'b'});
     close_bench(&bench);
+}
+
+/* --- for those who compare --- */
+
+/* One of each: running, offered, waiting, finished, removed, and a name. */
+static void open_varied(struct bench *bench)
+{
+    open_bench(bench);
+    epoch(bench, "abc");
+    seed(bench, 'a');
+    for (const char *name = "xyz"; *name; name++) {
+        const char text[] = {*name, 0};
+        assert_int_equal(say(bench, 'a', ROTA_GROUP_OWN, text, (struct words){0}), ROTA_GROUP_FINE);
+        assert_int_equal(say(bench, 'a', ROTA_GROUP_FINISH, text, (struct words){.is_end = true}),
+                         ROTA_GROUP_FINE);
+        if (*name != 'z')
+            assert_int_equal(say(bench, 'a', ROTA_GROUP_REMOVE, text, (struct words){0}),
+                             ROTA_GROUP_FINE);
+    }
+    say(bench, 'a', ROTA_GROUP_OWN, "p", (struct words){0});
+    say(bench, 'a', ROTA_GROUP_SHARE, "o", (struct words){.to = 'b'});
+    assert_int_equal(say(bench, 'a', ROTA_GROUP_OWN, "c", (struct words){.parents = "p q"}),
+                     ROTA_GROUP_FINE);
+    assert_true(rota_group_fold_is_sound(&bench->fold));
+}
+
+#define CHANGES_DIGEST(field, value)                                                               \
+    do {                                                                                           \
+        __typeof__(field) kept = (field);                                                          \
+        (field) = (value);                                                                         \
+        assert_true(rota_group_fold_digest(fold) != digest);                                       \
+        (field) = kept;                                                                            \
+        assert_true(rota_group_fold_digest(fold) == digest);                                       \
+    } while (0)
+
+static void digest_covers_the_whole_state(void **state)
+{
+    struct bench bench;
+    struct rota_group_fold *fold = &bench.fold;
+    (void)state;
+    open_varied(&bench);
+    uint64_t digest = rota_group_fold_digest(fold);
+    CHANGES_DIGEST(fold->epoch, fold->epoch + 1);
+    CHANGES_DIGEST(fold->epoch_offset, fold->epoch_offset + 1);
+    CHANGES_DIGEST(fold->generation, fold->generation + 1);
+    CHANGES_DIGEST(fold->sync_epoch[0], 'x');
+    CHANGES_DIGEST(fold->incarnation_floor, fold->incarnation_floor + 1);
+    CHANGES_DIGEST(fold->is_seeded, false);
+    CHANGES_DIGEST(fold->leader, ROTA_GROUP_NOBODY);
+    CHANGES_DIGEST(fold->leader, fold->leader + 1);
+    CHANGES_DIGEST(fold->tasks.items[1].sequence, 99);
+    CHANGES_DIGEST(fold->tasks.items[1].member.incarnation, 99);
+    CHANGES_DIGEST(fold->tasks.items[1].member.task, rota_str("other"));
+    CHANGES_DIGEST(fold->removed_first, fold->removed_last);
+    for (const char *name = "pocqxz"; *name; name++) {
+        const char text[] = {*name, 0};
+        struct rota_group_partition *partition = (struct rota_group_partition *)find(&bench, text);
+        struct rota_blob *blob = rota_blob_new(rota_str("elsewhere"));
+        CHANGES_DIGEST(partition->mark, partition->mark + 1);
+        CHANGES_DIGEST(partition->position, blob);
+        CHANGES_DIGEST(partition->token, partition->token + 1);
+        CHANGES_DIGEST(partition->n_children, partition->n_children + 1);
+        CHANGES_DIGEST(partition->n_parents_open, partition->n_parents_open + 1);
+        CHANGES_DIGEST(partition->owner, 2);
+        CHANGES_DIGEST(partition->target, 2);
+        CHANGES_DIGEST(partition->sharer, fold->tasks.items[2].serial);
+        CHANGES_DIGEST(partition->stage, (uint8_t)(partition->stage + 1));
+        rota_blob_unref(blob);
+    }
+    close_bench(&bench);
+}
+
+#define BREAKS(field, value)                                                                       \
+    do {                                                                                           \
+        __typeof__(field) kept = (field);                                                          \
+        (field) = (value);                                                                         \
+        assert_false(rota_group_fold_is_sound(fold));                                              \
+        (field) = kept;                                                                            \
+        assert_true(rota_group_fold_is_sound(fold));                                               \
+    } while (0)
+
+static void fold_whose_counts_disagree_is_not_sound(void **state)
+{
+    struct bench bench;
+    struct rota_group_fold *fold = &bench.fold;
+    (void)state;
+    open_varied(&bench);
+    epoch(&bench, "ab"); /* the place of c is free */
+    uint32_t nowhere = (uint32_t)fold->tasks.size, gone = 2;
+    assert_int_equal(fold->tasks.items[gone].serial, 0);
+    for (const char *name = "pocqxz"; *name; name++) {
+        const char text[] = {*name, 0};
+        struct rota_group_partition *partition = (struct rota_group_partition *)find(&bench, text);
+        uint32_t had = partition->owner != ROTA_GROUP_NOBODY ? partition->owner : 0;
+        BREAKS(partition->owner, nowhere);
+        BREAKS(partition->owner, gone);
+        BREAKS(partition->owner, partition->owner == ROTA_GROUP_NOBODY ? 1 : 1 - had);
+        BREAKS(partition->target, nowhere);
+        BREAKS(partition->target, gone);
+        if (partition->owner != ROTA_GROUP_NOBODY) {
+            BREAKS(partition->owner, ROTA_GROUP_NOBODY);
+            BREAKS(partition->target, had);
+        }
+    }
+    struct rota_group_partition *finished = (struct rota_group_partition *)find(&bench, "z");
+    BREAKS(finished->n_parents_open, 1);
+    BREAKS(fold->tasks.items[0].load, fold->tasks.items[0].load + 1);
+    BREAKS(fold->tasks.items[1].n_owned, fold->tasks.items[1].n_owned + 1);
+    BREAKS(fold->n_unfinished, fold->n_unfinished + 1);
+    BREAKS(fold->n_partitions, fold->n_partitions + 1);
+    BREAKS(fold->index_size, fold->index_size + 1);
+    for (size_t i = 0; i < fold->index_capacity; i++)
+        if (!fold->index[i])
+            BREAKS(fold->index[i], 1);
+        else /* and the name is not found */
+            BREAKS(fold->index[i], fold->index[i] == 1 ? 2 : 1);
+    close_bench(&bench);
+}
+
+static void verdicts_refusals_and_lives_have_names(void **state)
+{
+    const char *const verdicts[] = {"accepted",     "foreign",   "future",      "malformed",
+                                    "oversized",    "old_epoch", "early_epoch", "broken_chain",
+                                    "leaderless",   "stranger",  "repeated",    "not_leader",
+                                    "out_of_order", "unknown"};
+    const char *const refusals[] = {
+        "fine",         "is_known",   "is_unknown",  "not_parent", "not_mine", "not_offered",
+        "not_current",  "not_ready",  "is_finished", "backwards",  "unproven", "is_referred",
+        "not_finished", "not_seeded", "no_target",   "is_full",    "unknown"};
+    const char *const lives[] = {"named",    "created", "ready",  "running",
+                                 "finished", "removed", "unknown"};
+    (void)state;
+    for (int i = 0; i <= ROTA_GROUP_VERDICTS; i++)
+        assert_string_equal(rota_group_verdict_name((enum rota_group_verdict)i), verdicts[i]);
+    for (int i = 0; i <= ROTA_GROUP_REFUSALS; i++)
+        assert_string_equal(rota_group_refusal_name((enum rota_group_refusal)i), refusals[i]);
+    for (int i = 0; i <= 6; i++)
+        assert_string_equal(rota_group_life_name((enum rota_group_life)i), lives[i]);
 }
 
 /* --- snapshots --- */
@@ -823,16 +1206,26 @@ int main(void)
         cmocka_unit_test(token_is_the_offset_of_the_grant_and_grows),
         cmocka_unit_test(position_never_goes_back),
         cmocka_unit_test(child_is_reported_by_who_reads_a_parent),
+        cmocka_unit_test(new_partition_without_a_position_begins_at_0),
+        cmocka_unit_test(number_of_partitions_is_bounded),
+        cmocka_unit_test(record_tells_what_it_touched),
         cmocka_unit_test(child_is_ready_when_all_its_parents_are_finished),
         cmocka_unit_test(finish_needs_a_proof),
         cmocka_unit_test(removed_only_when_all_that_refer_to_it_are_finished),
         cmocka_unit_test(late_child_of_a_removed_parent_becomes_ready),
         cmocka_unit_test(removed_names_are_remembered_up_to_a_bound),
+        cmocka_unit_test(name_that_is_referred_to_leaves_the_row_and_comes_back_last),
+        cmocka_unit_test(places_of_pairs_are_used_again),
         cmocka_unit_test(survivors_keep_what_they_have_and_the_gone_are_spread_evenly),
         cmocka_unit_test(offers_to_the_gone_are_given_and_offers_to_the_living_stay),
         cmocka_unit_test(what_the_gone_had_finished_goes_to_the_leader),
         cmocka_unit_test(new_partition_goes_to_the_least_loaded_and_to_oneself_of_equals),
+        cmocka_unit_test(least_loaded_task_is_the_same_in_every_fold),
+        cmocka_unit_test(partitions_of_the_gone_go_to_the_least_loaded),
         cmocka_unit_test(offer_can_be_withdrawn_and_the_first_in_the_log_wins),
+        cmocka_unit_test(digest_covers_the_whole_state),
+        cmocka_unit_test(fold_whose_counts_disagree_is_not_sound),
+        cmocka_unit_test(verdicts_refusals_and_lives_have_names),
         cmocka_unit_test(fold_from_a_snapshot_agrees_with_one_from_the_beginning),
         cmocka_unit_test(fold_agrees_wherever_its_snapshot_was_made),
         cmocka_unit_test(snapshot_of_a_group_that_never_met_has_no_leader),

@@ -1,5 +1,7 @@
 #include "group_bench.h"
 
+#include <stdio.h>
+
 static const struct rota_group_seed one[] = {{.name = {"p", 1}, .mark = 10}};
 static const struct rota_group_seed six[] = {{.name = {"p0", 2}}, {.name = {"p1", 2}},
                                              {.name = {"p2", 2}}, {.name = {"p3", 2}},
@@ -110,6 +112,27 @@ static void token_is_current_only_while_it_can_be_shown(void **state)
     bench_free(bench);
 }
 
+static void partition_runs_until_it_is_stopped_or_finished(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 1, six, 6);
+    struct bench_task *task = &bench->tasks[0];
+    uint64_t token = bench_find_run(task, rota_str("p0"))->token;
+    assert_int_equal(rota_group_fsm_running(&task->fsm), 6);
+    bench_finish(bench, 0, "p0", true);
+    bench_settle(bench);
+    assert_int_equal(rota_group_fsm_running(&task->fsm), 5);
+    assert_false(rota_group_fsm_is_current(&task->fsm, bench->now, rota_str("p0"), token));
+    bench_step(bench, 0, (struct rota_group_event){.type = ROTA_GROUP_LEAVE});
+    assert_int_equal(task->n_stops, 5); /* the finished one has no reader to stop */
+    assert_int_equal(rota_group_fsm_running(&task->fsm), 0);
+    bench_settle(bench);
+    assert_int_equal(task->fsm.state, ROTA_GROUP_AT_DONE);
+    assert_int_equal(rota_group_fsm_running(&task->fsm), 0);
+    bench_free(bench);
+}
+
 /* Only one of the two is confirmed, for as long as it takes. */
 static void check_fence(bool is_log_well)
 {
@@ -129,9 +152,12 @@ static void check_fence(bool is_log_well)
     assert_int_equal(bench->now, started_at + ROTA_GROUP_FENCE_AFTER);
     assert_int_equal(bench->tasks[0].n_leaves, 0); /* the reader has not stopped yet */
     uint64_t incarnation = bench->tasks[0].incarnation;
+    size_t n_joins = bench->tasks[0].n_joins;
     bench_stopped(bench, 0);
     assert_int_equal(bench->tasks[0].n_leaves, 1);
+    assert_int_equal(bench->tasks[0].n_joins, n_joins + is_log_well); /* not without the log */
     bench_settle(bench);
+    assert_int_equal(bench->tasks[0].n_joins, n_joins + 1);
     assert_true(bench->tasks[0].incarnation > incarnation); /* another life */
     bench_round(bench, "0");
     assert_true(bench_runs(bench, 0, "p"));
@@ -155,6 +181,80 @@ static void deadline_is_the_fence_when_nothing_else_is_due(void **state)
     bench_progress(bench, 0, "p", 12);
     assert_int_equal(rota_group_fsm_deadline(&bench->tasks[0].fsm),
                      bench->now + ROTA_GROUP_PROGRESS_EVERY);
+    bench_free(bench);
+}
+
+static rota_time wait_of(const struct bench *bench)
+{
+    return rota_group_fsm_deadline(&bench->tasks[0].fsm) - bench->now;
+}
+
+static void deadline_is_what_ends_each_state(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_open_with(
+        bench, 0,
+        (struct rota_group_fsm_options){.seeds = one, .n_seeds = 1, .fence_after = 40 * ROTA_SEC});
+    assert_int_equal(rota_group_fsm_deadline(&bench->tasks[0].fsm), ROTA_TIME_NEVER);
+    bench_settle(bench);
+    assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_JOINING);
+    assert_int_equal(wait_of(bench), ROTA_GROUP_WAIT_MAX);
+    bench->now += ROTA_SEC;
+    bench_round_to(bench, "0", "0");
+    assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_WAITING);
+    assert_int_equal(wait_of(bench), ROTA_GROUP_WAIT_MAX);
+    bench_append(bench, 0, false, false); /* the epoch */
+    assert_int_equal(wait_of(bench), ROTA_GROUP_RETRY_FIRST);
+    bench_tick(bench, ROTA_GROUP_RETRY_FIRST);
+    bench_settle(bench);
+    assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_WORKING);
+    assert_int_equal(wait_of(bench), 40 * ROTA_SEC);
+    bench_child(bench, 0, "p", "c", NULL);
+    assert_int_equal(wait_of(bench), 40 * ROTA_SEC); /* its record is on its way */
+    bench_append(bench, 0, false, false);
+    assert_int_equal(wait_of(bench), ROTA_GROUP_RETRY_FIRST);
+    bench_tick(bench, ROTA_GROUP_RETRY_FIRST);
+    bench_settle(bench);
+    bench->now += ROTA_SEC;
+    bench->tasks[0].stops_late = true;
+    bench_step(bench, 0, (struct rota_group_event){.type = ROTA_GROUP_LEAVE});
+    bench->now += ROTA_SEC;
+    bench_ok(bench, 0);
+    assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_LEAVING);
+    assert_int_equal(wait_of(bench), 39 * ROTA_SEC); /* from when it was told to */
+    bench_stopped(bench, 0);
+    bench_settle(bench);
+    assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_DONE);
+    assert_int_equal(rota_group_fsm_deadline(&bench->tasks[0].fsm), ROTA_TIME_NEVER);
+    bench_free(bench);
+}
+
+static void deadline_is_the_next_move_or_the_end_of_an_offer(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        bench_open_with(bench, i,
+                        (struct rota_group_fsm_options){.seeds = one,
+                                                        .n_seeds = 1,
+                                                        .withdraw_after = ROTA_SEC,
+                                                        .move_every = i ? 0 : 2 * ROTA_SEC});
+    bench_settle(bench);
+    bench_round(bench, "0");
+    bench_tick(bench, ROTA_SEC);
+    bench_ok(bench, 0);
+    assert_int_equal(wait_of(bench), ROTA_SEC);
+    bench_tick(bench, ROTA_SEC);
+    bench_ok(bench, 0);
+    assert_int_equal(wait_of(bench), 2 * ROTA_SEC);
+    bench_round(bench, "01");
+    assert_true(bench_runs(bench, 0, "p"));
+    bench->tasks[1].is_cut_off = true;
+    bench_child(bench, 0, "p", "c", NULL); /* offered to the other, which has nothing to do */
+    bench_settle(bench);
+    assert_int_equal(bench_find(bench, 0, "c")->target, bench->tasks[1].fsm.me);
+    assert_int_equal(wait_of(bench), ROTA_SEC);
     bench_free(bench);
 }
 
@@ -660,14 +760,141 @@ static void explain_says_why(void **state)
     bench_begin(bench, 1, one, 1);
     struct rota_group_fsm *fsm = &bench->tasks[0].fsm;
     assert_non_null(strstr(rota_group_fsm_explain(fsm, rota_str("p"), text, sizeof text),
-                           "t0 has it under token"));
+                           "task t0 owns it with fencing token"));
     bench_child(bench, 0, "p", "c", NULL);
     bench_settle(bench);
     assert_non_null(strstr(rota_group_fsm_explain(fsm, rota_str("c"), text, sizeof text),
                            "its parent p is not finished"));
     assert_non_null(strstr(rota_group_fsm_explain(fsm, rota_str("x"), text, sizeof text),
                            "no task has reported it"));
+    bench_child(bench, 0, "p", "d", "y"); /* which has another parent */
+    bench_finish(bench, 0, "p", false);
+    bench_settle(bench);
+    assert_non_null(strstr(rota_group_fsm_explain(fsm, rota_str("p"), text, sizeof text),
+                           "it is finished; 2 of its child partitions are not"));
+    assert_non_null(strstr(rota_group_fsm_explain(fsm, rota_str("d"), text, sizeof text),
+                           "it waits, with t0, because its parent y is unknown so far"));
+    assert_non_null(strstr(rota_group_fsm_explain(fsm, rota_str("y"), text, sizeof text),
+                           "it has child partitions, but no task has reported it yet"));
+    bench->tasks[0].stops_late = true;
+    bench_step(bench, 0, (struct rota_group_event){.type = ROTA_GROUP_LEAVE});
+    assert_non_null(strstr(rota_group_fsm_explain(fsm, rota_str("c"), text, sizeof text),
+                           "; its reader on this task is stopping"));
     bench_free(bench);
+}
+
+static void explain_says_who_has_to_act(void **state)
+{
+    struct bench *bench = bench_new();
+    char text[512];
+    (void)state;
+    bench_begin(bench, 2, one, 1);
+    int with = bench_runner(bench, "p"), other = 1 - with;
+    struct rota_group_fsm *fsm = &bench->tasks[with].fsm;
+    bench->tasks[other].is_cut_off = true;
+    bench_child(bench, with, "p", "c", NULL);
+    bench_settle(bench);
+    char waits[64], offered[64];
+    snprintf(waits, sizeof waits, "it waits, offered to t%d, because its parent p", other);
+    snprintf(offered, sizeof offered, "it is offered to t%d, which has not accepted it", other);
+    assert_non_null(strstr(rota_group_fsm_explain(fsm, rota_str("c"), text, sizeof text), waits));
+    bench_finish(bench, with, "p", false);
+    bench_settle(bench);
+    assert_non_null(strstr(rota_group_fsm_explain(fsm, rota_str("c"), text, sizeof text), offered));
+    bench->tasks[other].is_cut_off = false;
+    bench_settle(bench);
+    bench_finish(bench, other, "c", true);
+    bench_append(bench, other, true, true);
+    while (bench_read(bench, with)) {
+    }
+    snprintf(offered, sizeof offered, "it is finished; t%d will remove it", other);
+    assert_string_equal(rota_group_fsm_explain(fsm, rota_str("c"), text, sizeof text), offered);
+    bench_settle(bench);
+    assert_string_equal(rota_group_fsm_explain(fsm, rota_str("c"), text, sizeof text),
+                        "it is finished and removed");
+    bench_free(bench);
+}
+
+static void states_losses_and_failures_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(rota_group_state_name(ROTA_GROUP_AT_START), "start");
+    assert_string_equal(rota_group_state_name(ROTA_GROUP_AT_DONE), "done");
+    assert_string_equal(rota_group_state_name(ROTA_GROUP_AT_DONE + 1), "unknown");
+    assert_string_equal(rota_group_loss_name(ROTA_GROUP_NO_LOSS), "none");
+    assert_string_equal(rota_group_loss_name(ROTA_GROUP_LOGLESS), "log_lost");
+    assert_string_equal(rota_group_loss_name(ROTA_GROUP_LOGLESS + 1), "unknown");
+    assert_string_equal(rota_group_failure_name(ROTA_GROUP_NO_FAILURE), "none");
+    assert_string_equal(rota_group_failure_name(ROTA_GROUP_OUT_OF_MEMORY), "out_of_memory");
+    assert_string_equal(rota_group_failure_name(ROTA_GROUP_OUT_OF_MEMORY + 1), "unknown");
+}
+
+static enum rota_code open_with(struct rota_group_fsm *fsm, const struct rota_group_seed *seeds,
+                                size_t n)
+{
+    struct rota_group_fsm_options options = {.task = rota_str("t"), .seeds = seeds, .n_seeds = n};
+    return rota_group_fsm_init(fsm, &options, NULL);
+}
+
+static void partitions_to_begin_with_are_copied_and_checked(void **state)
+{
+    static char large[ROTA_GROUP_POSITION_MAX + 1];
+    char texts[] = "onetwofirst";
+    struct rota_group_fsm fsm;
+    (void)state;
+    memset(large, 'x', sizeof large);
+    struct rota_group_seed seeds[] = {
+        {.name = rota_str_of(texts, 3), .mark = 5, .position = rota_str_of(texts + 6, 5)},
+        {.name = rota_str_of(texts + 3, 3), .mark = -7},
+        {.name = rota_str_of(large, 9), .position = rota_str_of(large, ROTA_GROUP_POSITION_MAX)},
+    };
+    assert_int_equal(open_with(&fsm, seeds, 3), ROTA_OK);
+    memset(texts, '-', sizeof texts);
+    assert_true(rota_str_is_equal(fsm.seeds[0].name, rota_str("one")));
+    assert_true(rota_str_is_equal(fsm.seeds[0].position, rota_str("first")));
+    assert_int_equal(fsm.seeds[0].mark, 5);
+    assert_true(rota_str_is_equal(fsm.seeds[1].name, rota_str("two")));
+    assert_int_equal(fsm.seeds[1].position.size, 0);
+    assert_int_equal(fsm.seeds[1].mark, -7);
+    assert_int_equal(fsm.seeds[2].position.size, ROTA_GROUP_POSITION_MAX);
+    rota_group_fsm_deinit(&fsm);
+
+    seeds[1].position = rota_str_of(large, ROTA_GROUP_POSITION_MAX + 1);
+    assert_int_equal(open_with(&fsm, seeds, 2), ROTA_ERR_INVALID);
+    seeds[0].name = rota_str("");
+    assert_int_equal(open_with(&fsm, seeds, 1), ROTA_ERR_INVALID);
+    assert_int_equal(open_with(&fsm, seeds, ROTA_GROUP_PARTITIONS_MAX + 1), ROTA_ERR_LIMIT);
+}
+
+static void options_of_a_task_have_defaults(void **state)
+{
+    struct rota_group_fsm fsm;
+    struct rota_group_fsm_options options = {.task = rota_str("t")};
+    (void)state;
+    assert_int_equal(rota_group_fsm_init(&fsm, &options, NULL), ROTA_OK);
+    assert_int_equal(fsm.options.fence_after, ROTA_GROUP_FENCE_AFTER);
+    assert_int_equal(fsm.options.progress_every, ROTA_GROUP_PROGRESS_EVERY);
+    assert_int_equal(fsm.options.wait_max, ROTA_GROUP_WAIT_MAX);
+    assert_int_equal(fsm.options.snapshot_records, ROTA_GROUP_SNAPSHOT_RECORDS);
+    assert_int_equal(fsm.options.snapshot_bytes, ROTA_GROUP_SNAPSHOT_BYTES);
+    rota_group_fsm_deinit(&fsm);
+    options = (struct rota_group_fsm_options){.task = rota_str("t"),
+                                              .fence_after = 1,
+                                              .progress_every = 1,
+                                              .wait_max = 1,
+                                              .snapshot_records = 1,
+                                              .snapshot_bytes = 1};
+    assert_int_equal(rota_group_fsm_init(&fsm, &options, NULL), ROTA_OK);
+    assert_int_equal(fsm.options.fence_after + fsm.options.progress_every + fsm.options.wait_max,
+                     3);
+    assert_int_equal(fsm.options.snapshot_records + fsm.options.snapshot_bytes, 2);
+    rota_group_fsm_deinit(&fsm);
+    options.task = rota_str("a b");
+    assert_int_equal(rota_group_fsm_init(&fsm, &options, NULL), ROTA_ERR_INVALID);
+    options.is_observer = true;
+    options.task = rota_str("");
+    assert_int_equal(rota_group_fsm_init(&fsm, &options, NULL), ROTA_OK);
+    rota_group_fsm_deinit(&fsm);
 }
 
 int main(void)
@@ -678,8 +905,11 @@ int main(void)
         cmocka_unit_test(child_goes_to_the_least_loaded_and_starts_after_its_parent),
         cmocka_unit_test(position_is_published_now_and_then_and_handed_on),
         cmocka_unit_test(token_is_current_only_while_it_can_be_shown),
+        cmocka_unit_test(partition_runs_until_it_is_stopped_or_finished),
         cmocka_unit_test(b14_without_the_log_or_the_group_everything_stops_in_time),
         cmocka_unit_test(deadline_is_the_fence_when_nothing_else_is_due),
+        cmocka_unit_test(deadline_is_what_ends_each_state),
+        cmocka_unit_test(deadline_is_the_next_move_or_the_end_of_an_offer),
         cmocka_unit_test(append_of_unknown_outcome_is_made_again_and_counts_once),
         cmocka_unit_test(record_that_did_not_count_is_issued_anew),
         cmocka_unit_test(record_that_counts_after_a_loss_is_told_by_its_task),
@@ -701,6 +931,10 @@ int main(void)
         cmocka_unit_test(hand_off_is_off_unless_asked_for_and_bounded_then),
         cmocka_unit_test(user_reports_are_checked),
         cmocka_unit_test(explain_says_why),
+        cmocka_unit_test(explain_says_who_has_to_act),
+        cmocka_unit_test(states_losses_and_failures_have_names),
+        cmocka_unit_test(partitions_to_begin_with_are_copied_and_checked),
+        cmocka_unit_test(options_of_a_task_have_defaults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

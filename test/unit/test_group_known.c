@@ -2,6 +2,8 @@
  * H10 by reading, each as a scenario that does not fail here. */
 #include "group_bench.h"
 
+#include <stdio.h>
+
 static const struct rota_group_seed one[] = {{.name = {"p", 1}, .mark = 10}};
 static const struct rota_group_seed six[] = {{.name = {"p0", 2}}, {.name = {"p1", 2}},
                                              {.name = {"p2", 2}}, {.name = {"p3", 2}},

@@ -1,4 +1,4 @@
-#include "wire/group_record.h"
+#include "wire/record/group_record.h"
 
 #include "vectors.h"
 

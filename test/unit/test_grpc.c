@@ -1,4 +1,4 @@
-#include "wire/grpc.h"
+#include "wire/grpc/grpc.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -287,6 +287,23 @@ static void http_and_resets_have_a_status(void **state)
     assert_int_equal(rota_grpc_status_of_reset(4000000000u), ROTA_STATUS_INTERNAL);
 }
 
+static void an_error_is_the_same_to_the_caller(void **state)
+{
+    (void)state;
+    for (int i = ROTA_OK; i <= ROTA_ERR_STALE; i++) {
+        enum rota_code code = (enum rota_code)i, told = code;
+        if (code == ROTA_ERR_NO_MEMORY)
+            told = ROTA_ERR_LIMIT;
+        if (code == ROTA_ERR_IO)
+            told = ROTA_ERR_UNAVAILABLE;
+        assert_int_equal(rota_grpc_code_of_status(rota_grpc_status_of_code(code)), told);
+    }
+    assert_int_equal(rota_grpc_code_of_status(ROTA_STATUS_FAILED_PRECONDITION), ROTA_ERR_INVALID);
+    assert_int_equal(rota_grpc_code_of_status(ROTA_STATUS_DEADLINE_EXCEEDED), ROTA_ERR_UNKNOWN);
+    assert_int_equal(rota_grpc_code_of_status(ROTA_STATUS_UNAUTHENTICATED), ROTA_ERR_UNAVAILABLE);
+    assert_int_equal(rota_grpc_code_of_status((enum rota_status)99), ROTA_ERR_UNKNOWN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +321,7 @@ int main(void)
         cmocka_unit_test(metadata_that_would_break_a_header_is_refused),
         cmocka_unit_test(status_codes_have_their_names_and_numbers),
         cmocka_unit_test(http_and_resets_have_a_status),
+        cmocka_unit_test(an_error_is_the_same_to_the_caller),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

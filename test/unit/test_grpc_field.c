@@ -1,4 +1,4 @@
-#include "wire/grpc_field.h"
+#include "wire/grpc/grpc_field.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

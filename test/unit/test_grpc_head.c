@@ -1,4 +1,4 @@
-#include "wire/grpc_head.h"
+#include "wire/grpc/grpc_head.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Who may look, and who may change. */
-#include "core/node/guard.h"
+#include "node/rules/guard.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -152,6 +152,33 @@ static void token_has_all_of_the_chance(void **state)
     }
 }
 
+static void statuses_are_those_of_http(void **state)
+{
+    (void)state;
+    assert_int_equal(rota_guard_status(ROTA_GUARD_ALLOWED), 200);
+    assert_int_equal(rota_guard_status(ROTA_GUARD_WRONG_HOST), 403);
+    assert_int_equal(rota_guard_status(ROTA_GUARD_WRONG_ORIGIN), 403);
+    assert_int_equal(rota_guard_status(ROTA_GUARD_NO_TOKEN), 401);
+    assert_int_equal(rota_guard_status(ROTA_GUARD_WRONG_TOKEN), 401);
+    assert_int_equal(rota_guard_status(ROTA_GUARD_WRONG_TYPE), 415);
+}
+
+static void ports_have_any_digits_and_names_any_case(void **state)
+{
+    (void)state;
+    assert_int_equal(look("localhost:0123456789"), ROTA_GUARD_ALLOWED);
+    assert_int_equal(look("localhost:"), ROTA_GUARD_ALLOWED);
+    assert_int_equal(look("localhost:/"), ROTA_GUARD_WRONG_HOST);
+    assert_int_equal(look("localhost::"), ROTA_GUARD_WRONG_HOST);
+    assert_int_equal(look("ROTA.EXAMPLE"), ROTA_GUARD_ALLOWED);
+    assert_int_equal(look("rota.examplez"), ROTA_GUARD_WRONG_HOST);
+    names[0] = rota_str("AZ[`az{@");
+    assert_int_equal(look("az[`AZ{@"), ROTA_GUARD_ALLOWED);
+    assert_int_equal(look("az{`AZ{@"), ROTA_GUARD_WRONG_HOST); /* these are no letters */
+    assert_int_equal(look("az[`AZ{`"), ROTA_GUARD_WRONG_HOST);
+    names[0] = rota_str("rota.example");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +189,8 @@ int main(void)
         cmocka_unit_test(body_is_json_or_refused),
         cmocka_unit_test(every_refusal_has_a_status_and_a_sentence),
         cmocka_unit_test(token_has_all_of_the_chance),
+        cmocka_unit_test(statuses_are_those_of_http),
+        cmocka_unit_test(ports_have_any_digits_and_names_any_case),
     };
     return cmocka_run_group_tests_name("guard", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Packing and unpacking, within bounds. */
-#include "io/gzip.h"
+#include "wire/http2/gzip.h"
 
 #include <rota/random.h>
 

@@ -1,6 +1,6 @@
 /* The rows L10 .. L13 are those that the original's own tests check; their times
  * are bounds. */
-#include "core/call/health_fsm.h"
+#include "core/call/shards/health_fsm.h"
 #include "vectors.h"
 
 enum behaviour { ANSWERS_WELL, ANSWERS_BADLY, HANGS };

@@ -98,6 +98,23 @@ static void the_ends_of_time_are_times(void **state)
     rota_heap_deinit(&heap);
 }
 
+/* Any order becomes a heap from below, where the items above are not in order yet. */
+#define IS_LESS(heap, a, b)      ((a) < (b))
+#define PUT(heap, index, number) ((heap)[index] = (number))
+static void a_heap_is_built_from_below(void **state)
+{
+    uint32_t numbers[NODES];
+    (void)state;
+    for (size_t i = 0; i < NODES; i++)
+        numbers[i] = (uint32_t)((NODES - i) * 37 % 101);
+    for (size_t i = NODES / 2; i-- > 0;) {
+        uint32_t number = numbers[i];
+        ROTA_HEAP_SIFT_DOWN(numbers, numbers, NODES, i, number, IS_LESS, PUT);
+    }
+    for (size_t i = 1; i < NODES; i++)
+        assert_true(numbers[(i - 1) / 2] <= numbers[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -105,6 +122,7 @@ int main(void)
         cmocka_unit_test(equal_times_come_out_by_order),
         cmocka_unit_test(a_node_outside_can_be_removed),
         cmocka_unit_test(the_ends_of_time_are_times),
+        cmocka_unit_test(a_heap_is_built_from_below),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "core/call/held.h"
+#include "core/call/get/held.h"
 
 #include <rota/random.h>
 #include <setjmp.h>

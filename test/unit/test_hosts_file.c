@@ -1,4 +1,4 @@
-#include "wire/hosts_file.h"
+#include "wire/text/hosts_file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -126,7 +126,7 @@ static void weight_is_a_decimal_number(void **state)
         snprintf(text, sizeof text, "a:1 weight=%s", rows[i].text);
         snprintf(message, sizeof message,
                  "hosts:1: weight \"%s\" is not a decimal number from 0.01 to 1000 with at most "
-                 "three digits behind the point",
+                 "three decimal places",
                  rows[i].text);
         if (rows[i].weight == 0) {
             assert_refused(text, message);
@@ -187,7 +187,7 @@ static void bytes_that_are_no_text_are_refused(void **state)
         {"\xed\xa0\x80", 3, "hosts:1: byte 1 (0xed) is not valid UTF-8"},     /* surrogate */
         {"\xf4\x90\x80\x80", 4, "hosts:1: byte 1 (0xf4) is not valid UTF-8"}, /* beyond */
         {"\xef\xbb\xbf\xef\xbb\xbfx", 7,
-         "hosts:1: byte 1 is a byte order mark, which is not at the start"},
+         "hosts:1: byte 1 is a byte order mark; it is allowed only at the start"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -215,8 +215,7 @@ static void names_hold_nothing_that_misleads(void **state)
 {
     (void)state;
     assert_refused("a:1,b:1",
-                   "hosts:1: address \"a:1,b:1\" has a comma; a line names one host, and "
-                   "lists of hosts have commas between them");
+                   "hosts:1: address \"a:1,b:1\" contains a comma; write one host per line");
     assert_refused("b:1#x", "hosts:1: # in an address, \"b:1#x\": a comment needs a space before "
                             "it");
     assert_refused("b:1 zone=x#1", "hosts:1: # in a zone, \"x#1\": a comment needs a space before "

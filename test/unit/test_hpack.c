@@ -1,5 +1,5 @@
 #include "base/vector.h"
-#include "wire/hpack.h"
+#include "wire/http2/hpack.h"
 
 #include <nghttp2/nghttp2.h>
 #include <rota/random.h>

@@ -1,5 +1,5 @@
 /* Two sessions back to back, without a network, on a clock of our own. */
-#include "io/http2.h"
+#include "wire/http2/http2.h"
 
 #include <rota/random.h>
 #include <setjmp.h>
@@ -462,8 +462,48 @@ static void silence_is_broken_by_a_ping_and_ends_without_answer(void **state)
     assert_true(rota_http2_tick(client, world->now));
     assert_true(rota_http2_deadline(client) == world->now + 5 * ROTA_SEC);
     assert_true(rota_http2_tick(client, world->now + 5 * ROTA_SEC - 1));
-    assert_false(rota_http2_tick(client, world->now + 5 * ROTA_SEC));
+    assert_true(rota_http2_tick(client, world->now + 5 * ROTA_SEC)); /* something may have come */
+    world->now = rota_http2_deadline(client);
+    assert_false(rota_http2_tick(client, world->now));
     assert_int_equal(rota_http2_fault(client), ROTA_HTTP2_FAULT_SILENT);
+    world_free(world);
+}
+
+static void an_answer_that_came_while_we_were_busy_counts(void **state)
+{
+    struct rota_http2_options pinging = {.keepalive_interval = 60 * ROTA_SEC,
+                                         .keepalive_timeout = 5 * ROTA_SEC};
+    struct world *world = world_new(pinging, (struct rota_http2_options){0});
+    struct rota_http2 *client = world->client.session;
+    (void)state;
+    talk(world);
+    world->now += 60 * ROTA_SEC;
+    assert_true(rota_http2_tick(client, world->now));
+    world->now += ROTA_HOUR;
+    assert_true(rota_http2_tick(client, world->now));
+    talk(world);
+    assert_true(rota_http2_tick(client, world->now + ROTA_SEC));
+    assert_true(rota_http2_deadline(client) == world->now + 60 * ROTA_SEC);
+    world_free(world);
+}
+
+static void silence_after_a_call_is_broken_sooner(void **state)
+{
+    struct rota_http2_options pinging = {.keepalive_interval = 60 * ROTA_SEC,
+                                         .keepalive_timeout = 5 * ROTA_SEC,
+                                         .keepalive_call = ROTA_SEC};
+    struct world *world = world_new(pinging, (struct rota_http2_options){0});
+    struct rota_http2 *client = world->client.session;
+    (void)state;
+    talk(world);
+    rota_http2_called(client, world->now + 2 * ROTA_SEC);
+    rota_http2_called(client, world->now + 3 * ROTA_SEC); /* the first one counts */
+    world->now += 3 * ROTA_SEC;
+    assert_true(rota_http2_deadline(client) == world->now);
+    assert_true(rota_http2_tick(client, world->now));
+    assert_true(rota_http2_deadline(client) == world->now + 5 * ROTA_SEC);
+    talk(world); /* the answer: the call may take its time */
+    assert_true(rota_http2_deadline(client) == world->now + 60 * ROTA_SEC);
     world_free(world);
 }
 
@@ -772,6 +812,8 @@ int main(void)
         cmocka_unit_test(a_call_dropped_before_it_left_is_never_seen),
         cmocka_unit_test(a_lost_connection_tells_what_may_have_been_sent),
         cmocka_unit_test(silence_is_broken_by_a_ping_and_ends_without_answer),
+        cmocka_unit_test(an_answer_that_came_while_we_were_busy_counts),
+        cmocka_unit_test(silence_after_a_call_is_broken_sooner),
         cmocka_unit_test(bytes_should_leave_after_so_many_calls),
         cmocka_unit_test(a_connection_without_calls_ends_in_order),
         cmocka_unit_test(a_connection_with_a_call_is_not_idle),

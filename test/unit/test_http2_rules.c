@@ -1,6 +1,6 @@
 /* The rules of HTTP/2, one session against frames made by hand: who breaks one
  * in a call loses the call, who breaks one of the connection loses that. */
-#include "io/http2.h"
+#include "wire/http2/http2.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

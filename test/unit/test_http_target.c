@@ -1,5 +1,5 @@
 /* Paths and queries. */
-#include "wire/http_target.h"
+#include "wire/grpc/http_target.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,17 +65,17 @@ static void what_could_mislead_is_refused(void **state)
 {
     char many[200] = "";
     (void)state;
-    check_refused("", "does not begin");
-    check_refused("a/b", "does not begin");
-    check_refused("http://x/y", "does not begin");
+    check_refused("", "does not start");
+    check_refused("a/b", "does not start");
+    check_refused("http://x/y", "does not start");
     check_refused("//a", "empty");
     check_refused("/a//b", "empty");
     check_refused("/a/../b", "..");
     check_refused("/a/%2e%2E", "..");
-    check_refused("/a/.", "empty, . or ..");
-    check_refused("/%", "two digits");
-    check_refused("/a%2", "two digits");
-    check_refused("/?a=%zz", "two digits");
+    check_refused("/a/.", "part . or ..");
+    check_refused("/%", "two hexadecimal digits");
+    check_refused("/a%2", "two hexadecimal digits");
+    check_refused("/?a=%zz", "two hexadecimal digits");
     check_refused("/a%00", "control");
     check_refused("/?a=%0a", "control");
     check_refused("/%ff", "UTF-8");

@@ -1,11 +1,11 @@
-#include "core/call/interval_map.h"
+#include "core/call/get/interval_map.h"
 #include "vectors.h"
 
 #include <rota/random.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { HOSTS_MAX = 64 };
+enum { HOSTS_MAX = 600 };
 
 /* Hosts "a0".. of dc "a" and "b0".. of dc "b". */
 static struct rota_interval_map *map_with(size_t n_a, size_t n_b)
@@ -335,6 +335,157 @@ static void keys_of_one_route_have_the_same_replicas_and_only_those(void **state
     }
 }
 
+static bool holds(const struct rota_interval_host *host, uint64_t key)
+{
+    uint64_t of = host->shard.of, at = of ? key % of : key;
+    return host->has_shard && at >= host->shard.from &&
+           (host->shard.to == 0 || at < host->shard.to);
+}
+
+/* Against all hosts, one by one: with moduli that have a table and that have none, and with so
+ * many routes that meet that their table grows; again and again, as what hosts hold changes. */
+static void lookup_finds_exactly_those_that_hold_a_key(void **state)
+{
+    enum { HOSTS = 30, KEYS = 600 };
+    static const uint64_t moduli[] = {1, 64, 60, 4096, 4097, 1000003, 0};
+    static uint64_t keys[KEYS];
+    static uint32_t routes[KEYS];
+    struct rota_interval_map *map = map_with(HOSTS, 0);
+    struct rota_random random;
+    (void)state;
+    rota_random_init(&random, 9);
+    for (int round = 0; round < 40; round++) {
+        for (size_t i = 0; i < HOSTS; i++) {
+            uint64_t of = moduli[rota_random_below(&random, 7)];
+            uint64_t top = of ? of : UINT64_MAX / 2, from = rota_random_below(&random, top);
+            uint64_t to = from + 1 + rota_random_below(&random, top - from);
+            struct rota_interval shard = {from, rota_random_below(&random, 4) ? to : 0, of};
+            if (rota_random_below(&random, 3) == 0 || round == 0)
+                teach(map, i, shard, 0);
+        }
+        uint64_t version = rota_interval_map_version(map);
+        for (size_t k = 0; k < KEYS; k++)
+            keys[k] = rota_random_below(&random, 2) ? rota_random_next(&random) : k;
+        assert_true(rota_interval_map_lookup(map, keys, KEYS, routes));
+        assert_true(rota_interval_map_version(map) == version);
+        for (size_t k = 0; k < KEYS; k++) {
+            struct rota_interval_replicas found = rota_interval_map_replicas(map, routes[k]);
+            size_t n = 0;
+            assert_true(routes[k] < rota_interval_map_n_routes(map));
+            for (size_t i = 0; i < HOSTS; i++) {
+                const struct rota_interval_host *host = rota_interval_map_host(map, i);
+                size_t n_times = 0;
+                for (size_t r = 0; r < found.n; r++)
+                    n_times += found.items[r] == host;
+                assert_int_equal(n_times, holds(host, keys[k]));
+                n += n_times;
+            }
+            assert_int_equal(found.n, n);
+            assert_int_equal(routes[k] == 0, n == 0);
+        }
+    }
+    rota_interval_map_free(map);
+}
+
+/* Every pair of a host of one modulus and a host of the other has a route of its own. */
+static void routes_are_made_again_when_there_are_too_many(void **state)
+{
+    enum { FEW = 256, MANY = 257, ALL = FEW * MANY, HALF = ALL / 2 };
+    static uint64_t keys[ALL];
+    static uint32_t routes[HALF];
+    struct rota_interval_map *map = map_with(FEW, MANY);
+    uint32_t most = 0;
+    (void)state;
+    for (size_t i = 0; i < FEW + MANY; i++)
+        teach(map, i, i < FEW ? rota_interval_of(i, FEW) : rota_interval_of(i - FEW, MANY), 0);
+    for (size_t k = 0; k < ALL; k++)
+        keys[k] = k;
+    for (size_t turn = 0; turn < 5; turn++) {
+        const uint64_t *now = &keys[turn % 2 * HALF];
+        assert_true(rota_interval_map_lookup(map, now, HALF, routes));
+        if (turn == 1)
+            most = rota_interval_map_n_routes(map);
+        if (turn == 2)
+            assert_true(rota_interval_map_n_routes(map) < most);
+        for (size_t k = 0; k < HALF; k++) {
+            struct rota_interval_replicas found = rota_interval_map_replicas(map, routes[k]);
+            assert_int_equal(found.n, 2);
+            assert_ptr_equal(found.items[0], rota_interval_map_host(map, now[k] % FEW));
+            assert_ptr_equal(found.items[1], rota_interval_map_host(map, FEW + now[k] % MANY));
+        }
+    }
+    assert_true(most > ALL);
+    rota_interval_map_free(map);
+}
+
+static void texts_of_a_host_have_a_bound(void **state)
+{
+    static char text[ROTA_INTERVAL_TEXT_MAX + 1];
+    struct rota_interval_map *map = map_with(2, 0);
+    (void)state;
+    memset(text, 'x', sizeof text);
+    for (int i = 0; i < 4; i++) {
+        size_t size = ROTA_INTERVAL_TEXT_MAX + (i % 2);
+        struct rota_interval_member member = {rota_str("h"), rota_str("a")};
+        *(i < 2 ? &member.address : &member.dc) = rota_str_of(text, size);
+        assert_int_equal(rota_interval_map_set_hosts(map, &member, 1, NULL),
+                         i % 2 ? ROTA_ERR_INVALID : ROTA_OK);
+        assert_int_equal(rota_interval_map_n_hosts(map), 1);
+    }
+    rota_interval_map_free(map);
+}
+
+/* A list that is refused leaves all that was known, and the next one is taken. */
+static void lists_follow_each_other_whatever_became_of_one(void **state)
+{
+    static char names[ROTA_INTERVAL_HOSTS_MAX + 1][8];
+    static struct rota_interval_member members[ROTA_INTERVAL_HOSTS_MAX + 1];
+    struct rota_interval_map *map = map_with(3, 0);
+    (void)state;
+    for (size_t i = 0; i <= ROTA_INTERVAL_HOSTS_MAX; i++) {
+        int size = snprintf(names[i], sizeof names[i], "a%d", (int)i % 100000);
+        members[i] = (struct rota_interval_member){{names[i], (size_t)size}, {"a", 1}};
+    }
+    teach(map, 1, rota_interval_of(0, 2), 5);
+    uint64_t id = id_at(map, 1);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(
+            rota_interval_map_set_hosts(map, members, ROTA_INTERVAL_HOSTS_MAX + 1, NULL),
+            ROTA_ERR_LIMIT);
+        assert_int_equal(rota_interval_map_n_hosts(map), 3);
+        assert_string_equal(holders(map, 0), "a1 ");
+    }
+    assert_int_equal(rota_interval_map_set_hosts(map, members, ROTA_INTERVAL_HOSTS_MAX, NULL),
+                     ROTA_OK);
+    assert_int_equal(rota_interval_map_n_hosts(map), ROTA_INTERVAL_HOSTS_MAX);
+    assert_int_equal(rota_interval_map_set_hosts(map, members + 1, 1, NULL), ROTA_OK);
+    assert_int_equal(rota_interval_map_n_hosts(map), 1);
+    assert_true(id_at(map, 0) == id);
+    assert_string_equal(holders(map, 0), "a1 ");
+    assert_int_equal(rota_interval_map_set_hosts(map, members, 1, NULL), ROTA_OK);
+    assert_null(rota_interval_map_find(map, id));
+    rota_interval_map_free(map);
+}
+
+/* However many have come and gone, each has an id of its own. */
+static void each_host_that_comes_has_an_id_of_its_own(void **state)
+{
+    struct rota_interval_map *map = map_with(1, 0);
+    uint64_t before = id_at(map, 0);
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        char name[16];
+        int size = snprintf(name, sizeof name, "h%d", i);
+        struct rota_interval_member member = {{name, (size_t)size}, {"a", 1}};
+        assert_int_equal(rota_interval_map_set_hosts(map, &member, 1, NULL), ROTA_OK);
+        uint64_t id = id_at(map, 0);
+        assert_true(id != before && !rota_interval_map_find(map, before));
+        assert_ptr_equal(rota_interval_map_find(map, id), rota_interval_map_host(map, 0));
+        before = id;
+    }
+    rota_interval_map_free(map);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +506,11 @@ int main(void)
         cmocka_unit_test(shards_without_a_host_are_forgotten_at_the_bound),
         cmocka_unit_test(a_host_that_fails_three_times_is_not_live_until_it_is_heard),
         cmocka_unit_test(keys_of_one_route_have_the_same_replicas_and_only_those),
+        cmocka_unit_test(lookup_finds_exactly_those_that_hold_a_key),
+        cmocka_unit_test(routes_are_made_again_when_there_are_too_many),
+        cmocka_unit_test(texts_of_a_host_have_a_bound),
+        cmocka_unit_test(lists_follow_each_other_whatever_became_of_one),
+        cmocka_unit_test(each_host_that_comes_has_an_id_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

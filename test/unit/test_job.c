@@ -1,4 +1,4 @@
-#include "core/work/job.h"
+#include "core/work/job/job.h"
 #include "vectors.h"
 
 #include <rota/random.h>
@@ -189,6 +189,44 @@ static void a_spec_within_all_bounds_is_good(void **state)
     assert_int_equal(rota_job_spec_check(&spec, NULL), ROTA_ERR_INVALID);
 }
 
+static void specs_at_their_bounds_are_good_and_beyond_are_not(void **state)
+{
+    static char text[ROTA_JOB_PAYLOAD_MAX + 1];
+    struct rota_str names[ROTA_JOB_CAPABILITIES_MAX + 1];
+    memset(text, 'x', sizeof text);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        names[i] = rota_str("c");
+    (void)state;
+    for (size_t more = 0; more < 2; more++) {
+        const struct rota_job_spec plain = {.queue = rota_str("q")};
+        struct rota_job_spec specs[12];
+        for (size_t i = 0; i < 12; i++)
+            specs[i] = plain;
+        specs[0].queue = rota_str_of(text, ROTA_JOB_QUEUE_NAME_MAX + more);
+        specs[1].payload = rota_str_of(text, ROTA_JOB_PAYLOAD_MAX + more);
+        specs[2].unique = rota_str_of(text, ROTA_JOB_KEY_MAX + more);
+        specs[3].key = rota_str_of(text, ROTA_JOB_KEY_MAX + more);
+        specs[4].trace = rota_str_of(text, ROTA_JOB_KEY_MAX + more);
+        specs[5].capabilities = names;
+        specs[5].n_capabilities = ROTA_JOB_CAPABILITIES_MAX + more;
+        specs[6].partition = ROTA_JOB_PARTITIONS_MAX - 1 + (uint32_t)more;
+        specs[7].max_attempts = ROTA_JOB_ATTEMPTS_MAX + (uint32_t)more;
+        specs[8].deadline = 5;
+        specs[8].not_before = 4 + (rota_time)more;
+        specs[9].timeout = -(rota_time)more;
+        specs[10].backoff = -(rota_time)more;
+        specs[11].backoff_max = -(rota_time)more;
+        for (size_t i = 0; i < 12; i++)
+            assert_int_equal(rota_job_spec_check(&specs[i], NULL),
+                             more ? ROTA_ERR_INVALID : ROTA_OK);
+    }
+    assert_int_equal(rota_capability_check(rota_str_of(text, ROTA_CAPABILITY_NAME_MAX), NULL),
+                     ROTA_OK);
+    assert_int_equal(rota_capability_check(rota_str_of(text, ROTA_CAPABILITY_NAME_MAX + 1), NULL),
+                     ROTA_ERR_INVALID);
+    assert_int_equal(rota_capability_check(rota_str(""), NULL), ROTA_ERR_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -202,6 +240,7 @@ int main(void)
         cmocka_unit_test(every_word_has_a_name_of_its_own),
         cmocka_unit_test(names_have_few_letters_and_are_not_long),
         cmocka_unit_test(a_spec_within_all_bounds_is_good),
+        cmocka_unit_test(specs_at_their_bounds_are_good_and_beyond_are_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "core/work/job_table.h"
+#include "core/work/job/job_table.h"
 #include "vectors.h"
 
 #include <rota/random.h>

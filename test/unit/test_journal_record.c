@@ -1,7 +1,9 @@
-#include "wire/journal_record.h"
+#include "wire/record/journal_record.h"
 
 #include "vectors.h"
 #include "work_records.h"
+
+#include <string.h>
 
 static struct work_room made;
 static struct rota_journal_room room;

@@ -1,9 +1,10 @@
-#include "wire/journal_segment.h"
+#include "wire/record/journal_segment.h"
 
 #include "vectors.h"
 #include "work_records.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { SEGMENTS = 3, BATCHES = 2, PER_BATCH = 4, SLACK = 100 };
 enum { PER_SEGMENT = BATCHES * PER_BATCH, RECORDS = SEGMENTS * PER_SEGMENT };
@@ -374,7 +375,7 @@ static void segments_that_do_not_follow_are_damage(void **state)
     make_book();
     book.segments[0].data[0] = 'R';
     assert_outcome(ROTA_JOURNAL_DAMAGED, 0);
-    assert_string_equal(reader.why, "it does not begin as a journal does");
+    assert_string_equal(reader.why, "it does not start with a journal header");
 }
 
 int main(void)

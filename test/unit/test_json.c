@@ -55,6 +55,29 @@ static json_t *round_trip(struct rota_buffer *buffer)
     return parsed;
 }
 
+static void a_key_and_its_value_go_in_together(void **state)
+{
+    const struct rota_str names[] = {rota_str("a"), rota_str("b")};
+    struct rota_buffer buffer = {0};
+    struct rota_json json = {.buffer = &buffer};
+    (void)state;
+    rota_json_begin_object(&json);
+    rota_json_add_string(&json, "s", rota_str("x"));
+    rota_json_add_text(&json, "t", NULL);
+    rota_json_add_int(&json, "i", -1);
+    rota_json_add_uint(&json, "u", UINT64_MAX);
+    rota_json_add_bool(&json, "b", true);
+    rota_json_add_double(&json, "d", 0.5);
+    rota_json_add_strings(&json, "n", names, 2);
+    rota_json_add_strings(&json, "none", NULL, 0);
+    rota_json_end_object(&json);
+    assert_true(rota_str_is_equal(
+        rota_buffer_str(&buffer),
+        rota_str("{\"s\":\"x\",\"t\":null,\"i\":-1,\"u\":18446744073709551615,\"b\":true,"
+                 "\"d\":0.5,\"n\":[\"a\",\"b\"],\"none\":[]}")));
+    rota_buffer_deinit(&buffer);
+}
+
 static void finite_numbers_read_back_and_others_are_null(void **state)
 {
     static const double values[] = {0,       -0.0,    0.1,      1e300, -DBL_MAX, 0x1p-1074,
@@ -157,6 +180,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commas_come_by_themselves),
+        cmocka_unit_test(a_key_and_its_value_go_in_together),
         cmocka_unit_test(finite_numbers_read_back_and_others_are_null),
         cmocka_unit_test(deep_nesting_keeps_its_commas),
         cmocka_unit_test(any_bytes_may_be_written),

@@ -1,5 +1,5 @@
 /* Entries of a document as rows of cells. */
-#include "wire/json_rows.h"
+#include "wire/text/json_rows.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

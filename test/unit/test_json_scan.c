@@ -1,4 +1,4 @@
-#include "wire/json_scan.h"
+#include "wire/text/json_scan.h"
 
 #include "vectors.h"
 

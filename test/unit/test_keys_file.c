@@ -1,5 +1,5 @@
 /* Keys by name. */
-#include "wire/keys_file.h"
+#include "wire/text/keys_file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "core/work/lane.h"
+#include "core/work/job/lane.h"
 #include "vectors.h"
 
 #include <rota/random.h>
@@ -156,6 +156,35 @@ static void a_job_goes_behind_the_last_of_a_leaf_that_has_room_in_front(void **s
     rota_job_table_deinit(&table);
 }
 
+/* As a queue that is never empty: leaves come at the end and go at the front. */
+static void a_lane_that_slides_does_not_grow(void **state)
+{
+    enum { INSIDE = 6 * ROTA_LANE_LEAF, ALL = 60 * ROTA_LANE_LEAF };
+    static uint32_t numbers[ALL];
+    struct rota_lane lane = {0};
+    size_t most = 0;
+    (void)state;
+    rota_job_table_init(&table, 1);
+    for (size_t i = 0; i < ALL; i++) {
+        numbers[i] = rota_job_table_add(&table, (struct rota_job_id){1, i + 1});
+        rota_job_at(&table, numbers[i])->order = i + 1;
+        assert_true(rota_lane_reserve(&lane));
+        rota_lane_push(&lane, &table, numbers[i]);
+        if (i >= INSIDE) {
+            assert_int_equal(rota_lane_first(&lane), numbers[i - INSIDE]);
+            rota_lane_remove(&lane, &table, numbers[i - INSIDE]);
+            assert_int_equal(lane.size, INSIDE);
+        }
+        if (i % ROTA_LANE_LEAF == 0)
+            assert_true(rota_lane_is_sound(&lane, &table));
+        if (i == ALL / 2)
+            most = rota_lane_bytes(&lane);
+    }
+    assert_true(rota_lane_bytes(&lane) <= most + sizeof(struct rota_lane_leaf));
+    rota_lane_deinit(&lane);
+    rota_job_table_deinit(&table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +192,7 @@ int main(void)
         cmocka_unit_test(a_lane_filled_in_order_takes_little_more_than_four_bytes),
         cmocka_unit_test(leaves_of_few_jobs_are_merged),
         cmocka_unit_test(a_job_goes_behind_the_last_of_a_leaf_that_has_room_in_front),
+        cmocka_unit_test(a_lane_that_slides_does_not_grow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "core/work/layout.h"
+#include "core/work/cluster/layout.h"
 
 #include <rota/random.h>
 

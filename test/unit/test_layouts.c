@@ -1,4 +1,4 @@
-#include "core/work/layouts.h"
+#include "core/work/cluster/layouts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -797,6 +797,9 @@ static void more_than_there_are_is_not_sought(void **state)
     (void)state;
     init(SHARDS + 5, false);
     assert_int_equal(fsm.options.n_wanted, SHARDS);
+    rota_lease_fsm_deinit(&fsm);
+    init(0, false);
+    assert_int_equal(fsm.options.n_wanted, 1);
 }
 
 static void who_is_behind_stops(void **state)
@@ -948,12 +951,127 @@ static void options_out_of_bounds_are_refused(void **state)
     assert_int_equal(try_init(o), ROTA_ERR_INVALID);
     o = fine, o.ttl = INT64_MAX;
     assert_int_equal(try_init(o), ROTA_ERR_INVALID);
+    o = fine, o.ttl = ROTA_LEASE_TTL_MAX + 1;
+    assert_int_equal(try_init(o), ROTA_ERR_INVALID);
     o = fine, o.instance = 0;
     assert_int_equal(try_init(o), ROTA_ERR_INVALID);
+    o = fine, o.n_shards = 1, o.ttl = ROTA_LEASE_TTL_MIN;
+    assert_int_equal(try_init(o), ROTA_OK);
+    o.n_shards = ROTA_LEASE_SHARDS_MAX, o.n_wanted = ROTA_LEASE_WANTED_MAX;
+    o.ttl = ROTA_LEASE_TTL_MAX;
+    assert_int_equal(try_init(o), ROTA_OK);
     init(1, false);
 }
 
 #define RULE(name) cmocka_unit_test_teardown(name, teardown)
+
+/* --- looks, and what they find --- */
+
+static void look_at_many_rows_is_taken_less_often(void **state)
+{
+    const rota_time ttl = 4 * ROTA_SEC;
+    (void)state;
+    init(1, false);
+    rota_lease_fsm_deinit(&fsm);
+    struct rota_lease_fsm_options options = {
+        .n_shards = ROTA_LEASE_SHARDS_MAX, .n_wanted = 1, .ttl = ttl, .instance = US};
+    assert_int_equal(rota_lease_fsm_init(&fsm, now, &options, NULL), ROTA_OK);
+    rota_time cost = ROTA_LEASE_SHARDS_MAX * ROTA_LEASE_LOOK_PER_SHARD;
+    assert_true(cost > ttl / 8); /* or this shows nothing */
+    struct rota_lease_row rows[] = {row_of(0, US, 5, 1), row_of(1, THEM, 6, 1)};
+    uint64_t ask = stand_by();
+    assert_in_range(fsm.list_at - now, cost - cost / 4, cost);
+    listed(ask, rows + 1, 1);
+    assert_int_equal(rota_lease_fsm_deadline(&fsm), fsm.list_at);
+    wait_on();
+    listed(action(0, ROTA_LEASE_LIST)->ask, rows, 2); /* but at once after a stray */
+    action(0, ROTA_LEASE_RELEASE);
+    assert_in_range(rota_lease_fsm_deadline(&fsm) - now, ttl / 32, ttl / 16);
+}
+
+static void row_of_no_shard_of_ours_is_not_missed(void **state)
+{
+    struct rota_lease_row rows[SHARDS + 1];
+    (void)state;
+    init(1, false);
+    for (uint32_t i = 0; i <= SHARDS; i++)
+        rows[i] = row_of(i, THEM, EPOCH, 1);
+    listed(stand_by(), rows, SHARDS + 1);
+    wait_on();
+    listed(action(0, ROTA_LEASE_LIST)->ask, rows, SHARDS);
+    assert_int_equal(todo.n, 0);
+    assert_int_equal(fsm.n_listed, SHARDS);
+}
+
+static void database_that_went_back_makes_every_count_begin_again(void **state)
+{
+    struct rota_lease_row rows[] = {row_of(0, THEM, EPOCH, 5), row_of(1, THEM, EPOCH, 5)};
+    (void)state;
+    init(1, false);
+    listed(stand_by(), rows, 2);
+    assert_int_equal(rota_lease_watch_dead_at(&fsm.watch), now + TTL);
+    wait_on();
+    rows[1].pings = 4;
+    listed(action(0, ROTA_LEASE_LIST)->ask, rows, 2);
+    assert_int_equal(action(0, ROTA_LEASE_WENT_BACK)->shard, 1);
+    assert_int_equal(rota_lease_watch_dead_at(&fsm.watch), ROTA_TIME_NEVER);
+    assert_int_equal(fsm.dead_at, ROTA_TIME_NEVER);
+    assert_int_equal(fsm.claim_after, now + TTL);
+}
+
+static void grant_leaves_the_rows_that_die_next(void **state)
+{
+    struct rota_lease_row rows[] = {row_of(0, 0, EPOCH, 5), row_of(1, THEM, EPOCH, 5)};
+    (void)state;
+    init(2, false);
+    listed(stand_by(), rows, 2);
+    rota_time dead_at = now + TTL;
+    assert_int_equal(fsm.dead_at, ROTA_TIME_NEVER); /* a claim is out */
+    fsm.has_hope = false;
+    answer(ROTA_LEASE_CLAIMED, action(0, ROTA_LEASE_CLAIM)->ask, 0, EPOCH + 1);
+    action(0, ROTA_LEASE_START);
+    assert_int_equal(fsm.dead_at, dead_at);
+    fsm.has_hope = true;
+    fsm.dead_at = now;
+    tick();
+    answer(ROTA_LEASE_CLAIMED, action(todo.n - 1, ROTA_LEASE_CLAIM)->ask, 1, EPOCH + 1);
+    assert_int_equal(fsm.dead_at, ROTA_TIME_NEVER); /* there is all we want */
+    assert_int_equal(rota_lease_watch_dead_at(&fsm.watch), ROTA_TIME_NEVER);
+}
+
+static void who_has_its_share_lets_others_go_first(void **state)
+{
+    (void)state;
+    init(SHARDS, false);
+    step((struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = 1, .n_most = SHARDS});
+    answer(ROTA_LEASE_CLAIMED, action(0, ROTA_LEASE_CLAIM)->ask, 0, EPOCH);
+    fsm.seek_ask = 0;
+    fsm.list_at = fsm.slots[0].ping_at = fsm.slots[0].expires_at = ROTA_TIME_NEVER;
+    fsm.dead_at = now + ROTA_SEC;
+    assert_int_equal(rota_lease_fsm_deadline(&fsm), now + ROTA_SEC + TTL / 40);
+    fsm.claim_after = now + 2 * ROTA_SEC;
+    assert_int_equal(rota_lease_fsm_deadline(&fsm), now + 2 * ROTA_SEC);
+    fsm.claim_after = now;
+    fsm.n_share = 2;
+    fsm.has_hope = false;
+    assert_int_equal(rota_lease_fsm_deadline(&fsm), now + ROTA_SEC);
+    fsm.has_hope = true;
+    assert_int_equal(rota_lease_fsm_deadline(&fsm), now);
+    fsm.seek_ask = 99;
+    assert_int_equal(rota_lease_fsm_deadline(&fsm), ROTA_TIME_NEVER);
+}
+
+static void reasons_have_names(void **state)
+{
+    const char *const names[] = {"expired", "taken", "went back", "behind", "shutdown", "?"};
+    const enum rota_lease_why whys[] = {ROTA_LEASE_WHY_EXPIRED,   ROTA_LEASE_WHY_TAKEN,
+                                        ROTA_LEASE_WHY_WENT_BACK, ROTA_LEASE_WHY_BEHIND,
+                                        ROTA_LEASE_WHY_SHUTDOWN,  (enum rota_lease_why)99};
+    (void)state;
+    init(1, false);
+    for (int i = 0; i < 6; i++)
+        assert_string_equal(rota_lease_why_text(whys[i]), names[i]);
+}
 
 int main(void)
 {
@@ -968,10 +1086,10 @@ int main(void)
         RULE(out_of_time_is_stopped_first_then_released),
         RULE(the_answer_that_comes_after_the_end_does_not_help),
         RULE(what_is_taken_is_stopped_and_not_released),
-        RULE(a_row_that_is_gone_means_that_the_database_went_back),
-        RULE(claims_until_a_claim_was_answered),
         RULE(a_database_that_went_back_is_given_time_to_forget_others),
         RULE(a_spare_that_sees_the_database_go_back_waits_as_well),
+        RULE(a_row_that_is_gone_means_that_the_database_went_back),
+        RULE(claims_until_a_claim_was_answered),
         RULE(an_unknown_ping_is_asked_again_and_extends_nothing),
         RULE(pings_that_are_due_soon_go_together),
         RULE(each_of_many_pings_has_its_own_outcome),
@@ -984,6 +1102,7 @@ int main(void)
         RULE(rows_of_our_name_are_hoped_for_only_when_alone),
         RULE(what_a_lost_answer_granted_is_released),
         RULE(as_many_are_sought_as_are_wanted),
+        RULE(what_is_above_the_share_is_given_back),
         RULE(who_has_its_share_takes_what_a_dead_holder_leaves),
         RULE(rows_of_a_dead_holder_that_die_one_after_the_other_are_all_taken),
         RULE(what_was_taken_above_the_share_is_given_back_if_that_does_not_grow),
@@ -992,7 +1111,6 @@ int main(void)
         RULE(who_has_lost_what_a_dead_holder_left_claims_again_at_once),
         RULE(a_look_that_shows_nothing_ends_all_hope),
         RULE(more_than_there_are_is_not_sought),
-        RULE(what_is_above_the_share_is_given_back),
         RULE(who_is_behind_stops),
         RULE(a_table_that_grants_a_shard_twice_ends_the_first_grant),
         RULE(a_shutdown_stops_then_gives_back),
@@ -1002,6 +1120,12 @@ int main(void)
         RULE(a_shutdown_does_not_wait_for_ever),
         RULE(after_a_long_sleep_all_is_lost_at_once),
         RULE(options_out_of_bounds_are_refused),
+        RULE(look_at_many_rows_is_taken_less_often),
+        RULE(row_of_no_shard_of_ours_is_not_missed),
+        RULE(database_that_went_back_makes_every_count_begin_again),
+        RULE(grant_leaves_the_rows_that_die_next),
+        RULE(who_has_its_share_lets_others_go_first),
+        RULE(reasons_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

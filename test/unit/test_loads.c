@@ -1,4 +1,4 @@
-#include "core/call/loads.h"
+#include "core/call/get/loads.h"
 #include "vectors.h"
 
 #include <rota/random.h>

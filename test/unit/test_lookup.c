@@ -1,5 +1,5 @@
 /* What is answered about a job, from what the nodes say. */
-#include "core/work/lookup.h"
+#include "core/work/job/lookup.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

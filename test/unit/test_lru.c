@@ -1,4 +1,4 @@
-#include "core/call/lru.h"
+#include "core/call/get/lru.h"
 #include "vectors.h"
 
 #include <rota/random.h>
@@ -258,6 +258,25 @@ static void the_table_counts_too(void **state)
     rota_lru_deinit(&lru);
 }
 
+/* At least the bytes, the entry's own words and what an allocator adds to a block. */
+static void an_entry_counts_with_all_that_it_takes(void **state)
+{
+    static char text[300];
+    (void)state;
+    for (size_t size = 1; size < sizeof text; size++) {
+        rota_lru_init(&lru, 1 << 20, 0, 1);
+        struct rota_str key = rota_str_of(text, size / 3 + 1), value = rota_str_of(text, size);
+        assert_true(rota_lru_put(&lru, key, &value, ROTA_SEC));
+        size_t before = rota_lru_n_bytes(&lru);
+        assert_true(lru.entry_bytes >= key.size + value.size + 6 * sizeof(void *) + 16);
+        assert_true(lru.entry_bytes <= key.size + value.size + 128);
+        assert_true(before > lru.entry_bytes); /* and the table */
+        rota_lru_remove(&lru, key);
+        assert_int_equal(lru.entry_bytes, 0);
+        rota_lru_deinit(&lru);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -270,6 +289,7 @@ int main(void)
         cmocka_unit_test(what_is_outdated_is_not_found),
         cmocka_unit_test(it_does_what_a_simple_list_does),
         cmocka_unit_test(the_table_counts_too),
+        cmocka_unit_test(an_entry_counts_with_all_that_it_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -185,7 +185,7 @@ static void nobody_is_sent_away_by_an_empty_list(void **state)
     assert_string_equal(placed(), "");
     assert_int_equal(snapshot(0, 2, &a, 1), ROTA_OK);
     assert_int_equal(snapshot(0, 3, NULL, 0), ROTA_ERR_INVALID);
-    assert_string_equal(error.text, "members: the list names no hosts: membership kept");
+    assert_string_equal(error.text, "members: the list is empty; keeping the current members");
     assert_string_equal(placed(), "a");
     assert_int_equal(snapshot(0, 2, &a, 1), ROTA_OK); /* version 3 never came to be */
     a.is_draining = true;
@@ -536,6 +536,22 @@ static void machine_is_the_naive_recomputation(void **state)
     assert_true(n_changes > ROUNDS / 10 && n_changes < ROUNDS);
 }
 
+/* The source may reuse its memory. */
+static void hosts_are_copied_with_their_texts(void **state)
+{
+    char address[] = "a:1", zone[] = "east";
+    const struct rota_host host = {.address = rota_str(address), .zone = rota_str(zone)};
+    (void)state;
+    assert_int_equal(snapshot(1, 1, &host, 1), ROTA_OK);
+    address[0] = zone[0] = 'x';
+    assert_int_equal(fsm.list.n_members, 1);
+    assert_true(rota_str_is_equal(fsm.list.members[0].host.address, rota_str("a:1")));
+    assert_true(rota_str_is_equal(fsm.list.members[0].host.zone, rota_str("east")));
+    assert_int_equal(fsm.list.members[0].host.weight, ROTA_WEIGHT_ONE);
+    assert_true(fsm.list.members[0].is_placed);
+    assert_int_equal(rota_members_fsm_deadline(&fsm), ROTA_TIME_NEVER);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -557,6 +573,7 @@ int main(void)
         TEST(any_event_sees_the_time),
         TEST(alignment_is_strictly_after_the_news_spread),
         TEST(machine_is_the_naive_recomputation),
+        TEST(hosts_are_copied_with_their_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

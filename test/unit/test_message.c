@@ -1,13 +1,16 @@
 /* Messages by tables of fields: what is written is read again, and what can't be is
  * refused. */
-#include "wire/lean.h"
-#include "wire/queue_message.h"
+#include "wire/message/cache_message.h"
+#include "wire/message/lean.h"
+#include "wire/message/queue_message.h"
+#include "wire/message/worker_frame.h"
 
 #include <rota/random.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -123,7 +126,7 @@ static void every_prefix_and_every_changed_byte_is_read_or_refused(void **state)
     struct rota_queue_job_spec jobs[] = {
         {.queue = rota_str("q"), .payload = rota_str("payload"), .can = {names, 2}},
         {.queue = rota_str("r"), .priority = 5}};
-    struct rota_queue_list list = {{jobs, 2}}, read;
+    struct rota_queue_list list = {.items = {jobs, 2}}, read;
     (void)state;
     rota_message_encode(&ROTA_QUEUE_ADD_BATCH, &list, &buffer);
     for (size_t i = 0; i < buffer.size; i++) {
@@ -172,6 +175,37 @@ static void fields_that_are_not_known_are_passed_over(void **state)
     assert_null(add.job);
 }
 
+/* An estimate that is too low, entries that come in pieces, and both. */
+static void lists_of_any_shape_are_read_whole(void **state)
+{
+    static const char large[4000];
+    (void)state;
+    for (unsigned shape = 0; shape < 16; shape++) {
+        const unsigned n_first = shape & 1 ? 3000 : 1, n_pieces = shape & 2   ? 500
+                                                                  : shape & 4 ? 1
+                                                                              : 0;
+        struct rota_str key = rota_str_of(large, shape & 8 ? sizeof large : 0);
+        struct rota_cache_request read, request = {.key = {&key, 1}};
+        rota_buffer_clear(&buffer);
+        rota_message_encode(&ROTA_CACHE_REQUEST, &request, &buffer);
+        for (unsigned i = 1; i < n_first + n_pieces; i++) {
+            char text[16];
+            struct rota_str name = rota_str_of(text, (size_t)snprintf(text, sizeof text, "%u", i));
+            request = (struct rota_cache_request){.key = {&name, 1}, .epoch = i >= n_first ? i : 0};
+            rota_message_encode(&ROTA_CACHE_REQUEST, &request, &buffer);
+        }
+        assert_int_equal(read_bytes(&ROTA_CACHE_REQUEST, rota_buffer_str(&buffer), &read), ROTA_OK);
+        assert_int_equal(read.key.n, n_first + n_pieces);
+        assert_int_equal(read.key.items[0].size, key.size);
+        for (unsigned i = 1; i < read.key.n; i++) {
+            char text[16];
+            snprintf(text, sizeof text, "%u", i);
+            assert_true(rota_str_is_equal(read.key.items[i], rota_str(text)));
+        }
+        rota_arena_clear(&arena);
+    }
+}
+
 /* Both read the same, or refuse it with the same words, and write the same of it. */
 static void assert_same(const struct rota_message_type *hot, const struct rota_message_type *plain,
                         struct rota_str bytes)
@@ -199,6 +233,10 @@ static void assert_same(const struct rota_message_type *hot, const struct rota_m
     struct rota_buffer hot_bytes = {0}, plain_bytes = {0};
     rota_message_encode(hot, hot_read, &hot_bytes);
     rota_message_encode(plain, plain_read, &plain_bytes);
+    for (uint32_t number = 15; number <= 16; number++) {
+        rota_message_encode_entry(hot, number, hot_read, &hot_bytes);
+        rota_message_encode_entry(plain, number, plain_read, &plain_bytes);
+    }
     assert_true(rota_str_is_equal(rota_buffer_str(&hot_bytes), rota_buffer_str(&plain_bytes)));
     rota_buffer_deinit(&hot_bytes);
     rota_buffer_deinit(&plain_bytes);
@@ -233,9 +271,12 @@ static void write_by_chance(struct rota_random *random, const struct rota_messag
 
 static void a_type_with_its_own_code_is_read_and_written_as_any_other(void **state)
 {
-    const struct rota_message_type *const hot[] = {&ROTA_QUEUE_JOB_SPEC, &ROTA_QUEUE_ADDED,
-                                                   &ROTA_QUEUE_HANDED, &ROTA_QUEUE_COMPLETE,
-                                                   &ROTA_QUEUE_COMPLETED};
+    const struct rota_message_type *const hot[] = {
+        &ROTA_QUEUE_JOB_SPEC,      &ROTA_QUEUE_ADDED,     &ROTA_QUEUE_HANDED,
+        &ROTA_QUEUE_COMPLETE,      &ROTA_QUEUE_COMPLETED, &ROTA_CACHE_ENTRY,
+        &ROTA_CACHE_REQUEST,       &ROTA_WORKER_JOB_TYPE, &ROTA_WORKER_END_TYPE,
+        &ROTA_WORKER_VERDICT_TYPE,
+    };
     struct rota_random random;
     (void)state;
     rota_random_init(&random, 1);
@@ -245,6 +286,7 @@ static void a_type_with_its_own_code_is_read_and_written_as_any_other(void **sta
         assert_non_null(plain.put);
         assert_non_null(plain.get);
         plain.put = NULL;
+        plain.put_list = NULL;
         plain.get = NULL;
         write_by_chance(&random, type);
         /* Memory of just this size, so that a sanitizer sees a look behind it. */
@@ -295,6 +337,7 @@ int main(void)
         TEST(every_prefix_and_every_changed_byte_is_read_or_refused),
         TEST(what_is_too_much_or_of_another_type_is_refused),
         TEST(fields_that_are_not_known_are_passed_over),
+        TEST(lists_of_any_shape_are_read_whole),
         TEST(a_type_with_its_own_code_is_read_and_written_as_any_other),
         TEST(ids_are_sixteen_bytes_or_none),
         TEST(a_job_that_can_not_be_is_refused),

@@ -1,6 +1,6 @@
 /* Messages as JSON, with those of rota.v1.Queue. */
-#include "wire/message_json.h"
-#include "wire/queue_message.h"
+#include "wire/message/message_json.h"
+#include "wire/message/queue_message.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -97,8 +97,8 @@ static void what_is_not_as_it_should_be_is_refused(void **state)
         {"[]", "is not a JSON object"},
         {"{\"queue\":\"a\"", "is not a JSON object"},
         {"{\"queue\":\"a\"} x", "is not a JSON object"},
-        {"{\"queue\":7}", "queue of the job has a value of another kind"},
-        {"{\"delay_ms\":-1}", "delay_ms of the job has a value of another kind"},
+        {"{\"queue\":7}", "queue of the job has a value of the wrong type"},
+        {"{\"delay_ms\":-1}", "delay_ms of the job has a value of the wrong type"},
         {"{\"delay_ms\":1.5}", "delay_ms of the job has"},
         {"{\"partition\":65536}", "partition of the job has"},
         {"{\"prioriti\":1}", "a job has no \"prioriti\"; did you mean priority"},
@@ -109,7 +109,7 @@ static void what_is_not_as_it_should_be_is_refused(void **state)
         {"{\"can\":[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\",\"10\",\"11\",\"12\","
          "\"13\",\"14\",\"15\",\"16\",\"17\"]}",
          "can of the job has at most 16 entries"},
-        {"{\"can\":[1]}", "can of the job has a value of another kind"},
+        {"{\"can\":[1]}", "can of the job has a value of the wrong type"},
     };
     struct rota_queue_job_spec spec, zero;
     (void)state;

@@ -189,6 +189,20 @@ static void series_have_a_bound(void **state)
     assert_null(strstr(format(), "another"));
 }
 
+static void series_of_a_label_can_be_forgotten(void **state)
+{
+    struct rota_label one[] = {{"queue", rota_str("a")}, {"state", rota_str("dead")}};
+    struct rota_label trap[] = {{"queue", rota_str("b")}, {"state", rota_str("x,queue=\"a\"")}};
+    (void)state;
+    rota_gauge_set(rota_metrics_gauge(metrics, "jobs", "Jobs", one, 2), 1);
+    rota_gauge_set(rota_metrics_gauge(metrics, "jobs", "Jobs", trap, 2), 2);
+    rota_gauge_set(rota_metrics_gauge(metrics, "paused", "Paused", one, 1), 3);
+    rota_metrics_forget(metrics, &one[0]);
+    assert_string_equal(format(), "# HELP jobs Jobs\n# TYPE jobs gauge\n"
+                                  "jobs{queue=\"b\",state=\"x,queue=\\\"a\\\"\"} 2\n");
+    assert_int_equal(rota_gauge_get(rota_metrics_gauge(metrics, "jobs", "Jobs", one, 2)), 0);
+}
+
 static void text_is_what_format_writes(void **state)
 {
     struct rota_metrics *registry = rota_metrics_new(1);
@@ -215,6 +229,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(bad_names_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_name_means_one_type, set_up, tear_down),
         cmocka_unit_test_setup_teardown(series_have_a_bound, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(series_of_a_label_can_be_forgotten, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,25 +2,25 @@
  * ROTA_ERR_NO_MEMORY, leaks nothing, and what it had before still holds. */
 #include "no_memory.h"
 
-#include "core/node/space_watch.h"
 #include "core/own/group_fold.h"
 #include "core/own/lease_fsm.h"
 #include "core/own/view_fsm.h"
 #include "core/place/members_fsm.h"
 #include "core/place/queue_fsm.h"
-#include "core/work/broker.h"
-#include "core/work/sessions.h"
-#include "core/work/tree_fsm.h"
-#include "wire/config_text.h"
-#include "wire/descriptor.h"
-#include "wire/group_record.h"
-#include "wire/hosts_file.h"
-#include "wire/json_rows.h"
-#include "wire/kafka_url.h"
-#include "wire/keys_file.h"
-#include "wire/pairs_file.h"
-#include "wire/shards_file.h"
-#include "wire/view_text.h"
+#include "core/work/broker/broker.h"
+#include "core/work/cluster/tree_fsm.h"
+#include "core/work/worker/sessions.h"
+#include "node/rules/space_watch.h"
+#include "wire/grpc/descriptor.h"
+#include "wire/record/group_record.h"
+#include "wire/text/config_text.h"
+#include "wire/text/hosts_file.h"
+#include "wire/text/json_rows.h"
+#include "wire/text/kafka_url.h"
+#include "wire/text/keys_file.h"
+#include "wire/text/pairs_file.h"
+#include "wire/text/shards_file.h"
+#include "wire/text/view_text.h"
 
 #include <rota/claims.h>
 #include <rota/config.h>
@@ -35,8 +35,8 @@
 #define rota_broker_end(...)         NO_MEMORY_IN(rota_broker_end(__VA_ARGS__))
 #define rota_broker_tick(...)        NO_MEMORY_DURING(rota_broker_tick(__VA_ARGS__))
 #define rota_broker_worker_open(...) NO_MEMORY_IN(rota_broker_worker_open(__VA_ARGS__))
-#include "view_nodes.h"
-#include "work_bench.h"
+#include "view_nodes.c" /* compiled here for the calls above */
+#include "work_bench.c" /* compiled here for the calls above */
 
 /* OK, or refused because of the failure that was planted. */
 static bool is_done(enum rota_code code)
@@ -158,7 +158,7 @@ static void read_view(void)
     struct rota_error error;
     if (is_read(rota_view_parse(input, &view, &error)) &&
         is_done(rota_view_copy(&view, &copy, &error)))
-        assert_int_equal(copy.number, view.number);
+        assert_true(rota_view_is_equal(&copy, &view));
     rota_view_deinit(&view);
     rota_view_deinit(&copy);
 }
@@ -593,6 +593,141 @@ static void lose_a_worker(void)
     bench_deinit(&bench);
 }
 
+/* Everything that lasts is written anew, in steps; then the journal begins there, and is read. */
+static void compact(struct bench *bench)
+{
+    uint64_t from = rota_broker_last_number(bench->broker) + 1;
+    size_t n_old = bench->journal.size;
+    while (NO_MEMORY_IN(rota_broker_rewrite(bench->broker, from, SIZE_MAX, SIZE_MAX)) > 0) {
+        assert_true(no_memory_has_failed());
+        no_memory_end();
+        bench_settle(bench);
+    }
+    no_memory_end();
+    bench_settle(bench);
+    memmove(bench->journal.items, bench->journal.items + n_old,
+            (bench->journal.size - n_old) * sizeof *bench->journal.items);
+    bench_crash(bench, bench->journal.size - n_old);
+}
+
+static void receive_chunk(struct bench *from, struct bench *to, struct rota_job_id name)
+{
+    struct rota_work_record record;
+    uint64_t number;
+    while (!is_done(NO_MEMORY_IN(rota_broker_adopting(to->broker, to->now, name, NULL)))) {
+        no_memory_end();
+        bench_settle(to);
+    }
+    for (size_t place = 0; rota_broker_chunk_next(from->broker, name, &place, &record);)
+        if (!is_done(
+                NO_MEMORY_IN(rota_broker_adopt(to->broker, to->now, &record, &number, NULL)))) {
+            NO_MEMORY_DURING(rota_broker_adopt_none(to->broker, to->now));
+            no_memory_end();
+            bench_settle(to);
+            receive_chunk(from, to, name); /* from the first job */
+            return;
+        }
+    while (!is_done(NO_MEMORY_IN(rota_broker_adopted(to->broker, to->now, name, &number, NULL))))
+        no_memory_end();
+    bench_settle(to);
+}
+
+/* A chunk of jobs goes from one broker to another: each job is with exactly one of them. */
+static void hand_jobs_over(void)
+{
+    static struct bench from, to;
+    struct rota_str q = rota_str("q"), far = rota_str("far:1");
+    struct rota_job_id ids[MANY], name, other;
+    uint64_t fails_at = no_memory.fails_at, number;
+    fill_bench(&from, ids);
+    no_memory_end();
+    to.options = (struct rota_broker_options){.seed = 8};
+    bench_init(&to);
+    assert_int_equal(rota_broker_partition_close(from.broker, from.now, q, 0, NULL), ROTA_OK);
+    bench_settle(&from);
+    no_memory.fails_at = fails_at;
+    while (!is_done(
+        NO_MEMORY_IN(rota_broker_chunk_begin(from.broker, from.now, q, 0, far, &name, NULL))))
+        no_memory_end();
+    bench_settle(&from);
+    assert_int_equal(rota_broker_chunk_begin(from.broker, from.now, q, 0, far, &other, NULL),
+                     ROTA_ERR_NOT_FOUND);
+    receive_chunk(&from, &to, name);
+    while (!is_done(NO_MEMORY_IN(rota_broker_chunk_taken(from.broker, from.now, name, NULL)))) {
+        no_memory_end();
+        bench_settle(&from);
+    }
+    bench_settle(&from);
+    while (!is_done(NO_MEMORY_IN(rota_broker_adopted_over(to.broker, to.now, name, &number, NULL))))
+        no_memory_end();
+    bench_settle(&to);
+    while (!is_done(NO_MEMORY_IN(rota_broker_chunk_end(from.broker, from.now, name, NULL))))
+        no_memory_end();
+    bench_settle(&from);
+    assert_int_equal(rota_broker_n_jobs(from.broker), 0);
+    compact(&from);
+    compact(&to);
+    assert_true(rota_broker_is_empty(from.broker));
+    assert_int_equal(rota_broker_n_jobs(to.broker), MANY);
+    for (size_t i = 0; i < MANY; i++)
+        assert_int_equal(bench_state(&to, ids[i]), ROTA_JOB_WAITING);
+    assert_true(rota_broker_has_adopted(to.broker, name, &number));
+    bench_deinit(&from);
+    bench_deinit(&to);
+}
+
+/* The names of chunks that were received, nodes that may hold jobs, and owners of partitions: each
+ * are so many that there is no room for their records from before. */
+static void rewrite_what_lasts(void)
+{
+    static struct bench bench;
+    enum { N_QUEUES = MANY, N_CHUNKS = 8 * MANY, N_NODES = 20 * MANY };
+    struct rota_broker_node_view node;
+    struct rota_partition_view partition;
+    char text[16];
+    uint64_t fails_at = no_memory.fails_at, number;
+    size_t n = 0;
+    no_memory_end();
+    bench.options = (struct rota_broker_options){.seed = 7};
+    bench_init(&bench);
+    for (uint64_t i = 1; i <= N_CHUNKS; i++) {
+        struct rota_job_id name = {1, i};
+        assert_int_equal(rota_broker_adopting(bench.broker, bench.now, name, NULL), ROTA_OK);
+        assert_int_equal(rota_broker_adopted(bench.broker, bench.now, name, &number, NULL),
+                         ROTA_OK);
+        bench_settle(&bench);
+    }
+    for (int i = 0; i < N_NODES; i++) {
+        snprintf(text, sizeof text, "node:%d", i);
+        node = (struct rota_broker_node_view){rota_str(text), true, bench.now.wall};
+        assert_int_equal(rota_broker_take_node(bench.broker, bench.now, &node, NULL), ROTA_OK);
+        bench_settle(&bench);
+    }
+    for (int i = 0; i < N_QUEUES; i++) {
+        snprintf(text, sizeof text, "q%d", i);
+        bench_own(&bench, text);
+    }
+    no_memory.fails_at = fails_at;
+    compact(&bench);
+    for (uint64_t i = 1; i <= N_CHUNKS; i++)
+        assert_true(rota_broker_has_adopted(bench.broker, (struct rota_job_id){1, i}, &number));
+    for (size_t place = 0; rota_broker_next_node(bench.broker, &place, &node);)
+        n += node.may_hold;
+    assert_int_equal(n, N_NODES);
+    n = 0;
+    for (size_t place = 0; rota_broker_next_partition(bench.broker, &place, &partition);)
+        n += partition.epoch == 1;
+    assert_int_equal(n, N_QUEUES + 1);
+    bench_deinit(&bench);
+}
+
+static void broker_hands_over_and_keeps_what_lasts(void **state)
+{
+    (void)state;
+    no_memory_everywhere(hand_jobs_over);
+    no_memory_everywhere(rewrite_what_lasts);
+}
+
 static void broker_refuses_and_goes_on(void **state)
 {
     (void)state;
@@ -729,6 +864,7 @@ int main(void)
         cmocka_unit_test(fold_refuses_and_leaks_nothing),
         cmocka_unit_test(owners_go_on_when_there_is_memory_again),
         cmocka_unit_test(broker_refuses_and_goes_on),
+        cmocka_unit_test(broker_hands_over_and_keeps_what_lasts),
         cmocka_unit_test(workers_are_known_or_refused),
         cmocka_unit_test(words_that_were_lost_come_again),
     };

@@ -3,12 +3,14 @@
 #include "no_memory.h"
 
 #include "core/call/call_fsm.h"
-#include "core/call/interval_map.h"
-#include "core/call/pool_fsm.h"
-#include "core/call/shard_cache.h"
+#include "core/call/get/interval_map.h"
+#include "core/call/get/loads.h"
+#include "core/call/get/lru.h"
+#include "core/call/shards/pool_fsm.h"
+#include "core/call/shards/shard_cache.h"
 
 #define rota_call_fsm_step(...) NO_MEMORY_IN(rota_call_fsm_step(__VA_ARGS__))
-#include "call_world.h"
+#include "call_world.c" /* compiled here for the call above */
 
 static void call_with(enum rota_balancer_policy policy)
 {
@@ -169,9 +171,56 @@ static void learn_intervals(void)
     rota_interval_map_free(map);
 }
 
+/* What could not be asked for is not waited for; the rest is read, in as many reads as it
+ * takes. */
+static void load_keys(void)
+{
+    struct rota_loads loads;
+    struct rota_load_asker asker = {0};
+    size_t n_asked = 0, n_settled = 0;
+    rota_loads_init(&loads, &(struct rota_loads_options){100, 5, 2}, 1);
+    for (uint32_t i = 0; i < 12; i++) {
+        char key[] = {(char)('a' + i), 0};
+        n_asked += is_done(NO_MEMORY_IN(rota_loads_ask(&loads, rota_str(key), &asker, i)));
+        assert_int_equal(asker.n_waiting, n_asked);
+    }
+    while (n_settled < n_asked) {
+        struct rota_load_read *read = NO_MEMORY_IN(rota_loads_begin(&loads));
+        struct rota_str name;
+        uint32_t index;
+        if (!read) {
+            assert_true(no_memory_has_failed());
+            no_memory_end();
+            continue;
+        }
+        for (; rota_loads_settle_rest(&loads, read, &name, &index); n_settled++)
+            assert_int_equal(name.data[0], 'a' + (int)index);
+        rota_loads_end(&loads, read);
+    }
+    rota_loads_deinit(&loads);
+}
+
+/* What could not be kept is not there, and nothing else is in its place. */
+static void keep_values(void)
+{
+    struct rota_lru lru;
+    rota_lru_init(&lru, 1 << 20, 0, 1);
+    for (int i = 0; i < 20; i++) {
+        char key[] = {(char)('a' + i), 0};
+        struct rota_str value = rota_str(key), found;
+        bool is_kept = NO_MEMORY_IN(rota_lru_put(&lru, rota_str(key), &value, ROTA_SEC));
+        assert_true(is_kept || no_memory_has_failed());
+        assert_int_equal(rota_lru_get(&lru, 0, rota_str(key), &found),
+                         is_kept ? ROTA_LRU_VALUE : ROTA_LRU_MISS);
+    }
+    rota_lru_deinit(&lru);
+}
+
 static void what_calls_share_refuses_and_goes_on(void **state)
 {
     (void)state;
+    no_memory_everywhere(load_keys);
+    no_memory_everywhere(keep_values);
     no_memory_everywhere(look_up_shards);
     no_memory_everywhere(open_connections);
     no_memory_everywhere(learn_intervals);

@@ -2,10 +2,10 @@
  * are missing named; no try is left, and the next Get with the same machine goes well. */
 #include "no_memory.h"
 
-#include "core/call/get_fsm.h"
+#include "core/call/get/get_fsm.h"
 
 #define rota_get_fsm_step(...) NO_MEMORY_DURING(rota_get_fsm_step(__VA_ARGS__))
-#include "get_world.h"
+#include "get_world.c" /* compiled here for the call above */
 
 enum { KEYS = 12 };
 
@@ -24,6 +24,8 @@ static bool begin(enum rota_get_mode mode, rota_time deadline)
                                            .host_timeout = 100 * ROTA_MSEC};
     world.n_sent = world.n_finished = 0;
     enum rota_code code = NO_MEMORY_IN(rota_get_fsm_start(&world.fsm, world.now, &options, NULL));
+    world.counted.n_gets += !code;
+    world.counted.n_keys += code ? 0 : KEYS;
     drain();
     if (!code)
         return true;
@@ -58,8 +60,10 @@ static void get_with(enum rota_get_mode mode)
         for (size_t i = 0; i < KEYS; i++)
             n_found += state_of(i) == ROTA_GET_FOUND;
         assert_int_equal(n_found + world.n_missing, KEYS);
-        if (world.n_missing > 0)
+        if (world.n_missing > 0) { /* and it does not wait for its deadline */
             assert_true(no_memory_has_failed());
+            assert_int_equal(world.failure, ROTA_FAILURE_LOCAL);
+        }
     }
     assert_int_equal(world.stats.n_running, 0);
 

@@ -5,7 +5,9 @@
 #include "core/own/group_fsm.h"
 
 #define rota_group_fsm_step(...) NO_MEMORY_IN(rota_group_fsm_step(__VA_ARGS__))
-#include "group_bench.h"
+#include "group_bench.c" /* compiled here for the call above */
+
+#include <stdio.h>
 
 enum { TASKS = 2 };
 

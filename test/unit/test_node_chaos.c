@@ -1,5 +1,5 @@
 /* Whom chaos strikes, and when. */
-#include "core/node/node_chaos.h"
+#include "demo/node_chaos.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* The life of a node. */
-#include "core/node/node_fsm.h"
+#include "node/rules/node_fsm.h"
 
 #include <rota/random.h>
 
@@ -144,6 +144,78 @@ static void any_order_of_events_ends(void **state)
     }
 }
 
+/* What each event does in each state: "state actions", empty when it does nothing. */
+static void every_event_does_this_in_every_state(void **state)
+{
+    enum { J = 1, S = 2, D = 4, L = 8, C = 16, E = 32 };
+    static const struct {
+        enum rota_node_event event;
+        struct {
+            enum rota_node_state from, to;
+            unsigned actions;
+        } steps[9];
+        size_t n;
+    } EVENTS[] = {
+        {ROTA_NODE_OPENED, {{ROTA_NODE_STARTING, ROTA_NODE_JOINING, J}}, 1},
+        {ROTA_NODE_JOINED, {{ROTA_NODE_JOINING, ROTA_NODE_SERVING, S}}, 1},
+        {ROTA_NODE_DRAIN,
+         {{ROTA_NODE_JOINING, ROTA_NODE_DRAINED, D}, {ROTA_NODE_SERVING, ROTA_NODE_DRAINING, D}},
+         2},
+        {ROTA_NODE_RESTORE,
+         {{ROTA_NODE_DRAINING, ROTA_NODE_JOINING, J}, {ROTA_NODE_DRAINED, ROTA_NODE_JOINING, J}},
+         2},
+        {ROTA_NODE_IDLE,
+         {{ROTA_NODE_DRAINING, ROTA_NODE_DRAINED, 0}, {ROTA_NODE_STOPPING, ROTA_NODE_LEAVING, L}},
+         2},
+        {ROTA_NODE_STOP,
+         {{ROTA_NODE_STARTING, ROTA_NODE_LEAVING, L},
+          {ROTA_NODE_JOINING, ROTA_NODE_LEAVING, L},
+          {ROTA_NODE_SERVING, ROTA_NODE_STOPPING, D},
+          {ROTA_NODE_DRAINING, ROTA_NODE_STOPPING, 0},
+          {ROTA_NODE_DRAINED, ROTA_NODE_LEAVING, L},
+          {ROTA_NODE_STOPPING, ROTA_NODE_CLOSING, C},
+          {ROTA_NODE_LEAVING, ROTA_NODE_CLOSING, C}},
+         7},
+        {ROTA_NODE_LEFT, {{ROTA_NODE_LEAVING, ROTA_NODE_CLOSING, C}}, 1},
+        {ROTA_NODE_FAILED,
+         {{ROTA_NODE_STARTING, ROTA_NODE_CLOSING, C},
+          {ROTA_NODE_JOINING, ROTA_NODE_CLOSING, C},
+          {ROTA_NODE_SERVING, ROTA_NODE_CLOSING, C},
+          {ROTA_NODE_DRAINING, ROTA_NODE_CLOSING, C},
+          {ROTA_NODE_DRAINED, ROTA_NODE_CLOSING, C},
+          {ROTA_NODE_STOPPING, ROTA_NODE_CLOSING, C},
+          {ROTA_NODE_LEAVING, ROTA_NODE_CLOSING, C}},
+         7},
+        {ROTA_NODE_CLOSED, {{ROTA_NODE_CLOSING, ROTA_NODE_ENDED, E}}, 1},
+        {ROTA_NODE_TICK,
+         {{ROTA_NODE_STOPPING, ROTA_NODE_LEAVING, L}, {ROTA_NODE_LEAVING, ROTA_NODE_CLOSING, C}},
+         2},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof EVENTS / sizeof *EVENTS; i++)
+        for (unsigned from = 0; from <= ROTA_NODE_ENDED; from++) {
+            enum rota_node_state to = (enum rota_node_state)from;
+            unsigned actions = 0;
+            for (size_t k = 0; k < EVENTS[i].n; k++)
+                if (EVENTS[i].steps[k].from == from) {
+                    to = EVENTS[i].steps[k].to;
+                    actions = EVENTS[i].steps[k].actions;
+                }
+            fsm = (struct rota_node_fsm){.state = (enum rota_node_state)from,
+                                         .drain_limit = 30 * ROTA_SEC,
+                                         .until = now,
+                                         .has_joined = true};
+            check(EVENTS[i].event, actions, to);
+            rota_time limit = to == ROTA_NODE_STOPPING  ? 30 * ROTA_SEC
+                              : to == ROTA_NODE_LEAVING ? ROTA_NODE_LEAVE_LIMIT
+                                                        : ROTA_TIME_NEVER;
+            if (to != (enum rota_node_state)from)
+                assert_int_equal(rota_node_fsm_deadline(&fsm),
+                                 limit == ROTA_TIME_NEVER ? limit : now + limit);
+            assert_int_equal(fsm.has_failed, EVENTS[i].event == ROTA_NODE_FAILED);
+        }
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
 
 int main(void)
@@ -158,6 +230,7 @@ int main(void)
         TEST(draining_node_that_is_stopped_goes_on_draining),
         TEST(failure_closes_at_once),
         TEST(any_order_of_events_ends),
+        TEST(every_event_does_this_in_every_state),
     };
     return cmocka_run_group_tests_name("node_fsm", tests, NULL, NULL);
 }

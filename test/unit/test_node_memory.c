@@ -1,4 +1,4 @@
-#include "core/node/node_memory.h"
+#include "node/rules/node_memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,10 @@
-#include "core/node/node_plan.h"
+#include "node/rules/node_plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -63,6 +65,7 @@ static void a_ring_moves_only_what_has_to(void **state)
     assert_int_equal(count.moves, moves);
     assert_int_equal(count.lost, 0);
     assert_true(count.minimum >= hosts[2].n_before && count.minimum <= moves);
+    assert_true(hosts[3].n_after > N / 6); /* although the host before it goes */
     assert_int_equal(hosts[0].n_after + hosts[1].n_after + hosts[3].n_after, N);
 }
 
@@ -176,6 +179,78 @@ static void a_large_plan_needs_the_token_and_a_larger_one_is_refused(void **stat
                      ROTA_NODE_PLAN_TOO_LARGE);
 }
 
+static void fewest_moves_are_what_leaves_or_what_the_others_gain(void **state)
+{
+    static const struct {
+        uint32_t was[3], will[3];
+        uint64_t minimum;
+    } CASES[] = {
+        {{100, 100, 0}, {100, 100, 0}, 0},    {{100, 100, 0}, {100, 100, 100}, 20},
+        {{100, 100, 100}, {100, 100, 0}, 20}, /* a third of 60 leaves, and is gained */
+        {{300, 100, 0}, {100, 100, 0}, 15},   {{100, 300, 0}, {0, 300, 0}, 20},
+        {{0, 0, 0}, {100, 0, 0}, 20},         {{1, 0, 0}, {0, 0, 0}, 60},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct rota_node_plan_host hosts[] = {HOST("a:1", CASES[i].was[0], CASES[i].will[0]),
+                                              HOST("b:1", CASES[i].was[1], CASES[i].will[1]),
+                                              HOST("c:1", CASES[i].was[2], CASES[i].will[2])};
+        for (uint32_t k = 0; k < 60; k++)
+            before[k] = after[k] = k % 3;
+        struct rota_node_plan_count count = rota_node_plan_count(hosts, 3, before, 60, after, 60);
+        uint64_t leaving = 0;
+        for (size_t k = 0; k < 3; k++)
+            leaving += CASES[i].will[k] == 0 ? 20 : 0;
+        assert_int_equal(count.minimum, leaving > CASES[i].minimum ? leaving : CASES[i].minimum);
+        assert_int_equal(count.moves, 0);
+        assert_int_equal(count.lost, 0);
+        for (size_t k = 0; k < 3; k++) {
+            assert_int_equal(hosts[k].n_before, 20);
+            assert_int_equal(hosts[k].n_after, 20);
+        }
+    }
+}
+
+static void shards_without_an_owner_are_counted_where_they_are(void **state)
+{
+    struct rota_node_plan_host hosts[] = {HOST("a:1", 1, 1), HOST("b:1", 1, 1)};
+    const uint32_t was[] = {0, 0, 1, ROTA_NODE_PLAN_NOBODY, 1, 0};
+    const uint32_t will[] = {0, 1, ROTA_NODE_PLAN_NOBODY, 0};
+    (void)state;
+    struct rota_node_plan_count count = rota_node_plan_count(hosts, 2, was, 6, will, 4);
+    assert_int_equal(count.moves, 1);
+    assert_int_equal(count.lost, 1);
+    assert_int_equal(hosts[0].n_before, 3);
+    assert_int_equal(hosts[1].n_before, 2);
+    assert_int_equal(hosts[0].n_after, 2);
+    assert_int_equal(hosts[1].n_after, 1);
+}
+
+static void cost_of_no_host_and_of_parts_of_a_weight(void **state)
+{
+    struct rota_node_plan_host hosts[] = {HOST("a:1", 15, 25)};
+    const struct rota_node_plan_size size = {.n_ring_spaces = 1, .n_queues = 1};
+    (void)state;
+    assert_int_equal(rota_node_plan_cost(hosts, 0, size), 0);
+    assert_int_equal(rota_node_plan_cost(hosts, 1, size), 2 + 1 + 2);
+}
+
+/* The view bounds weights; a plan does, too. */
+static void weight_is_bounded_as_in_a_view(void **state)
+{
+    struct rota_node_plan_host hosts[] = {HOST("a:1", 0, ROTA_VIEW_WEIGHT_MAX),
+                                          HOST("b:1", 0, ROTA_VIEW_WEIGHT_MAX)};
+    static uint32_t bounded[N];
+    (void)state;
+    for (size_t i = 0; i < N; i++)
+        before[i] = ROTA_NODE_PLAN_NOBODY;
+    place(ROTA_VIEW_RING, hosts, 2);
+    memcpy(bounded, after, sizeof bounded);
+    hosts[1].weight_after = 2 * ROTA_VIEW_WEIGHT_MAX;
+    place(ROTA_VIEW_RING, hosts, 2);
+    assert_memory_equal(bounded, after, sizeof bounded);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +262,10 @@ int main(void)
         cmocka_unit_test_setup(leases_are_shared_out_evenly_among_uneven_hosts, begin),
         cmocka_unit_test(cost_grows_with_weights_spaces_and_shards),
         cmocka_unit_test(a_large_plan_needs_the_token_and_a_larger_one_is_refused),
+        cmocka_unit_test(fewest_moves_are_what_leaves_or_what_the_others_gain),
+        cmocka_unit_test(shards_without_an_owner_are_counted_where_they_are),
+        cmocka_unit_test(cost_of_no_host_and_of_parts_of_a_weight),
+        cmocka_unit_test(weight_is_bounded_as_in_a_view),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,5 @@
-/* The messages of rota.v1.Nodes: the tables say what the .proto says, and documents that are
- * appended one by one are read as one reply. */
-#include "wire/nodes_message.h"
-
-#include "nodes.pb-c.h"
+/* The messages of rota.v1.Nodes: documents that are appended one by one are read as one reply. */
+#include "wire/message/nodes_message.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,37 +8,6 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
-
-static void check_table(const struct rota_message_type *type,
-                        const ProtobufCMessageDescriptor *descriptor)
-{
-    assert_int_equal(type->n_fields, descriptor->n_fields);
-    for (size_t i = 0; i < type->n_fields; i++) {
-        const struct rota_message_field *field = &type->fields[i];
-        const ProtobufCFieldDescriptor *other =
-            protobuf_c_message_descriptor_get_field(descriptor, field->number);
-        assert_non_null(other);
-        assert_string_equal(field->name, other->name);
-        bool is_list = field->kind == ROTA_MESSAGE_STRS || field->kind == ROTA_MESSAGE_INNERS;
-        assert_int_equal(is_list, other->label == PROTOBUF_C_LABEL_REPEATED);
-        if (field->type)
-            check_table(field->type, other->descriptor);
-    }
-}
-
-static void tables_are_as_the_proto_has_them(void **state)
-{
-    (void)state;
-    check_table(&ROTA_NODES_SHOW, &rota__v1__show_request__descriptor);
-    check_table(&ROTA_NODES_SHOWN, &rota__v1__show_reply__descriptor);
-    check_table(&ROTA_NODES_DOCUMENTS, &rota__v1__documents_request__descriptor);
-    check_table(&ROTA_NODES_DOCUMENTS_REPLY, &rota__v1__documents_reply__descriptor);
-    check_table(&ROTA_NODES_EVENTS, &rota__v1__events_request__descriptor);
-    check_table(&ROTA_NODES_EVENT, &rota__v1__event__descriptor);
-    check_table(&ROTA_NODES_CHANGE, &rota__v1__change_request__descriptor);
-    check_table(&ROTA_NODES_WEIGH, &rota__v1__weigh_request__descriptor);
-    check_table(&ROTA_NODES_CHANGED, &rota__v1__change_reply__descriptor);
-}
 
 static void append(struct rota_buffer *buffer, const char *topic, const char *json)
 {
@@ -79,7 +45,6 @@ static void documents_are_appended_one_by_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables_are_as_the_proto_has_them),
         cmocka_unit_test(documents_are_appended_one_by_one),
     };
     return cmocka_run_group_tests_name("nodes_message", tests, NULL, NULL);

@@ -1,5 +1,5 @@
 #include "vectors.h"
-#include "wire/pairs_file.h"
+#include "wire/text/pairs_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,11 +52,11 @@ static void a_bad_line_is_named(void **state)
     assert_refused(rota_str("a"), ROTA_ERR_INVALID, "no tab");
     assert_refused(rota_str("\ta"), ROTA_ERR_INVALID, "no key");
     assert_refused(rota_str("a\tb\tc"), ROTA_ERR_INVALID, "byte 4 is a second tab");
-    assert_refused(rota_str("a\\\tb"), ROTA_ERR_INVALID, "byte 2 begins no escape");
-    assert_refused(rota_str("a\tb\\q"), ROTA_ERR_INVALID, "byte 4 begins no escape");
-    assert_refused(rota_str("a\t\\x4"), ROTA_ERR_INVALID, "byte 3 begins no escape");
-    assert_refused(rota_str("a\t\\xg0"), ROTA_ERR_INVALID, "byte 3 begins no escape");
-    assert_refused(rota_str("a\t\\"), ROTA_ERR_INVALID, "byte 3 begins no escape");
+    assert_refused(rota_str("a\\\tb"), ROTA_ERR_INVALID, "byte 2: invalid escape");
+    assert_refused(rota_str("a\tb\\q"), ROTA_ERR_INVALID, "byte 4: invalid escape");
+    assert_refused(rota_str("a\t\\x4"), ROTA_ERR_INVALID, "byte 3: invalid escape");
+    assert_refused(rota_str("a\t\\xg0"), ROTA_ERR_INVALID, "byte 3: invalid escape");
+    assert_refused(rota_str("a\t\\"), ROTA_ERR_INVALID, "byte 3: invalid escape");
     memset(large, 'x', sizeof large);
     large[ROTA_PAIRS_KEY_MAX + 1] = '\t';
     assert_refused(rota_str_of(large, ROTA_PAIRS_KEY_MAX + 3), ROTA_ERR_LIMIT, "4097 bytes");

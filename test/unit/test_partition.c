@@ -84,7 +84,7 @@ static void impossible_partitions_are_refused(void **state)
     refuse((struct rota_partition){.queue = queue, .kind = ROTA_PARTITION_STICKY, .id = 1},
            "partition 0 only");
     refuse((struct rota_partition){.queue = queue, .kind = ROTA_PARTITION_WORKER_COMMANDS},
-           "nexus only");
+           "type nexus");
 }
 
 /* Whether a call that breaks the rules ends the process instead of writing

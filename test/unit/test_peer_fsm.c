@@ -1,5 +1,5 @@
 /* Who is alive, and when a worker comes and comes back. */
-#include "core/work/join_fsm.h"
+#include "core/work/worker/join_fsm.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -207,6 +207,170 @@ static void what_has_stopped_does_nothing_more(void **state)
     assert_false(step(&fsm, ROTA_HOUR, ROTA_JOIN_LOST).close);
 }
 
+static void session_begins_with_the_welcome(void **state)
+{
+    struct rota_join_fsm fsm;
+    (void)state;
+    init(&fsm);
+    assert_true(step(&fsm, 0, ROTA_JOIN_TICK).open);
+    step(&fsm, 4 * ROTA_SEC, ROTA_JOIN_WELCOME);
+    assert_int_equal(rota_join_fsm_deadline(&fsm), 5 * ROTA_SEC); /* the first beat */
+    assert_false(step(&fsm, 5 * ROTA_SEC - 1, ROTA_JOIN_TICK).beat);
+    assert_true(step(&fsm, 5 * ROTA_SEC, ROTA_JOIN_TICK).beat);
+    step(&fsm, 5 * ROTA_SEC, ROTA_JOIN_SENT);
+    assert_false(step(&fsm, 6 * ROTA_SEC - 1, ROTA_JOIN_TICK).beat);
+    step(&fsm, 6 * ROTA_SEC, ROTA_JOIN_HEARD);
+    step(&fsm, 8 * ROTA_SEC, ROTA_JOIN_TICK);
+    assert_false(step(&fsm, 9 * ROTA_SEC - 1, ROTA_JOIN_TICK).tell_down);
+    assert_true(step(&fsm, 9 * ROTA_SEC, ROTA_JOIN_TICK).tell_down);
+}
+
+static void options_replace_the_defaults(void **state)
+{
+    struct rota_join_options options = {.beat = {2 * ROTA_SEC, 5},
+                                        .timeout = 7 * ROTA_SEC,
+                                        .wait_first = 50 * ROTA_SEC,
+                                        .wait_max = 60 * ROTA_SEC};
+    struct rota_join_fsm fsm;
+    (void)state;
+    rota_join_fsm_init(&fsm, &options, 3 * ROTA_SEC);
+    assert_int_equal(rota_join_fsm_deadline(&fsm), 3 * ROTA_SEC);
+    assert_int_equal(fsm.beat.interval, 2 * ROTA_SEC);
+    assert_int_equal(fsm.beat.missed_max, 5);
+    assert_false(step(&fsm, 3 * ROTA_SEC - 1, ROTA_JOIN_TICK).open);
+    assert_true(step(&fsm, 3 * ROTA_SEC, ROTA_JOIN_TICK).open);
+    assert_int_equal(rota_join_fsm_deadline(&fsm), 10 * ROTA_SEC);
+    struct rota_join_actions todo = step(&fsm, 10 * ROTA_SEC - 1, ROTA_JOIN_TICK);
+    assert_false(todo.close);
+    todo = step(&fsm, 10 * ROTA_SEC, ROTA_JOIN_TICK);
+    assert_true(todo.close && todo.is_silent);
+    assert_in_range(todo.wait, 40 * ROTA_SEC, 60 * ROTA_SEC);
+    assert_int_equal(rota_join_fsm_deadline(&fsm), 10 * ROTA_SEC + todo.wait);
+}
+
+static void waits_differ_by_the_seed(void **state)
+{
+    rota_time waits[2];
+    (void)state;
+    for (uint64_t i = 0; i < 2; i++) {
+        struct rota_join_fsm fsm;
+        rota_join_fsm_init(&fsm, &(struct rota_join_options){.seed = i}, 0);
+        step(&fsm, 0, ROTA_JOIN_TICK);
+        waits[i] = step(&fsm, 0, ROTA_JOIN_LOST).wait;
+    }
+    assert_true(waits[0] != waits[1]);
+}
+
+/* Lasting means: for as long as a silent one would have lasted. */
+static void session_lasts_when_it_outlives_a_silence(void **state)
+{
+    (void)state;
+    for (int is_short = 0; is_short < 2; is_short++) {
+        struct rota_join_fsm fsm;
+        init(&fsm);
+        rota_time now = 0, waited = 0;
+        for (int i = 0; i < 6; i++) {
+            join(&fsm, now);
+            now += 3 * ROTA_SEC - is_short;
+            struct rota_join_actions todo = step(&fsm, now, ROTA_JOIN_LOST);
+            assert_true(todo.tell_down && todo.close && !todo.is_silent && !todo.tell_failed);
+            waited = todo.wait;
+            now += waited;
+        }
+        assert_int_equal(waited > 2 * ROTA_BACKOFF_FIRST, is_short);
+    }
+}
+
+static void only_what_is_open_is_closed(void **state)
+{
+    struct rota_join_fsm fsm;
+    struct rota_join_actions todo;
+    (void)state;
+    init(&fsm);
+    assert_false(step(&fsm, 0, ROTA_JOIN_LOST).close); /* nothing was opened */
+    todo = step(&fsm, 0, ROTA_JOIN_STOP);
+    assert_false(todo.close || todo.tell_down);
+    assert_false(step(&fsm, 0, ROTA_JOIN_WELCOME).tell_up);
+    assert_int_equal(fsm.state, ROTA_JOIN_STOPPED);
+    init(&fsm);
+    step(&fsm, 0, ROTA_JOIN_TICK);
+    todo = step(&fsm, 0, ROTA_JOIN_STOP);
+    assert_true(todo.close && !todo.tell_down);
+}
+
+static void one_that_was_stopped_beats_while_it_waits_for_its_broker(void **state)
+{
+    struct rota_join_fsm fsm;
+    (void)state;
+    init(&fsm);
+    join(&fsm, 0);
+    assert_true(step(&fsm, ROTA_HOUR, ROTA_JOIN_TICK).beat);
+    step(&fsm, ROTA_HOUR, ROTA_JOIN_SENT);
+    assert_int_equal(rota_join_fsm_deadline(&fsm), ROTA_HOUR + ROTA_SEC);
+    step(&fsm, ROTA_HOUR, ROTA_JOIN_HEARD);
+    assert_int_equal(rota_join_fsm_deadline(&fsm), ROTA_HOUR + ROTA_SEC);
+    assert_false(step(&fsm, ROTA_HOUR + ROTA_SEC, ROTA_JOIN_TICK).tell_down);
+}
+
+static void epoch_is_the_moment_or_one_more_than_the_last(void **state)
+{
+    struct rota_join_fsm fsm;
+    rota_time now = 0, walls[] = {0, 5 * ROTA_USEC, 5 * ROTA_USEC, 3 * ROTA_USEC, -1};
+    uint64_t epochs[] = {1, 5, 6, 7, 8};
+    (void)state;
+    init(&fsm);
+    for (int i = 0; i < 5; i++) {
+        struct rota_join_event event = {.type = ROTA_JOIN_TICK, .wall = walls[i]};
+        assert_true(rota_join_fsm_step(&fsm, now, &event).open);
+        assert_int_equal(fsm.epoch, epochs[i]);
+        now += step(&fsm, now, ROTA_JOIN_LOST).wait;
+    }
+}
+
+static void bounds_of_a_beat_are_within(void **state)
+{
+    static const struct {
+        struct rota_beat beat, held;
+    } CASES[] = {
+        {{ROTA_PEER_INTERVAL_MIN, 1}, {ROTA_PEER_INTERVAL_MIN, 1}},
+        {{ROTA_PEER_INTERVAL_MIN + 1, 2}, {ROTA_PEER_INTERVAL_MIN + 1, 2}},
+        {{ROTA_PEER_INTERVAL_MIN - 1, 100}, {ROTA_PEER_INTERVAL_MIN, 100}},
+        {{ROTA_PEER_INTERVAL_MAX, 101}, {ROTA_PEER_INTERVAL_MAX, 100}},
+        {{ROTA_PEER_INTERVAL_MAX + 1, 99}, {ROTA_PEER_INTERVAL_MAX, 99}},
+        {{-1, 0}, {ROTA_PEER_INTERVAL_MIN, ROTA_PEER_MISSED_MAX}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct rota_beat beat = rota_beat_held(CASES[i].beat);
+        assert_int_equal(beat.interval, CASES[i].held.interval);
+        assert_int_equal(beat.missed_max, CASES[i].held.missed_max);
+    }
+}
+
+static void absence_is_more_than_two_intervals(void **state)
+{
+    struct rota_attention attention = {.listened_at = ROTA_SEC};
+    (void)state;
+    assert_true(rota_attention_listened(&attention, 3 * ROTA_SEC, &BEAT));
+    assert_int_equal(attention.excuse_until, 0);
+    assert_false(rota_attention_listened(&attention, 5 * ROTA_SEC + 1, &BEAT));
+    assert_int_equal(attention.spare_until, 6 * ROTA_SEC + 1);
+    assert_int_equal(attention.excuse_until, 8 * ROTA_SEC + 1);
+}
+
+static void deadline_is_the_earlier_of_silence_and_beat(void **state)
+{
+    struct rota_peer_fsm fsm;
+    (void)state;
+    rota_peer_fsm_init(&fsm, (struct rota_beat){0, 0}, 10 * ROTA_SEC);
+    assert_int_equal(fsm.beat.interval, ROTA_PEER_INTERVAL);
+    assert_int_equal(rota_peer_fsm_deadline(&fsm), 11 * ROTA_SEC);
+    rota_peer_fsm_sent(&fsm, 12500 * ROTA_MSEC);
+    assert_int_equal(rota_peer_fsm_deadline(&fsm), 13 * ROTA_SEC);
+    rota_peer_fsm_heard(&fsm, 11 * ROTA_SEC);
+    assert_int_equal(rota_peer_fsm_deadline(&fsm), 13500 * ROTA_MSEC);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -223,6 +387,16 @@ int main(void)
         cmocka_unit_test(one_that_was_stopped_gives_its_broker_another_interval),
         cmocka_unit_test(epochs_grow_also_when_the_clock_goes_back),
         cmocka_unit_test(what_has_stopped_does_nothing_more),
+        cmocka_unit_test(session_begins_with_the_welcome),
+        cmocka_unit_test(options_replace_the_defaults),
+        cmocka_unit_test(waits_differ_by_the_seed),
+        cmocka_unit_test(session_lasts_when_it_outlives_a_silence),
+        cmocka_unit_test(only_what_is_open_is_closed),
+        cmocka_unit_test(one_that_was_stopped_beats_while_it_waits_for_its_broker),
+        cmocka_unit_test(epoch_is_the_moment_or_one_more_than_the_last),
+        cmocka_unit_test(bounds_of_a_beat_are_within),
+        cmocka_unit_test(absence_is_more_than_two_intervals),
+        cmocka_unit_test(deadline_is_the_earlier_of_silence_and_beat),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -549,7 +549,7 @@ static void forced_choice_is_checked(void **state)
     for (int side = ROTA_PICKER_WRITE; side <= ROTA_PICKER_READ; side++) {
         enum rota_picker_side s = (enum rota_picker_side)side;
         assert_int_equal(rota_picker_force(picker, s, NULL, -1, &error), ROTA_ERR_INVALID);
-        assert_non_null(strstr(error.text, "partition -1 is outside"));
+        assert_non_null(strstr(error.text, "partition -1 is not within"));
         assert_int_equal(rota_picker_force(picker, s, NULL, ROTA_PARTITIONS_MAX, NULL),
                          ROTA_ERR_INVALID);
         assert_int_equal(rota_picker_force(picker, s, &too_long, 0, NULL), ROTA_ERR_INVALID);

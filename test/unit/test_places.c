@@ -1,4 +1,4 @@
-#include "core/call/places.h"
+#include "core/call/get/places.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

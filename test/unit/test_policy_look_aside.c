@@ -295,6 +295,19 @@ static void an_expired_report_of_an_idle_replica_is_none(void **state)
     bench_free(&bench);
 }
 
+static void replica_without_a_report_scores_by_its_work(void **state)
+{
+    struct bench bench = look_aside(2);
+    (void)state;
+    struct rota_try first = bench_try(&bench, 1, 3), second = bench_try(&bench, 1, 1);
+    assert_int_equal(bench_look(&bench, 1).score, 64);
+    bench_end(&bench, second, ROTA_OUTCOME_INPUT);
+    assert_int_equal(bench_look(&bench, 1).score, 27);
+    bench_end(&bench, first, ROTA_OUTCOME_INPUT);
+    assert_int_equal(bench_look(&bench, 1).score, 0);
+    bench_free(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +327,7 @@ int main(void)
         cmocka_unit_test(when_all_have_failed_they_are_tried_all_the_same),
         cmocka_unit_test(input_errors_and_overload_do_not_shun),
         cmocka_unit_test(an_expired_report_of_an_idle_replica_is_none),
+        cmocka_unit_test(replica_without_a_report_scores_by_its_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

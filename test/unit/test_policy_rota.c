@@ -74,6 +74,23 @@ static void slow_first_answer_costs_nothing(void **state)
     bench_free(&bench);
 }
 
+static void tries_that_meet_one_pause_together_are_one_sample(void **state)
+{
+    struct bench bench = rota(3);
+    struct rota_try together[6];
+    (void)state;
+    for (int i = 0; i < 6; i++)
+        together[i] = bench_try(&bench, 1, 1);
+    bench.now += 100 * ROTA_MSEC;
+    for (int i = 0; i < 6; i++)
+        bench_end(&bench, together[i], ROTA_OUTCOME_OK);
+    for (int i = 0; i < 20; i++)
+        for (uint64_t r = 2; r <= 3; r++)
+            bench_run(&bench, r, ROTA_MSEC, ROTA_OUTCOME_OK);
+    assert_in_range(share(&bench, 300, ROTA_MSEC), 95, 105);
+    bench_free(&bench);
+}
+
 static void slow_replica_is_avoided_from_its_fourth_answer_on(void **state)
 {
     struct bench bench = rota(3);
@@ -450,12 +467,294 @@ static void overload_sends_elsewhere_and_ejects_nobody(void **state)
     bench_free(&bench);
 }
 
+/* --- what is learned, number by number --- */
+
+static struct rota_policy_rota *own(struct bench *bench, uint64_t id)
+{
+    struct rota_balancer_replica *replica =
+        rota_map_get(&bench->balancer->replicas, rota_str_of(&id, sizeof id));
+    assert_non_null(replica);
+    return &replica->rota;
+}
+
+static void service_time_is_learned_from_samples(void **state)
+{
+    struct bench bench = rota(1);
+    double wanted = 0;
+    (void)state;
+    const rota_time samples[] = {900, 300, 600, 400, 5000, 300, 1, 800};
+    for (uint32_t i = 0; i < 30; i++) {
+        double sample = (double)samples[i % 8];
+        bench_run(&bench, 1, samples[i % 8] * ROTA_USEC, ROTA_OUTCOME_OK);
+        uint32_t n = i + 1 < 20 ? i + 1 : 20;
+        if (i < 3)
+            wanted = i == 0 || sample < wanted ? sample : wanted;
+        else
+            wanted += ((sample > 3 * wanted ? 3 * wanted : sample) - wanted) / n;
+        assert_true(own(&bench, 1)->service_us == wanted);
+        assert_int_equal(own(&bench, 1)->n_samples, n);
+        assert_int_equal(own(&bench, 1)->service_at, bench.now);
+        assert_int_equal(bench_look(&bench, 1).service_us, (int64_t)wanted);
+    }
+    /* After 300 service times without one, half a second at most, a sample counts for a fifth. */
+    for (int i = 0; i < 2; i++) {
+        bench.now += (rota_time)(300 * wanted * ROTA_USEC);
+        bench_run(&bench, 1, 0, ROTA_OUTCOME_OK);
+        wanted += (1 - wanted) / 20;
+        assert_true(own(&bench, 1)->service_us == wanted);
+        bench.now += (rota_time)(300 * wanted * ROTA_USEC) + 1;
+        bench_run(&bench, 1, 0, ROTA_OUTCOME_OK);
+        wanted += (1 - wanted) / 5;
+        assert_true(own(&bench, 1)->service_us == wanted);
+    }
+    own(&bench, 1)->service_us = wanted = 10000;
+    bench.now += 500 * ROTA_MSEC;
+    bench_run(&bench, 1, 0, ROTA_OUTCOME_OK);
+    wanted += (1 - wanted) / 20;
+    assert_true(own(&bench, 1)->service_us == wanted);
+    bench.now += 500 * ROTA_MSEC + 1;
+    bench_run(&bench, 1, 0, ROTA_OUTCOME_OK);
+    wanted += (1 - wanted) / 5;
+    assert_true(own(&bench, 1)->service_us == wanted);
+    bench_free(&bench);
+}
+
+static void wait_in_a_queue_is_not_service_time(void **state)
+{
+    struct bench bench = rota(1);
+    (void)state;
+    bench_tell(&bench, 1, 5000, 1000, 0);
+    assert_true(own(&bench, 1)->service_us == 1000);
+    struct rota_cost cost = {5000, 1000, 0};
+    struct rota_try quick = bench_try(&bench, 1, 1);
+    bench.now += ROTA_MSEC; /* less than it says that it waited */
+    rota_balancer_report(bench.balancer, bench.now, quick, ROTA_OUTCOME_OK, &cost);
+    assert_true(own(&bench, 1)->service_us == 1);
+    bench_free(&bench);
+}
+
+static void drain_of_a_queue_is_learned(void **state)
+{
+    struct bench bench = rota(1);
+    double wait = 0, waiting = 0;
+    (void)state;
+    const struct {
+        int64_t wait_us, waiting, times;
+    } rows[] = {{500, 1, 5},    {1000, 2, 30}, {100, 9, 100},
+                {9000, 1, 200}, {0, 50, 300},  {0, 0, 400}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int64_t k = 0; k < rows[i].times; k++) {
+            bench_tell(&bench, 1, 1000 + rows[i].wait_us, 1000, rows[i].waiting);
+            wait += ((double)rows[i].wait_us - wait) / 100;
+            waiting += ((double)rows[i].waiting - waiting) / 100;
+            /* The queue is learned first, with the service time of before. */
+            double work = waiting * (i + (size_t)k == 0 ? 0 : 1000), part = 1;
+            if (waiting > 0.1 && wait < work)
+                part = wait / work > 1.0 / 32 ? wait / work : 1.0 / 32;
+            double error = own(&bench, 1)->part - part;
+            assert_true(error < 1e-9 && error > -1e-9);
+            assert_true(own(&bench, 1)->waiting == (double)rows[i].waiting);
+            assert_int_equal(own(&bench, 1)->waiting_at, bench.now);
+        }
+    bench_free(&bench);
+}
+
+/* With 1 ms of service, known for sure, and answers enough. */
+static void be_known(struct bench *bench, uint64_t id)
+{
+    for (int i = 0; i < 20; i++)
+        bench_run(bench, id, ROTA_MSEC, ROTA_OUTCOME_OK);
+}
+
+static void score_is_the_expected_wait(void **state)
+{
+    struct bench bench = rota(1);
+    (void)state;
+    be_known(&bench, 1);
+    assert_int_equal(bench_look(&bench, 1).score, 1000);
+    struct rota_try a = bench_try(&bench, 1, 3);
+    assert_int_equal(bench_look(&bench, 1).score, 4000);
+    bench_end(&bench, a, ROTA_OUTCOME_INPUT); /* as if it had not been */
+    assert_int_equal(bench_look(&bench, 1).score, 1000);
+
+    struct rota_policy_rota *rota = own(&bench, 1);
+    rota->part = 0.5;
+    rota->waiting = 8;
+    rota->waiting_at = bench.now;
+    assert_int_equal(bench_look(&bench, 1).score, 1000 * (1 + 4));
+    bench.now += 100 * ROTA_MSEC;
+    assert_int_equal(bench_look(&bench, 1).score, 1000 * (1 + 2));
+    rota->waiting = 0;
+    rota->penalty = 4;
+    rota->penalty_at = bench.now;
+    assert_int_equal(bench_look(&bench, 1).score, 1000 * (1 + 4));
+    bench.now += 2 * ROTA_SEC;
+    assert_int_equal(bench_look(&bench, 1).score, 1000 * (1 + 2));
+    rota->penalty = 0;
+    rota->silence_us = 6000;
+    rota->silence_at = bench.now;
+    assert_int_equal(bench_look(&bench, 1).score, 1000 + 6000);
+    bench.now += ROTA_SEC;
+    assert_int_equal(bench_look(&bench, 1).score, 1000 + 3000);
+    rota->silence_us = 0;
+
+    /* A replica to be tried out counts its work four times. */
+    rota->n_answers = 7;
+    rota->part = 1;
+    bench_try(&bench, 1, 2);
+    assert_int_equal(bench_look(&bench, 1).score, 1000 * (1 + 8));
+    rota->n_answers = 8;
+    assert_int_equal(bench_look(&bench, 1).score, 1000 * (1 + 2));
+    bench_free(&bench);
+}
+
+static void silence_is_what_exceeds_three_service_times(void **state)
+{
+    struct bench bench = rota(1);
+    (void)state;
+    be_known(&bench, 1);
+    struct rota_try stuck = bench_try(&bench, 1, 1), other;
+    bench.now += 3 * ROTA_MSEC;
+    assert_int_equal(bench_look(&bench, 1).score, 2000);
+    bench.now += 2 * ROTA_MSEC;
+    assert_int_equal(bench_look(&bench, 1).score, 2000 + 2000);
+    other = bench_try(&bench, 1, 1);
+    bench_end(&bench, other, ROTA_OUTCOME_OK); /* it answers others */
+    own(&bench, 1)->service_us = 1000;
+    assert_int_equal(bench_look(&bench, 1).score, 2000);
+    bench.now += 5 * ROTA_MSEC;
+    assert_int_equal(bench_look(&bench, 1).score, 2000 + 2000);
+    bench.now += 10 * ROTA_MSEC;
+    bench_end(&bench, stuck, ROTA_OUTCOME_CANCELLED); /* after 20 ms, and it is remembered */
+    assert_true(own(&bench, 1)->silence_us == 17000);
+    assert_int_equal(own(&bench, 1)->silence_at, bench.now);
+    assert_int_equal(bench_look(&bench, 1).score, 1000 + 17000);
+    bench_run(&bench, 1, 0, ROTA_OUTCOME_CANCELLED); /* a quick one changes nothing */
+    assert_true(own(&bench, 1)->silence_us == 17000);
+    bench_run(&bench, 1, 0, ROTA_OUTCOME_OK); /* an answer does */
+    assert_true(own(&bench, 1)->silence_us == 0);
+    bench_free(&bench);
+}
+
+static void failures_add_up_and_answers_halve_them(void **state)
+{
+    struct bench bench = rota(1);
+    (void)state;
+    be_known(&bench, 1);
+    const struct {
+        enum rota_outcome outcome;
+        double penalty;
+        uint32_t n_failures;
+    } rows[] = {
+        {ROTA_OUTCOME_OVERLOAD, 4, 0},       {ROTA_OUTCOME_UNAVAILABLE, 24, 1},
+        {ROTA_OUTCOME_OTHER, 44, 2},         {ROTA_OUTCOME_OK, 22, 0},
+        {ROTA_OUTCOME_TIMEOUT, 42, 1},       {ROTA_OUTCOME_INPUT, 21, 0}, /* an answer, too */
+        {ROTA_OUTCOME_OVERLOAD, 14.5, 0},    {ROTA_OUTCOME_CANCELLED, 14.5, 0},
+        {ROTA_OUTCOME_UNAVAILABLE, 34.5, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bench_run(&bench, 1, 0, rows[i].outcome);
+        assert_true(own(&bench, 1)->penalty == rows[i].penalty);
+        assert_int_equal(own(&bench, 1)->n_failures, rows[i].n_failures);
+    }
+    bench.now += 2 * ROTA_SEC;
+    bench_run(&bench, 1, 0, ROTA_OUTCOME_UNAVAILABLE); /* what fades does so first */
+    assert_true(own(&bench, 1)->penalty == 17.25 + 20);
+    assert_int_equal(own(&bench, 1)->penalty_at, bench.now);
+    bench_free(&bench);
+}
+
+static void circuit_opens_with_the_third_failure_in_a_row(void **state)
+{
+    struct bench bench = rota(3);
+    (void)state;
+    fail_often(&bench, 1, 2);
+    bench_run(&bench, 1, 0, ROTA_OUTCOME_OK);
+    fail_often(&bench, 1, 2);
+    assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_CLOSED);
+    fail_often(&bench, 1, 1);
+    assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_OPEN);
+    assert_int_equal(bench_look(&bench, 1).n_ejections, 1);
+    rota_time until = bench_look(&bench, 1).open_until;
+    assert_in_range(until - bench.now, 500 * ROTA_MSEC, 1500 * ROTA_MSEC);
+    bench.now = until - 1;
+    assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_OPEN);
+    bench.now = until;
+    assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_HALF_OPEN);
+    struct rota_try probe = bench_select(&bench);
+    assert_int_equal(probe.replica, 1);
+    assert_true(own(&bench, 1)->probe == probe.serial);
+    bench_end(&bench, probe, ROTA_OUTCOME_OK);
+    assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_CLOSED);
+    assert_true(own(&bench, 1)->probe == 0 && own(&bench, 1)->penalty == 0);
+    assert_true(own(&bench, 1)->n_opened == 0 && own(&bench, 1)->n_answers == 1);
+    bench_free(&bench);
+}
+
+/* A panic does not end the probe, nor does its own failure leave it out for ever. */
+static void probe_that_fails_opens_the_circuit_for_longer(void **state)
+{
+    struct bench bench = rota(3);
+    (void)state;
+    fail_often(&bench, 1, 3);
+    for (uint32_t n = 1; n <= 3; n++) {
+        assert_int_equal(own(&bench, 1)->n_opened, n);
+        bench.now = bench_look(&bench, 1).open_until;
+        struct rota_try probe = bench_select(&bench), other = bench_try(&bench, 1, 1);
+        assert_int_equal(probe.replica, 1);
+        bench_end(&bench, other, ROTA_OUTCOME_UNAVAILABLE); /* not the probe */
+        assert_true(own(&bench, 1)->probe == probe.serial);
+        assert_int_equal(own(&bench, 1)->n_opened, n);
+        bench_end(&bench, probe, n == 3 ? ROTA_OUTCOME_CANCELLED : ROTA_OUTCOME_UNAVAILABLE);
+        assert_true(own(&bench, 1)->probe == 0);
+        assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_OPEN);
+        rota_time delay = ROTA_SEC << (n == 3 ? n - 1 : n);
+        assert_in_range(bench_look(&bench, 1).open_until - bench.now, delay / 2, delay / 2 * 3);
+    }
+    assert_int_equal(own(&bench, 1)->n_opened, 3);
+    bench_free(&bench);
+}
+
+/* Replica 1 has the best average; how far may 2 be from it to be as good? */
+static void band_is_wider_with_few_samples(void **state)
+{
+    static const struct {
+        uint32_t n_best, n_other;
+        double service_us;
+        bool is_even;
+    } rows[] = {
+        {20, 20, 1599, true}, {20, 20, 1601 * 1.3, false}, {20, 10, 2600, false},
+        {20, 9, 1770, true},  {20, 5, 3190, true},         {20, 5, 3210 * 1.3, false},
+        {5, 20, 3190, true},  {5, 20, 3210 * 1.3, false},  {4, 5, 3990, true},
+        {20, 2, 99999, true}, {10, 20, 2600, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct bench bench = rota(2);
+        size_t n = 0;
+        be_known(&bench, 1);
+        be_known(&bench, 2);
+        own(&bench, 1)->n_samples = rows[i].n_best;
+        own(&bench, 1)->service_us = 1000;
+        own(&bench, 2)->n_samples = rows[i].n_other;
+        own(&bench, 2)->service_us = rows[i].service_us;
+        for (int k = 0; k < 2; k++) { /* do they take turns? */
+            struct rota_try chosen = bench_select(&bench);
+            n += chosen.replica == 2;
+            bench_end(&bench, chosen, ROTA_OUTCOME_CANCELLED);
+        }
+        assert_int_equal(n, rows[i].is_even);
+        bench_free(&bench);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_replicas_take_turns),
         cmocka_unit_test(own_tries_count_at_once),
         cmocka_unit_test(slow_first_answer_costs_nothing),
+        cmocka_unit_test(tries_that_meet_one_pause_together_are_one_sample),
         cmocka_unit_test(slow_replica_is_avoided_from_its_fourth_answer_on),
         cmocka_unit_test(time_before_a_try_is_sent_is_not_service_time),
         cmocka_unit_test(replica_that_answers_others_is_not_silent),
@@ -481,6 +780,15 @@ int main(void)
         cmocka_unit_test(an_answer_from_before_the_ejection_proves_nothing),
         cmocka_unit_test(input_errors_never_count_against_a_replica),
         cmocka_unit_test(overload_sends_elsewhere_and_ejects_nobody),
+        cmocka_unit_test(service_time_is_learned_from_samples),
+        cmocka_unit_test(wait_in_a_queue_is_not_service_time),
+        cmocka_unit_test(drain_of_a_queue_is_learned),
+        cmocka_unit_test(score_is_the_expected_wait),
+        cmocka_unit_test(silence_is_what_exceeds_three_service_times),
+        cmocka_unit_test(failures_add_up_and_answers_halve_them),
+        cmocka_unit_test(circuit_opens_with_the_third_failure_in_a_row),
+        cmocka_unit_test(probe_that_fails_opens_the_circuit_for_longer),
+        cmocka_unit_test(band_is_wider_with_few_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "core/call/pool_fsm.h"
+#include "core/call/shards/pool_fsm.h"
 #include "vectors.h"
 
 #include <stdio.h>
@@ -14,6 +14,7 @@ struct world {
     struct rota_pool_fsm *pools;
     uint64_t opens[LOG_MAX], closes[LOG_MAX], tells[LOG_MAX], told[LOG_MAX];
     size_t n_opens, n_closes, n_tells;
+    int64_t node;     /* of the last action */
     char address[16]; /* of the last open */
 };
 
@@ -27,6 +28,7 @@ static void pump(struct world *world)
 {
     struct rota_pool_action action;
     while (rota_pool_fsm_next(world->pools, &action)) {
+        world->node = action.node;
         switch (action.type) {
         case ROTA_POOL_OPEN:
             world->opens[world->n_opens++ % LOG_MAX] = action.connection;
@@ -371,6 +373,84 @@ static void connection_that_is_not_needed_any_more_is_not_opened(void **state)
     teardown(&world);
 }
 
+static void actions_name_their_node(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, (struct rota_pool_options){.size = 1});
+    get(&world, 0, 7, ADDRESS, 1);
+    assert_int_equal(world.node, 7);
+    world.node = 0;
+    open_from(&world, 0, 0);
+    assert_int_equal(world.n_tells, 1);
+    assert_int_equal(world.node, 7);
+    rota_pool_fsm_close_all(world.pools);
+    world.node = 0;
+    pump(&world);
+    assert_int_equal(world.n_closes, 1);
+    assert_int_equal(rota_pool_fsm_deadline(world.pools), ROTA_TIME_NEVER);
+    teardown(&world);
+    rota_pool_fsm_free(NULL);
+}
+
+static void idle_time_begins_with_the_last_release(void **state)
+{
+    struct world world;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        setup(&world, (struct rota_pool_options){
+                          .size = 1, .expiry = ROTA_MIN, .purge_every = 1, .shrink_every = 1});
+        get(&world, 0, 7, ADDRESS, 1);
+        open_from(&world, 0, 0);
+        rota_pool_fsm_release(world.pools, 10 * ROTA_MIN, world.told[0]);
+        rota_pool_fsm_step(world.pools, 11 * ROTA_MIN + i, leads, NULL);
+        assert_int_equal(rota_pool_fsm_state(world.pools, 7), i ? ROTA_POOL_NONE : ROTA_POOL_READY);
+        teardown(&world);
+    }
+}
+
+/* The calls that it carried count no more. */
+static void pool_whose_connection_broke_can_be_purged(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, (struct rota_pool_options){.size = 2, .expiry = ROTA_MIN, .purge_every = 1});
+    get(&world, 0, 7, ADDRESS, 1);
+    open_from(&world, 0, 0);
+    get(&world, 0, 7, ADDRESS, 2);
+    get(&world, 0, 7, ADDRESS, 3);
+    rota_pool_fsm_failed(world.pools, 0, world.opens[0]);
+    rota_pool_fsm_failed(world.pools, 0, world.opens[1]);
+    pump(&world);
+    rota_pool_fsm_step(world.pools, ROTA_HOUR, leads, NULL);
+    assert_int_equal(rota_pool_fsm_state(world.pools, 7), ROTA_POOL_NONE);
+    assert_int_equal(rota_pool_fsm_deadline(world.pools), ROTA_TIME_NEVER);
+    teardown(&world);
+}
+
+static void connection_with_the_fewest_calls_is_given_up(void **state)
+{
+    (void)state;
+    for (size_t fewest = 0; fewest < 3; fewest++) {
+        struct world world;
+        uint64_t held[6];
+        setup(&world, (struct rota_pool_options){.size = 3, .shrink_every = ROTA_MIN});
+        get(&world, 0, 7, ADDRESS, 1);
+        open_from(&world, 0, 0);
+        held[0] = world.told[0];
+        for (size_t i = 1; i < 6; i++) /* two on each */
+            held[i] = get(&world, 0, 7, ADDRESS, 2);
+        for (size_t i = 0; i < 6; i++)
+            if (held[i] == world.opens[fewest])
+                rota_pool_fsm_release(world.pools, 0, held[i]);
+        rota_pool_fsm_step(world.pools, ROTA_MIN, leads, NULL);
+        pump(&world);
+        assert_int_equal(world.n_closes, 1);
+        assert_true(world.closes[0] == world.opens[fewest]);
+        teardown(&world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -389,6 +469,10 @@ int main(void)
         cmocka_unit_test(cancelled_waiter_hears_nothing_and_holds_nothing),
         cmocka_unit_test(bad_input_is_refused_and_bounds_hold),
         cmocka_unit_test(connection_that_is_not_needed_any_more_is_not_opened),
+        cmocka_unit_test(actions_name_their_node),
+        cmocka_unit_test(idle_time_begins_with_the_last_release),
+        cmocka_unit_test(pool_whose_connection_broke_can_be_purged),
+        cmocka_unit_test(connection_with_the_fewest_calls_is_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

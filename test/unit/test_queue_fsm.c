@@ -107,6 +107,16 @@ static void partitions_flip_while_they_are_read(void **state)
     rota_queue_fsm_deinit(&fsm);
 }
 
+static void partition_that_a_report_ends_does_not_flip(void **state)
+{
+    struct rota_queue_fsm fsm = queue_with(config_of(3, 3, 0));
+    (void)state;
+    want(&fsm, config_of(1, 1, 8));
+    rota_queue_fsm_report_empty(&fsm, 0, 2, true);
+    assert_string_equal(news_at(&fsm, 0), "1/2 p0 p1");
+    rota_queue_fsm_deinit(&fsm);
+}
+
 static void refused_configuration_changes_nothing(void **state)
 {
     struct rota_queue_fsm fsm = queue_with(config_of(2, 4, 3));
@@ -116,6 +126,64 @@ static void refused_configuration_changes_nothing(void **state)
     assert_int_equal(rota_queue_fsm_want(&fsm, 0, &large, NULL), ROTA_ERR_INVALID);
     assert_string_equal(news_at(&fsm, 0), "");
     assert_int_equal(rota_queue_fsm_config(&fsm).batch.new_value, 3);
+    rota_queue_fsm_deinit(&fsm);
+}
+
+/* Whoever made the queue may reuse the memory of its names. */
+static void names_of_the_queue_are_copied(void **state)
+{
+    struct rota_queue_config config = config_of(2, 4, 3);
+    char space[] = "orders", name[] = "email";
+    struct rota_partition queue = QUEUE;
+    struct rota_queue_fsm fsm;
+    (void)state;
+    queue.namespace_id = rota_str(space);
+    queue.queue = rota_str(name);
+    assert_int_equal(rota_queue_fsm_init(&fsm, 0, &queue, &config, NULL), ROTA_OK);
+    space[0] = name[0] = 'x';
+    assert_true(rota_str_is_equal(fsm.queue.namespace_id, rota_str("orders")));
+    assert_true(rota_str_is_equal(fsm.queue.queue, rota_str("email")));
+    assert_true(rota_str_is_equal(fsm.flips.queue.namespace_id, rota_str("orders")));
+    assert_true(rota_str_is_equal(fsm.flips.queue.queue, rota_str("email")));
+    assert_int_equal(fsm.queue.id, 0);
+    rota_queue_fsm_deinit(&fsm);
+    assert_null(fsm.names);
+    assert_null(fsm.counts.empties);
+}
+
+static void news_have_both_counts_and_both_spreads(void **state)
+{
+    struct rota_queue_fsm fsm = queue_with(config_of(2, 2, 3));
+    struct rota_queue_news news;
+    (void)state;
+    want(&fsm, config_of(1, 3, 5));
+    assert_true(rota_queue_fsm_step(&fsm, 0, &news));
+    assert_int_equal(news.type, ROTA_QUEUE_COUNTS);
+    assert_int_equal(news.flip.new_spread.batch, 0);
+    assert_true(rota_queue_fsm_step(&fsm, 0, &news));
+    assert_int_equal(news.type, ROTA_QUEUE_FLIP);
+    assert_int_equal(news.write, 1);
+    assert_int_equal(news.read, 3);
+    assert_int_equal(news.flip.partition, 0);
+    assert_int_equal(news.flip.old_spread.batch, 3);
+    assert_int_equal(news.flip.new_spread.batch, 5);
+    rota_queue_fsm_deinit(&fsm);
+}
+
+/* One of the two counts is enough. */
+static void each_count_alone_is_news(void **state)
+{
+    struct rota_queue_fsm fsm = queue_with(config_of(2, 3, 3));
+    (void)state;
+    want(&fsm, config_of(1, 3, 3));
+    assert_int_equal(rota_queue_fsm_deadline(&fsm), ROTA_TIME_MIN);
+    assert_string_equal(news_at(&fsm, 0), "1/3");
+    assert_int_equal(rota_queue_fsm_deadline(&fsm), ROTA_TIME_NEVER);
+    want(&fsm, config_of(1, 4, 3));
+    assert_int_equal(rota_queue_fsm_deadline(&fsm), ROTA_TIME_MIN);
+    assert_string_equal(news_at(&fsm, 0), "1/4");
+    assert_int_equal(rota_queue_fsm_config(&fsm).write, 1);
+    assert_int_equal(rota_queue_fsm_config(&fsm).degree, 20);
     rota_queue_fsm_deinit(&fsm);
 }
 
@@ -149,7 +217,11 @@ int main(void)
         cmocka_unit_test(raising_is_told_at_once),
         cmocka_unit_test(lowering_waits_for_the_reports),
         cmocka_unit_test(partitions_flip_while_they_are_read),
+        cmocka_unit_test(partition_that_a_report_ends_does_not_flip),
         cmocka_unit_test(refused_configuration_changes_nothing),
+        cmocka_unit_test(names_of_the_queue_are_copied),
+        cmocka_unit_test(news_have_both_counts_and_both_spreads),
+        cmocka_unit_test(each_count_alone_is_news),
         cmocka_unit_test(id_of_the_queue_is_ignored),
         cmocka_unit_test(queue_that_is_none_is_refused),
     };

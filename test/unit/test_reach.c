@@ -1,4 +1,4 @@
-#include "core/work/reach.h"
+#include "core/work/cluster/reach.h"
 #include "vectors.h"
 
 #define U ROTA_REACH_UNKNOWN
@@ -40,12 +40,23 @@ static void another_is_asked_when_the_owner_did_not_do(void **state)
     }
 }
 
+static void a_node_that_has_failed_is_back_once_it_is_heard(void **state)
+{
+    (void)state;
+    assert_int_equal(rota_reach_of(false, false, false), U);
+    assert_int_equal(rota_reach_of(false, false, true), F);
+    assert_int_equal(rota_reach_of(true, false, false), R); /* the first call need not wait */
+    assert_int_equal(rota_reach_of(true, false, true), F);
+    assert_int_equal(rota_reach_of(true, true, true), R);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_owner_is_asked_when_it_can_be_reached),
         cmocka_unit_test(a_node_that_fails_is_not_asked_while_another_can_be),
         cmocka_unit_test(another_is_asked_when_the_owner_did_not_do),
+        cmocka_unit_test(a_node_that_has_failed_is_back_once_it_is_heard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Attempts at jobs of other nodes. */
-#include "core/work/remote_fsm.h"
+#include "core/work/cluster/remote_fsm.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -182,7 +182,232 @@ static void progress_is_carried_with_an_extension(void **state)
     assert_false(rota_remote_fsm_progress(fsm, 1, id_of(1), 11, rota_str("half")));
 }
 
+static void an_action_names_all_of_the_attempt(void **state)
+{
+    struct rota_remote_fsm *fsm = *state;
+    take(fsm, 0, 7, 3);
+    rota_remote_fsm_tick(fsm, LEASE / 3 - 1);
+    assert_true(is_quiet(fsm));
+    rota_remote_fsm_tick(fsm, LEASE / 3);
+    struct rota_remote_action action = only(fsm);
+    assert_int_equal(action.session, 7);
+    assert_true(rota_str_is_equal(action.node, rota_str("there")));
+    assert_true(rota_str_is_equal(action.end.queue, rota_str("mail")));
+    assert_int_equal(action.end.id.high, 1);
+    assert_int_equal(action.end.id.low, 3);
+    assert_int_equal(action.end.attempt, 30);
+    assert_int_equal(action.end.reason.size, 0);
+}
+
+static void a_call_that_fails_is_made_again_with_growing_pauses(void **state)
+{
+    static const rota_time PAUSES[] = {250, 500, 1000, 2000, 3000, 3000};
+    struct rota_remote_fsm *fsm = *state;
+    rota_time now = LEASE / 3;
+    take(fsm, 0, 7, 1);
+    rota_remote_fsm_tick(fsm, now);
+    for (size_t i = 0; i < sizeof PAUSES / sizeof *PAUSES; i++) {
+        assert_int_equal(rota_remote_fsm_deadline(fsm), ROTA_TIME_NEVER); /* it is under way */
+        rota_remote_fsm_clear(fsm);
+        answered(fsm, now, 1, ROTA_ERR_UNAVAILABLE);
+        now += PAUSES[i] * ROTA_MSEC;
+        assert_int_equal(rota_remote_fsm_deadline(fsm), now);
+        rota_remote_fsm_tick(fsm, now);
+        assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_EXTEND);
+    }
+    rota_remote_fsm_clear(fsm);
+    answered(fsm, now, 1, ROTA_OK);
+    assert_int_equal(rota_remote_fsm_deadline(fsm), now + LEASE / 3);
+    now += LEASE / 3;
+    rota_remote_fsm_tick(fsm, now);
+    rota_remote_fsm_clear(fsm);
+    answered(fsm, now, 1, ROTA_ERR_LIMIT);
+    assert_int_equal(rota_remote_fsm_deadline(fsm), now + ROTA_REMOTE_AGAIN); /* from the first */
+}
+
+static void each_final_answer_ends_the_attempt_and_is_counted(void **state)
+{
+    static const enum rota_code CODES[] = {ROTA_OK, ROTA_ERR_STALE, ROTA_ERR_NOT_FOUND,
+                                           ROTA_ERR_INVALID};
+    struct rota_remote_fsm *fsm = *state;
+    uint64_t session;
+    for (uint64_t i = 0; i < 4; i++) {
+        take(fsm, 0, 7, i + 1);
+        assert_int_equal(end(fsm, 1, i + 1), ROTA_OK);
+        rota_remote_fsm_clear(fsm);
+        answered(fsm, 2, i + 1, CODES[i]);
+        assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_TELL);
+        assert_int_equal(only(fsm).code, CODES[i]);
+        assert_false(rota_remote_fsm_has(fsm, id_of(i + 1), 10 * (i + 1), &session));
+        assert_int_equal(fsm->n_done, 1);
+        assert_int_equal(fsm->n_refused, i);
+        rota_remote_fsm_clear(fsm);
+    }
+    assert_int_equal(fsm->n_lost, 0);
+}
+
+static void one_that_was_cancelled_there_is_cancelled_here(void **state)
+{
+    struct rota_remote_fsm *fsm = *state;
+    take(fsm, 0, 7, 1);
+    rota_remote_fsm_answered(fsm, 1, id_of(1), 10, ROTA_ERR_STALE, true); /* no call is under way */
+    assert_true(is_quiet(fsm));
+    rota_remote_fsm_tick(fsm, LEASE);
+    rota_remote_fsm_clear(fsm);
+    rota_remote_fsm_answered(fsm, LEASE, id_of(1), 10, ROTA_ERR_STALE, true);
+    assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_CANCEL);
+    assert_int_equal(only(fsm).end.cause, ROTA_JOB_CAUSE_CANCELLED);
+    assert_int_equal(only(fsm).session, 7);
+}
+
+static void a_worker_that_leaves_gives_its_jobs_back_at_once(void **state)
+{
+    struct rota_remote_fsm *fsm = *state;
+    take(fsm, 0, 7, 1);
+    take(fsm, 0, 7, 2);
+    take(fsm, 0, 8, 3);
+    assert_int_equal(end(fsm, 1, 2), ROTA_OK);
+    rota_remote_fsm_clear(fsm);
+    assert_int_equal(rota_remote_fsm_lost(fsm, 1, 7, ROTA_JOB_CAUSE_GIVEN_BACK), 2);
+    assert_int_equal(only(fsm).end.attempt, 10); /* the other one has said its end */
+    assert_int_equal(only(fsm).end.cause, ROTA_JOB_CAUSE_GIVEN_BACK);
+    assert_int_equal(only(fsm).end.retry_after, ROTA_MSEC);
+    assert_int_equal(only(fsm).session, 0);
+    assert_int_equal(fsm->n_lost, 1);
+    assert_int_equal(rota_remote_fsm_lost(fsm, 1, 7, ROTA_JOB_CAUSE_LOST), 0);
+}
+
+static void progress_goes_with_one_extension_or_waits_for_it(void **state)
+{
+    struct rota_remote_fsm *fsm = *state;
+    take(fsm, 0, 7, 1);
+    assert_true(rota_remote_fsm_progress(fsm, 1, id_of(1), 10, rota_str("one")));
+    rota_remote_fsm_clear(fsm);
+    assert_true(rota_remote_fsm_progress(fsm, 2, id_of(1), 10, rota_str("two")));
+    assert_true(is_quiet(fsm)); /* the first is under way */
+    answered(fsm, 3, 1, ROTA_OK);
+    rota_remote_fsm_tick(fsm, 3 + LEASE / 3);
+    assert_true(rota_str_is_equal(only(fsm).end.reason, rota_str("two")));
+    rota_remote_fsm_clear(fsm);
+    assert_int_equal(end(fsm, 4, 1), ROTA_OK);
+    assert_true(rota_remote_fsm_progress(fsm, 5, id_of(1), 10, rota_str("late")));
+    answered(fsm, 5, 1, ROTA_OK);
+    assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_END);
+    assert_true(rota_str_is_equal(only(fsm).end.bytes, rota_str("result")));
+    assert_int_equal(only(fsm).end.reason.size, 0);
+}
+
+static void an_attempt_is_taken_once_and_there_is_a_bound(void **state)
+{
+    struct rota_remote_fsm *fsm = *state;
+    struct rota_worker_running running = {rota_str("mail"), id_of(1), 10};
+    take(fsm, 0, 7, 1);
+    assert_int_equal(rota_remote_fsm_take(fsm, 0, 8, rota_str("there"), &running, LEASE, NULL),
+                     ROTA_ERR_NO_MEMORY);
+    for (uint64_t i = 2; i <= ROTA_REMOTE_ATTEMPTS_MAX; i++)
+        take(fsm, 0, 7, i);
+    running.id = id_of(ROTA_REMOTE_ATTEMPTS_MAX + 1);
+    assert_int_equal(rota_remote_fsm_take(fsm, 0, 7, rota_str("there"), &running, LEASE, NULL),
+                     ROTA_ERR_LIMIT);
+}
+
 #define RULE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+static enum rota_code claim(struct rota_remote_fsm *fsm, rota_time now, uint64_t session,
+                            uint64_t number, bool *is_running)
+{
+    struct rota_worker_running running = {rota_str("mail"), id_of(number), 10 * number};
+    return rota_remote_fsm_claim(fsm, now, session, rota_str("there"), &running, is_running, NULL);
+}
+
+static void a_worker_that_returns_goes_on_if_its_node_agrees(void **state)
+{
+    struct rota_remote_fsm *fsm = *state;
+    bool is_running;
+    assert_int_equal(claim(fsm, 0, 7, 1, &is_running), ROTA_OK);
+    assert_true(is_running);
+    assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_EXTEND);
+    rota_remote_fsm_clear(fsm);
+    assert_int_equal(claim(fsm, 0, 8, 1, &is_running), ROTA_ERR_STALE); /* another has it */
+    answered(fsm, 1, 1, ROTA_OK);
+    assert_true(is_quiet(fsm));
+    assert_int_equal(claim(fsm, 2, 7, 2, &is_running), ROTA_OK);
+    rota_remote_fsm_clear(fsm);
+    answered(fsm, 3, 2, ROTA_ERR_STALE);
+    assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_CANCEL);
+    assert_int_equal(only(fsm).session, 7);
+}
+
+static void a_worker_that_returns_while_its_loss_is_told_goes_on(void **state)
+{
+    struct rota_remote_fsm *fsm = *state;
+    bool is_running;
+    take(fsm, 0, 7, 1);
+    rota_remote_fsm_lost(fsm, 1, 7, ROTA_JOB_CAUSE_LOST);
+    assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_END);
+    rota_remote_fsm_clear(fsm);
+    assert_int_equal(claim(fsm, 2, 8, 1, &is_running), ROTA_OK);
+    assert_true(is_running && is_quiet(fsm)); /* one call at a time */
+    answered(fsm, 3, 1, ROTA_OK);
+    assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_EXTEND);
+    rota_remote_fsm_clear(fsm);
+    answered(fsm, 4, 1, ROTA_OK);
+    assert_int_equal(end(fsm, 5, 1), ROTA_OK);
+    assert_int_equal(only(fsm).end.cause, ROTA_JOB_CAUSE_DONE);
+}
+
+static void the_end_of_one_that_returned_is_not_taken_for_its_loss(void **state)
+{
+    struct rota_remote_fsm *fsm = *state;
+    bool is_running;
+    take(fsm, 0, 7, 1);
+    rota_remote_fsm_lost(fsm, 1, 7, ROTA_JOB_CAUSE_LOST);
+    rota_remote_fsm_clear(fsm);
+    claim(fsm, 2, 8, 1, &is_running);
+    assert_int_equal(end(fsm, 3, 1), ROTA_OK);
+    answered(fsm, 4, 1, ROTA_OK); /* to the loss */
+    assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_END);
+    assert_int_equal(only(fsm).end.cause, ROTA_JOB_CAUSE_DONE);
+    rota_remote_fsm_clear(fsm);
+    answered(fsm, 5, 1, ROTA_OK);
+    assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_TELL);
+    assert_int_equal(only(fsm).session, 8);
+}
+
+static void an_end_that_was_not_confirmed_is_confirmed_to_the_next_session(void **state)
+{
+    struct rota_remote_fsm *fsm = *state;
+    bool is_running = true;
+    take(fsm, 0, 7, 1);
+    end(fsm, 1, 1);
+    rota_remote_fsm_clear(fsm);
+    rota_remote_fsm_lost(fsm, 2, 7, ROTA_JOB_CAUSE_LOST);
+    assert_int_equal(claim(fsm, 3, 8, 1, &is_running), ROTA_OK);
+    assert_false(is_running);
+    answered(fsm, 4, 1, ROTA_OK);
+    assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_TELL);
+    assert_int_equal(only(fsm).session, 8);
+}
+
+static void what_is_adrift_is_extended_and_then_given_back(void **state)
+{
+    struct rota_remote_fsm *fsm = *state;
+    bool is_running;
+    take(fsm, 0, 7, 1);
+    take(fsm, 0, 7, 2);
+    rota_remote_fsm_adrift(fsm, 7, LEASE / 2);
+    assert_true(is_quiet(fsm));
+    assert_int_equal(claim(fsm, 1, 8, 2, &is_running), ROTA_OK);
+    assert_true(is_running);
+    rota_remote_fsm_clear(fsm);
+    rota_remote_fsm_tick(fsm, LEASE / 3);
+    assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_EXTEND);
+    rota_remote_fsm_clear(fsm);
+    answered(fsm, LEASE / 3, 1, ROTA_OK);
+    rota_remote_fsm_tick(fsm, 2 * LEASE / 3);
+    assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_END);
+    assert_int_equal(only(fsm).end.cause, ROTA_JOB_CAUSE_GIVEN_BACK);
+}
 
 int main(void)
 {
@@ -194,6 +419,18 @@ int main(void)
         RULE(the_jobs_of_a_lost_worker_are_told_at_once),
         RULE(what_a_worker_does_not_have_goes_back),
         RULE(progress_is_carried_with_an_extension),
+        RULE(an_action_names_all_of_the_attempt),
+        RULE(a_call_that_fails_is_made_again_with_growing_pauses),
+        RULE(each_final_answer_ends_the_attempt_and_is_counted),
+        RULE(one_that_was_cancelled_there_is_cancelled_here),
+        RULE(a_worker_that_leaves_gives_its_jobs_back_at_once),
+        RULE(progress_goes_with_one_extension_or_waits_for_it),
+        RULE(an_attempt_is_taken_once_and_there_is_a_bound),
+        RULE(a_worker_that_returns_goes_on_if_its_node_agrees),
+        RULE(a_worker_that_returns_while_its_loss_is_told_goes_on),
+        RULE(the_end_of_one_that_returned_is_not_taken_for_its_loss),
+        RULE(an_end_that_was_not_confirmed_is_confirmed_to_the_next_session),
+        RULE(what_is_adrift_is_extended_and_then_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

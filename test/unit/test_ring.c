@@ -308,7 +308,7 @@ static void bad_hosts_are_refused_with_their_name(void **state)
     refuse((struct rota_ring_host){.address = too_long}, "256 bytes");
     refuse((struct rota_ring_host){.address = a, .zone = too_long}, "a:1");
     refuse((struct rota_ring_host){.address = a, .weight = 1}, "\"a:1\": weight 1/1000");
-    refuse((struct rota_ring_host){.address = a, .weight = ROTA_WEIGHT_MAX + 1}, "outside");
+    refuse((struct rota_ring_host){.address = a, .weight = ROTA_WEIGHT_MAX + 1}, "not within");
 
     make_hosts(hosts, 3, 0);
     hosts[2].address = hosts[0].address;
@@ -321,11 +321,11 @@ static void bad_hosts_are_refused_with_their_name(void **state)
 
     ring = build(hosts, 2, 0);
     assert_int_equal(rota_ring_with(ring, hosts, 1, NULL, 0, &next, &error), ROTA_ERR_INVALID);
-    assert_non_null(strstr(error.text, "\"10.1.0.0:7000\" is there already"));
+    assert_non_null(strstr(error.text, "\"10.1.0.0:7000\" is already on the ring"));
     struct rota_str twice[2] = {hosts[0].address, hosts[0].address};
     assert_int_equal(rota_ring_with(ring, NULL, 0, twice, 2, &next, &error), ROTA_ERR_NOT_FOUND);
     assert_int_equal(rota_ring_with(ring, NULL, 0, &a, 1, &next, &error), ROTA_ERR_NOT_FOUND);
-    assert_non_null(strstr(error.text, "\"a:1\" is not there"));
+    assert_non_null(strstr(error.text, "cannot remove host \"a:1\""));
     rota_ring_unref(ring);
 }
 

@@ -1,4 +1,4 @@
-#include "core/work/room.h"
+#include "core/work/broker/room.h"
 
 #include "vectors.h"
 

@@ -130,6 +130,19 @@ static void impossible_spreads_are_refused(void **state)
     assert_string_equal(error.text, "spread mode 2 is unknown");
 }
 
+static void modes_have_names(void **state)
+{
+    enum rota_spread_mode mode = ROTA_SPREAD_LOOKUP;
+    (void)state;
+    assert_int_equal(rota_spread_mode_parse(rota_str("slots"), &mode), ROTA_OK);
+    assert_int_equal(mode, ROTA_SPREAD_SLOTS);
+    assert_int_equal(rota_spread_mode_parse(rota_str("lookup"), &mode), ROTA_OK);
+    assert_int_equal(mode, ROTA_SPREAD_LOOKUP);
+    assert_int_equal(rota_spread_mode_parse(rota_str("slot"), &mode), ROTA_ERR_INVALID);
+    assert_string_equal(rota_spread_mode_name(ROTA_SPREAD_SLOTS), "slots");
+    assert_string_equal(rota_spread_mode_name(ROTA_SPREAD_LOOKUP), "lookup");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,6 +150,7 @@ int main(void)
         cmocka_unit_test(sticky_and_worker_commands_ignore_the_batch),
         cmocka_unit_test(nobody_owns_anything_on_an_empty_ring),
         cmocka_unit_test(impossible_spreads_are_refused),
+        cmocka_unit_test(modes_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

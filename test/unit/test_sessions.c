@@ -1,5 +1,5 @@
 /* The workers of a broker: one session to a name, and who is silent is dead. */
-#include "core/work/sessions.h"
+#include "core/work/worker/sessions.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* Settings from a file, the environment and the command line. */
-#include "wire/settings.h"
+#include "wire/text/settings.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -148,11 +148,11 @@ static void mistake_is_told_by_its_line_and_changes_nothing(void **state)
     check_refused("partitions = \"8\"", "rota.toml:1: partitions takes an integer, not a string");
     check_refused("partitions = 101", "rota.toml:1: partitions: 101 is out of bounds (1 to 100)");
     check_refused("insecure = 1", "insecure takes true or false, not an integer");
-    check_refused("drain-limit = 30", "drain-limit takes a string, not an integer");
-    check_refused("drain-limit = \"soon\"", "is not a span");
-    check_refused("log-level = \"loud\"", "\"loud\" is none of info, warn");
-    check_refused("[[spice]]\nname = \"a\"", "rota.toml:1: there are no sections spice; did you");
-    check_refused("[space]\nname = \"a\"", "rota.toml:1: a section begins with [[space]]");
+    check_refused("drain-limit = 30", "drain-limit takes a string such as \"10s\", not an integer");
+    check_refused("drain-limit = \"soon\"", "is not a duration");
+    check_refused("log-level = \"loud\"", "\"loud\" is not one of info, warn");
+    check_refused("[[spice]]\nname = \"a\"", "rota.toml:1: unknown section spice; did you");
+    check_refused("[space]\nname = \"a\"", "rota.toml:1: a section must start with [[space]]");
     check_refused("partitions = 9\n[[space]]\nshards = 1", "rota.toml:2: [[space]] needs name");
     check_refused("a = {}", "a is not a setting");
     assert_int_equal(values.partitions, 7);
@@ -284,6 +284,42 @@ static void fresh_settings_are_compared_and_adopted_one_by_one(void **state)
     assert_int_equal(values.partitions, 3);
 }
 
+static void check_words(const char *const *words, size_t n, const char *why)
+{
+    assert_int_equal(rota_settings_add(&settings, words, n, &error), ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, why));
+}
+
+static void command_line_has_one_section_of_a_kind(void **state)
+{
+    static const char *const WORDS[] = {"space.name=b=c", "space.shards=5"};
+    (void)state;
+    assert_int_equal(read_text("[[space]]\nname = \"a\"\n"), ROTA_OK);
+    assert_int_equal(rota_settings_add(&settings, WORDS, 2, &error), ROTA_OK);
+    assert_int_equal(settings.n_sections, 2);
+    assert_string_equal(((struct space *)settings.sections[0].values)->name, "a");
+    const struct space *space = settings.sections[1].values;
+    assert_string_equal(space->name, "b=c");
+    assert_int_equal(space->shards, 5);
+    assert_int_equal(space->engine, 0);
+
+    struct rota_buffer buffer = {0};
+    rota_settings_print(&settings, "test.toml", &buffer);
+    assert_non_null(strstr(buffer.data, "[[space]] # --set\nname = \"b=c\"\n"));
+    rota_buffer_deinit(&buffer);
+}
+
+static void wrong_word_about_a_section_is_named(void **state)
+{
+    (void)state;
+    check_words((const char *const[]){"space.shards=5"}, 1, "--set space.name=... is missing");
+    check_words((const char *const[]){"space.shards=x"}, 1, "--set space.shards: ");
+    static const char *const NO_SETTINGS[] = {"",        "space",       "space=1",    "space.name",
+                                              "nix.a=1", "space.nix=1", "listen=a:1", "space."};
+    for (size_t i = 0; i < sizeof NO_SETTINGS / sizeof NO_SETTINGS[0]; i++)
+        check_words(&NO_SETTINGS[i], 1, "not a setting of a section");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -298,6 +334,8 @@ int main(void)
         TEST(what_is_in_force_is_shown_with_its_origin),
         TEST(no_part_of_a_password_is_shown),
         TEST(fresh_settings_are_compared_and_adopted_one_by_one),
+        TEST(command_line_has_one_section_of_a_kind),
+        TEST(wrong_word_about_a_section_is_named),
     };
     return cmocka_run_group_tests_name("settings", tests, NULL, NULL);
 }

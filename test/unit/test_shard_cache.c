@@ -1,5 +1,7 @@
 #include "cache_world.h"
 
+#include <stdio.h>
+
 /* The rows C1 to C21 are the behaviours of the system that Rota is compatible
  * with; where a row names two of its versions the comment says which is ours. Those
  * about flights and about single maps are in test_shard_flights.c and test_shard_map.c. */
@@ -407,6 +409,67 @@ static void forced_read_is_counted_as_what_it_is(void **state)
     teardown(&world);
 }
 
+static void published_and_fenced_maps_are_counted(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world);
+    const struct rota_shard_stats *stats = rota_shard_cache_stats(world.cache);
+    get(&world, ROTA_SEC, by_id(1, 1));
+    answer(&world, 3 * ROTA_SEC, world.asked[0], map_of(1, "channel", 5));
+    assert_int_equal(stats->n_published, 1);
+    assert_int_equal(stats->update_us.max, 2 * ROTA_SEC / ROTA_USEC);
+    rota_shard_cache_replace(world.cache, 3 * ROTA_SEC, map_of(1, "channel", 6));
+    assert_int_equal(stats->n_published, 2);
+    rota_shard_cache_replace(world.cache, 3 * ROTA_SEC, map_of(2, "channel", 6)); /* not known */
+    assert_int_equal(stats->n_published, 2);
+    assert_int_equal(stats->n_fenced, 0);
+
+    get(&world, 4 * ROTA_SEC, forced(by_id(1, 2)));
+    rota_shard_cache_replace(world.cache, 4 * ROTA_SEC, map_of(1, "channel", 7));
+    answer(&world, 5 * ROTA_SEC, world.asked[1], map_of(1, "channel", 8)); /* asked for before */
+    assert_int_equal(stats->n_fenced, 1);
+    assert_int_equal(stats->n_published, 3);
+    assert_int_equal(get(&world, 5 * ROTA_SEC, by_id(1, 3)), 7);
+    teardown(&world);
+}
+
+/* Whether it is asked for with or without the cache: what comes is from before. */
+static void deprecated_name_fences_every_flight_for_it(void **state)
+{
+    (void)state;
+    for (int is_forced = 0; is_forced < 2; is_forced++) {
+        struct world world;
+        setup(&world);
+        struct rota_shard_query query = by_name("c", 1);
+        get(&world, 0, is_forced ? forced(query) : query);
+        rota_shard_cache_deprecate(world.cache, DB, rota_str("c"));
+        answer(&world, 1, world.asked[0], map_of(1, "channel", 5));
+        assert_int_equal(world.n_tells, 1); /* its waiter has it all the same */
+        assert_false(has(&world, 1));
+        assert_int_equal(rota_shard_cache_stats(world.cache)->n_fenced, 1);
+        teardown(&world);
+    }
+}
+
+static void names_have_a_bound(void **state)
+{
+    static char text[ROTA_SHARD_NAME_MAX + 1];
+    (void)state;
+    memset(text, 'x', sizeof text);
+    for (int i = 0; i < 4; i++) {
+        struct world world;
+        struct rota_shard_map *map;
+        setup(&world);
+        struct rota_shard_query query = by_name("c", 1);
+        *(i < 2 ? &query.name : &query.database) =
+            rota_str_of(text, ROTA_SHARD_NAME_MAX + (size_t)(i % 2));
+        assert_int_equal(rota_shard_cache_get(world.cache, 0, &query, &map, NULL) == ROTA_OK,
+                         i % 2 == 0);
+        teardown(&world);
+    }
+}
+
 static void failed_refresh_leaves_the_old_map(void **state)
 {
     struct world world;
@@ -512,6 +575,9 @@ int main(void)
         cmocka_unit_test(claim_that_is_no_news_drops_the_map_instead),
         cmocka_unit_test(serviceable_flag_comes_with_a_refresh),
         cmocka_unit_test(forced_read_is_counted_as_what_it_is),
+        cmocka_unit_test(published_and_fenced_maps_are_counted),
+        cmocka_unit_test(deprecated_name_fences_every_flight_for_it),
+        cmocka_unit_test(names_have_a_bound),
         cmocka_unit_test(failed_refresh_leaves_the_old_map),
         cmocka_unit_test(bad_queries_are_refused_and_change_nothing),
         cmocka_unit_test(map_unread_for_longest_makes_room),

@@ -1,8 +1,10 @@
 #include "cache_world.h"
 
-#include "core/call/shard_flights.h"
+#include "core/call/shards/shard_flights.h"
 
 #include <rota/random.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 /* --- who shares one --- */
 
@@ -233,6 +235,47 @@ static void c16_flight_by_name_is_fenced_by_the_id_it_brings(void **state)
     teardown(&world);
 }
 
+static struct rota_shard_flight *begin_flight(struct rota_shard_flights *flights,
+                                              int64_t collection, const char *database,
+                                              const char *name)
+{
+    struct rota_shard_flight *flight =
+        rota_shard_flights_begin(flights, 0, false, collection, rota_str(database), rota_str(name));
+    assert_non_null(flight);
+    return flight;
+}
+
+static void fence_is_for_what_was_asked_before_it(void **state)
+{
+    struct rota_shard_flights flights;
+    struct rota_str none = rota_str("");
+    (void)state;
+    rota_shard_flights_init(&flights, 1, ROTA_SEC);
+    struct rota_shard_flight *all[] = {
+        begin_flight(&flights, 7, "", ""), begin_flight(&flights, 8, "", ""),
+        begin_flight(&flights, 0, "a", "x"), begin_flight(&flights, 0, "b", "x"), NULL};
+    rota_shard_flights_fence_collection(&flights, 7);
+    all[4] = begin_flight(&flights, 0, "a", "y");
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(rota_shard_flights_is_fenced(&flights, all[i], 7), i != 1 && i != 4);
+        assert_int_equal(rota_shard_flights_is_fenced(&flights, all[i], 8), i == 0);
+    }
+    assert_null(rota_shard_flights_find(&flights, false, 7, none, none));
+    assert_ptr_equal(rota_shard_flights_find(&flights, false, 8, none, none), all[1]);
+    rota_shard_flights_fence_database(&flights, rota_str("a"));
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(rota_shard_flights_is_fenced(&flights, all[i], 9),
+                         i == 0 || i == 2 || i == 4);
+    assert_null(rota_shard_flights_find(&flights, false, 0, rota_str("a"), rota_str("y")));
+    assert_ptr_equal(rota_shard_flights_find(&flights, false, 0, rota_str("b"), rota_str("x")),
+                     all[3]);
+    for (int i = 0; i < 5; i++) {
+        rota_shard_flights_end(&flights, all[i]);
+        free(all[i]);
+    }
+    rota_shard_flights_deinit(&flights);
+}
+
 static void fences_beyond_the_bound_stop_every_flight_by_name(void **state)
 {
     struct world world;
@@ -425,6 +468,7 @@ int main(void)
         cmocka_unit_test(waiter_without_a_deadline_gives_a_silent_directory_up),
         cmocka_unit_test(c16_invalidation_fences_what_is_under_way),
         cmocka_unit_test(c16_flight_by_name_is_fenced_by_the_id_it_brings),
+        cmocka_unit_test(fence_is_for_what_was_asked_before_it),
         cmocka_unit_test(fences_beyond_the_bound_stop_every_flight_by_name),
         cmocka_unit_test(c17_invalidation_fences_that_id_only),
         cmocka_unit_test(flights_and_waiters_have_bounds),

@@ -1,4 +1,4 @@
-#include "wire/shards_file.h"
+#include "wire/text/shards_file.h"
 
 #include "vectors.h"
 
@@ -90,14 +90,14 @@ static void node_serves_a_shard_once(void **state)
 {
     (void)state;
     assert_refused("db a 1 c 1 h:1\ndb a 1 d 1 h:1\ndb a 1 c 1 h:2",
-                   "map:3: node 1 serves shard \"c\" already, by line 1");
+                   "map:3: duplicate: node 1 already serves shard \"c\" on line 1");
 }
 
 static void name_and_id_belong_together(void **state)
 {
     (void)state;
     assert_refused("db a 1 c 1 h:1\ndb a 2 c 1 h:1",
-                   "map:2: collection \"a\" has the id 2, in line 1 it has 1");
+                   "map:2: collection \"a\" has id 2, but on line 1 it has id 1");
     assert_refused("db a 1 c 1 h:1\ndb b 1 c 2 h:1",
                    "map:2: the id 1 of \"b\" belongs to another collection");
     assert_refused("db a 1 c 1 h:1\nother a 1 d 2 h:1",

@@ -1,9 +1,6 @@
-/* The messages of rota.v1.Space: the tables say what the .proto says, and a space comes
- * through whole. */
-#include "wire/message_json.h"
-#include "wire/space_message.h"
-
-#include "space.pb-c.h"
+/* The messages of rota.v1.Space: a space comes through whole, and as JSON. */
+#include "wire/message/message_json.h"
+#include "wire/message/space_message.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,38 +21,6 @@ static int tear_down(void **state)
     buffer = (struct rota_buffer){0};
     arena = (struct rota_arena){0};
     return 0;
-}
-
-static void check_table(const struct rota_message_type *type,
-                        const ProtobufCMessageDescriptor *descriptor)
-{
-    assert_int_equal(type->n_fields, descriptor->n_fields);
-    for (size_t i = 0; i < type->n_fields; i++) {
-        const struct rota_message_field *field = &type->fields[i];
-        const ProtobufCFieldDescriptor *other =
-            protobuf_c_message_descriptor_get_field(descriptor, field->number);
-        assert_non_null(other);
-        assert_string_equal(field->name, other->name);
-        bool is_list = field->kind == ROTA_MESSAGE_STRS || field->kind == ROTA_MESSAGE_INNERS;
-        assert_int_equal(is_list, other->label == PROTOBUF_C_LABEL_REPEATED);
-        if (field->type) {
-            assert_int_equal(other->type, PROTOBUF_C_TYPE_MESSAGE);
-            check_table(field->type, other->descriptor);
-        }
-    }
-}
-
-static void tables_are_as_the_proto_has_them(void **state)
-{
-    (void)state;
-    check_table(&ROTA_SPACE_LIST_REPLY, &rota__v1__list_spaces_reply__descriptor);
-    check_table(&ROTA_SPACE_SHOW, &rota__v1__show_space_request__descriptor);
-    check_table(&ROTA_SPACE_SHOW_REPLY, &rota__v1__show_space_reply__descriptor);
-    check_table(&ROTA_SPACE_EXPLAIN, &rota__v1__explain_shard_request__descriptor);
-    check_table(&ROTA_SPACE_EXPLAIN_REPLY, &rota__v1__explain_shard_reply__descriptor);
-    check_table(&ROTA_SPACE_PIN, &rota__v1__pin_shard_request__descriptor);
-    check_table(&ROTA_SPACE_MIGRATE, &rota__v1__migrate_space_request__descriptor);
-    check_table(&ROTA_SPACE_PLAN_REPLY, &rota__v1__space_plan_reply__descriptor);
 }
 
 static void space_of_many_shards_comes_through(void **state)
@@ -135,7 +100,6 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_teardown(name, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(tables_are_as_the_proto_has_them),
         TEST(space_of_many_shards_comes_through),
         TEST(documents_have_the_members_that_pages_read),
         TEST(null_is_what_is_not_given),

@@ -1,5 +1,5 @@
 /* Who follows a space gets what changed since it last looked, and no more. */
-#include "core/node/space_watch.h"
+#include "node/rules/space_watch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,6 +111,45 @@ static void space_may_have_other_shards(void **state)
     check_changes(last, "[[0,0,5,0]]}");
 }
 
+static void document_names_the_space_its_version_and_all_nodes(void **state)
+{
+    (void)state;
+    look();
+    struct rota_json json = {.buffer = &buffer};
+    rota_space_watch_write(&watch, &map, 0, &json);
+    assert_memory_equal(buffer.data, "{\"name\":\"s\",\"version\":2,\"nodes\":[\"a:1\",\"b:1\"],",
+                        45);
+}
+
+static void each_property_of_a_shard_is_a_change(void **state)
+{
+    (void)state;
+    look();
+    for (int i = 0; i < 4; i++) {
+        uint64_t before = watch.stamp;
+        shards[1].owner = i == 0;
+        shards[1].epoch = i == 1 ? 6 : 5;
+        shards[1].state = i == 2 ? ROTA_SPACE_UNOWNED : (enum rota_space_state)0;
+        shards[1].is_pinned = i == 3;
+        assert_int_equal(look(), before + 1);
+        check_changes(before, i == 0   ? "[[1,1,5,0]]}"
+                              : i == 1 ? "[[1,0,6,0]]}"
+                              : i == 2 ? "[[1,0,5,2]]}"
+                                       : "[[1,0,5,0]]}");
+        check_changes(watch.stamp, "[]}");
+    }
+    uint64_t last = watch.stamp;
+    assert_int_equal(look(), last); /* nothing is another */
+    shards[0].epoch = 9;
+    map.version--; /* the same version is not looked at */
+    watch.version = map.version;
+    assert_true(rota_space_watch_look(&watch, &map));
+    assert_int_equal(watch.stamp, last);
+    shards[2].epoch = 9;
+    look();
+    check_changes(last, "[[0,0,9,0],[2,0,9,0]]}");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -119,6 +158,8 @@ int main(void)
         TEST(only_what_changed_comes_later),
         TEST(other_nodes_are_numbered_anew),
         TEST(space_may_have_other_shards),
+        TEST(document_names_the_space_its_version_and_all_nodes),
+        TEST(each_property_of_a_shard_is_a_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "wire/sql_url.h"
+#include "wire/text/sql_url.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,7 +111,7 @@ static void what_is_wrong_is_told_without_showing_it(void **state)
         {"mysql://u:hunter2@h:1x/d", "the port"},
         {"mysql://u:hunter2@[::1/d", "no host"},
         {"mysql://u:hunter2@[::1]x/d", "the port"},
-        {"mysql://u:hunter2@h/d?tls=maybe", "neither off, on nor verify"},
+        {"mysql://u:hunter2@h/d?tls=maybe", "must be off, on or verify"},
         {"mysql://u:hunter2@h/d?tls=verify", "needs ca="},
         {"mysql://u:hunter2@h/d?hunter2=1", "socket="},
         {"mysql://u:hunter2@h/d\n", "control character"},

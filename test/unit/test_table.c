@@ -18,7 +18,7 @@ static const struct rota_table_column COLUMNS[] = {
     {"SINCE", "since", ROTA_TABLE_TIME, true},
     {"TTL", "ttl_ms", ROTA_TABLE_DURATION, true},
 };
-static const struct rota_table NODES = {"nodes", COLUMNS, sizeof COLUMNS / sizeof *COLUMNS};
+static const struct rota_table NODES = ROTA_TABLE_OF("nodes", COLUMNS);
 
 #define DOCUMENT                                                                                   \
     "{\"nodes\": [{\"name\": \"10.0.0.1:7700\", \"state\": \"serving\", \"jobs\": 12345, "         \
@@ -149,7 +149,7 @@ static void objects_may_come_a_line_each(void **state)
         {"WORKER", "worker", ROTA_TABLE_TEXT, false},
         {"CAN", "can", ROTA_TABLE_LIST, false},
     };
-    const struct rota_table table = {NULL, WORKERS, 2};
+    const struct rota_table table = ROTA_TABLE_OF(NULL, WORKERS);
     const struct rota_terminal terminal = wide_terminal();
     struct rota_buffer lines = {0}, shown = {0};
     struct rota_error error;
@@ -177,6 +177,95 @@ static void objects_may_come_a_line_each(void **state)
     rota_buffer_deinit(&lines);
 }
 
+static const struct rota_table_column JOB_COLUMNS[] = {
+    {"JOB", "job", ROTA_TABLE_NAME, false},
+    {"STATE", "state", ROTA_TABLE_STATE, false},
+    {"ADDED", "added_ms", ROTA_TABLE_AGE, false},
+    {"ENDED", "ended_ms", ROTA_TABLE_TIME, false},
+    {"TIMEOUT", "timeout_ms", ROTA_TABLE_DURATION, false},
+    {"CAN", "can", ROTA_TABLE_LIST, false},
+    {"WORKER", "worker", ROTA_TABLE_NAME, false},
+    {"MESSAGE", "message", ROTA_TABLE_LINES, false},
+    {"PAYLOAD", "payload", ROTA_TABLE_TEXT, false},
+    {"TRACE", "trace", ROTA_TABLE_TEXT, true},
+};
+static const struct rota_table_column EVENT_COLUMNS[] = {
+    {"TIME", "at", ROTA_TABLE_TIME, false},
+    {"STATE", "state", ROTA_TABLE_STATE, false},
+};
+static const struct rota_table PARTS[] = {ROTA_TABLE_PART("events", "event", EVENT_COLUMNS),
+                                          ROTA_TABLE_PART("offers", "offer", EVENT_COLUMNS)};
+static const struct rota_table JOB = ROTA_TABLE_SHEET(JOB_COLUMNS, PARTS, 2);
+
+#define JOB_DOCUMENT                                                                               \
+    "{\"job\": \"mail/17\", \"state\": \"dead\", \"added_ms\": 1769860815000, \"ended_ms\": 0, "   \
+    "\"timeout_ms\": 0, \"can\": [], \"worker\": \"\", \"message\": \"exit code 1\\nno "           \
+    "route\\n\", "                                                                                 \
+    "\"payload\": \"0123456789012345678901234567890123456789\\n\", \"trace\": \"t\", \"events\": " \
+    "[{\"at\": \"2026-01-31T12:00:15Z\", \"state\": \"waiting\"}]}\n"
+
+static void expect_sheet(enum rota_table_form form, struct rota_terminal terminal,
+                         const char *expected)
+{
+    struct rota_buffer buffer = {0};
+    struct rota_error error;
+    rota_time now;
+    setenv("TZ", "UTC", 1);
+    tzset();
+    assert_int_equal(rota_time_parse(rota_str("2026-01-31T12:00:45Z"), &now), ROTA_OK);
+    assert_int_equal(
+        rota_table_append(&buffer, &JOB, form, &terminal, rota_str(JOB_DOCUMENT), now, &error),
+        ROTA_OK);
+    assert_string_equal(buffer.data, expected);
+    rota_buffer_deinit(&buffer);
+}
+
+static void a_sheet_has_a_line_per_field_and_a_table_per_array(void **state)
+{
+    struct rota_terminal narrow = wide_terminal();
+    (void)state;
+    narrow.width = 40;
+    expect_sheet(ROTA_TABLE_PLAIN, narrow,
+                 "JOB      mail/17\n"
+                 "STATE    dead\n"
+                 "ADDED    30s\n"
+                 "MESSAGE  exit code 1\n"
+                 "         no route\n"
+                 "PAYLOAD  012345678901234…7890123456789\\n\n"
+                 "\n"
+                 "TIME                 STATE\n"
+                 "2026-01-31 12:00:15  waiting\n");
+    narrow.is_colored = true;
+    expect_sheet(ROTA_TABLE_WIDE, narrow,
+                 "\033[1mJOB    \033[0m  mail/17\n"
+                 "\033[1mSTATE  \033[0m  \033[31mdead\033[0m\n"
+                 "\033[1mADDED  \033[0m  30s\n"
+                 "\033[1mMESSAGE\033[0m  exit code 1\n"
+                 "         no route\n"
+                 "\033[1mPAYLOAD\033[0m  0123456789012345678901234567890123456789\\n\n"
+                 "\033[1mTRACE  \033[0m  t\n"
+                 "\n"
+                 "\033[1mTIME\033[0m                 \033[1mSTATE\033[0m\n"
+                 "2026-01-31 12:00:15  waiting\n");
+}
+
+static void lines_of_a_sheet_name_every_field(void **state)
+{
+    (void)state;
+    expect_sheet(ROTA_TABLE_TSV, (struct rota_terminal){.width = 80},
+                 "job\tmail/17\n"
+                 "state\tdead\n"
+                 "added_ms\t2026-01-31T12:00:15.000Z\n"
+                 "ended_ms\t-\n"
+                 "timeout_ms\t0s\n"
+                 "can\t-\n"
+                 "worker\t-\n"
+                 "message\texit code 1\\nno route\\n\n"
+                 "payload\t0123456789012345678901234567890123456789\\n\n"
+                 "trace\tt\n"
+                 "event\t2026-01-31T12:00:15.000Z\twaiting\n");
+}
+
 static void what_has_no_such_rows_is_refused(void **state)
 {
     struct rota_buffer buffer = {0};
@@ -186,6 +275,10 @@ static void what_has_no_such_rows_is_refused(void **state)
     assert_int_equal(
         rota_table_append(&buffer, &NODES, ROTA_TABLE_PLAIN, &terminal, rota_str("{}"), 0, &error),
         ROTA_ERR_NOT_FOUND);
+    assert_int_equal(buffer.size, 0);
+    assert_int_equal(
+        rota_table_append(&buffer, &JOB, ROTA_TABLE_PLAIN, &terminal, rota_str(""), 0, &error),
+        ROTA_ERR_INVALID);
     assert_int_equal(buffer.size, 0);
     rota_buffer_deinit(&buffer);
 }
@@ -202,6 +295,8 @@ int main(void)
         cmocka_unit_test(ages_are_in_the_unit_that_tells_most),
         cmocka_unit_test(the_form_suits_the_output_unless_one_is_chosen),
         cmocka_unit_test(objects_may_come_a_line_each),
+        cmocka_unit_test(a_sheet_has_a_line_per_field_and_a_table_per_array),
+        cmocka_unit_test(lines_of_a_sheet_name_every_field),
         cmocka_unit_test(what_has_no_such_rows_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* How many workers there are, whoever they are connected to. */
-#include "core/work/tally.h"
+#include "core/work/cluster/tally.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

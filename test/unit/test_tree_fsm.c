@@ -1,5 +1,5 @@
 /* How idle workers of one node find the jobs of another. */
-#include "core/work/tree_inside.h"
+#include "core/work/cluster/tree_inside.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -430,6 +430,33 @@ static void queue_without_words_is_forgotten(void **state)
     rota_tree_fsm_free(fsm);
 }
 
+static void every_call_brings_the_time(void **state)
+{
+    struct route route = {"abc"};
+    struct rota_tree_fsm *fsm = make("a", &route, 2);
+    (void)state;
+    rota_tree_fsm_begin(fsm, 1);
+    rota_tree_fsm_end(fsm);
+    assert_int_equal(fsm->now, 1);
+    rota_tree_fsm_sent(fsm, 2, QUEUE, 1);
+    assert_int_equal(fsm->now, 2);
+    rota_tree_fsm_visited(fsm, 3, QUEUE, 1);
+    assert_int_equal(fsm->now, 3);
+    rota_tree_fsm_routed(fsm, 4);
+    assert_int_equal(fsm->now, 4);
+    hear(fsm, 5, ROTA_TREE_WANT, "b", "", 1, 1);
+    assert_int_equal(fsm->now, 5);
+    rota_tree_fsm_answered(fsm, 6, 1, 0, false);
+    assert_int_equal(fsm->now, 6);
+    rota_tree_fsm_failed(fsm, 7, rota_str("b"));
+    assert_int_equal(fsm->now, 7);
+    rota_tree_fsm_reached(fsm, 8, rota_str("b"));
+    assert_int_equal(fsm->now, 8);
+    rota_tree_fsm_tick(fsm, 9);
+    assert_int_equal(fsm->now, 9);
+    rota_tree_fsm_free(fsm);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -452,6 +479,7 @@ int main(void)
         cmocka_unit_test(words_are_bounded_but_for_our_own),
         cmocka_unit_test(what_can_not_be_is_dropped),
         cmocka_unit_test(queue_without_words_is_forgotten),
+        cmocka_unit_test(every_call_brings_the_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "core/work/try_fsm.h"
+#include "core/work/worker/try_fsm.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,6 +39,48 @@ static void an_add_moves_only_while_it_is_certainly_nowhere(void **state)
     assert_int_equal(rota_try_fsm_step(&fsm, 0, ROTA_STATUS_UNAVAILABLE, true), ROTA_TRY_AGAIN);
 }
 
+static void an_add_to_one_full_node_is_refused(void **state)
+{
+    struct rota_try_fsm fsm;
+    (void)state;
+    rota_try_fsm_init(&fsm, 0, ROTA_MIN, true);
+    fsm.is_alone = true;
+    assert_int_equal(rota_try_fsm_step(&fsm, 0, ROTA_STATUS_UNAVAILABLE, true), ROTA_TRY_MOVE);
+    assert_int_equal(rota_try_fsm_step(&fsm, 0, ROTA_STATUS_RESOURCE_EXHAUSTED, true),
+                     ROTA_TRY_REFUSED);
+}
+
+static void every_node_is_tried_at_once_before_patience_counts(void **state)
+{
+    struct rota_try_fsm fsm;
+    (void)state;
+    rota_try_fsm_init(&fsm, 7, 1, false);
+    fsm.n_nodes = 3;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(rota_try_fsm_step(&fsm, 7, ROTA_STATUS_UNAVAILABLE, true), ROTA_TRY_AGAIN);
+        assert_int_equal(fsm.again_at, 7);
+    }
+    assert_int_equal(rota_try_fsm_step(&fsm, 7, ROTA_STATUS_UNAVAILABLE, true), ROTA_TRY_FAILED);
+    rota_try_fsm_init(&fsm, 7, 1, false); /* a node has seen this one */
+    fsm.n_nodes = 3;
+    assert_int_equal(rota_try_fsm_step(&fsm, 7, ROTA_STATUS_UNAVAILABLE, false), ROTA_TRY_UNKNOWN);
+}
+
+static void an_eager_call_fails_when_every_node_has(void **state)
+{
+    struct rota_try_fsm fsm;
+    (void)state;
+    rota_try_fsm_init(&fsm, 0, ROTA_HOUR, false);
+    fsm.n_nodes = 2;
+    fsm.is_eager = true;
+    assert_int_equal(rota_try_fsm_step(&fsm, 0, ROTA_STATUS_UNAVAILABLE, true), ROTA_TRY_AGAIN);
+    assert_int_equal(rota_try_fsm_step(&fsm, 0, ROTA_STATUS_UNAVAILABLE, true), ROTA_TRY_FAILED);
+    rota_try_fsm_init(&fsm, 0, ROTA_HOUR, false);
+    fsm.is_eager = true;
+    assert_int_equal(rota_try_fsm_step(&fsm, 0, ROTA_STATUS_DEADLINE_EXCEEDED, false),
+                     ROTA_TRY_UNKNOWN);
+}
+
 static void pauses_grow_until_patience_is_over(void **state)
 {
     struct rota_try_fsm fsm;
@@ -68,6 +110,9 @@ int main(void)
         cmocka_unit_test(what_went_well_is_done),
         cmocka_unit_test(what_can_not_be_is_refused_at_once),
         cmocka_unit_test(an_add_moves_only_while_it_is_certainly_nowhere),
+        cmocka_unit_test(an_add_to_one_full_node_is_refused),
+        cmocka_unit_test(every_node_is_tried_at_once_before_patience_counts),
+        cmocka_unit_test(an_eager_call_fails_when_every_node_has),
         cmocka_unit_test(pauses_grow_until_patience_is_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

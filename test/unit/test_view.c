@@ -266,6 +266,268 @@ static void names_have_no_control_characters(void **state)
     assert_false(rota_view_name_is_valid(rota_str("")));
     assert_false(rota_view_name_is_valid(rota_str("a\nb")));
     assert_false(rota_view_name_is_valid(rota_str_of("a\0b", 3)));
+    for (int c = 0; c < 256; c++) {
+        char name[] = {(char)c, 'x', (char)c};
+        assert_int_equal(rota_view_name_is_valid(rota_str_of(name, 3)), c >= ' ' && c != 0x7f);
+    }
+}
+
+/* --- what is a view --- */
+
+static enum rota_code check(void)
+{
+    return rota_view_check(&view, NULL);
+}
+
+/* The check says `code` while the field has this value. */
+#define CHECKS(field, value, code)                                                                 \
+    do {                                                                                           \
+        __typeof__(field) kept = (field);                                                          \
+        (field) = (value);                                                                         \
+        assert_int_equal(check(), code);                                                           \
+        (field) = kept;                                                                            \
+        assert_int_equal(check(), ROTA_OK);                                                        \
+    } while (0)
+
+static void numbers_of_a_view_are_within_bounds(void **state)
+{
+    (void)state;
+    CHECKS(view.base, 0, ROTA_ERR_INVALID);
+    CHECKS(view.base, 10, ROTA_OK);
+    CHECKS(view.base, 11, ROTA_ERR_INVALID);
+    CHECKS(view.number, 0, ROTA_ERR_INVALID);
+    CHECKS(view.number, 1, ROTA_OK);
+    CHECKS(view.number, ROTA_VIEW_NUMBER_MAX, ROTA_OK);
+    CHECKS(view.number, ROTA_VIEW_NUMBER_MAX + 1, ROTA_ERR_INVALID);
+    CHECKS(view.n_shards, 0, ROTA_ERR_INVALID);
+    CHECKS(view.n_shards, 1, ROTA_OK);
+    CHECKS(view.n_shards, ROTA_VIEW_SHARDS_MAX, ROTA_OK);
+    CHECKS(view.n_shards, ROTA_VIEW_SHARDS_MAX + 1, ROTA_ERR_INVALID);
+    add_seat("a");
+    CHECKS(view.seats.items[0], rota_str("\n"), ROTA_ERR_INVALID);
+}
+
+static void view_that_moves_has_two_engines(void **state)
+{
+    (void)state;
+    for (int phase = 0; phase < 4; phase++) {
+        bool is_moving = phase == ROTA_VIEW_SHADOW || phase == ROTA_VIEW_STOPPING;
+        view.phase = (enum rota_view_phase)phase;
+        view.to = ROTA_VIEW_RING;
+        assert_int_equal(check(), is_moving ? ROTA_ERR_INVALID : ROTA_OK);
+        view.to = ROTA_VIEW_LEASE;
+        assert_int_equal(check(), is_moving ? ROTA_OK : ROTA_ERR_INVALID);
+    }
+}
+
+static void lists_of_a_view_are_bounded(void **state)
+{
+    static char names[ROTA_VIEW_MEMBERS_MAX + 1][8];
+    (void)state;
+    view.n_shards = ROTA_VIEW_SHARDS_MAX;
+    for (size_t i = 0; i <= ROTA_VIEW_MEMBERS_MAX; i++) {
+        snprintf(names[i], sizeof names[i], "n%04d", (int)i % 10000);
+        add_member(names[i], 1, 0);
+    }
+    assert_int_equal(check(), ROTA_ERR_LIMIT);
+    view.members.size--;
+    assert_int_equal(check(), ROTA_OK);
+    for (uint32_t i = 0; i <= ROTA_VIEW_PINS_MAX; i++)
+        add_pin(i, "a", 1, 0);
+    assert_int_equal(check(), ROTA_ERR_LIMIT);
+    view.pins.size--;
+    assert_int_equal(check(), ROTA_OK);
+    for (size_t i = 0; i <= ROTA_VIEW_SEATS_MAX; i++)
+        add_seat("a");
+    assert_int_equal(check(), ROTA_ERR_LIMIT);
+    view.seats.size--;
+    assert_int_equal(check(), ROTA_OK);
+}
+
+static void changes_since_the_base_are_bounded(void **state)
+{
+    (void)state;
+    view.number = 200;
+    for (uint32_t i = 0; i < ROTA_VIEW_STATES_MAX / 2; i++)
+        add_pin(i, "a", 2 + 2 * i, 3 + 2 * i);
+    assert_int_equal(check(), ROTA_OK); /* the base and as many as may be */
+    add_pin(SHARDS - 1, "a", 1, 0);
+    assert_int_equal(check(), ROTA_OK);
+    view.pins.items[view.pins.size - 1].span.from = 199;
+    assert_int_equal(check(), ROTA_ERR_LIMIT);
+}
+
+static void members_and_pins_are_within_bounds(void **state)
+{
+    (void)state;
+    view.base = 3;
+    add_member("a", 4, 8);
+    add_pin(7, "a", 4, 8);
+    struct rota_view_member *member = view.members.items;
+    struct rota_view_pin *pin = view.pins.items;
+    CHECKS(member->name, rota_str(""), ROTA_ERR_INVALID);
+    CHECKS(member->instance, 0, ROTA_ERR_INVALID);
+    CHECKS(member->weight, ROTA_WEIGHT_MIN, ROTA_OK);
+    CHECKS(member->weight, ROTA_WEIGHT_MIN - 1, ROTA_ERR_INVALID);
+    CHECKS(member->weight, ROTA_VIEW_WEIGHT_MAX, ROTA_OK);
+    CHECKS(member->weight, ROTA_VIEW_WEIGHT_MAX + 1, ROTA_ERR_INVALID);
+    CHECKS(pin->name, rota_str(""), ROTA_ERR_INVALID);
+    CHECKS(pin->shard, SHARDS - 1, ROTA_OK);
+    CHECKS(pin->shard, SHARDS, ROTA_ERR_INVALID);
+    for (int i = 0; i < 2; i++) {
+        struct rota_view_span *span = i == 0 ? &member->span : &pin->span;
+        CHECKS(span->from, 2, ROTA_ERR_INVALID);
+        CHECKS(span->from, 3, ROTA_OK);
+        CHECKS(span->from, 7, ROTA_OK);
+        CHECKS(span->from, 8, ROTA_ERR_INVALID);
+        CHECKS(span->to, 0, ROTA_OK);
+        CHECKS(span->to, 10, ROTA_OK);
+        CHECKS(span->to, 11, ROTA_ERR_INVALID);
+        CHECKS(span->to, 5, ROTA_OK);
+        CHECKS(span->to, 4, ROTA_ERR_INVALID);
+        span->to = 0;
+        CHECKS(span->from, 10, ROTA_OK);
+        CHECKS(span->from, 11, ROTA_ERR_INVALID);
+    }
+}
+
+static void one_key_is_there_once_at_a_time_and_all_are_in_order(void **state)
+{
+    static const struct {
+        int first, second; /* name or shard */
+        struct rota_view_span a, b;
+        bool is_fine;
+    } rows[] = {
+        {1, 2, {1, 0}, {1, 0}, true},  {2, 1, {1, 0}, {1, 0}, false}, {1, 1, {1, 5}, {5, 0}, true},
+        {1, 1, {1, 5}, {4, 0}, false}, {1, 1, {1, 0}, {5, 0}, false}, {1, 1, {5, 0}, {1, 5}, false},
+        {1, 1, {1, 3}, {5, 7}, true},  {1, 1, {1, 0}, {1, 0}, false}, {1, 1, {1, 7}, {5, 6}, false},
+        {1, 1, {2, 3}, {3, 4}, true},
+    };
+    static const char *const names[] = {"", "a", "b"};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        view.members.size = view.pins.size = 0;
+        add_member(names[rows[i].first], rows[i].a.from, rows[i].a.to);
+        add_member(names[rows[i].second], rows[i].b.from, rows[i].b.to);
+        assert_int_equal(check(), rows[i].is_fine ? ROTA_OK : ROTA_ERR_INVALID);
+        view.members.size = 0;
+        add_pin((uint32_t)rows[i].first, "x", rows[i].a.from, rows[i].a.to);
+        add_pin((uint32_t)rows[i].second, "y", rows[i].b.from, rows[i].b.to);
+        assert_int_equal(check(), rows[i].is_fine ? ROTA_OK : ROTA_ERR_INVALID);
+    }
+}
+
+static void member_is_found_by_name_as_of_the_view(void **state)
+{
+    static char names[9][2];
+    (void)state;
+    for (size_t i = 0; i < 9; i++) {
+        names[i][0] = (char)('b' + 2 * i);
+        if (i % 3 == 2)
+            add_member(names[i], 1, 4); /* an earlier life */
+        if (i % 3 != 1)
+            add_member(names[i], 5, 0);
+        else
+            add_member(names[i], 5, 9);
+    }
+    assert_int_equal(check(), ROTA_OK);
+    for (char c = 'a'; c <= 'v'; c++) {
+        uint32_t found = rota_view_find(&view, rota_str_of(&c, 1));
+        size_t i = (size_t)(c - 'b') / 2;
+        if (c < 'b' || c > 'r' || (c - 'b') % 2 || i % 3 == 1) {
+            assert_true(found == ROTA_VIEW_NOBODY);
+            continue;
+        }
+        assert_int_equal(view.members.items[found].name.data[0], c);
+        assert_int_equal(view.members.items[found].span.from, 5);
+    }
+}
+
+/* Each part of a view counts. */
+static void views_are_equal_if_all_is_the_same(void **state)
+{
+    struct rota_view copy;
+    (void)state;
+    add_member("a", 1, 0);
+    add_member("b", 2, 8);
+    add_pin(3, "a", 4, 0);
+    add_seat("a");
+    view.engine = ROTA_VIEW_STATIC;
+    view.to = ROTA_VIEW_GROUP;
+    view.phase = ROTA_VIEW_SHADOW;
+    assert_int_equal(rota_view_copy(&view, &copy, NULL), ROTA_OK);
+#define DIFFERS(field, value)                                                                      \
+    do {                                                                                           \
+        assert_true(rota_view_is_equal(&view, &copy));                                             \
+        assert_true(rota_view_is_equal(&copy, &view));                                             \
+        __typeof__(field) kept = (field);                                                          \
+        (field) = (value);                                                                         \
+        assert_false(rota_view_is_equal(&view, &copy));                                            \
+        assert_false(rota_view_is_equal(&copy, &view));                                            \
+        (field) = kept;                                                                            \
+    } while (0)
+    DIFFERS(copy.number, 11);
+    DIFFERS(copy.base, 2);
+    DIFFERS(copy.engine, ROTA_VIEW_LEASE);
+    DIFFERS(copy.to, ROTA_VIEW_LEASE);
+    DIFFERS(copy.phase, ROTA_VIEW_STARTING);
+    DIFFERS(copy.n_shards, 1);
+    DIFFERS(copy.seats.size, 0);
+    DIFFERS(copy.seats.items[0], rota_str("c"));
+    DIFFERS(copy.members.size, 1);
+    DIFFERS(copy.members.items[1].name, rota_str("c"));
+    DIFFERS(copy.members.items[1].instance, 1);
+    DIFFERS(copy.members.items[1].weight, 7);
+    DIFFERS(copy.members.items[1].span.from, 3);
+    DIFFERS(copy.members.items[1].span.to, 9);
+    DIFFERS(copy.pins.size, 0);
+    DIFFERS(copy.pins.items[0].name, rota_str("c"));
+    DIFFERS(copy.pins.items[0].shard, 4);
+    DIFFERS(copy.pins.items[0].span.from, 5);
+    DIFFERS(copy.pins.items[0].span.to, 5);
+    view.engine = copy.engine = ROTA_VIEW_RING;
+    DIFFERS(copy.seats.items[0], rota_str("c")); /* not only where they count */
+    rota_view_deinit(&copy);
+    assert_int_equal(copy.number + copy.members.size + copy.seats.size + copy.pins.size, 0);
+}
+
+static void base_at_the_end_of_something_forgets_it(void **state)
+{
+    (void)state;
+    add_member("a", 1, 6);
+    add_member("b", 1, 7);
+    add_member("c", 6, 0);
+    add_pin(0, "a", 1, 6);
+    add_pin(1, "a", 1, 7);
+    rota_view_rebase(&view, 6);
+    assert_int_equal(view.base, 6);
+    assert_int_equal(view.members.size, 2);
+    assert_int_equal(view.members.items[0].name.data[0], 'b');
+    assert_int_equal(view.members.items[1].span.from, 6);
+    assert_int_equal(view.pins.size, 1);
+    assert_int_equal(view.pins.items[0].shard, 1);
+    rota_view_rebase(&view, 10);
+    assert_int_equal(view.members.size, 1);
+    assert_int_equal(view.pins.size, 0);
+}
+
+static void engines_and_phases_have_names(void **state)
+{
+    static const char *const engines[] = {"ring", "static", "lease", "group"};
+    static const char *const phases[] = {"stable", "shadow", "stopping", "starting"};
+    enum rota_view_engine engine;
+    enum rota_view_phase phase;
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        assert_string_equal(rota_view_engine_name((enum rota_view_engine)i), engines[i]);
+        assert_string_equal(rota_view_phase_name((enum rota_view_phase)i), phases[i]);
+        assert_true(rota_view_engine_parse(rota_str(engines[i]), &engine));
+        assert_true(rota_view_phase_parse(rota_str(phases[i]), &phase));
+        assert_true((int)engine == i && (int)phase == i);
+    }
+    assert_false(rota_view_engine_parse(rota_str("stable"), &engine));
+    assert_false(rota_view_phase_parse(rota_str("ring"), &phase));
+    assert_true(engine == ROTA_VIEW_GROUP && phase == ROTA_VIEW_STARTING); /* left alone */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -284,6 +546,16 @@ int main(void)
         TEST(past_is_told_apart_by_base_engine_and_seats),
         TEST(copy_shares_nothing),
         TEST(names_have_no_control_characters),
+        TEST(numbers_of_a_view_are_within_bounds),
+        TEST(view_that_moves_has_two_engines),
+        TEST(lists_of_a_view_are_bounded),
+        TEST(changes_since_the_base_are_bounded),
+        TEST(members_and_pins_are_within_bounds),
+        TEST(one_key_is_there_once_at_a_time_and_all_are_in_order),
+        TEST(member_is_found_by_name_as_of_the_view),
+        TEST(views_are_equal_if_all_is_the_same),
+        TEST(base_at_the_end_of_something_forgets_it),
+        TEST(engines_and_phases_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

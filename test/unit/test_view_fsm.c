@@ -1,4 +1,7 @@
+#include "core/own/view_fsm_inside.h"
 #include "view_nodes.h"
+
+#include <stdio.h>
 
 /* --- owning --- */
 
@@ -35,10 +38,23 @@ static void what_stays_is_not_interrupted(void **state)
     }
 }
 
+/* Shards that have an owner, as the node sees them; `n_moving` of these are moving. */
+static uint32_t count_owned(const struct rota_view_fsm *fsm, uint32_t *n_moving)
+{
+    struct rota_view_owner owner;
+    uint32_t n = *n_moving = 0;
+    for (uint32_t shard = 0; shard < SHARDS; shard++)
+        if (rota_view_fsm_owner(fsm, shard, &owner)) {
+            n++;
+            *n_moving += owner.is_moving;
+        }
+    return n;
+}
+
 static void gainer_waits_for_the_ack_of_the_former_owner(void **state)
 {
     (void)state;
-    uint32_t n_owned, n_moving;
+    uint32_t n_moving;
     open_plain(0);
     pass(TTL);
     nodes[0].is_blind = true; /* it beats, but does not hear of views */
@@ -46,14 +62,13 @@ static void gainer_waits_for_the_ack_of_the_former_owner(void **state)
     pass(2 * TTL);
     assert_int_equal(n_served(0), SHARDS);
     assert_int_equal(n_served(1), 0);
-    rota_view_fsm_count(&nodes[1].fsm, &n_owned, &n_moving);
-    assert_int_equal(n_owned, SHARDS);
+    assert_int_equal(count_owned(&nodes[1].fsm, &n_moving), SHARDS);
     assert_in_range(n_moving, 1, SHARDS);
     nodes[0].is_blind = false;
     pass(TTL);
     assert_int_equal(n_served_in_all(), SHARDS);
     assert_true(n_served(1) > 0);
-    rota_view_fsm_count(&nodes[1].fsm, &n_owned, &n_moving);
+    count_owned(&nodes[1].fsm, &n_moving);
     assert_int_equal(n_moving, 0);
 }
 
@@ -231,6 +246,16 @@ static void node_that_is_alone_takes_its_row_back_at_once(void **state)
     assert_true(nodes[0].serving[0] > first);
 }
 
+static void node_that_has_shut_down_needs_no_time(void **state)
+{
+    (void)state;
+    open_plain(0);
+    pass(TTL);
+    drive(&nodes[0], (struct rota_view_event){.type = ROTA_VIEW_SHUTDOWN});
+    assert_true(nodes[0].is_done);
+    assert_int_equal(rota_view_fsm_deadline(&nodes[0].fsm), ROTA_TIME_NEVER);
+}
+
 static void second_of_a_name_stands_by(void **state)
 {
     (void)state;
@@ -373,6 +398,60 @@ static void wish_that_is_no_wish_is_told_so(void **state)
     assert_int_equal(stored.number, number);
 }
 
+static void drive_pin(uint32_t shard, const char *name)
+{
+    struct rota_view_wish made = {
+        .type = name[0] ? ROTA_VIEW_PIN : ROTA_VIEW_UNPIN, .shard = shard, .name = rota_str(name)};
+    drive(&nodes[0], (struct rota_view_event){.type = ROTA_VIEW_WISH, .wish = made});
+}
+
+static void of_wishes_that_come_together_the_last_about_a_shard_counts(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        open_plain(i);
+    pass(TTL);
+    nodes[0].is_deaf = true;
+    drive_pin(3, "b");
+    drive_pin(4, "b");
+    drive_pin(5, "b");
+    drive_pin(3, "c");
+    drive_pin(4, "");
+    nodes[0].is_deaf = false;
+    pass(TTL / 2);
+    assert_int_equal(stored.pins.size, 2);
+    for (size_t i = 0; i < 2; i++)
+        assert_true(rota_str_is_equal(stored.pins.items[i].name,
+                                      rota_str(stored.pins.items[i].shard == 3 ? "c" : "b")));
+    assert_true(nodes[2].serving[3] != 0 && nodes[1].serving[5] != 0);
+}
+
+static void wish_of_too_much_is_refused_at_once(void **state)
+{
+    static struct rota_str seats[ROTA_VIEW_SEATS_MAX + 1];
+    static char name[ROTA_VIEW_NAME_MAX + 1];
+    (void)state;
+    memset(name, 'x', sizeof name);
+    for (size_t i = 0; i <= ROTA_VIEW_SEATS_MAX; i++)
+        seats[i] = rota_str("a");
+    open_plain(0);
+    pass(TTL);
+    wish(0, (struct rota_view_wish){
+                .type = ROTA_VIEW_RESEAT, .seats = seats, .n_seats = ROTA_VIEW_SEATS_MAX + 1});
+    assert_int_equal(nodes[0].outcome.code, ROTA_ERR_LIMIT);
+    wish(0, (struct rota_view_wish){
+                .type = ROTA_VIEW_RESEAT, .seats = seats, .n_seats = ROTA_VIEW_SEATS_MAX});
+    assert_int_equal(nodes[0].outcome.code, ROTA_OK);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .name = rota_str_of(name, 256)});
+    assert_int_equal(nodes[0].outcome.code, ROTA_ERR_INVALID);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .name = rota_str_of(name, 255)});
+    assert_int_equal(nodes[0].outcome.code, ROTA_OK);
+    nodes[0].is_deaf = true; /* it waits for its row to go */
+    drive(&nodes[0], (struct rota_view_event){.type = ROTA_VIEW_SHUTDOWN});
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_UNPIN});
+    assert_int_equal(nodes[0].outcome.code, ROTA_ERR_UNAVAILABLE);
+}
+
 static void wishes_wait_up_to_a_bound_and_end_with_a_shutdown(void **state)
 {
     (void)state;
@@ -487,6 +566,64 @@ static void static_space_waits_for_whom_it_names(void **state)
     assert_int_equal(n_served(0), SHARDS / 2);
 }
 
+static void seats_are_replaced_when_that_is_wished(void **state)
+{
+    (void)state;
+    const struct rota_str ab[] = {rota_str("a"), rota_str("b")},
+                          ba[] = {rota_str("b"), rota_str("a")}, bad[] = {rota_str("a\n")};
+    struct rota_view_fsm_options options = {.engine = ROTA_VIEW_STATIC, .seats = ab, .n_seats = 2};
+    open_node(0, options);
+    open_node(1, options);
+    pass(TTL);
+    uint64_t number = stored.number;
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_RESEAT, .seats = ab, .n_seats = 2});
+    assert_int_equal(nodes[0].outcome.code, ROTA_OK); /* so it is */
+    assert_int_equal(stored.number, number);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_RESEAT, .seats = bad, .n_seats = 1});
+    assert_int_equal(nodes[0].outcome.code, ROTA_ERR_INVALID);
+    assert_int_equal(stored.number, number);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_RESEAT, .seats = ba, .n_seats = 2});
+    assert_int_equal(nodes[0].outcome.code, ROTA_OK);
+    pass(TTL);
+    assert_int_equal(stored.base, number + 1); /* no former view can be reconstructed */
+    for (uint32_t shard = 0; shard < SHARDS; shard++)
+        assert_true(nodes[(shard + 1) % 2].serving[shard] != 0);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_RESEAT, .seats = ab, .n_seats = 1});
+    pass(TTL);
+    assert_int_equal(stored.seats.size, 1);
+    assert_int_equal(n_served(0), SHARDS);
+    assert_int_equal(n_served(1), 0);
+}
+
+static void migration_to_given_seats_can_be_cancelled(void **state)
+{
+    (void)state;
+    const struct rota_str seats[] = {rota_str("b")}, bad[] = {rota_str("")};
+    uint32_t n_differences;
+    open_plain(0);
+    open_plain(1);
+    pass(TTL);
+    wish(0, (struct rota_view_wish){
+                .type = ROTA_VIEW_MIGRATE, .to = ROTA_VIEW_STATIC, .seats = bad, .n_seats = 1});
+    assert_int_equal(nodes[0].outcome.code, ROTA_ERR_INVALID);
+    assert_int_equal(stored.phase, ROTA_VIEW_STABLE);
+    wish(0, (struct rota_view_wish){
+                .type = ROTA_VIEW_MIGRATE, .to = ROTA_VIEW_STATIC, .seats = seats, .n_seats = 1});
+    assert_int_equal(nodes[0].outcome.code, ROTA_OK);
+    assert_int_equal(stored.phase, ROTA_VIEW_SHADOW);
+    assert_int_equal(stored.seats.size, 1);
+    assert_int_equal(rota_view_fsm_differences(&nodes[1].fsm, &n_differences, NULL), ROTA_OK);
+    assert_int_equal(n_differences, n_served(0));
+    uint32_t n_before = n_served(0);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_CANCEL});
+    assert_int_equal(nodes[0].outcome.code, ROTA_OK);
+    assert_int_equal(stored.phase, ROTA_VIEW_STABLE);
+    assert_int_equal(stored.engine, ROTA_VIEW_RING);
+    pass(TTL);
+    assert_int_equal(n_served(0), n_before);
+    assert_int_equal(n_served_in_all(), SHARDS);
+}
+
 static void ring_becomes_static_without_interruption_of_what_stays(void **state)
 {
     (void)state;
@@ -587,27 +724,97 @@ static void rows_that_can_not_be_are_passed_over(void **state)
 
 static void options_out_of_bounds_are_refused(void **state)
 {
-    (void)state;
+    static struct rota_str seats[ROTA_VIEW_SEATS_MAX + 1];
     struct rota_view_fsm fsm;
     struct rota_error error;
-    struct rota_view_fsm_options good = {
-        .space = rota_str("s"), .name = rota_str("n"), .n_shards = 1};
-    struct rota_view_fsm_options bad[6];
-    for (size_t i = 0; i < 6; i++)
-        bad[i] = good;
-    bad[0].name = rota_str("");
-    bad[1].n_shards = ROTA_VIEW_SHARDS_MAX + 1;
-    bad[2].ttl = ROTA_HOUR + 1;
-    bad[3].weight = 9;
-    bad[4].engine = ROTA_VIEW_STATIC; /* without seats */
-    bad[5].n_shards = 0;
-    for (size_t i = 0; i < 6; i++)
-        assert_int_equal(rota_view_fsm_init(&fsm, 0, &bad[i], &error), ROTA_ERR_INVALID);
-    assert_int_equal(rota_view_fsm_init(&fsm, 0, &good, &error), ROTA_OK);
+    struct rota_view_fsm_options options = {
+        .space = rota_str("s"), .name = rota_str("n"), .n_shards = 1, .seats = seats};
+    (void)state;
+    for (size_t i = 0; i <= ROTA_VIEW_SEATS_MAX; i++)
+        seats[i] = rota_str("n");
+#define INIT(field, value, code)                                                                   \
+    do {                                                                                           \
+        __typeof__(options.field) kept = options.field;                                            \
+        options.field = (value);                                                                   \
+        assert_int_equal(rota_view_fsm_init(&fsm, 0, &options, &error), code);                     \
+        if (code == ROTA_OK)                                                                       \
+            rota_view_fsm_deinit(&fsm);                                                            \
+        options.field = kept;                                                                      \
+    } while (0)
+    INIT(space, rota_str(""), ROTA_ERR_INVALID);
+    INIT(name, rota_str(""), ROTA_ERR_INVALID);
+    INIT(n_shards, 0, ROTA_ERR_INVALID);
+    INIT(n_shards, ROTA_VIEW_SHARDS_MAX, ROTA_OK);
+    INIT(n_shards, ROTA_VIEW_SHARDS_MAX + 1, ROTA_ERR_INVALID);
+    INIT(ttl, ROTA_VIEW_TTL_MIN - 1, ROTA_ERR_INVALID);
+    INIT(ttl, ROTA_VIEW_TTL_MIN, ROTA_OK);
+    INIT(ttl, ROTA_VIEW_TTL_MAX, ROTA_OK);
+    INIT(ttl, ROTA_VIEW_TTL_MAX + 1, ROTA_ERR_INVALID);
+    INIT(weight, ROTA_WEIGHT_MIN - 1, ROTA_ERR_INVALID);
+    INIT(weight, ROTA_WEIGHT_MIN, ROTA_OK);
+    INIT(weight, ROTA_WEIGHT_MAX, ROTA_OK);
+    INIT(weight, ROTA_WEIGHT_MAX + 1, ROTA_ERR_INVALID);
+    INIT(n_seats, ROTA_VIEW_SEATS_MAX, ROTA_OK);
+    INIT(n_seats, ROTA_VIEW_SEATS_MAX + 1, ROTA_ERR_INVALID);
+    options.engine = ROTA_VIEW_STATIC;
+    INIT(n_seats, 0, ROTA_ERR_INVALID);
+    INIT(n_seats, 1, ROTA_OK);
+    options.is_observer = true;
+    INIT(n_seats, 0, ROTA_OK);
+    seats[1] = rota_str("\n");
+    INIT(n_seats, 2, ROTA_ERR_INVALID);
+#undef INIT
+}
+
+static void options_are_copied_and_have_defaults(void **state)
+{
+    char space[] = "space", name[] = "node", seat[] = "seat";
+    struct rota_str seats[] = {rota_str(seat), rota_str(name)};
+    struct rota_view_fsm fsm;
+    (void)state;
+    struct rota_view_fsm_options options = {.space = rota_str(space),
+                                            .name = rota_str(name),
+                                            .n_shards = 3,
+                                            .seats = seats,
+                                            .n_seats = 2};
+    assert_int_equal(rota_view_fsm_init(&fsm, 700, &options, NULL), ROTA_OK);
+    memset(space, '-', sizeof space);
+    memset(name, '-', sizeof name);
+    memset(seat, '-', sizeof seat);
+    memset(seats, 0, sizeof seats);
+    assert_true(rota_str_is_equal(fsm.options.space, rota_str("space")));
+    assert_true(rota_str_is_equal(fsm.options.name, rota_str("node")));
+    assert_true(rota_str_is_equal(fsm.options.seats[0], rota_str("seat")));
+    assert_true(rota_str_is_equal(fsm.options.seats[1], rota_str("node")));
+    assert_int_equal(fsm.options.ttl, 10 * ROTA_SEC);
+    assert_int_equal(fsm.options.weight, ROTA_WEIGHT_ONE);
+    assert_int_equal(rota_view_fsm_deadline(&fsm), 700); /* it reads at once */
+    for (uint32_t shard = 0; shard < 3; shard++)
+        assert_int_equal(fsm.hashes[shard], rota_view_hash(rota_str("space"), shard));
     rota_view_fsm_deinit(&fsm);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+/* All of three quarters to one 24th of a ttl, and nothing else. */
+static void pause_is_a_24th_of_a_ttl_at_most(void **state)
+{
+    struct rota_view_fsm fsm;
+    const rota_time most = 24 * ROTA_SEC / 24;
+    rota_time lowest = ROTA_TIME_NEVER, highest = 0;
+    (void)state;
+    struct rota_view_fsm_options options = {
+        .space = rota_str("s"), .name = rota_str("n"), .n_shards = 1, .ttl = 24 * ROTA_SEC};
+    assert_int_equal(rota_view_fsm_init(&fsm, 0, &options, NULL), ROTA_OK);
+    for (int i = 0; i < 10000; i++) {
+        rota_time pause = rota_view_fsm_pause(&fsm);
+        lowest = rota_time_min(lowest, pause);
+        highest = pause > highest ? pause : highest;
+    }
+    assert_in_range(lowest, most / 4 * 3, most / 4 * 3 + most / 100);
+    assert_in_range(highest, most - most / 100, most);
+    rota_view_fsm_deinit(&fsm);
+}
 
 int main(void)
 {
@@ -624,6 +831,7 @@ int main(void)
         TEST(time_is_asked_for_not_timers),
         TEST(restarted_node_has_new_epochs),
         TEST(node_that_is_alone_takes_its_row_back_at_once),
+        TEST(node_that_has_shut_down_needs_no_time),
         TEST(second_of_a_name_stands_by),
         TEST(drained_node_owns_nothing_and_can_come_back),
         TEST(weight_is_followed),
@@ -631,16 +839,22 @@ int main(void)
         TEST(store_that_falls_back_stops_all_who_know_better),
         TEST(number_that_comes_back_with_another_view_stops_all_who_know_the_former),
         TEST(wish_that_is_no_wish_is_told_so),
+        TEST(of_wishes_that_come_together_the_last_about_a_shard_counts),
+        TEST(wish_of_too_much_is_refused_at_once),
         TEST(wishes_wait_up_to_a_bound_and_end_with_a_shutdown),
         TEST(observer_has_no_row_and_knows_all),
         TEST(observer_of_a_static_space_needs_no_seats),
         TEST(observer_proposes_what_is_wished_and_nothing_else),
         TEST(static_space_waits_for_whom_it_names),
+        TEST(seats_are_replaced_when_that_is_wished),
+        TEST(migration_to_given_seats_can_be_cancelled),
         TEST(ring_becomes_static_without_interruption_of_what_stays),
         TEST(engine_of_its_own_runs_when_all_have_stopped),
         TEST(engine_of_its_own_halts_out_of_time_and_when_drained),
         TEST(rows_that_can_not_be_are_passed_over),
         TEST(options_out_of_bounds_are_refused),
+        TEST(options_are_copied_and_have_defaults),
+        TEST(pause_is_a_24th_of_a_ttl_at_most),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

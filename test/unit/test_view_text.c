@@ -1,4 +1,4 @@
-#include "wire/view_text.h"
+#include "wire/text/view_text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -92,8 +92,8 @@ static void unknown_words_are_refused(void **state)
     assert_refused("phase stable", "phase", "view:6: ");
     assert_refused("phase stable", "phase shadow", "phase shadow");
     assert_refused("to ring", "to lease", "ring to lease");
-    assert_refused("seat b c\n", "seat \n", "view:8: no name");
-    assert_refused("seat b c\n", "seat b\tc\n", "view:8: no name");
+    assert_refused("seat b c\n", "seat \n", "view:8: the name is missing");
+    assert_refused("seat b c\n", "seat b\tc\n", "view:8: the name is missing");
     assert_refused("seat b c\n", "chair b\n", "view:8: ");
     assert_refused("end\n", "seat z\nend\n", "in this order");
 }
@@ -101,12 +101,12 @@ static void unknown_words_are_refused(void **state)
 static void nobody_is_there_twice_at_a_time(void **state)
 {
     (void)state;
-    assert_refused("member 5 0 1000 8 a", "member 4 0 1000 8 a", "there twice");
-    assert_refused("member 5 0 1000 8 a", "member 3 0 1000 8 a", "there twice");
-    assert_refused("member 3 5", "member 5 3", "span");
-    assert_refused("member 3 5", "member 2 5", "span");
-    assert_refused("member 5 0", "member 10 0", "span");
-    assert_refused("pin 3 4 7", "pin 3 4 0", "there twice");
+    assert_refused("member 5 0 1000 8 a", "member 4 0 1000 8 a", "a duplicate");
+    assert_refused("member 5 0 1000 8 a", "member 3 0 1000 8 a", "a duplicate");
+    assert_refused("member 3 5", "member 5 3", "or range");
+    assert_refused("member 3 5", "member 2 5", "or range");
+    assert_refused("member 5 0", "member 10 0", "or range");
+    assert_refused("pin 3 4 7", "pin 3 4 0", "a duplicate");
 }
 
 static void too_much_is_refused(void **state)

@@ -1,6 +1,6 @@
 /* The frames between a broker and its workers: what is written reads back, and what can't
  * be is refused. The bytes are compared with protobuf's. */
-#include "wire/worker_frame.h"
+#include "wire/message/worker_frame.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,7 +60,7 @@ static void a_hello_reads_back_as_protobuf_would_write_it(void **state)
 {
     static const char bytes[] = "\x0a\x0brota-worker\x10\x01\x1a\x05"
                                 "alpha \xac\x02";
-    struct rota_worker_hello hello = {1, STR("alpha"), 300}, read;
+    struct rota_worker_hello hello = {.version = 1, .name = STR("alpha"), .epoch = 300}, read;
     (void)state;
     rota_worker_hello_write(&hello, &body);
     assert_int_equal(written().size, sizeof bytes - 1);
@@ -72,7 +72,7 @@ static void a_hello_reads_back_as_protobuf_would_write_it(void **state)
 
 static void another_protocol_or_version_is_told_apart(void **state)
 {
-    struct rota_worker_hello hello = {2, STR("alpha"), 1}, read;
+    struct rota_worker_hello hello = {.version = 2, .name = STR("alpha"), .epoch = 1}, read;
     struct rota_error error;
     (void)state;
     rota_worker_hello_write(&hello, &body);
@@ -377,7 +377,7 @@ static void an_offer_that_can_not_be_is_refused(void **state)
                                       .queues = serves,
                                       .n_queues = 1};
     rota_worker_ready_write(&ready, &body);
-    assert_int_equal(rota_worker_ready_read(written(), &read, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_worker_ready_read(written(), &read, &error), ROTA_ERR_LIMIT);
     many[0] = STR("not a capability");
     ready.n_capabilities = 1;
     rota_buffer_clear(&body);
@@ -437,7 +437,7 @@ static void what_a_worker_has_is_bounded(void **state)
         held[i] = (struct rota_worker_running){STR("q"), {1, i + 1}, 1};
     rota_buffer_clear(&body);
     rota_worker_holds_write(&holds, &body);
-    assert_int_equal(rota_worker_holds_read(written(), &read, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_worker_holds_read(written(), &read, &error), ROTA_ERR_LIMIT);
     assert_int_equal(rota_worker_holds_read(STR("\x0a\x01"), &read, &error), ROTA_ERR_INVALID);
     assert_int_equal(rota_worker_holds_read(STR("\x08\x01"), &read, &error), ROTA_ERR_INVALID);
 }

@@ -1,4 +1,4 @@
-#include "core/work/worker_fsm.h"
+#include "core/work/worker/worker_fsm.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -462,6 +462,32 @@ static void nothing_is_lost_or_doubled_by_chance(void **state)
         by_chance(seed);
 }
 
+static void zero_options_mean_the_defaults(void **state)
+{
+    struct world world;
+    (void)state;
+    begin(&world, (struct rota_worker_fsm_options){0});
+    assert_int_equal(world.fsm.options.slots, 1);
+    assert_int_equal(world.fsm.options.n_nodes, 1);
+    assert_int_equal(world.fsm.options.lease, 60 * ROTA_SEC);
+    assert_int_equal(world.fsm.options.kill_after, 5 * ROTA_SEC);
+    assert_int_equal(world.fsm.options.retry_after, 10 * ROTA_SEC);
+    assert_int_equal(world.fsm.n_places, 3);
+    free_world(&world);
+    begin(&world, (struct rota_worker_fsm_options){.slots = 4,
+                                                   .n_nodes = 2,
+                                                   .lease = 8 * ROTA_SEC,
+                                                   .kill_after = ROTA_SEC,
+                                                   .retry_after = 1});
+    assert_int_equal(world.fsm.options.lease, 8 * ROTA_SEC);
+    assert_int_equal(world.fsm.options.kill_after, ROTA_SEC);
+    assert_int_equal(world.fsm.options.retry_after, 1);
+    assert_int_equal(world.fsm.n_places, 16);
+    for (size_t i = 0; i < ROTA_WORKER_FSM_NODES_MAX; i++)
+        assert_true(world.fsm.nodes[i].backoff.max > 0);
+    free_world(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -482,6 +508,7 @@ int main(void)
         cmocka_unit_test(what_is_not_done_in_time_is_given_back),
         cmocka_unit_test(told_twice_all_are_killed_and_patience_is_short),
         cmocka_unit_test(nothing_is_lost_or_doubled_by_chance),
+        cmocka_unit_test(zero_options_mean_the_defaults),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

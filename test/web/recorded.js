@@ -7,7 +7,7 @@ const path = require("node:path");
 
 const WEB = path.join(__dirname, "..", "..", "web");
 const TYPES = { ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml" };
-// As src/node/api.c has it.
+// As src/node/api/api.c has it.
 const POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const TOKEN = "recorded-token";
 const ROLES = "queue,cache,directory,group";
@@ -51,7 +51,7 @@ function makeQueues(now) {
     queue("mail", { n_waiting: 120, n_delayed: 30, n_running: 8, n_done: 4000, n_dead: 3, oldest_ms: now - 14000, added_total: 5000, done_total: 4000, dead_total: 3, retries_total: 12, n_workers: 2, n_slots: 10, n_free: 2 }),
     queue("thumbnails", { n_waiting: 2, n_running: 4, n_done: 900, added_total: 906, done_total: 900, oldest_ms: now - 300, n_workers: 1, n_slots: 4 }),
     queue("reports", { is_paused: true, n_waiting: 40, oldest_ms: now - 3600000, added_total: 40 }),
-  ], missing: [] };
+  ], next: "", missing: [], missing_why: [] };
 }
 
 function makeJob(now) {
@@ -99,7 +99,7 @@ function serve({ nodes = 3, shards = 512, without = [], isEmpty = false } = {}) 
   const documents = {
     cluster,
     spaces: { spaces: isEmpty ? [] : [{ name: space.name, engine: space.engine, n_shards: shards, version: space.version, n_owned: shards, n_moving: 0, migration: null }] },
-    queues: isEmpty ? { items: [], missing: [] } : makeQueues(now),
+    queues: isEmpty ? { items: [], next: "", missing: [], missing_why: [] } : makeQueues(now),
     workers: { items: isEmpty ? [] : [{ name: "mailer-1", session: 1, epoch: 1, slots: 5, n_running: 4, silent_ms: 300, can: ["smtp", "html"] }, { name: "mailer-2", session: 2, epoch: 1, slots: 5, n_running: 4, silent_ms: 900, can: ["smtp"] },
       { name: "resize", session: 3, epoch: 1, slots: 4, n_running: 4, silent_ms: 100, can: [] }] },
     calls: isEmpty ? { calls: [] } : makeCalls(cluster.nodes),
@@ -129,7 +129,8 @@ function serve({ nodes = 3, shards = 512, without = [], isEmpty = false } = {}) 
   function find(name, query) {
     if (parts[name]) return parts[name]();
     let match;
-    if ((match = /^queues\/([^/]+)\/jobs$/.exec(name))) return { jobs: query.get("state") === "dead" && match[1] === "mail" ? [makeJob(now).job] : [], next: 0, missing: [] };
+    if (name === "queues/zebra") return { ...documents.queues, items: [{ ...documents.queues.items[0], name: "zebra", n_waiting: 4711 }], next: "" }; // of a later page
+    if ((match = /^queues\/([^/]+)\/jobs$/.exec(name))) return { jobs: query.get("state") === "dead" && match[1] === "mail" ? [makeJob(now).job] : [], next: 0, missing: [], missing_why: [] };
     if ((match = /^spaces\/sessions\/shards\/(\d+)$/.exec(name)) && Number(match[1]) < shards) {
       const [owner, epoch] = space.shards[match[1]];
       return { shard: Number(match[1]), owner: space.nodes[owner], epoch, state: "owned", why: `It is at ${space.nodes[owner]}, the next point after its place on the ring.`,
@@ -181,17 +182,17 @@ function serve({ nodes = 3, shards = 512, without = [], isEmpty = false } = {}) 
     const url = new URL(request.url, "http://localhost");
     const file = path.join(WEB, url.pathname === "/" ? "index.html" : path.basename(url.pathname));
     if (!url.pathname.startsWith("/api/")) {
-      if (!TYPES[path.extname(file)] || !fs.existsSync(file)) return answer(response, 404, { error: "there is nothing here" });
+      if (!TYPES[path.extname(file)] || !fs.existsSync(file)) return answer(response, 404, { error: "no such path" });
       response.writeHead(200, { "Content-Type": TYPES[path.extname(file)], "Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff" });
       return response.end(fs.readFileSync(file));
     }
     const name = url.pathname.replace("/api/v1/", "");
-    if (without.some((each) => name === each || name.startsWith(`${each}/`))) return answer(response, 404, { error: "there is nothing here" });
+    if (without.some((each) => name === each || name.startsWith(`${each}/`))) return answer(response, 404, { error: "no such path" });
     if (name === "stream") return stream(response, url.searchParams.get("space"));
     if (request.method === "POST") return takeChange(request, response, name, body);
-    if (name === "plan") return answer(response, 405, { error: "this can't be done with it" });
+    if (name === "plan") return answer(response, 405, { error: "method not allowed here" });
     const document = find(decodeURIComponent(name), url.searchParams);
-    return answer(response, document ? 200 : 404, document ?? { error: "there is nothing here" });
+    return answer(response, document ? 200 : 404, document ?? { error: "no such path" });
   }
 
   const server = http.createServer((request, response) => {

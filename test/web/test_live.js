@@ -113,12 +113,12 @@ test("a wrong token changes nothing", async (page) => {
   await run("job", "add", "--node", one.grpc, "--queue", "guarded", "x");
   await go(page, one.address, "#/queues/guarded");
   await page.getByRole("button", { name: "Pause" }).click();
-  await page.getByLabel(/It is in the file/).fill("0".repeat(64));
-  await page.getByRole("button", { name: "Use it" }).click();
-  await page.getByRole("alert").filter({ hasText: "Nothing was changed" }).waitFor();
+  await page.getByLabel(/Changes need the token/).fill("0".repeat(64));
+  await page.getByRole("button", { name: "Use token" }).click();
+  await page.getByRole("alert").filter({ hasText: "No change was made" }).waitFor();
   await page.getByLabel("Payload").fill("y");
   await page.getByRole("button", { name: "Add", exact: true }).click();
-  await page.getByLabel(/It is in the file/).fill(`${one.token()}0`);
+  await page.getByLabel(/Changes need the token/).fill(`${one.token()}0`);
   await page.keyboard.press("Enter");
   await until("it is refused", async () => (await page.evaluate(() => sessionStorage.getItem("token"))) === null);
   const [queue] = (await get(one, "queues/guarded")).document.items;
@@ -158,22 +158,22 @@ test("a dead job that is retried from the page runs", async (page) => {
   await page.getByText("not yet").first().waitFor();
   fs.writeFileSync(flag, "");
   await giveToken(page, one);
-  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByRole("button", { name: "Retry", exact: true }).click(); // that of the job's page
   await page.getByRole("heading", { level: 2 }).getByText("done").waitFor();
   assert.equal((await get(one, `queues/brittle/jobs/${added.job.split("/")[1]}`)).document.job.state, "done");
-  await page.getByText("tried again by somebody").waitFor();
+  await page.getByText("retried on request").waitFor();
   worker.kill("SIGKILL");
   await worker.ended;
 });
 
-test("a node is drained and taken back from the page", async (page) => {
+test("a node is drained and undrained from the page", async (page) => {
   const [one, two] = await live();
   await go(page, one.address, "#/cluster");
   await giveToken(page, one);
   await page.getByRole("button", { name: `Drain ${two.grpc}` }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Drain" }).click();
-  await page.getByRole("button", { name: `Take ${two.grpc} back` }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Take back" }).click();
+  await page.getByRole("button", { name: `Undrain ${two.grpc}` }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Undrain" }).click();
   await row(page, two.grpc).getByText("serving").waitFor();
   await page.getByRole("button", { name: `Drain ${two.grpc}` }).waitFor();
 });
@@ -189,19 +189,19 @@ test("a plan that is applied from the page does what it predicted", async (page)
   await go(page, one.address, "#/plan");
   await giveToken(page, one);
   await page.getByLabel(`remove ${two.grpc}`).check();
-  await page.getByText("What would happen").waitFor();
+  await page.getByRole("heading", { name: "Preview" }).waitFor();
   await page.locator("tr", { hasText: "orders" }).getByText(String(n), { exact: true }).first().waitFor();
   await until("it can be applied", async () => !(await page.getByRole("button", { name: "Apply" }).isDisabled()));
   await shoot(page, screenshots, "live-plan");
   assert.equal((await get(one, "cluster")).document.nodes.find((each) => each.name === two.grpc).is_draining, false);
   await page.getByRole("button", { name: "Apply" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Apply" }).click();
-  await page.getByText("It came as predicted.").waitFor();
+  await page.getByText("The outcome matches the prediction.").waitFor();
   await shoot(page, screenshots, "live-outcome");
   await go(page, one.address, "#/cluster");
   await until("it has no shards", async () => (await row(page, two.grpc).locator("td").nth(4).innerText()) === "0");
-  await page.getByRole("button", { name: `Take ${two.grpc} back` }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Take back" }).click();
+  await page.getByRole("button", { name: `Undrain ${two.grpc}` }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Undrain" }).click();
   await row(page, two.grpc).getByText("serving").waitFor();
 });
 
@@ -222,7 +222,7 @@ test("a queue gets the partitions and the mode that a plan gives it from the pag
   await until("it can be applied", async () => !(await page.getByRole("button", { name: "Apply" }).isDisabled()));
   await page.getByRole("button", { name: "Apply" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Apply" }).click();
-  await page.getByText("It came as predicted.").waitFor();
+  await page.getByText("The outcome matches the prediction.").waitFor();
   await go(page, one.address, "#/queues/laid");
   await fact(page, "partitions").getByText("24", { exact: true }).waitFor();
 });
@@ -281,10 +281,10 @@ test("the page of a node that ends says so, and goes on when it is back", async 
   await go(page, two.address, "#/queues");
   await page.getByText("live", { exact: true }).waitFor();
   two.child.kill("SIGKILL");
-  await page.getByText(/The node does not answer for/).waitFor();
+  await page.getByText(/The node has not responded for/).waitFor();
   all[1] = await startNode("node-2", "b", two.grpc, two.http);
   await page.getByText("live", { exact: true }).waitFor();
-  await page.getByText(/The node does not answer for/).waitFor({ state: "hidden" });
+  await page.getByText(/The node has not responded for/).waitFor({ state: "hidden" });
 });
 
 test("a cluster with its load fills all pages", async (page) => {
@@ -332,7 +332,7 @@ test("chaos strikes nodes, and the page shows that nothing is lost", async (page
   assert.deepEqual(struck.ledger.told, []);
   assert.ok(ready.nodes.some(({ grpc }) => grpc === struck.ledger.down[0].node), JSON.stringify(struck));
   await go(page, `http://${struck.http}`, "#/cluster");
-  const panel = page.getByRole("region", { name: "Chaos" });
+  const panel = page.getByRole("region", { name: "Chaos test" });
   await panel.getByText("nothing lost so far").waitFor();
   await until("its figures are the cluster's", async () => parseInt(await panel.locator(".fact b").first().innerText(), 10) >= struck.ledger.done);
   await shoot(page, screenshots, "live-chaos");

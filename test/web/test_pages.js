@@ -8,7 +8,7 @@ const PAGES = { cluster: "#/cluster", shard: "#/cluster/sessions/17", queues: "#
   group: "#/groups/orders/p0-0", plan: "#/plan", outcome: "#/plan/1", events: "#/events" };
 // What each shows that only its documents can tell it.
 const TRUTHS = { cluster: ["512", "shards of sessions", "10.0.0.2:7700"], shard: ["Shard 17", "the next point after its place"], queues: ["mail", "mailer-1", "smtp"], queue: [ID, "Rate per second"], job: ["3 attempts failed", "451 greylisted"],
-  calls: ["sessions", "half-open", "180 ms"], groups: ["orders", "sqlite:orders.db"], group: ["p0-0-1", "leader"], plan: ["Partitions of queues"], outcome: ["It came as predicted."], events: ["joined zone b", "epoch 12 begins"] };
+  calls: ["sessions", "half-open", "180 ms"], groups: ["orders", "sqlite:orders.db"], group: ["p0-0-1", "leader"], plan: ["Queue partitions"], outcome: ["The outcome matches the prediction."], events: ["joined zone b", "epoch 12 begins"] };
 
 async function withServer(options, run) {
   const server = await serve(options);
@@ -37,7 +37,7 @@ for (const scheme of ["light", "dark"])
       if (name === "plan") {
         await giveToken(page);
         await page.getByRole("button", { name: "Add a host" }).click();
-        await page.getByText("What would happen").waitFor();
+        await page.getByRole("heading", { name: "Preview" }).waitFor();
       }
       const { found, n } = await faint(page);
       assert.deepEqual(found, [], name);
@@ -59,7 +59,7 @@ recorded("nodes have the number of their place in the list, on every page", asyn
 recorded("an address without a page says so", async (page, server) => {
   for (const name of ["nothing", "constructor"]) {
     await go(page, server.address, `#/${name}`);
-    await page.getByText("There is no such page").waitFor();
+    await page.getByText("Page not found").waitFor();
     assert.equal(await page.locator("#nav [aria-current]").count(), 0, name);
   }
   await page.locator("main").getByRole("link", { name: "Cluster" }).click();
@@ -68,7 +68,7 @@ recorded("an address without a page says so", async (page, server) => {
 
 recorded("an outcome does not read like another move", async (page, server) => {
   await show(page, server, "outcome");
-  await page.getByText("Shards per node, as they are").waitFor();
+  await page.getByText("Shards per node: actual of predicted").waitFor();
   const told = await page.locator("main").innerText();
   assert.ok(/\d of \d/.test(told) && !told.includes("→"), told);
 });
@@ -110,7 +110,7 @@ recorded("text that looks like markup is text", async (page, server) => {
 
 // --- a check of the cluster ---
 
-const check = (page) => page.getByRole("region", { name: "Chaos" });
+const check = (page) => page.getByRole("region", { name: "Chaos test" });
 const tellLedger = (server, changes) => {
   server.documents.ledger = { ledger: { ...makeLedger(Date.now()), ...changes }, why_away: null };
   server.tell("ledger");
@@ -122,7 +122,7 @@ for (const scheme of ["light", "dark"])
     assert.equal(await page.getByText(/chaos/i).count(), 0); // nothing is said of checks where none runs
     tellLedger(server, { down: [{ name: "node-2", node: "10.0.0.2:7700", how: "stopped", since_ms: Date.now() - 3000 }] });
     await check(page).getByText("nothing lost so far").waitFor();
-    for (const text of ["476 of 480", "1,234", "rows read of 41 partitions", "903", "node-2", "killed or stopped 11 times"]) await check(page).getByText(text).first().waitFor();
+    for (const text of ["476 of 480", "1,234", "rows read from 41 partitions", "903", "node-2", "Kills and pauses so far: 11"]) await check(page).getByText(text).first().waitFor();
     assert.equal(await check(page).locator(".fact b.good").count(), 4);
     assert.deepEqual((await faint(page)).found, []);
     await shoot(page, screenshots, `chaos-${scheme}`);
@@ -133,22 +133,22 @@ for (const scheme of ["light", "dark"])
 recorded("a check that finds something says what, as text", async (page, server) => {
   const { faults } = makeLedger(0);
   await show(page, server, "cluster");
-  tellLedger(server, { phase: "checking", faults: { ...faults, two_owners: 1, job_lost: 2 }, told: [{ fault: "two_owners", text: SCRIPT }, { fault: "job_lost", text: "job 7 has not come to an end" }] });
-  await check(page).getByText("3 faults").waitFor();
-  await check(page).getByText("job 7 has not come to an end").waitFor();
+  tellLedger(server, { phase: "checking", faults: { ...faults, two_owners: 1, job_lost: 2 }, told: [{ fault: "two_owners", text: SCRIPT }, { fault: "job_lost", text: "job 7 has not ended" }] });
+  await check(page).getByText("3 violations").waitFor();
+  await check(page).getByText("job 7 has not ended").waitFor();
   await check(page).getByText(SCRIPT).waitFor();
   assert.equal(await check(page).getByText("nothing lost so far").count(), 0);
   assert.deepEqual(await check(page).locator(".fact b.bad").allInnerTexts(), ["2", "1"]);
   assert.deepEqual((await faint(page)).found, []);
 });
 
-recorded("a check that is not heard of any more, or can't be read, says so", async (page, server) => {
+recorded("a chaos test that stopped reporting, or can't be read, says so", async (page, server) => {
   await show(page, server, "cluster");
   tellLedger(server, { at_ms: Date.now() - 60000 });
-  await check(page).getByText(/Nothing was heard of it for/).waitFor();
-  server.documents.ledger = { ledger: null, why_away: "ledger.json has no JSON object in it" };
+  await check(page).getByText(/has not reported for/).waitFor();
+  server.documents.ledger = { ledger: null, why_away: "ledger.json does not contain a JSON object" };
   server.tell("ledger");
-  await page.getByText("ledger.json has no JSON object in it").waitFor();
+  await page.getByText("ledger.json does not contain a JSON object").waitFor();
   server.documents.ledger = { ledger: {}, why_away: null }; // by another program, which has other things to say
   server.tell("ledger");
   await check(page).getByText("0 of 0").waitFor();
@@ -280,12 +280,12 @@ recorded("a node is drained after its plan was shown, and not before", async (pa
 recorded("a wrong token changes nothing, and is asked for again", async (page, server) => {
   await show(page, server, "queue");
   await page.getByRole("button", { name: "Pause" }).click();
-  await page.getByLabel(/It is in the file/).fill("wrong");
-  await page.getByRole("button", { name: "Use it" }).click();
-  await page.getByRole("alert").filter({ hasText: "Nothing was changed" }).waitFor();
+  await page.getByLabel(/Changes need the token/).fill("wrong");
+  await page.getByRole("button", { name: "Use token" }).click();
+  await page.getByRole("alert").filter({ hasText: "No change was made" }).waitFor();
   assert.deepEqual(server.changes, []);
   await page.getByRole("button", { name: "Pause" }).click();
-  await page.getByLabel(/It is in the file/).fill(TOKEN);
+  await page.getByLabel(/Changes need the token/).fill(TOKEN);
   await page.keyboard.press("Enter");
   await until("it was changed", () => server.changes.length === 1);
   assert.deepEqual(server.changes, [["queues/mail/pause", {}]]);
@@ -295,7 +295,7 @@ recorded("cancelling the question for a token changes nothing", async (page, ser
   await show(page, server, "queue");
   for (const leave of [() => page.getByRole("button", { name: "Cancel" }).click(), () => page.keyboard.press("Escape")]) {
     await page.getByRole("button", { name: "Pause" }).click();
-    await page.getByLabel(/It is in the file/).fill(TOKEN);
+    await page.getByLabel(/Changes need the token/).fill(TOKEN);
     await leave();
     await page.getByRole("dialog").waitFor({ state: "hidden" });
   }
@@ -313,11 +313,11 @@ recorded("a plan is shown before it is applied, and its outcome after", async (p
   assert.deepEqual(server.changes, []);
   await giveToken(page);
   await until("the plan is the one of the form", async () => !(await page.getByRole("button", { name: "Apply" }).isDisabled()));
-  await page.getByLabel("Minutes within which it comes").fill("5");
+  await page.getByLabel("Roll out over (minutes)").fill("5");
   await page.getByRole("button", { name: "Apply" }).click();
-  await page.getByRole("dialog").getByText("It comes gradually, within 5 min.").waitFor();
+  await page.getByRole("dialog").getByText("The change rolls out over 5 min.").waitFor();
   await page.getByRole("dialog").getByRole("button", { name: "Apply" }).click();
-  await page.getByText("It came as predicted.").waitFor();
+  await page.getByText("The outcome matches the prediction.").waitFor();
   assert.deepEqual(server.changes, [["plan/apply", { add: [{ name: "new-1:7700", zone: "a", weight: 1 }], remove: ["10.0.0.1:7700"], weights: { "10.0.0.2:7700": 2 }, gradual_ms: 300000 }]]);
 });
 
@@ -326,7 +326,7 @@ recorded("a long list of nodes in a plan can be scrolled with the keyboard, and 
   page.on("response", (response) => asked.push(`${response.request().method()} ${new URL(response.url()).pathname} ${response.status()}`));
   await show(page, server, "plan");
   await page.getByRole("button", { name: "Add a host" }).click();
-  await page.getByText("What would happen").waitFor();
+  await page.getByRole("heading", { name: "Preview" }).waitFor();
   assert.equal(await page.locator(".spread").first().getAttribute("tabindex"), "0");
   assert.deepEqual(asked.filter((each) => each.endsWith(" 405")), []);
   for (const name of ["cluster", "groups", "queue"]) {
@@ -376,10 +376,28 @@ recorded("a late answer does not make a plan of a form that was changed since", 
 
 recorded("a plan says when there are more queues than it shows", async (page, server) => {
   const [queue] = server.documents.queues.items;
-  assert.equal(await (await show(page, server, "plan"), page.getByText("The first 50 of")).count(), 0);
+  assert.equal(await (await show(page, server, "plan"), page.getByText("First 50 of")).count(), 0);
   server.documents.queues.items = Array.from({ length: 60 }, (_, i) => ({ ...queue, name: `q${i}` }));
   server.tell("queues");
-  await page.getByText("The first 50 of 60 queues.").waitFor();
+  await page.getByText("First 50 of 60 queues.").waitFor();
+});
+
+recorded("queues name the nodes that are not counted", async (page, server) => {
+  await show(page, server, "queues");
+  Object.assign(server.documents.queues, { missing: ["10.0.0.3:7700"], missing_why: ["node 10.0.0.3:7700: connecting"] });
+  server.tell("queues");
+  const note = page.getByText("No response from: 10.0.0.3:7700");
+  await note.waitFor();
+  assert.equal(await note.getAttribute("title"), "node 10.0.0.3:7700: connecting");
+});
+
+recorded("queues say when there are more than they show", async (page, server) => {
+  await show(page, server, "queues");
+  server.documents.queues.next = "mail";
+  server.tell("queues");
+  await page.getByText("queues by name, and their sums").waitFor();
+  await go(page, server.address, "#/queues/zebra");
+  await page.getByText(/4.?711/).first().waitFor();
 });
 
 // --- keys ---
@@ -428,13 +446,13 @@ recorded("keys of one letter are listed, work, and can be turned off", async (pa
   await page.getByRole("heading", { name: "Events", level: 2 }).waitFor();
   await page.keyboard.press("Escape");
   await page.keyboard.press("?");
-  await page.getByRole("dialog", { name: "Keys" }).waitFor();
-  await page.getByLabel("Keys of one letter are on").uncheck();
+  await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor();
+  await page.getByLabel("Enable single-key shortcuts").uncheck();
   await page.keyboard.press("Escape");
-  await page.getByRole("dialog", { name: "Keys" }).waitFor({ state: "hidden" });
+  await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor({ state: "hidden" });
   await page.keyboard.press("2");
   await page.keyboard.press("?");
-  await page.getByRole("dialog", { name: "Keys" }).waitFor();
+  await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor();
   await page.getByRole("heading", { name: "Events", level: 2 }).waitFor();
 });
 
@@ -458,7 +476,7 @@ recorded("events are found by kind and by word, and the finding has an address",
   await show(page, server, "events");
   const rows = page.locator("tbody tr");
   assert.equal(await rows.count(), 7);
-  await page.getByRole("group", { name: "Kinds of events" }).getByText("node").click();
+  await page.getByRole("group", { name: "Event kinds" }).getByText("node").click();
   await until("two are left", async () => (await rows.count()) === 2);
   await page.getByPlaceholder("Search events").fill("joined");
   await until("one is left", async () => (await rows.count()) === 1);
@@ -472,16 +490,16 @@ recorded("events are found by kind and by word, and the finding has an address",
 // --- what is not there ---
 
 recorded("pages without anything say so, and what to do", async (page, server) => {
-  for (const [fragment, text] of [["#/cluster", "No space has shards yet"], ["#/queues", "There are no queues yet"], ["#/queues", "No worker is connected"], ["#/queues/none", "There is no queue none"],
-    ["#/queues/mail/00", "There is no such job"], ["#/calls", "No calls yet"], ["#/groups", "There are no groups"], ["#/groups/none", "There is no group none"], ["#/plan/9", "There is no such plan"], ["#/events", "Nothing has happened yet"]]) {
+  for (const [fragment, text] of [["#/cluster", "No space has shards yet"], ["#/queues", "No queues yet"], ["#/queues", "No workers connected"], ["#/queues/none", "No queue none"],
+    ["#/queues/mail/00", "Job not found"], ["#/calls", "No calls yet"], ["#/groups", "No groups"], ["#/groups/none", "No group none"], ["#/plan/9", "Plan not found"], ["#/events", "No events yet"]]) {
     await go(page, server.address, fragment);
     await page.getByText(text).waitFor();
   }
 }, { isEmpty: true });
 
 recorded("a node that lacks a document says what is missing", async (page, server) => {
-  for (const [fragment, text] of [["#/cluster", "This node does not tell spaces"], ["#/queues", "This node has no queues"], ["#/calls", "This node does not tell its calls"], ["#/groups", "This node does not tell groups"],
-    ["#/cluster/sessions", "sessions can't be shown"]]) {
+  for (const [fragment, text] of [["#/cluster", "No spaces on this node"], ["#/queues", "No queues on this node"], ["#/calls", "No call statistics on this node"], ["#/groups", "No groups on this node"],
+    ["#/cluster/sessions", "Can't show sessions"]]) {
     await go(page, server.address, fragment);
     await page.getByText(text).waitFor();
   }
@@ -493,8 +511,8 @@ recorded("a node that goes away is told, and so is its return", async (page, ser
   await page.getByText("live", { exact: true }).waitFor();
   await page.route("**/api/v1/stream*", (route) => route.abort());
   server.disconnect();
-  await page.getByText(/The node does not answer for/).waitFor();
-  await page.getByText(/What is shown is from/).waitFor();
+  await page.getByText(/The node has not responded for/).waitFor();
+  await page.getByText(/The data shown is from/).waitFor();
   assert.equal(await page.getByRole("link", { name: "10.0.0.2:7700" }).first().getAttribute("href"), "http://10.0.0.2:7780/#/queues");
   assert.ok(await page.getByText("mailer-1").isVisible());
   const { found } = await faint(page);
@@ -502,12 +520,12 @@ recorded("a node that goes away is told, and so is its return", async (page, ser
   await shoot(page, screenshots, "away-light");
   await page.unroute("**/api/v1/stream*");
   await page.getByText("live", { exact: true }).waitFor();
-  await page.getByText(/The node does not answer for/).waitFor({ state: "hidden" });
+  await page.getByText(/The node has not responded for/).waitFor({ state: "hidden" });
 });
 
 recorded("before the first news each page says what it waits for", async (page, server) => {
   await page.route("**/api/v1/**", () => {});
-  for (const [fragment, text] of [["#/cluster", "the first news of the cluster"], ["#/queues", "queues"], ["#/calls", "calls"], ["#/groups", "groups"], ["#/events", "events"]]) {
+  for (const [fragment, text] of [["#/cluster", "the cluster's state"], ["#/queues", "queues"], ["#/calls", "calls"], ["#/groups", "groups"], ["#/events", "events"]]) {
     await go(page, server.address, fragment);
     await page.getByText(`Waiting for ${text}.`).first().waitFor();
   }

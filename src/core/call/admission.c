@@ -13,8 +13,8 @@ static bool has_room(const struct rota_admission *admission)
     return admission->running_max == 0 || admission->n_running < admission->running_max;
 }
 
-static void run(struct rota_admission *admission, rota_time now,
-                struct rota_admission_ticket *ticket)
+static void start_running(struct rota_admission *admission, rota_time now,
+                          struct rota_admission_ticket *ticket)
 {
     ticket->place = ROTA_ADMISSION_RUNNING;
     ticket->started_at = now;
@@ -27,7 +27,7 @@ enum rota_admission_place rota_admission_enter(struct rota_admission *admission,
     assert(ticket->place == ROTA_ADMISSION_OUT);
     ticket->arrived_at = now;
     if (admission->n_waiting == 0 && has_room(admission)) {
-        run(admission, now, ticket);
+        start_running(admission, now, ticket);
     } else if (can_wait && admission->n_waiting < admission->waiting_max) {
         ticket->place = ROTA_ADMISSION_WAITING;
         rota_list_push(&admission->queue, &ticket->link);
@@ -59,14 +59,13 @@ bool rota_admission_has_next(const struct rota_admission *admission)
 
 struct rota_admission_ticket *rota_admission_next(struct rota_admission *admission, rota_time now)
 {
-    struct rota_list_node *first = rota_list_first(&admission->queue);
-    if (!first || !has_room(admission))
-        return NULL;
     struct rota_admission_ticket *ticket =
-        ROTA_LIST_ITEM(first, struct rota_admission_ticket, link);
+        ROTA_LIST_FIRST(&admission->queue, struct rota_admission_ticket, link);
+    if (!ticket || !has_room(admission))
+        return NULL;
     rota_admission_leave(admission, ticket);
     if (now < ticket->deadline)
-        run(admission, now, ticket);
+        start_running(admission, now, ticket);
     return ticket;
 }
 

@@ -1,21 +1,20 @@
-/* admission: how many calls a server works on at one time, and who waits.
+/* admission: how many calls a server runs at a time, and which ones wait.
  *
- *     enter --a place is free--> RUNNING --leave--> gone
+ *     enter --a slot is free--> RUNNING --leave--> gone
  *     enter --none is--> WAITING --next--> RUNNING
  *                        WAITING --leave, or its deadline passes--> gone
- *     enter --too many wait--> refused, and was never here
+ *     enter --too many wait--> refused
  *
- * Working on fewer calls at once finishes each of them sooner, and what waits can
- * be seen: the length of the queue goes out with every answer, as part of its cost,
- * so that clients go elsewhere before it is full. The first to come is the first
- * served; one whose deadline has passed meanwhile is not served at all, for nobody
- * would hear the answer.
+ * Running fewer calls at once finishes each of them sooner, and makes the load visible: every
+ * answer carries the length of the queue as part of its cost, so that clients choose another server
+ * before it is full. First come, first served; a call whose deadline has passed meanwhile is
+ * dropped, since its caller no longer waits.
  *
- * Intrusive: a ticket lies in the caller's memory and stays there until it has
- * left. Nothing here needs memory or can fail. Time is monotonic. */
+ * Intrusive: a ticket is in the caller's memory and stays there until it has left. Nothing here
+ * needs memory or can fail. Time is monotonic. */
 #pragma once
 
-#include "core/call/list.h"
+#include "base/list.h"
 
 #include <rota/balancer.h>
 #include <rota/time.h>
@@ -31,28 +30,28 @@ struct rota_admission_ticket {
 
 struct rota_admission {
     struct rota_list_node queue;
-    size_t running_max, waiting_max; /* 0: without bound; nothing waits */
+    size_t running_max, waiting_max; /* 0: unlimited; nothing waits */
     size_t n_running, n_waiting;
 };
 
 void rota_admission_init(struct rota_admission *admission, size_t running_max, size_t waiting_max);
 
-/* A call comes, with a deadline set in its ticket: RUNNING or WAITING, or OUT when
- * it is refused, as is one that would have to wait and can't. Nobody overtakes those
- * who wait, also while a place is free. */
+/* A call arrives, with a deadline set in its ticket: RUNNING or WAITING, or OUT when it is
+ * refused, also when it would have to wait and can't. No call overtakes those that wait, even
+ * while a slot is free. */
 enum rota_admission_place rota_admission_enter(struct rota_admission *admission, rota_time now,
                                                bool can_wait, struct rota_admission_ticket *ticket);
 
-/* A call is through, or does not wait any more. No-op when it is out. */
+/* A call has finished, or no longer waits. No-op when it is out. */
 void rota_admission_leave(struct rota_admission *admission, struct rota_admission_ticket *ticket);
 
-/* The next to leave the queue, NULL when there is none or no place: RUNNING now, or
- * OUT when it is too late for it. To be called until it is NULL after a leave. */
+/* The next call to leave the queue, NULL when there is none or no free slot: RUNNING now, or OUT
+ * when its deadline has passed. After a leave, call this until it returns NULL. */
 struct rota_admission_ticket *rota_admission_next(struct rota_admission *admission, rota_time now);
 
 /* Would rota_admission_next() give one? */
 bool rota_admission_has_next(const struct rota_admission *admission);
 
-/* What a call that is answered now has cost. */
+/* The cost of a call that is answered now. */
 struct rota_cost rota_admission_cost(const struct rota_admission *admission, rota_time now,
                                      const struct rota_admission_ticket *ticket);

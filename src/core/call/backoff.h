@@ -1,8 +1,7 @@
 /* backoff: how long to wait before trying again what has failed.
  *
- * The wait grows with every failure in a row up to a bound, and is never the
- * same for two that failed together: a crowd that lost its server does not come
- * back as one. A success starts over. */
+ * The wait grows with every failure in a row up to a bound, and is jittered: clients that lost a
+ * server together do not return together. A success starts over. */
 #pragma once
 
 #include <rota/random.h>
@@ -13,13 +12,13 @@
 
 /* Zero means the defaults. */
 struct rota_backoff {
-    rota_time first, max; /* spans; `max` below `first` counts as `first` */
-    rota_time next;       /* the wait to come, before chance; 0 after a success */
+    rota_time first, max; /* durations; `max` below `first` counts as `first` */
+    rota_time next;       /* the next wait, before jitter; 0 after a success */
 };
 
-/* It has failed: wait so long, between 0.8 and 1.2 times the step and never
- * more than `max`. */
+/* An attempt failed: wait this long, between 0.8 and 1.2 times the step and never more than
+ * `max`. */
 rota_time rota_backoff_failed(struct rota_backoff *backoff, struct rota_random *random);
 
-/* It has succeeded. */
+/* An attempt succeeded. */
 void rota_backoff_succeeded(struct rota_backoff *backoff);

@@ -81,7 +81,7 @@ enum rota_code rota_balancer_policy_parse(struct rota_str name, enum rota_balanc
         }
     }
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "balancer: the policy is one of rota, look_aside, round_robin, random");
+                          "balancer: the policy must be rota, look_aside, round_robin or random");
 }
 
 /* --- life --- */
@@ -103,7 +103,7 @@ enum rota_code rota_balancer_new_with(const struct rota_balancer_options *option
 {
     struct rota_balancer *b = calloc(1, sizeof *b);
     if (!b)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "balancer");
+        return rota_error_no_memory(error, "for a balancer");
     b->rule = rule;
     b->rule_data = data;
     b->options = with_defaults(*options);
@@ -121,22 +121,19 @@ enum rota_code rota_balancer_new(const struct rota_balancer_options *options,
 {
     const struct rota_balancer_rule *rule = rule_of(options->policy);
     if (!rule)
-        return rota_error_set(error, ROTA_ERR_INVALID, "balancer: no policy has the number %d",
+        return rota_error_set(error, ROTA_ERR_INVALID, "balancer: unknown policy %d",
                               (int)options->policy);
     if (options->expires < 0 || options->expires > ROTA_DAY)
-        return rota_error_set(error, ROTA_ERR_INVALID, "balancer: reports expire within a day");
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "balancer: reports must expire within a day");
     return rota_balancer_new_with(options, rule, NULL, balancer, error);
 }
 
 void rota_balancer_free(struct rota_balancer *balancer)
 {
-    const struct rota_map_entry *entry;
-    size_t place = 0;
     if (!balancer)
         return;
-    while ((entry = rota_map_next(&balancer->replicas, &place)))
-        free(entry->value);
-    rota_map_deinit(&balancer->replicas);
+    rota_map_deinit_values(&balancer->replicas);
     rota_vector_deinit(&balancer->slots);
     rota_vector_deinit(&balancer->field);
     free(balancer);
@@ -155,13 +152,13 @@ static struct rota_str key_of(const uint64_t *id)
     return rota_str_of(id, sizeof *id);
 }
 
-static struct rota_balancer_replica *find(const struct rota_balancer *balancer, uint64_t id)
+static struct rota_balancer_replica *find_replica(const struct rota_balancer *balancer, uint64_t id)
 {
     return rota_map_get(&balancer->replicas, key_of(&id));
 }
 
-/* Its tries stay where they are, as nobody's: they can still be reported. */
-static void forget(struct rota_balancer *balancer, struct rota_balancer_replica *replica)
+/* Its tries stay where they are, without a replica: they can still be reported. */
+static void forget_replica(struct rota_balancer *balancer, struct rota_balancer_replica *replica)
 {
     for (uint32_t i = replica->oldest; i != NO_SLOT; i = balancer->slots.items[i].newer)
         balancer->slots.items[i].replica = NULL;
@@ -170,7 +167,7 @@ static void forget(struct rota_balancer *balancer, struct rota_balancer_replica 
 }
 
 /* The one that was idle longest, or NULL when none is. */
-static struct rota_balancer_replica *idlest(const struct rota_balancer *balancer)
+static struct rota_balancer_replica *find_idlest(const struct rota_balancer *balancer)
 {
     struct rota_balancer_replica *best = NULL;
     const struct rota_map_entry *entry;
@@ -188,12 +185,12 @@ static enum rota_code replica_new(struct rota_balancer *balancer, uint64_t id,
                                   struct rota_balancer_replica **replica, struct rota_error *error)
 {
     if (balancer->replicas.size >= ROTA_BALANCER_REPLICAS_MAX) {
-        struct rota_balancer_replica *old = idlest(balancer);
+        struct rota_balancer_replica *old = find_idlest(balancer);
         if (!old)
             return rota_error_set(error, ROTA_ERR_LIMIT,
-                                  "balancer: %d replicas are in use, no more are allowed",
+                                  "balancer: %d replicas are in use already, which is the limit",
                                   ROTA_BALANCER_REPLICAS_MAX);
-        forget(balancer, old);
+        forget_replica(balancer, old);
     }
     struct rota_balancer_replica *r = calloc(1, sizeof *r);
     if (r) {
@@ -204,7 +201,7 @@ static enum rota_code replica_new(struct rota_balancer *balancer, uint64_t id,
     }
     if (!r || !rota_map_put(&balancer->replicas, key_of(&r->id), r)) {
         free(r);
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "balancer: a replica's state");
+        return rota_error_no_memory(error, "for a replica's state");
     }
     if (balancer->sweep_at == ROTA_TIME_NEVER)
         balancer->sweep_at = rota_time_add(balancer->now, ROTA_BALANCER_IDLE);
@@ -215,7 +212,7 @@ static enum rota_code replica_new(struct rota_balancer *balancer, uint64_t id,
 static enum rota_code find_or_new(struct rota_balancer *balancer, uint64_t id,
                                   struct rota_balancer_replica **replica, struct rota_error *error)
 {
-    *replica = find(balancer, id);
+    *replica = find_replica(balancer, id);
     enum rota_code code = *replica ? ROTA_OK : replica_new(balancer, id, replica, error);
     if (!code)
         (*replica)->seen_at = balancer->now;
@@ -241,28 +238,28 @@ static enum rota_code check_choice(const struct rota_balancer *balancer,
                               "balancer: %zu candidates and %zu excluded, at most %d are allowed",
                               choice->n_replicas, choice->n_excluded, ROTA_BALANCER_CANDIDATES_MAX);
     if (choice->work < 0 || choice->work > ROTA_BALANCER_WORK_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID, "balancer: work of %lld is outside 0 .. %d",
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "balancer: work of %lld is not within 0 to %d",
                               (long long)choice->work, ROTA_BALANCER_WORK_MAX);
     if (balancer->n_tries == ROTA_TRIES_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "balancer: %d tries are in flight, no more are allowed",
+                              "balancer: %d tries are in flight already, which is the limit",
                               ROTA_TRIES_MAX);
     return ROTA_OK;
 }
 
 /* Put the candidates that are not excluded into the field, with state. */
-static enum rota_code gather(struct rota_balancer *balancer, const struct rota_choice *choice,
-                             struct rota_error *error)
+static enum rota_code gather_candidates(struct rota_balancer *balancer,
+                                        const struct rota_choice *choice, struct rota_error *error)
 {
     balancer->field.size = 0;
     if (!rota_vector_reserve(&balancer->field, choice->n_replicas) ||
         (balancer->first_free == NO_SLOT &&
          !rota_vector_reserve(&balancer->slots, balancer->slots.size + 1)))
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "balancer: a choice among %zu",
-                              choice->n_replicas);
+        return rota_error_no_memory(error, "to choose among %zu replicas", choice->n_replicas);
     for (size_t i = 0; i < choice->n_replicas; i++) {
         struct rota_balancer_replica *replica;
-        if (choice->n_excluded > 0 && is_excluded(choice, choice->replicas[i]))
+        if (is_excluded(choice, choice->replicas[i]))
             continue;
         enum rota_code code = find_or_new(balancer, choice->replicas[i], &replica, error);
         if (code)
@@ -277,8 +274,8 @@ static enum rota_code gather(struct rota_balancer *balancer, const struct rota_c
 }
 
 /* Count a try on `replica`, in a slot; there is room for one. */
-static uint32_t begin(struct rota_balancer *balancer, struct rota_balancer_replica *replica,
-                      int64_t work)
+static uint32_t begin_try(struct rota_balancer *balancer, struct rota_balancer_replica *replica,
+                          int64_t work)
 {
     struct rota_balancer_slot *slots = balancer->slots.items;
     uint32_t index = balancer->first_free;
@@ -312,7 +309,7 @@ enum rota_code rota_balancer_select(struct rota_balancer *balancer, rota_time no
     if (code)
         return code;
     tell_time(balancer, now);
-    if ((code = gather(balancer, choice, error)))
+    if ((code = gather_candidates(balancer, choice, error)))
         return code;
 
     struct rota_balancer_field field = {.replicas = balancer->field.items,
@@ -326,7 +323,7 @@ enum rota_code rota_balancer_select(struct rota_balancer *balancer, rota_time no
                               "balancer: all %zu replicas are unavailable", field.n);
     assert(index < field.n);
     struct rota_balancer_replica *replica = field.replicas[index];
-    uint32_t slot = begin(balancer, replica, choice->work ? choice->work : 1);
+    uint32_t slot = begin_try(balancer, replica, choice->work ? choice->work : 1);
     *chosen = (struct rota_try){.replica = replica->id, .serial = balancer->serial, .slot = slot};
     return ROTA_OK;
 }
@@ -334,7 +331,7 @@ enum rota_code rota_balancer_select(struct rota_balancer *balancer, rota_time no
 /* --- reports --- */
 
 /* Take the try out of its replica's list and counts. */
-static void leave(struct rota_balancer *balancer, const struct rota_balancer_slot *slot)
+static void leave_replica(struct rota_balancer *balancer, const struct rota_balancer_slot *slot)
 {
     struct rota_balancer_replica *replica = slot->replica;
     struct rota_balancer_slot *slots = balancer->slots.items;
@@ -357,8 +354,8 @@ static void count_latency(struct rota_balancer_replica *replica, rota_time laten
         replica->latency_us += ((double)us - replica->latency_us) / 8;
 }
 
-/* What a peer told, held to what makes sense. */
-static struct rota_cost sane(const struct rota_cost *cost)
+/* The cost that a peer reported, clamped to sensible values. */
+static struct rota_cost clamp_cost(const struct rota_cost *cost)
 {
     const int64_t most_us = ROTA_HOUR / ROTA_USEC;
     struct rota_cost told = *cost;
@@ -375,8 +372,8 @@ static struct rota_cost sane(const struct rota_cost *cost)
     return told;
 }
 
-static void learn(struct rota_balancer *balancer, struct rota_balancer_replica *replica,
-                  struct rota_balancer_end end)
+static void learn_from_end(struct rota_balancer *balancer, struct rota_balancer_replica *replica,
+                           struct rota_balancer_end end)
 {
     rota_time now = balancer->now;
     replica->seen_at = now;
@@ -419,19 +416,19 @@ bool rota_balancer_report(struct rota_balancer *balancer, rota_time now, struct 
     tell_time(balancer, now);
     balancer->n_tries--;
     if (slot.replica)
-        leave(balancer, &slot);
+        leave_replica(balancer, &slot);
     *place = (struct rota_balancer_slot){.newer = balancer->first_free};
     balancer->first_free = ended.slot;
 
     struct rota_cost told;
     if (cost)
-        told = sane(cost);
+        told = clamp_cost(cost);
     if (slot.replica)
-        learn(balancer, slot.replica,
-              (struct rota_balancer_end){.outcome = outcome,
-                                         .cost = cost ? &told : NULL,
-                                         .latency = balancer->now - slot.began_at,
-                                         .serial = slot.serial});
+        learn_from_end(balancer, slot.replica,
+                       (struct rota_balancer_end){.outcome = outcome,
+                                                  .cost = cost ? &told : NULL,
+                                                  .latency = balancer->now - slot.began_at,
+                                                  .serial = slot.serial});
     return true;
 }
 
@@ -442,7 +439,7 @@ enum rota_code rota_balancer_mark(struct rota_balancer *balancer, rota_time now,
 {
     struct rota_balancer_replica *r;
     tell_time(balancer, now);
-    if (is_available && !find(balancer, replica))
+    if (is_available && !find_replica(balancer, replica))
         return ROTA_OK;
     enum rota_code code = find_or_new(balancer, replica, &r, error);
     if (!code)
@@ -452,9 +449,9 @@ enum rota_code rota_balancer_mark(struct rota_balancer *balancer, rota_time now,
 
 void rota_balancer_forget(struct rota_balancer *balancer, uint64_t replica)
 {
-    struct rota_balancer_replica *r = find(balancer, replica);
+    struct rota_balancer_replica *r = find_replica(balancer, replica);
     if (r)
-        forget(balancer, r);
+        forget_replica(balancer, r);
 }
 
 /* Forgetting changes the map, so one is found at a time. */
@@ -464,8 +461,8 @@ void rota_balancer_step(struct rota_balancer *balancer, rota_time now)
     if (balancer->now < balancer->sweep_at)
         return;
     struct rota_balancer_replica *old;
-    while ((old = idlest(balancer)) && old->seen_at <= balancer->now - ROTA_BALANCER_IDLE)
-        forget(balancer, old);
+    while ((old = find_idlest(balancer)) && old->seen_at <= balancer->now - ROTA_BALANCER_IDLE)
+        forget_replica(balancer, old);
     balancer->sweep_at =
         balancer->replicas.size ? rota_time_add(balancer->now, SWEEP_EVERY) : ROTA_TIME_NEVER;
 }
@@ -501,7 +498,7 @@ double rota_balancer_fade(double value, rota_time age, rota_time half_life)
 bool rota_balancer_look(const struct rota_balancer *balancer, rota_time now, uint64_t replica,
                         struct rota_balancer_view *view)
 {
-    const struct rota_balancer_replica *r = find(balancer, replica);
+    const struct rota_balancer_replica *r = find_replica(balancer, replica);
     if (!r)
         return false;
     double score = balancer->rule->score ? balancer->rule->score(balancer, now, r) : 0;

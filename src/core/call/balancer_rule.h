@@ -1,31 +1,29 @@
-/* What a policy of the balancer is made of.
+/* balancer_rule: what a policy of the balancer consists of.
  *
- * The balancer keeps the replicas, the tries in flight and the counts; a rule
- * only chooses among candidates and learns from ends. A rule keeps what it needs
- * of its own per replica in the union below. The simulator brings rules of its
- * own to compare with. */
+ * The balancer keeps the replicas, the tries in flight and the counts; a rule only chooses among
+ * candidates and learns from results. A rule keeps its state per replica in the union below. The
+ * simulator adds rules of its own for comparison. */
 #pragma once
 
 #include "base/map.h"
 #include "base/vector.h"
-#include <rota/random.h>
 
 #include <rota/balancer.h>
 #include <rota/random.h>
 
 #define ROTA_BALANCER_NONE SIZE_MAX
 
-/* rota's own. Numbers that fade hold what they were at their time `_at`. */
+/* Rota's own policy. Decaying numbers hold their value as of the time `_at`. */
 struct rota_policy_rota {
     double service_us; /* 0: not known */
-    double waiting;    /* others' work */
+    double waiting;    /* work of other clients */
     double mean_wait_us, mean_waiting;
-    double part;       /* of a service time that one waiting takes to go; 0: not known */
+    double part;       /* part of a service time that one waiting call adds; 0: not known */
     double silence_us; /* of tries that were cancelled or timed out */
-    double penalty;    /* in tries that are waited for */
+    double penalty;    /* in tries that are in flight */
     rota_time service_at, waiting_at, silence_at, penalty_at;
     double score;        /* in the choice at hand */
-    uint64_t turn;       /* serial of the last try, probes apart */
+    uint64_t turn;       /* serial of the last try, without probes */
     uint32_t n_answers;  /* of the first few */
     uint32_t n_samples;  /* of service_us; of the first few */
     uint32_t n_failures; /* in a row */
@@ -33,7 +31,7 @@ struct rota_policy_rota {
     enum rota_circuit circuit;
     rota_time open_until;
     uint64_t opened; /* serial of the last try before that */
-    uint64_t probe;  /* serial of the try that is let through; 0: none */
+    uint64_t probe;  /* serial of the probe that is let through; 0: none */
 };
 
 struct rota_policy_look_aside {
@@ -57,7 +55,7 @@ struct rota_balancer_replica {
     uint64_t n_tries;
     int64_t work;
     uint32_t oldest, newest; /* slots of its tries in flight */
-    rota_time seen_at;       /* as a candidate, or by a report */
+    rota_time seen_at;       /* as a candidate, or in a report */
     rota_time reported_at;   /* its last cost */
     double latency_us;
     bool is_unavailable;
@@ -84,7 +82,7 @@ struct rota_balancer_slot {
 /* How a try ended, for a rule. */
 struct rota_balancer_end {
     enum rota_outcome outcome;
-    const struct rota_cost *cost; /* NULL: none was told; never negative times */
+    const struct rota_cost *cost; /* NULL: none was reported; never negative times */
     rota_time latency;
     uint64_t serial;
 };
@@ -93,7 +91,7 @@ struct rota_balancer_end {
 struct rota_balancer_field {
     struct rota_balancer_replica *const *replicas;
     size_t n;
-    uint64_t serial;   /* of the try to be */
+    uint64_t serial;   /* of the next try */
     bool has_excluded; /* not the first try of its call */
     struct rota_random *random;
 };
@@ -105,8 +103,8 @@ struct rota_balancer_rule {
     size_t (*choose)(struct rota_balancer *balancer, rota_time now,
                      const struct rota_balancer_field *field);
 
-    /* A try has ended; the common counts are up to date, its own work is no
-     * longer in them. NULL: nothing to learn. */
+    /* A try has ended; the common counts are up to date and no longer include its work. NULL:
+     * nothing to learn. */
     void (*on_end)(struct rota_balancer *balancer, rota_time now,
                    struct rota_balancer_replica *replica, const struct rota_balancer_end *end);
 
@@ -126,7 +124,7 @@ struct rota_balancer {
     uint64_t serial;           /* of the last choice */
     uint64_t counter;          /* look_aside's */
     uint64_t n_panics;         /* choices that had to disregard ejections */
-    rota_time now;             /* the latest that was told */
+    rota_time now;             /* the latest time passed in */
     rota_time sweep_at;        /* when to look for idle ones */
     struct rota_random random; /* for delays after a report, which is given none */
     void *rule_data;           /* the simulator's */
@@ -137,7 +135,7 @@ extern const struct rota_balancer_rule rota_policy_look_aside;
 extern const struct rota_balancer_rule rota_policy_round_robin;
 extern const struct rota_balancer_rule rota_policy_random;
 
-/* A balancer with a rule from elsewhere; `rule` and `data` are kept. */
+/* A balancer with a custom rule; `rule` and `data` are kept. */
 enum rota_code rota_balancer_new_with(const struct rota_balancer_options *options,
                                       const struct rota_balancer_rule *rule, void *data,
                                       struct rota_balancer **balancer, struct rota_error *error);

@@ -30,17 +30,13 @@ void rota_blacklist_init(struct rota_blacklist *blacklist, uint64_t seed, rota_t
 
 void rota_blacklist_deinit(struct rota_blacklist *blacklist)
 {
-    const struct rota_map_entry *entry;
-    size_t place = 0;
-    while ((entry = rota_map_next(&blacklist->shards, &place)))
-        free(entry->value);
-    rota_map_deinit(&blacklist->shards);
+    rota_map_deinit_values(&blacklist->shards);
     blacklist->sweep_at = ROTA_TIME_NEVER;
 }
 
 /* False for a channel that is too long to be one. */
-static bool make_key(int64_t collection, struct rota_str channel, char bytes[KEY_MAX],
-                     struct rota_str *key)
+static bool make_channel_key(int64_t collection, struct rota_str channel, char bytes[KEY_MAX],
+                             struct rota_str *key)
 {
     if (channel.size > CHANNEL_MAX)
         return false;
@@ -51,13 +47,14 @@ static bool make_key(int64_t collection, struct rota_str channel, char bytes[KEY
     return true;
 }
 
-static struct shard *find(const struct rota_blacklist *blacklist, int64_t collection,
-                          struct rota_str channel)
+static struct shard *find_shard(const struct rota_blacklist *blacklist, int64_t collection,
+                                struct rota_str channel)
 {
     char bytes[KEY_MAX];
     struct rota_str key;
-    return make_key(collection, channel, bytes, &key) ? rota_map_get(&blacklist->shards, key)
-                                                      : NULL;
+    return make_channel_key(collection, channel, bytes, &key)
+               ? rota_map_get(&blacklist->shards, key)
+               : NULL;
 }
 
 static struct shard *find_or_add(struct rota_blacklist *blacklist, int64_t collection,
@@ -65,7 +62,7 @@ static struct shard *find_or_add(struct rota_blacklist *blacklist, int64_t colle
 {
     char bytes[KEY_MAX];
     struct rota_str key;
-    if (!make_key(collection, channel, bytes, &key))
+    if (!make_channel_key(collection, channel, bytes, &key))
         return NULL;
     struct shard *shard = rota_map_get(&blacklist->shards, key);
     if (shard || blacklist->shards.size == ROTA_BLACKLIST_SHARDS_MAX)
@@ -82,7 +79,7 @@ static struct shard *find_or_add(struct rota_blacklist *blacklist, int64_t colle
     return shard;
 }
 
-/* Where `node` stands, or may be put. */
+/* The place of `node`, or where it may be put. */
 static struct item *place_for(struct shard *shard, int64_t node)
 {
     struct item *ends_first = &shard->items[0];
@@ -111,7 +108,7 @@ void rota_blacklist_add(struct rota_blacklist *blacklist, rota_time now, int64_t
 bool rota_blacklist_has(const struct rota_blacklist *blacklist, rota_time now, int64_t collection,
                         struct rota_str channel, int64_t node)
 {
-    const struct shard *shard = find(blacklist, collection, channel);
+    const struct shard *shard = find_shard(blacklist, collection, channel);
     for (size_t i = 0; shard && i < shard->n_items; i++)
         if (shard->items[i].node == node)
             return now < shard->items[i].until;
@@ -127,13 +124,13 @@ static void remove_shard(struct rota_blacklist *blacklist, struct shard *shard)
 void rota_blacklist_clear(struct rota_blacklist *blacklist, int64_t collection,
                           struct rota_str channel)
 {
-    struct shard *shard = find(blacklist, collection, channel);
+    struct shard *shard = find_shard(blacklist, collection, channel);
     if (shard)
         remove_shard(blacklist, shard);
 }
 
-/* Take out what has ended; true when nothing is left. */
-static bool sweep(struct shard *shard, rota_time now)
+/* Remove expired entries; true when nothing is left. */
+static bool sweep_expired(struct shard *shard, rota_time now)
 {
     size_t n = 0;
     for (size_t i = 0; i < shard->n_items; i++)
@@ -151,7 +148,7 @@ void rota_blacklist_step(struct rota_blacklist *blacklist, rota_time now)
      * that wraps round to a place before it waits for the next sweep. */
     for (size_t place = 0; place < blacklist->shards.capacity;) {
         struct shard *shard = blacklist->shards.entries[place].value;
-        if (shard && sweep(shard, now))
+        if (shard && sweep_expired(shard, now))
             remove_shard(blacklist, shard);
         else
             place++;

@@ -1,8 +1,8 @@
-/* blacklist: replicas that all calls on a shard leave out for a while.
+/* blacklist: replicas that all calls on a shard avoid for a while.
  *
- * A call that met a broken replica spares the others the same. An entry is for
- * one shard and one node and ends by itself; adding it again renews it. It is a
- * preference: a shard all of whose replicas are on it is served nevertheless. */
+ * After one call meets a broken replica, other calls avoid it. An entry is for one shard and one
+ * node and expires; adding it again renews it. It is a preference: a shard whose replicas are
+ * all on the list is still served. */
 #pragma once
 
 #include "base/map.h"
@@ -10,8 +10,8 @@
 #include <rota/time.h>
 
 enum {
-    ROTA_BLACKLIST_SHARDS_MAX = 65536, /* with an entry; one more is not remembered */
-    ROTA_BLACKLIST_NODES_MAX = 64,     /* of a shard; the one that ends first makes room */
+    ROTA_BLACKLIST_SHARDS_MAX = 65536, /* with an entry; further ones are not added */
+    ROTA_BLACKLIST_NODES_MAX = 64,     /* of a shard; the first to expire makes room */
 };
 
 #define ROTA_BLACKLIST_FOR   (30 * ROTA_SEC)
@@ -19,7 +19,7 @@ enum {
 
 struct rota_blacklist {
     struct rota_map shards;
-    rota_time lasts; /* how long an entry does; 0: nothing is ever added */
+    rota_time lasts; /* lifetime of an entry; 0: nothing is ever added */
     rota_time sweep_every, sweep_at;
 };
 
@@ -28,7 +28,7 @@ void rota_blacklist_init(struct rota_blacklist *blacklist, uint64_t seed, rota_t
                          rota_time sweep_every);
 void rota_blacklist_deinit(struct rota_blacklist *blacklist); /* empties it; again does nothing */
 
-/* At the bounds, or without memory, nothing is added: it is no promise. */
+/* At the bounds, or without memory, nothing is added. */
 void rota_blacklist_add(struct rota_blacklist *blacklist, rota_time now, int64_t collection,
                         struct rota_str channel, int64_t node);
 bool rota_blacklist_has(const struct rota_blacklist *blacklist, rota_time now, int64_t collection,
@@ -38,7 +38,7 @@ bool rota_blacklist_has(const struct rota_blacklist *blacklist, rota_time now, i
 void rota_blacklist_clear(struct rota_blacklist *blacklist, int64_t collection,
                           struct rota_str channel);
 
-/* Forget what has ended, and shards without entries; and when to do it next. */
+/* Remove expired entries, and shards without entries; and when to do it next. */
 void rota_blacklist_step(struct rota_blacklist *blacklist, rota_time now);
 rota_time rota_blacklist_deadline(const struct rota_blacklist *blacklist);
 size_t rota_blacklist_n_shards(const struct rota_blacklist *blacklist);

@@ -2,14 +2,14 @@
 
 static const uint64_t TOKEN = 1000000;
 
-static void add(struct rota_budget *budget, uint64_t parts)
+static void add_parts(struct rota_budget *budget, uint64_t parts)
 {
     uint64_t most = budget->options.most * TOKEN;
     budget->parts = budget->parts + parts < most ? budget->parts + parts : most;
 }
 
 /* What time brought. The rest below one part stays for later. */
-static void fill(struct rota_budget *budget, rota_time now)
+static void refill_budget(struct rota_budget *budget, rota_time now)
 {
     const rota_time part_time = ROTA_SEC / (rota_time)TOKEN; /* of one token per second */
     if (now <= budget->filled_at)
@@ -21,7 +21,7 @@ static void fill(struct rota_budget *budget, rota_time now)
     }
     uint64_t parts = (uint64_t)(age / part_time);
     budget->filled_at += (rota_time)parts * part_time;
-    add(budget, parts * budget->options.per_second);
+    add_parts(budget, parts * budget->options.per_second);
 }
 
 void rota_budget_init(struct rota_budget *budget, rota_time now,
@@ -30,19 +30,18 @@ void rota_budget_init(struct rota_budget *budget, rota_time now,
     *budget = (struct rota_budget){.options = *options, .filled_at = now};
     if (budget->options.most == 0)
         budget->options.most = 10;
-    add(budget, options->per_second * TOKEN);
+    add_parts(budget, options->per_second * TOKEN);
 }
 
-void rota_budget_earn(struct rota_budget *budget, rota_time now)
+void rota_budget_earn(struct rota_budget *budget)
 {
-    fill(budget, now);
-    add(budget, budget->options.ppm);
+    add_parts(budget, budget->options.ppm);
     budget->n_calls++;
 }
 
 bool rota_budget_spend(struct rota_budget *budget, rota_time now)
 {
-    fill(budget, now);
+    refill_budget(budget, now);
     if (budget->parts < TOKEN) {
         budget->n_refused++;
         return false;
@@ -54,7 +53,7 @@ bool rota_budget_spend(struct rota_budget *budget, rota_time now)
 
 void rota_budget_refund(struct rota_budget *budget)
 {
-    add(budget, TOKEN);
+    add_parts(budget, TOKEN);
     if (budget->n_spent > 0)
         budget->n_spent--;
 }

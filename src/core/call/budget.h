@@ -1,11 +1,10 @@
 /* A budget: how much extra work may be done for the work that was asked for.
  *
- * Retries and hedges help as long as they are few. When everything fails each
- * call that is tried again makes it worse, and the load of the retries alone can
- * keep a cluster down after what began it has gone. So each call puts a part of
- * a token in, some come with time so that a quiet client may retry at all, and
- * each extra try takes one out. Whole-number arithmetic: a part per million of
- * a token is the unit. */
+ * Retries and hedges help as long as they are few. When everything fails, each retry makes it
+ * worse, and the load of the retries alone can keep a cluster down after the cause is gone. So
+ * each call adds a part of a token, some are added over time so that a client with few calls may
+ * retry at all, and each extra try takes one. Integer arithmetic: the unit is a millionth of a
+ * token. */
 #pragma once
 
 #include <rota/time.h>
@@ -14,8 +13,8 @@
 
 struct rota_budget_options {
     uint32_t ppm;        /* of a token per call */
-    uint32_t per_second; /* tokens that come with time; 0: none */
-    uint32_t most;       /* tokens that are kept; 0 means 10 */
+    uint32_t per_second; /* tokens added per second; 0: none */
+    uint32_t most;       /* maximum number of tokens; 0 means 10 */
 };
 
 /* For further sweeps: a fifth of the calls and 3 per second, up to 100 at once. */
@@ -31,15 +30,15 @@ struct rota_budget {
     uint64_t n_calls, n_spent, n_refused;
 };
 
-/* Starts with what a second brings; so the first call can be tried again. */
+/* Starts with the tokens of one second, so that the first call can be retried. */
 void rota_budget_init(struct rota_budget *budget, rota_time now,
                       const struct rota_budget_options *options);
 
 /* A call is made. */
-void rota_budget_earn(struct rota_budget *budget, rota_time now);
+void rota_budget_earn(struct rota_budget *budget);
 
-/* Take a token for an extra try; false when there is none, so don't. */
+/* Take a token for an extra try; false when there is none: do not try. */
 bool rota_budget_spend(struct rota_budget *budget, rota_time now);
 
-/* Give back a token for an extra try that was not made after all. */
+/* Return the token of an extra try that was not made. */
 void rota_budget_refund(struct rota_budget *budget);

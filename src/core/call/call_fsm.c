@@ -4,7 +4,7 @@
 
 static_assert(sizeof(int64_t) == sizeof(uint64_t), "a node is a replica's number");
 
-/* One step: what it works on, and what it wants done. */
+/* One step: its context, and its actions. */
 struct step {
     struct rota_call_fsm *fsm;
     rota_time now;
@@ -33,7 +33,7 @@ void rota_call_fsm_init(struct rota_call_fsm *fsm, const struct rota_call_shared
         fsm->options.retries = ROTA_CALL_TRIES_MAX;
 }
 
-static struct rota_call_fsm_action *act(struct step *step, enum rota_call_action_type type)
+static struct rota_call_fsm_action *add_action(struct step *step, enum rota_call_action_type type)
 {
     assert(step->todo.n < ROTA_CALL_ACTIONS_MAX);
     struct rota_call_fsm_action *action = &step->todo.items[step->todo.n++];
@@ -59,7 +59,7 @@ static struct rota_call_try *find_try(struct rota_call_fsm *fsm, uint64_t number
     return NULL;
 }
 
-/* The try has ended: the balancer hears of it and its place is free. */
+/* The try has ended: report it to the balancer and free its place. */
 static void end_try(struct rota_call_fsm *fsm, rota_time now, struct rota_call_try *try,
                     enum rota_failure failure, const struct rota_cost *cost)
 {
@@ -71,7 +71,8 @@ static void end_try(struct rota_call_fsm *fsm, rota_time now, struct rota_call_t
 }
 
 /* How long a try takes: one that was answered, or that lost to it. */
-static void record(struct rota_call_fsm *fsm, rota_time now, const struct rota_call_try *try)
+static void record_latency(struct rota_call_fsm *fsm, rota_time now,
+                           const struct rota_call_try *try)
 {
     if (fsm->shared->hedge)
         rota_hedge_record(fsm->shared->hedge, now, now - try->started_at);
@@ -91,7 +92,7 @@ void rota_call_fsm_deinit(struct rota_call_fsm *fsm, rota_time now)
 }
 
 /* The one way out. */
-static void finish(struct step *step, enum rota_failure failure, int64_t node)
+static void finish_call(struct step *step, enum rota_failure failure, int64_t node)
 {
     struct rota_call_fsm *fsm = step->fsm;
     for (size_t i = 0; i < ROTA_CALL_RUNNING_MAX; i++) {
@@ -99,8 +100,8 @@ static void finish(struct step *step, enum rota_failure failure, int64_t node)
         if (!try->number)
             continue;
         if (failure == ROTA_FAILURE_NONE)
-            record(fsm, step->now, try);
-        act(step, ROTA_CALL_CANCEL_TRY)->number = try->number;
+            record_latency(fsm, step->now, try);
+        add_action(step, ROTA_CALL_CANCEL_TRY)->number = try->number;
         end_try(fsm, step->now, try, ROTA_FAILURE_CANCELLED, NULL);
     }
     if (fsm->has_token)
@@ -108,38 +109,38 @@ static void finish(struct step *step, enum rota_failure failure, int64_t node)
     fsm->has_token = false;
     fsm->state = ROTA_CALL_DONE;
     fsm->shared->stats->n_ended[failure]++;
-    struct rota_call_fsm_action *action = act(step, ROTA_CALL_FINISH);
+    struct rota_call_fsm_action *action = add_action(step, ROTA_CALL_FINISH);
     action->failure = failure;
     action->node = node;
 }
 
-/* Give up: what a try met says more than that nothing could be tried. */
-static void give_up(struct step *step, enum rota_failure failure)
+/* Give up: the failure of a try says more than that nothing could be tried. */
+static void give_up_call(struct step *step, enum rota_failure failure)
 {
-    finish(step, step->fsm->last ? step->fsm->last : failure, 0);
+    finish_call(step, step->fsm->last ? step->fsm->last : failure, 0);
 }
 
-static void ask(struct step *step, bool with_cache)
+static void ask_for_map(struct step *step, bool with_cache)
 {
     struct rota_call_fsm *fsm = step->fsm;
     fsm->asked = ++fsm->number;
     fsm->is_asked_with_cache = with_cache;
     fsm->state = ROTA_CALL_ASKING;
     fsm->shared->stats->n_refreshes += !with_cache;
-    struct rota_call_fsm_action *action = act(step, ROTA_CALL_ASK_LEADERS);
+    struct rota_call_fsm_action *action = add_action(step, ROTA_CALL_ASK_LEADERS);
     action->number = fsm->asked;
     action->with_cache = with_cache;
     action->deadline = fsm->options.deadline;
 }
 
-/* Ask again after a while; give up at once when there is no time left for it. */
-static void wait(struct step *step, struct rota_backoff *backoff, bool with_cache,
-                 enum rota_failure failure)
+/* Ask again after a while; give up at once when there is no time left. */
+static void wait_and_ask(struct step *step, struct rota_backoff *backoff, bool with_cache,
+                         enum rota_failure failure)
 {
     struct rota_call_fsm *fsm = step->fsm;
     rota_time until = rota_time_add(step->now, rota_backoff_failed(backoff, fsm->shared->random));
     if (until >= fsm->options.deadline) {
-        give_up(step, failure);
+        give_up_call(step, failure);
         return;
     }
     fsm->state = ROTA_CALL_WAITING;
@@ -157,8 +158,8 @@ static bool is_excluded(const struct rota_call_fsm *fsm, int64_t node)
     return false;
 }
 
-/* Those that were overloaded come first. */
-static void exclude(struct rota_call_fsm *fsm, int64_t node, enum rota_failure failure)
+/* Overloaded nodes come first. */
+static void exclude_node(struct rota_call_fsm *fsm, int64_t node, enum rota_failure failure)
 {
     if (is_excluded(fsm, node))
         return;
@@ -199,7 +200,8 @@ static bool is_running_on(const struct rota_call_fsm *fsm, int64_t node)
 
 /* How willingly the replica is taken, 0: not at all. The blacklist and the
  * serviceable flag are preferences: a try that may fail beats certain failure. */
-static int rank(const struct rota_call_fsm *fsm, rota_time now, const struct rota_replica *replica)
+static int rank_replica(const struct rota_call_fsm *fsm, rota_time now,
+                        const struct rota_replica *replica)
 {
     if (is_excluded(fsm, replica->node) || is_running_on(fsm, replica->node) ||
         (fsm->options.is_pinned && replica->node != fsm->options.preferred))
@@ -216,14 +218,15 @@ struct candidates {
 };
 
 /* Those of the highest rank. */
-static void collect(const struct rota_call_fsm *fsm, rota_time now, struct candidates *candidates)
+static void collect_best(const struct rota_call_fsm *fsm, rota_time now,
+                         struct candidates *candidates)
 {
     const struct rota_shard_channel *channel = channel_of(fsm);
     int best = 1;
     candidates->n = 0;
     for (size_t i = 0; channel && i < channel->n_replicas; i++) {
         const struct rota_replica *replica = &channel->replicas[i];
-        int own = rank(fsm, now, replica);
+        int own = rank_replica(fsm, now, replica);
         if (own < best)
             continue;
         if (own > best)
@@ -258,8 +261,9 @@ static const struct rota_replica *find_preferred(struct rota_call_fsm *fsm,
 
 /* The replica for the next try, or NULL; `*chosen` is filled in when it was the
  * balancer that chose. */
-static const struct rota_replica *choose(struct step *step, const struct candidates *candidates,
-                                         struct rota_try *chosen)
+static const struct rota_replica *choose_replica(struct step *step,
+                                                 const struct candidates *candidates,
+                                                 struct rota_try *chosen)
 {
     struct rota_call_fsm *fsm = step->fsm;
     const struct rota_replica *preferred = find_preferred(fsm, candidates);
@@ -327,21 +331,21 @@ static void start_try(struct step *step, const struct rota_replica *replica, boo
         .is_hedge = is_hedge,
         .chosen = chosen,
     };
-    struct rota_call_fsm_action *action = act(step, ROTA_CALL_START_TRY);
+    struct rota_call_fsm_action *action = add_action(step, ROTA_CALL_START_TRY);
     action->number = try->number;
     action->replica = replica;
     action->deadline = try->deadline;
     action->is_hedge = is_hedge;
 }
 
-/* Start a try by the map at hand; false when it has nobody to offer. */
+/* Start a try by the current map; false when it has no candidate. */
 static bool try_next(struct step *step)
 {
     struct rota_call_fsm *fsm = step->fsm;
     struct candidates candidates;
     struct rota_try chosen = {0};
-    collect(fsm, step->now, &candidates);
-    const struct rota_replica *replica = choose(step, &candidates, &chosen);
+    collect_best(fsm, step->now, &candidates);
+    const struct rota_replica *replica = choose_replica(step, &candidates, &chosen);
     if (!replica)
         return false;
     fsm->has_token = false; /* it is spent now */
@@ -361,16 +365,16 @@ static bool may_hedge(struct step *step)
     return is_allowed;
 }
 
-/* Without a token it is asked for again later: a call that is stuck outlives those
- * that took the tokens because they were a little slow. */
-static void hedge(struct step *step)
+/* Without a token the hedge is tried again later: a stuck call outlives the slightly slow ones
+ * that took the tokens. */
+static void hedge_call(struct step *step)
 {
     struct rota_call_fsm *fsm = step->fsm;
     struct candidates candidates;
     struct rota_try chosen = {0};
     fsm->is_hedged = true;
     fsm->hedge_at = ROTA_TIME_NEVER;
-    collect(fsm, step->now, &candidates);
+    collect_best(fsm, step->now, &candidates);
     if (candidates.n == 0 || fsm->n_tries >= fsm->n_tries_max)
         return;
     if (!may_hedge(step)) {
@@ -380,7 +384,7 @@ static void hedge(struct step *step)
             rota_time_add(step->now, delay > ROTA_HEDGE_DELAY_MIN ? delay : ROTA_HEDGE_DELAY_MIN);
         return;
     }
-    const struct rota_replica *replica = choose(step, &candidates, &chosen);
+    const struct rota_replica *replica = choose_replica(step, &candidates, &chosen);
     if (replica)
         start_try(step, replica, true, chosen);
     else if (fsm->shared->hedge)
@@ -395,17 +399,17 @@ static void lookup_failed(struct step *step, enum rota_failure failure)
 {
     struct rota_call_fsm *fsm = step->fsm;
     if (failure == ROTA_FAILURE_INPUT || failure == ROTA_FAILURE_LOCAL)
-        finish(step, failure, 0);
+        finish_call(step, failure, 0);
     else if (fsm->is_asked_with_cache)
-        ask(step, false);
+        ask_for_map(step, false);
     else if (failure == ROTA_FAILURE_NOT_LOADED || ++fsm->n_failed_lookups == ROTA_CALL_LOOKUPS_MAX)
-        give_up(step, failure);
+        give_up_call(step, failure);
     else
-        wait(step, &fsm->lookup_backoff, false, failure);
+        wait_and_ask(step, &fsm->lookup_backoff, false, failure);
 }
 
 /* Take a token for a try of another sweep; false when there is none. */
-static bool spend(struct step *step)
+static bool spend_token(struct step *step)
 {
     struct rota_call_fsm *fsm = step->fsm;
     fsm->has_token = fsm->shared->budget && rota_budget_spend(fsm->shared->budget, step->now);
@@ -414,15 +418,15 @@ static bool spend(struct step *step)
     return !fsm->is_unbudgeted;
 }
 
-/* Only an answer from the directory itself can clear the excluded, and only if it offers nobody
- * else. Then another sweep begins, if the budget allows it. */
+/* Only an answer from the directory itself can clear the excluded ones, and only if it has no
+ * other replica. Then another sweep begins, if the budget allows it. */
 static void clear_excluded(struct step *step, const struct rota_shard_channel *channel)
 {
     struct rota_call_fsm *fsm = step->fsm;
     for (size_t i = 0; i < channel->n_replicas; i++)
         if (!is_excluded(fsm, channel->replicas[i].node))
             return;
-    if (!fsm->has_token && !spend(step))
+    if (!fsm->has_token && !spend_token(step))
         return;
     fsm->n_excluded = fsm->n_excluded_by_overload = 0;
     fsm->sweeps_again = true;
@@ -444,7 +448,7 @@ static void got_leaders(struct step *step, struct rota_shard_map *map)
     if (n_tries > fsm->n_tries_max)
         fsm->n_tries_max = (uint32_t)n_tries;
     if (is_saturated(fsm, channel)) {
-        finish(step, ROTA_FAILURE_OVERLOAD, 0); /* another sweep would only add to it */
+        finish_call(step, ROTA_FAILURE_OVERLOAD, 0); /* another sweep would only add to it */
         return;
     }
     if (!fsm->is_asked_with_cache && n_leaders > 0)
@@ -452,9 +456,9 @@ static void got_leaders(struct step *step, struct rota_shard_map *map)
     if (try_next(step))
         return;
     if (fsm->is_asked_with_cache)
-        ask(step, false);
+        ask_for_map(step, false);
     else
-        give_up(step, ROTA_FAILURE_NO_REPLICA);
+        give_up_call(step, ROTA_FAILURE_NO_REPLICA);
 }
 
 static void on_leaders(struct step *step, const struct rota_call_fsm_event *event)
@@ -484,28 +488,28 @@ static bool may_repeat(const struct rota_call_fsm *fsm, enum rota_failure failur
     return false;
 }
 
-static void retry(struct step *step)
+static void retry_call(struct step *step)
 {
     struct rota_call_fsm *fsm = step->fsm;
     if (fsm->n_tries >= fsm->n_tries_max) {
-        give_up(step, fsm->last);
+        give_up_call(step, fsm->last);
         return;
     }
-    if (fsm->sweeps_again && !spend(step)) {
-        give_up(step, fsm->last);
+    if (fsm->sweeps_again && !spend_token(step)) {
+        give_up_call(step, fsm->last);
         return;
     }
     if (!fsm->has_failed_over)
-        ask(step, true); /* another replica is free: no reason to wait */
+        ask_for_map(step, true); /* another replica is free: no reason to wait */
     else
-        wait(step, &fsm->retry_backoff, true, fsm->last);
+        wait_and_ask(step, &fsm->retry_backoff, true, fsm->last);
     fsm->has_failed_over = true;
 }
 
-/* The replica is told apart from the shard map: a stale one whose own claim is
- * newer than the map's is right after all, under its new epoch. */
-static void blame(struct step *step, const struct rota_replica *replica, enum rota_failure failure,
-                  const struct rota_replica *claim)
+/* The replica and the shard map are judged separately: a stale replica whose own claim is newer
+ * than the map's is right after all, under its new epoch. */
+static void blame_replica(struct step *step, const struct rota_replica *replica,
+                          enum rota_failure failure, const struct rota_replica *claim)
 {
     struct rota_call_fsm *fsm = step->fsm;
     if (failure == ROTA_FAILURE_STALE && claim && claim->node == replica->node &&
@@ -518,10 +522,10 @@ static void blame(struct step *step, const struct rota_replica *replica, enum ro
         if (fsm->shared->blacklist)
             rota_blacklist_add(fsm->shared->blacklist, step->now, fsm->map->collection,
                                fsm->options.channel, replica->node);
-        exclude(fsm, replica->node, failure);
+        exclude_node(fsm, replica->node, failure);
         break;
     case ROTA_REPLICA_EXCLUDE:
-        exclude(fsm, replica->node, failure);
+        exclude_node(fsm, replica->node, failure);
         break;
     }
 }
@@ -533,21 +537,21 @@ static void try_failed(struct step *step, struct rota_call_try *try, enum rota_f
     bool is_sent = event->type != ROTA_CALL_TRY_ENDED || event->is_sent;
     const struct rota_replica *claim = event->type == ROTA_CALL_TRY_ENDED ? event->claim : NULL;
     if (rota_shard_cache_effect(failure) != ROTA_CACHE_KEEP) {
-        struct rota_call_fsm_action *action = act(step, ROTA_CALL_REPORT);
+        struct rota_call_fsm_action *action = add_action(step, ROTA_CALL_REPORT);
         action->version = try->map->version;
         action->node = try->replica->node;
         action->failure = failure;
         action->claim = claim;
     }
     fsm->last = failure;
-    blame(step, try->replica, failure, claim);
+    blame_replica(step, try->replica, failure, claim);
     end_try(fsm, step->now, try, failure, event->cost);
 
     if (!rota_failure_is_retried(failure) || !may_repeat(fsm, failure, is_sent) ||
         fsm->options.is_pinned)
-        finish(step, failure, 0);
+        finish_call(step, failure, 0);
     else if (rota_call_fsm_n_running(fsm) == 0)
-        retry(step);
+        retry_call(step);
 }
 
 static void on_try_sent(struct step *step, const struct rota_call_fsm_event *event)
@@ -570,9 +574,9 @@ static void on_try_ended(struct step *step, const struct rota_call_fsm_event *ev
     if (failure == ROTA_FAILURE_NONE) {
         int64_t node = try->replica->node;
         fsm->shared->stats->n_hedges_won += try->is_hedge;
-        record(fsm, step->now, try);
+        record_latency(fsm, step->now, try);
         end_try(fsm, step->now, try, failure, event->cost);
-        finish(step, failure, node);
+        finish_call(step, failure, node);
         return;
     }
     /* We did not cancel it and the call's time is not over, so that is only how
@@ -589,13 +593,13 @@ static void on_tick(struct step *step, const struct rota_call_fsm_event *event)
         struct rota_call_try *try = &fsm->running[i];
         if (!try->number || step->now < try->deadline)
             continue;
-        act(step, ROTA_CALL_CANCEL_TRY)->number = try->number;
+        add_action(step, ROTA_CALL_CANCEL_TRY)->number = try->number;
         try_failed(step, try, ROTA_FAILURE_TIMEOUT, event);
     }
     if (fsm->state == ROTA_CALL_WAITING && step->now >= fsm->wait_until)
-        ask(step, !fsm->asks_past_cache);
+        ask_for_map(step, !fsm->asks_past_cache);
     if (fsm->state == ROTA_CALL_TRYING && step->now >= fsm->hedge_at)
-        hedge(step);
+        hedge_call(step);
 }
 
 static void on_start(struct step *step)
@@ -605,8 +609,8 @@ static void on_start(struct step *step)
         return;
     fsm->shared->stats->n_calls++;
     if (fsm->shared->budget)
-        rota_budget_earn(fsm->shared->budget, step->now);
-    ask(step, true);
+        rota_budget_earn(fsm->shared->budget);
+    ask_for_map(step, true);
 }
 
 struct rota_call_fsm_actions rota_call_fsm_step(struct rota_call_fsm *fsm, rota_time now,
@@ -618,7 +622,7 @@ struct rota_call_fsm_actions rota_call_fsm_step(struct rota_call_fsm *fsm, rota_
     bool is_good = event->type == ROTA_CALL_TRY_ENDED && event->failure == ROTA_FAILURE_NONE;
     if (now >= fsm->options.deadline && event->type != ROTA_CALL_CANCEL &&
         !(is_good && event->number && find_try(fsm, event->number))) {
-        finish(&step, ROTA_FAILURE_DEADLINE, 0);
+        finish_call(&step, ROTA_FAILURE_DEADLINE, 0);
         return step.todo;
     }
     switch (event->type) {
@@ -635,7 +639,7 @@ struct rota_call_fsm_actions rota_call_fsm_step(struct rota_call_fsm *fsm, rota_
         on_try_ended(&step, event);
         break;
     case ROTA_CALL_CANCEL:
-        finish(&step, ROTA_FAILURE_CANCELLED, 0);
+        finish_call(&step, ROTA_FAILURE_CANCELLED, 0);
         break;
     case ROTA_CALL_TICK:
         on_tick(&step, event);
@@ -657,11 +661,6 @@ rota_time rota_call_fsm_deadline(const struct rota_call_fsm *fsm)
         if (fsm->running[i].number)
             at = rota_time_min(at, fsm->running[i].deadline);
     return at;
-}
-
-enum rota_failure rota_call_fsm_last(const struct rota_call_fsm *fsm)
-{
-    return fsm->last;
 }
 
 bool rota_call_fsm_is_unbudgeted(const struct rota_call_fsm *fsm)

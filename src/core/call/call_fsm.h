@@ -1,38 +1,36 @@
-/* call_fsm: one call on one shard, through as many tries as it takes and may take.
+/* call_fsm: one call on one shard, with as many tries as it needs and may have.
  *
  *     ASKING --leaders--> TRYING --ended well--> DONE
  *     TRYING --failed, may be tried again--> ASKING, at once or after a WAIT
  *     any --no more time, tries or budget; input error; cancel--> DONE
  *
- * A replica that failed is *excluded*: not tried again by this call before the
- * directory was asked anew, past the cache, and even then only if its answer
- * shows nobody else. The first fail-over is immediate, later ones wait a jittered
- * time that grows. When a try takes long, a *hedge* is started on another
- * replica, the first good answer wins and the other try is cancelled.
+ * A replica that failed is *excluded*: this call does not try it again before it has asked the
+ * directory again, past the cache, and even then only if the answer shows no other replica. The
+ * first fail-over is immediate, later ones wait a jittered time that grows. When a try takes long,
+ * a *hedge* is started on another replica, the first good answer wins and the other try is
+ * cancelled.
  *
- * The first *sweep* tries each replica once and is free: a replica that is well
- * serves the call whatever became of other calls. Each try of a later sweep costs
- * a token of the budget; a hedge costs one of the hedge's own, or of the budget
- * where there is none.
+ * The first *sweep* tries each replica once and is free: a healthy replica serves the call
+ * regardless of other calls. Each try of a later sweep costs a token of the budget; a hedge costs
+ * one of the hedge's own, or of the budget where there is none.
  *
- * Invariants: exactly one finish; at the finish no try runs. No try starts at or
- * after the deadline, beyond the attempts, or without a token. Every try that
- * the balancer chose is reported to it exactly once. An event that comes late,
- * or twice, changes nothing. */
+ * Invariants: exactly one finish; at the finish no try runs. No try starts at or after the
+ * deadline, beyond the attempts, or without a token. Every try that the balancer chose is
+ * reported to it exactly once. A late or repeated event changes nothing. */
 #pragma once
 
 #include "core/call/backoff.h"
 #include "core/call/blacklist.h"
 #include "core/call/failure.h"
 #include "core/call/hedge.h"
-#include "core/call/shard_map.h"
+#include "core/call/shards/shard_map.h"
 
 #include <rota/time.h>
 
 enum {
     ROTA_CALL_RETRIES = 5,      /* retries besides one try for each leader */
     ROTA_CALL_TRIES_MAX = 64,   /* of one call, whatever was asked for */
-    ROTA_CALL_LOOKUPS_MAX = 10, /* failed questions in a row about the leaders */
+    ROTA_CALL_LOOKUPS_MAX = 10, /* failed lookups of the leaders in a row */
     ROTA_CALL_RUNNING_MAX = 2,  /* a try and its hedge */
     ROTA_CALL_ACTIONS_MAX = 6,  /* of one step */
 };
@@ -42,8 +40,8 @@ enum {
 
 struct rota_call_stats {
     uint64_t n_calls, n_tries, n_retries, n_hedges, n_hedges_won;
-    uint64_t n_refreshes;  /* leaders asked for past the cache */
-    uint64_t n_unbudgeted; /* further sweeps and hedges that the budget refused */
+    uint64_t n_refreshes;  /* leaders looked up past the cache */
+    uint64_t n_unbudgeted; /* further sweeps and hedges that the budget rejected */
     uint64_t n_preferred_hit, n_preferred_miss, n_preferred_unavailable;
     uint64_t n_ended[ROTA_FAILURES];
 };
@@ -51,7 +49,7 @@ struct rota_call_stats {
 /* What the calls of a client share; kept by each call. The blacklist, the budget
  * and the hedge may be NULL: none. */
 struct rota_call_shared {
-    struct rota_balancer *balancer; /* replicas are known to it by their node */
+    struct rota_balancer *balancer; /* which identifies replicas by node */
     struct rota_random *random;
     struct rota_blacklist *blacklist;
     struct rota_budget *budget; /* of retries */
@@ -63,20 +61,21 @@ struct rota_call_fsm_options {
     int64_t collection;
     struct rota_str channel; /* kept */
     rota_time deadline;      /* 0 means none */
-    rota_time try_timeout;   /* 0 means none but the deadline */
+    rota_time try_timeout;   /* 0 means only the deadline */
     rota_time hedge_after;   /* 0 means as the shared hedge says; negative: never */
-    int64_t work;            /* how much it is, for the balancer; the original's nq */
+    int64_t work;            /* its size, for the balancer; `nq` in the original */
     int64_t retries;         /* 0 means ROTA_CALL_RETRIES; negative means 1 */
     enum rota_call_repeat repeat;
-    bool has_preferred; /* take `preferred` when it is a serviceable candidate */
-    bool is_pinned;     /* one try, on `preferred` and nobody else, whatever is known of it */
+    bool has_preferred; /* prefer `preferred` when it is a serviceable candidate */
+    bool is_pinned;     /* one try, on `preferred` only, whatever its state */
     int64_t preferred;
 };
 
 enum rota_call_event_type {
     ROTA_CALL_START,
     ROTA_CALL_LEADERS,
-    ROTA_CALL_TRY_SENT, /* after a wait for a connection, which is not the replica's time */
+    ROTA_CALL_TRY_SENT, /* after waiting for a connection, which does not count as the replica's
+                           time */
     ROTA_CALL_TRY_ENDED,
     ROTA_CALL_CANCEL,
     ROTA_CALL_TICK,
@@ -87,10 +86,10 @@ struct rota_call_fsm_event {
 
     uint64_t number; /* of the ask or try that this answers */
     enum rota_failure failure;
-    struct rota_shard_map *map; /* of leaders; the machine takes a share of its own */
+    struct rota_shard_map *map; /* of leaders; the machine takes a reference of its own */
 
-    bool is_sent;                     /* bytes of the try have left, or may have */
-    const struct rota_cost *cost;     /* what the replica told of its load, or NULL */
+    bool is_sent;                     /* bytes of the try were sent, or may have been */
+    const struct rota_cost *cost;     /* the load that the replica reported, or NULL */
     const struct rota_replica *claim; /* of a stale one: the current claim, or NULL */
 };
 
@@ -144,11 +143,11 @@ struct rota_call_fsm {
     struct rota_call_fsm_options options;
     enum rota_call_state state;
     uint64_t number; /* of the last ask or try */
-    uint64_t asked;  /* the ask whose answer is awaited, 0: none */
+    uint64_t asked;  /* the ask in flight; 0: none */
     bool is_asked_with_cache;
     struct rota_shard_map *map; /* the last leaders */
     struct rota_call_try running[ROTA_CALL_RUNNING_MAX];
-    int64_t excluded[ROTA_CALL_TRIES_MAX]; /* those by overload first */
+    int64_t excluded[ROTA_CALL_TRIES_MAX]; /* those excluded for overload first */
     size_t n_excluded, n_excluded_by_overload;
     uint32_t n_tries, n_tries_max, n_failed_lookups;
     struct rota_backoff retry_backoff, lookup_backoff;
@@ -162,18 +161,15 @@ struct rota_call_fsm {
 void rota_call_fsm_init(struct rota_call_fsm *fsm, const struct rota_call_shared *shared,
                         const struct rota_call_fsm_options *options);
 
-/* Ends a call in any state; the balancer hears of tries that still ran. */
+/* Ends a call in any state; tries still running are reported to the balancer. */
 void rota_call_fsm_deinit(struct rota_call_fsm *fsm, rota_time now);
 
 struct rota_call_fsm_actions rota_call_fsm_step(struct rota_call_fsm *fsm, rota_time now,
                                                 const struct rota_call_fsm_event *event);
 
-/* When a TICK is next needed; ROTA_TIME_NEVER when only answers are awaited. */
+/* When a TICK is next needed; ROTA_TIME_NEVER when only answers are outstanding. */
 rota_time rota_call_fsm_deadline(const struct rota_call_fsm *fsm);
 
-/* Why the last try failed, also when the call ended for another reason. */
-enum rota_failure rota_call_fsm_last(const struct rota_call_fsm *fsm);
-
-/* Whether it ended because the budget refused another try. */
+/* Whether it ended because the budget rejected another try. */
 bool rota_call_fsm_is_unbudgeted(const struct rota_call_fsm *fsm);
 size_t rota_call_fsm_n_running(const struct rota_call_fsm *fsm);

@@ -78,7 +78,9 @@ bool rota_failure_is_refusal(enum rota_failure failure)
     return row_of(failure)->is_refusal;
 }
 
-bool rota_failure_parse(struct rota_str name, enum rota_failure *failure)
+/* The class with this name, as a node names it in its trailers; false, without effect, when
+ * there is none. */
+static bool parse_failure(struct rota_str name, enum rota_failure *failure)
 {
     for (size_t i = 0; i < ROTA_FAILURES; i++)
         if (rota_str_is_equal(name, rota_str(rows[i].name))) {
@@ -102,7 +104,7 @@ enum rota_failure rota_failure_of_reply(enum rota_status status, bool is_sent,
     enum rota_failure failure;
     if (status == ROTA_STATUS_OK)
         return ROTA_FAILURE_NONE;
-    if (is_sent && rota_failure_parse(named, &failure) && is_named_by_nodes(failure))
+    if (is_sent && parse_failure(named, &failure) && is_named_by_nodes(failure))
         return failure;
     switch (status) {
     case ROTA_STATUS_OK:

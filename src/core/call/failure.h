@@ -1,9 +1,9 @@
-/* failure: in how many ways a try can end, and what each means for the rest.
+/* failure: how a try can end, and the consequences of each.
  *
  * There are few classes, each for something that the call plane does
- * differently. Cancelling a call, or running out of its time, says nothing about
+ * differently. Cancelling a call, or reaching its deadline, says nothing about
  * the shard map or the replica: only the age of the try counts, for the balancer.
- * A stale refusal is no fault of the replica either: it is well, the map was old.
+ * A stale rejection does not count against the replica either: the map was old.
  *
  * class       | to the shard map   | to the replica       | try | node  | to the
  *             |                    |                      | on  | acted | balancer
@@ -32,8 +32,8 @@
 #include <stdbool.h>
 
 enum rota_failure {
-    ROTA_FAILURE_NONE,        /* it went well */
-    ROTA_FAILURE_INPUT,       /* the request is wrong, wherever it goes */
+    ROTA_FAILURE_NONE,        /* success */
+    ROTA_FAILURE_INPUT,       /* the request is invalid, for any replica */
     ROTA_FAILURE_CANCELLED,   /* the caller gave up */
     ROTA_FAILURE_DEADLINE,    /* the call's time is over */
     ROTA_FAILURE_TIMEOUT,     /* the try's time is over, the call's is not */
@@ -44,15 +44,15 @@ enum rota_failure {
     ROTA_FAILURE_OVERLOAD,    /* the node's queue is full */
     ROTA_FAILURE_RETRIABLE,   /* the node asks to try again */
     ROTA_FAILURE_INTERNAL,    /* the node failed in another way */
-    ROTA_FAILURE_NO_REPLICA,  /* the shard has nobody to ask */
-    ROTA_FAILURE_LOCAL,       /* a bound or the memory of this process */
+    ROTA_FAILURE_NO_REPLICA,  /* the shard has no replica to call */
+    ROTA_FAILURE_LOCAL,       /* a limit or the memory of this process */
 };
 
 enum { ROTA_FAILURES = ROTA_FAILURE_LOCAL + 1 };
 
 enum rota_cache_effect {
-    ROTA_CACHE_KEEP,       /* the map has nothing to do with it */
-    ROTA_CACHE_REFRESH,    /* ask the directory; the map serves meanwhile */
+    ROTA_CACHE_KEEP,       /* the map is not affected */
+    ROTA_CACHE_REFRESH,    /* ask the directory; keep using the map meanwhile */
     ROTA_CACHE_APPLY,      /* put the claim of the answer into the map; drop it if there is none */
     ROTA_CACHE_INVALIDATE, /* drop the map: it is known to be wrong */
 };
@@ -69,33 +69,28 @@ const char *rota_failure_name(enum rota_failure failure);
 enum rota_cache_effect rota_shard_cache_effect(enum rota_failure failure);
 enum rota_replica_effect rota_failure_replica_effect(enum rota_failure failure);
 
-/* What a balancer learns from it. */
+/* The outcome to report to a balancer. */
 enum rota_outcome rota_failure_outcome(enum rota_failure failure);
 
-/* Whether another replica may do better. */
+/* Whether another replica may succeed. */
 bool rota_failure_is_retried(enum rota_failure failure);
 
-/* Whether the node is known not to have acted on the request, so that doing it
- * again can't do it twice. */
+/* Whether the node is known not to have acted on the request, so that repeating it can't do it
+ * twice. */
 bool rota_failure_is_refusal(enum rota_failure failure);
 
-/* The class with this name, for what a node names in its trailers; false, and
- * nothing done, when there is none. */
-bool rota_failure_parse(struct rota_str name, enum rota_failure *failure);
-
-/* The class of a reply by its status. `is_sent`: the node may have seen the
- * request. `named` is the class that the node itself gave it, which counts when
- * it is one that a node can know of; empty or unknown: none. */
+/* The class of a reply by its status. `is_sent`: the node may have seen the request. `named` is
+ * the class that the node itself named, which counts when a node can know it; empty or unknown:
+ * none. */
 enum rota_failure rota_failure_of_reply(enum rota_status status, bool is_sent,
                                         struct rota_str named);
 
-/* The class of what a directory said, or of an error of our own that kept a
- * question from it. */
+/* The class of a directory's answer, or of an error of our own that prevented a question to it. */
 enum rota_failure rota_failure_of_answer(enum rota_code code);
 
-/* How the end of a call is told to a program, when no node has said it better. */
+/* The status that a program gets for a call, when no node has reported a better one. */
 enum rota_status rota_failure_status(enum rota_failure failure);
 
-/* Whether a node that ended a try like this is well: it has answered, and the
- * answer holds nothing against it. */
+/* Whether a node that ended a try like this is healthy: it has answered, and the answer does not
+ * indicate a problem of the node. */
 bool rota_failure_is_heard(enum rota_failure failure);

@@ -22,8 +22,8 @@ void rota_hedge_init(struct rota_hedge *hedge, rota_time now,
     rota_budget_init(&hedge->budget, now, &hedge->options.budget);
 }
 
-/* Over the window at hand and the one before it. */
-static void refresh(struct rota_hedge *hedge)
+/* Over the current window and the one before it. */
+static void refresh_delay(struct rota_hedge *hedge)
 {
     struct rota_histogram both = hedge->previous;
     rota_histogram_merge(&both, &hedge->latest);
@@ -46,12 +46,12 @@ void rota_hedge_record(struct rota_hedge *hedge, rota_time now, rota_time latenc
     rota_histogram_record(&hedge->latest, latency / ROTA_USEC);
     if (++hedge->n_stale >= REFRESH_SAMPLES ||
         (hedge->delay == ROTA_TIME_NEVER && hedge->latest.count >= ROTA_HEDGE_SAMPLES_MIN))
-        refresh(hedge);
+        refresh_delay(hedge);
 }
 
 rota_time rota_hedge_begin(struct rota_hedge *hedge, rota_time now, rota_time deadline)
 {
-    rota_budget_earn(&hedge->budget, now);
+    rota_budget_earn(&hedge->budget);
     rota_time at = rota_time_add(now, hedge->delay);
     return at < deadline ? at : ROTA_TIME_NEVER;
 }

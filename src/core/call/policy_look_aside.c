@@ -27,8 +27,8 @@ static bool has_report(const struct rota_balancer_replica *replica)
     return replica->reported_at != ROTA_TIME_MIN;
 }
 
-/* By the last report and what is executing. Once the report is old and nothing
- * is executing there is nothing left to know, and nothing to hold against it. */
+/* By the last report and the calls that are executing. Once the report is old and nothing is
+ * executing nothing is known, and nothing counts against the replica. */
 static int64_t score_reported(const struct rota_balancer *balancer, rota_time now,
                               const struct rota_balancer_replica *replica)
 {
@@ -86,9 +86,9 @@ static bool is_passed(const struct rota_balancer_replica *replica, rota_time now
            (passing >= PASS_FAILED_TOO && is_shunned(replica, now));
 }
 
-/* As many as leave somebody. When all are unavailable, a try that may fail beats
- * certain failure: replicas that are overloaded fail their health checks first. The
- * original gives up then. */
+/* Pass over as many as leave a candidate. When all are unavailable, a try that may fail beats
+ * certain failure: overloaded replicas fail their health checks first. The original gives up
+ * then. */
 static enum passing whom_to_pass(const struct rota_balancer *balancer, rota_time now,
                                  const struct rota_balancer_field *field)
 {
@@ -101,8 +101,8 @@ static enum passing whom_to_pass(const struct rota_balancer *balancer, rota_time
 }
 
 /* The order in which to walk over the candidates. */
-static size_t walk(const struct rota_balancer *balancer, const struct rota_balancer_field *field,
-                   size_t step)
+static size_t walk_candidates(const struct rota_balancer *balancer,
+                              const struct rota_balancer_field *field, size_t step)
 {
     return (size_t)((balancer->counter + step) % field->n);
 }
@@ -111,7 +111,7 @@ static size_t choose_round(struct rota_balancer *balancer, rota_time now,
                            const struct rota_balancer_field *field, enum passing passing)
 {
     for (size_t step = 0; step < field->n; step++) {
-        size_t index = walk(balancer, field, step);
+        size_t index = walk_candidates(balancer, field, step);
         if (is_passed(field->replicas[index], now, passing))
             continue;
         balancer->counter++;
@@ -128,7 +128,7 @@ static size_t choose_scored(struct rota_balancer *balancer, rota_time now,
     int64_t unknown = score_unknown(balancer, now, field), min = 0, max = 0;
     size_t best = ROTA_BALANCER_NONE;
     for (size_t step = 0; step < field->n; step++) {
-        size_t index = walk(balancer, field, step);
+        size_t index = walk_candidates(balancer, field, step);
         const struct rota_balancer_replica *replica = field->replicas[index];
         if (is_passed(replica, now, passing))
             continue;
@@ -148,8 +148,8 @@ static size_t choose_scored(struct rota_balancer *balancer, rota_time now,
     return best;
 }
 
-static size_t choose(struct rota_balancer *balancer, rota_time now,
-                     const struct rota_balancer_field *field)
+static size_t choose_look_aside(struct rota_balancer *balancer, rota_time now,
+                                const struct rota_balancer_field *field)
 {
     enum passing passing = whom_to_pass(balancer, now, field);
     return balancer->counter % balancer->options.check_every != 0
@@ -157,8 +157,9 @@ static size_t choose(struct rota_balancer *balancer, rota_time now,
                : choose_scored(balancer, now, field, passing);
 }
 
-static void on_end(struct rota_balancer *balancer, rota_time now,
-                   struct rota_balancer_replica *replica, const struct rota_balancer_end *end)
+static void on_look_aside_end(struct rota_balancer *balancer, rota_time now,
+                              struct rota_balancer_replica *replica,
+                              const struct rota_balancer_end *end)
 {
     struct rota_policy_look_aside *own = &replica->look_aside;
     if (end->outcome == ROTA_OUTCOME_OK) {
@@ -176,7 +177,7 @@ static void on_end(struct rota_balancer *balancer, rota_time now,
 
 const struct rota_balancer_rule rota_policy_look_aside = {
     .name = "look_aside",
-    .choose = choose,
-    .on_end = on_end,
+    .choose = choose_look_aside,
+    .on_end = on_look_aside_end,
     .score = score_alone,
 };

@@ -1,8 +1,8 @@
 #include "core/call/balancer_rule.h"
 
-/* Any of those that are available, or of all when none is. */
-static size_t choose(struct rota_balancer *balancer, rota_time now,
-                     const struct rota_balancer_field *field)
+/* Any available replica, or any at all when none is. */
+static size_t choose_random(struct rota_balancer *balancer, rota_time now,
+                            const struct rota_balancer_field *field)
 {
     size_t n_available = 0;
     (void)balancer, (void)now;
@@ -17,4 +17,4 @@ static size_t choose(struct rota_balancer *balancer, rota_time now,
     return index;
 }
 
-const struct rota_balancer_rule rota_policy_random = {.name = "random", .choose = choose};
+const struct rota_balancer_rule rota_policy_random = {.name = "random", .choose = choose_random};

@@ -1,42 +1,44 @@
 /* rota's own policy; include/rota/balancer.h explains the score. */
 #include "core/call/balancer_rule.h"
 
-/* How far apart two averages are before the difference is believed. */
-static const double DEAD_BAND = 1.6;
+/* Two averages count as different only if they are this far apart, by ratio and in microseconds. A
+ * replica that is called often answers a little faster than one that sleeps between its calls, so
+ * without the second bound a small difference would take all calls from a replica, and grow. */
+static const double DEAD_BAND = 1.6, NOISE_US = 1000;
 
-/* A new sample counts one part in so many, and as at most so many averages: one
- * try that met a pause says little about the next. */
+/* A new sample has this weight in the average, and counts at most as so many averages: one try
+ * that met a pause says little about the next. */
 enum { SAMPLE_PART = 20 };
 static const double SAMPLE_MOST = 3;
 
 /* The first answers of a process are slow, and a few samples can all be unlucky. So a service
  * time is unknown before the third sample, it begins with the lowest of these, and up to the tenth
  * the band is wider. Otherwise one bad sample costs a replica all further tries, and thus the
- * chance to show a better one. */
+ * chance to show a better one. Tries that were in flight together meet the same pause: while a
+ * replica is being learned, they are one sample. */
 enum { KNOWN_SAMPLES = 3, SURE_SAMPLES = 10 };
 
-/* Scores this close to the best one are as good; then turns are taken, which
- * spreads tries more evenly than chance does. */
+/* Scores this close to the best one count as equal; then replicas take turns, which spreads
+ * tries more evenly than a random choice. */
 static const double EVEN = 1.3;
 
-/* Before the first sample of anybody: any number will do, all have it. */
+/* Before the first sample of any replica: any number will do, all have it. */
 static const double SERVICE_UNKNOWN_US = 1000;
 
-/* Below this mean queue it is not known how fast it drains; and faster than this
- * part of a service time it is not believed to. A sample counts one part in 100. */
+/* Below this mean queue its drain rate is unknown; and it is never assumed faster than this part
+ * of a service time. A sample counts one part in 100. */
 static const double WAITING_KNOWN = 0.1, DRAIN_LEAST = 1.0 / 32, WAITING_PART = 100;
 
-/* What is not heard of any more fades: the queue others made, what failures and
- * slow tries are held against a replica. */
+/* Old knowledge decays: the queue that others made, and the penalty of failures and slow tries. */
 #define WAITING_HALF_LIFE (100 * ROTA_MSEC)
 #define SILENCE_HALF_LIFE (1 * ROTA_SEC)
 #define PENALTY_HALF_LIFE (2 * ROTA_SEC)
 
-/* A replica that looks bad gets no tries, and so can't look better. One choice in
- * so many goes to one that was not heard of for so long, and what comes back
- * counts more than an average that old. */
-enum { EXPLORE_EVERY = 100, STALE_PART = 5 };
-#define STALE_AFTER (500 * ROTA_MSEC)
+/* A replica that looks bad gets no tries, and so can't look better. One choice in so many goes
+ * to a replica without a recent report, whose answer counts more than an average that old. A report
+ * is old after so many service times: replicas that answer fast are tried again soon. */
+enum { EXPLORE_EVERY = 100, STALE_PART = 5, STALE_SERVICES = 300 };
+#define STALE_MOST (500 * ROTA_MSEC)
 
 /* Of an unknown replica: so many answers make it known, and until then each try
  * in flight counts as so many. */
@@ -53,35 +55,42 @@ enum { EJECT_FAILURES = 3, EJECT_DOUBLINGS_MAX = 5 };
 
 /* --- the score --- */
 
-/* What all candidates share: the average of those known, the best, and its band. */
+/* What all candidates share: the average of the known ones, the best, and its band. */
 struct ground {
     double mean_us, best_us, band;
 };
 
-static bool is_known(const struct rota_policy_rota *own)
+static bool is_measured(const struct rota_policy_rota *own)
 {
     return own->n_samples >= KNOWN_SAMPLES;
 }
 
 static double service_of(const struct rota_policy_rota *own, double mean_us)
 {
-    return is_known(own) ? own->service_us : mean_us;
+    return is_measured(own) ? own->service_us : mean_us;
+}
+
+static bool is_stale(const struct rota_policy_rota *own, rota_time now)
+{
+    double after = STALE_SERVICES * own->service_us * ROTA_USEC;
+    return own->n_samples == 0 ||
+           now - own->service_at > (after < STALE_MOST ? (rota_time)after : STALE_MOST);
 }
 
 static double band_of(const struct rota_policy_rota *own)
 {
     bool is_sure = own->n_samples >= SURE_SAMPLES;
-    return is_sure || !is_known(own) ? DEAD_BAND : DEAD_BAND * SURE_SAMPLES / own->n_samples;
+    return is_sure || !is_measured(own) ? DEAD_BAND : DEAD_BAND * SURE_SAMPLES / own->n_samples;
 }
 
-static struct ground survey(const struct rota_balancer_field *field)
+static struct ground survey_field(const struct rota_balancer_field *field)
 {
     struct ground ground = {.mean_us = SERVICE_UNKNOWN_US, .band = DEAD_BAND};
     double sum = 0, n = 0;
     for (size_t i = 0; i < field->n; i++) {
         const struct rota_policy_rota *own = &field->replicas[i]->rota;
-        sum += is_known(own) ? own->service_us : 0;
-        n += is_known(own);
+        sum += is_measured(own) ? own->service_us : 0;
+        n += is_measured(own);
     }
     if (n > 0)
         ground.mean_us = sum / n;
@@ -116,7 +125,8 @@ static double score_on(const struct rota_balancer *balancer, rota_time now,
     double service_us = service_of(own, ground->mean_us), band = band_of(own);
     if (band < ground->band)
         band = ground->band;
-    if (service_us < band * ground->best_us)
+    if (service_us < band * ground->best_us ||
+        service_us < ground->best_us + NOISE_US * band / DEAD_BAND)
         service_us = ground->best_us;
 
     double work = (double)replica->work;
@@ -129,8 +139,8 @@ static double score_on(const struct rota_balancer *balancer, rota_time now,
            silence_of(balancer, now, replica, service_us);
 }
 
-static double score(const struct rota_balancer *balancer, rota_time now,
-                    const struct rota_balancer_replica *replica)
+static double score_replica(const struct rota_balancer *balancer, rota_time now,
+                            const struct rota_balancer_replica *replica)
 {
     struct ground ground = {.mean_us = SERVICE_UNKNOWN_US, .band = DEAD_BAND};
     return score_on(balancer, now, replica, &ground);
@@ -157,7 +167,7 @@ static void close_circuit(struct rota_policy_rota *own)
     own->circuit = ROTA_CIRCUIT_CLOSED;
     own->probe = 0;
     own->n_opened = 0;
-    own->n_answers = 0; /* it comes back as one to be tried out */
+    own->n_answers = 0; /* it returns as one to be tried out */
     own->penalty = 0;
     own->silence_us = 0;
 }
@@ -168,7 +178,7 @@ static bool is_out(const struct rota_balancer_replica *replica)
     return replica->rota.circuit != ROTA_CIRCUIT_CLOSED || replica->is_unavailable;
 }
 
-/* Half open those whose time is over; count those that are out. */
+/* Half open circuits whose time is over; count the ejected ones. */
 static size_t update_circuits(rota_time now, const struct rota_balancer_field *field)
 {
     size_t n_out = 0;
@@ -183,16 +193,15 @@ static size_t update_circuits(rota_time now, const struct rota_balancer_field *f
 
 /* --- the rule --- */
 
-/* The one that was heard of longest ago, when that is long and nothing is on the
- * way there already. */
+/* The replica whose last report is oldest, when it is old enough and no try to it is in flight. */
 static size_t find_stale(rota_time now, const struct rota_balancer_field *field)
 {
     size_t stalest = ROTA_BALANCER_NONE;
-    rota_time at = now - STALE_AFTER;
+    rota_time at = now;
     for (size_t i = 0; i < field->n; i++) {
         const struct rota_balancer_replica *replica = field->replicas[i];
         rota_time heard_at = replica->rota.n_samples > 0 ? replica->rota.service_at : ROTA_TIME_MIN;
-        if (is_out(replica) || heard_at > at || replica->work > 0)
+        if (is_out(replica) || heard_at > at || replica->work > 0 || !is_stale(&replica->rota, now))
             continue;
         at = heard_at;
         stalest = i;
@@ -217,12 +226,11 @@ static size_t choose_probe(rota_time now, const struct rota_balancer_field *fiel
     return is_due ? find_stale(now, field) : ROTA_BALANCER_NONE;
 }
 
-/* The one whose turn was longest ago among those that are about as good as the
- * best one. */
+/* Of the replicas about as good as the best, the one whose turn was longest ago. */
 static size_t choose_best(struct rota_balancer *balancer, rota_time now,
                           const struct rota_balancer_field *field, bool takes_all)
 {
-    struct ground ground = survey(field);
+    struct ground ground = survey_field(field);
     size_t start = rota_random_below(field->random, field->n), best = ROTA_BALANCER_NONE;
     double lowest = -1;
     for (size_t i = 0; i < field->n; i++) {
@@ -245,8 +253,8 @@ static size_t choose_best(struct rota_balancer *balancer, rota_time now,
     return best;
 }
 
-static size_t choose(struct rota_balancer *balancer, rota_time now,
-                     const struct rota_balancer_field *field)
+static size_t choose_rota(struct rota_balancer *balancer, rota_time now,
+                          const struct rota_balancer_field *field)
 {
     bool is_panic = update_circuits(now, field) > field->n / 2;
     balancer->n_panics += is_panic;
@@ -265,7 +273,13 @@ static void learn_service(struct rota_policy_rota *own, rota_time now,
         sample -= (double)(end->cost->response_us - end->cost->service_us);
     if (sample < 1)
         sample = 1;
-    bool is_stale = now - own->service_at > STALE_AFTER;
+    bool was_stale = is_stale(own, now);
+    bool is_learning = own->n_samples > 0 && own->n_samples < SAMPLE_PART;
+    if (is_learning && now - end->latency < own->service_at) { /* in flight with the last one */
+        if (own->n_samples <= KNOWN_SAMPLES && sample < own->service_us)
+            own->service_us = sample;
+        return;
+    }
     if (own->n_samples < SAMPLE_PART)
         own->n_samples++;
     if (own->n_samples <= KNOWN_SAMPLES) {
@@ -274,7 +288,7 @@ static void learn_service(struct rota_policy_rota *own, rota_time now,
     } else {
         if (sample > SAMPLE_MOST * own->service_us)
             sample = SAMPLE_MOST * own->service_us;
-        own->service_us += (sample - own->service_us) / (is_stale ? STALE_PART : own->n_samples);
+        own->service_us += (sample - own->service_us) / (was_stale ? STALE_PART : own->n_samples);
     }
     own->service_at = now;
 }
@@ -313,8 +327,8 @@ static void learn_queue(struct rota_policy_rota *own, rota_time now, const struc
             own->mean_wait_us > DRAIN_LEAST * work_us ? own->mean_wait_us / work_us : DRAIN_LEAST;
 }
 
-/* An answer halves what failures are held against it: a replica that fails now and
- * then stays shunned, and one that is back is believed after a few. */
+/* An answer halves the penalty of failures: a replica that fails now and then stays avoided, and
+ * one that has recovered is trusted after a few. */
 static void on_answer(struct rota_policy_rota *own, rota_time now,
                       const struct rota_balancer_end *end)
 {
@@ -337,8 +351,8 @@ static void on_failure(struct rota_balancer *balancer, rota_time now,
         open_circuit(balancer, now, replica);
 }
 
-/* The end of a try that began after the replica was ejected: the one that a
- * half-open circuit lets through, or one of a time in which nobody is. */
+/* The end of a try that began after the replica was ejected: the probe of a half-open circuit,
+ * or a try during a panic. */
 static void on_end_ejected(struct rota_balancer *balancer, rota_time now,
                            struct rota_balancer_replica *replica,
                            const struct rota_balancer_end *end)
@@ -359,8 +373,8 @@ static void on_end_ejected(struct rota_balancer *balancer, rota_time now,
     }
 }
 
-static void on_end(struct rota_balancer *balancer, rota_time now,
-                   struct rota_balancer_replica *replica, const struct rota_balancer_end *end)
+static void on_rota_end(struct rota_balancer *balancer, rota_time now,
+                        struct rota_balancer_replica *replica, const struct rota_balancer_end *end)
 {
     struct rota_policy_rota *own = &replica->rota;
     if (own->circuit != ROTA_CIRCUIT_CLOSED && end->serial > own->opened)
@@ -371,7 +385,7 @@ static void on_end(struct rota_balancer *balancer, rota_time now,
         on_answer(own, now, end);
         learn_service(own, now, end);
         break;
-    case ROTA_OUTCOME_INPUT: /* refused before any work: its time says nothing */
+    case ROTA_OUTCOME_INPUT: /* rejected before any work: its time says nothing */
         on_answer(own, now, end);
         break;
     case ROTA_OUTCOME_OVERLOAD:
@@ -394,7 +408,7 @@ static void on_end(struct rota_balancer *balancer, rota_time now,
 
 const struct rota_balancer_rule rota_policy_rota = {
     .name = "rota",
-    .choose = choose,
-    .on_end = on_end,
-    .score = score,
+    .choose = choose_rota,
+    .on_end = on_rota_end,
+    .score = score_replica,
 };

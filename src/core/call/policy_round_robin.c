@@ -1,8 +1,8 @@
 #include "core/call/balancer_rule.h"
 
-/* Whose turn was longest ago goes next; one that never had a turn before those
- * that had, and by number among these. So each list goes round in a fixed order,
- * and a replica that is on some lists only neither loses nor gains. */
+/* The replica whose turn was longest ago goes next; those without a turn before the others, by
+ * number. So each list goes round in a fixed order, and a replica that is on some lists only
+ * neither loses nor gains. */
 static bool goes_before(const struct rota_balancer_replica *a,
                         const struct rota_balancer_replica *b)
 {
@@ -13,8 +13,8 @@ static bool goes_before(const struct rota_balancer_replica *a,
     return a->id < b->id;
 }
 
-static size_t choose(struct rota_balancer *balancer, rota_time now,
-                     const struct rota_balancer_field *field)
+static size_t choose_round_robin(struct rota_balancer *balancer, rota_time now,
+                                 const struct rota_balancer_field *field)
 {
     size_t best = 0;
     (void)balancer, (void)now;
@@ -25,4 +25,5 @@ static size_t choose(struct rota_balancer *balancer, rota_time now,
     return best;
 }
 
-const struct rota_balancer_rule rota_policy_round_robin = {.name = "round_robin", .choose = choose};
+const struct rota_balancer_rule rota_policy_round_robin = {.name = "round_robin",
+                                                           .choose = choose_round_robin};

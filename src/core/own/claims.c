@@ -6,16 +6,16 @@
 
 enum { KEY_MAX = 2 + 2 * ROTA_SHARD_NAME_MAX };
 
-/* A claim as it is kept: its key and its address behind it. */
+/* A claim as it is stored: its key and its address follow. */
 struct record {
-    struct rota_claim claim; /* its strings point behind */
+    struct rota_claim claim; /* its strings point to the bytes that follow */
     struct rota_str key;
 };
 
 /* Until when the claims of a space may be held. */
 struct limit {
     rota_time until;
-    struct rota_str space; /* its text is behind */
+    struct rota_str space; /* its text follows */
 };
 
 struct rota_claims {
@@ -27,7 +27,7 @@ enum rota_code rota_claims_new(uint64_t seed, struct rota_claims **result, struc
 {
     struct rota_claims *claims = calloc(1, sizeof *claims);
     if (!claims)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "claims");
+        return rota_error_no_memory(error, "for claims");
     rota_map_init(&claims->records, seed);
     rota_map_init(&claims->limits, seed);
     *result = claims;
@@ -36,21 +36,15 @@ enum rota_code rota_claims_new(uint64_t seed, struct rota_claims **result, struc
 
 void rota_claims_free(struct rota_claims *claims)
 {
-    const struct rota_map_entry *entry;
-    size_t place = 0;
     if (!claims)
         return;
-    while ((entry = rota_map_next(&claims->records, &place)))
-        free(entry->value);
-    for (place = 0; (entry = rota_map_next(&claims->limits, &place));)
-        free(entry->value);
-    rota_map_deinit(&claims->records);
-    rota_map_deinit(&claims->limits);
+    rota_map_deinit_values(&claims->records);
+    rota_map_deinit_values(&claims->limits);
     free(claims);
 }
 
-/* The size of the space goes first, so that no two pairs of names read the same.
- * Empty for names that no claim can have. */
+/* The size of the space goes first, so that no two pairs of names have the same key. Empty for
+ * names that no claim can have. */
 static struct rota_str write_key(struct rota_str space, struct rota_str shard, char key[KEY_MAX])
 {
     if (space.size == 0 || space.size > ROTA_SHARD_NAME_MAX || shard.size == 0 ||
@@ -63,12 +57,11 @@ static struct rota_str write_key(struct rota_str space, struct rota_str shard, c
     return rota_str_of(key, 2 + space.size + shard.size);
 }
 
-static struct record *find(const struct rota_claims *claims, struct rota_str space,
-                           struct rota_str shard)
+static struct record *find_claim(const struct rota_claims *claims, struct rota_str space,
+                                 struct rota_str shard)
 {
     char room[KEY_MAX];
-    struct rota_str key = write_key(space, shard, room);
-    return key.size > 0 ? rota_map_get(&claims->records, key) : NULL;
+    return rota_map_get(&claims->records, write_key(space, shard, room));
 }
 
 static struct record *record_new(const struct rota_claim *claim, struct rota_str key)
@@ -88,7 +81,7 @@ static struct record *record_new(const struct rota_claim *claim, struct rota_str
     return record;
 }
 
-/* An address goes into refusals, beside other words. */
+/* An address becomes part of error messages. */
 static bool is_address(struct rota_str address)
 {
     for (size_t i = 0; i < address.size; i++)
@@ -102,11 +95,11 @@ static enum rota_code check_news(const struct rota_claim *known, const struct ro
 {
     if (claim->epoch < known->epoch)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "claims: epoch %llu is older than epoch %llu, which is known",
+                              "claims: epoch %llu is older than the known epoch %llu",
                               (unsigned long long)claim->epoch, (unsigned long long)known->epoch);
     if (claim->epoch == known->epoch && claim->node != known->node)
         return rota_error_set(
-            error, ROTA_ERR_INVALID, "claims: epoch %llu is node %lld's, not node %lld's",
+            error, ROTA_ERR_INVALID, "claims: epoch %llu belongs to node %lld, not to node %lld",
             (unsigned long long)claim->epoch, (long long)known->node, (long long)claim->node);
     return ROTA_OK;
 }
@@ -118,14 +111,16 @@ enum rota_code rota_claims_set(struct rota_claims *claims, const struct rota_cla
     struct rota_str key = write_key(claim->space, claim->shard, room);
     if (key.size == 0)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "claims: space and shard are of 1 to %d bytes", ROTA_SHARD_NAME_MAX);
+                              "claims: a space and a shard have names of 1 to %d bytes",
+                              ROTA_SHARD_NAME_MAX);
     if (claim->node < 0)
         return rota_error_set(error, ROTA_ERR_INVALID, "claims: node %lld is negative",
                               (long long)claim->node);
     if (!is_address(claim->address))
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "claims: an address is of up to %d printable characters, no blank",
-                              ROTA_SHARD_NAME_MAX);
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "claims: an address has at most %d printable characters and no spaces",
+            ROTA_SHARD_NAME_MAX);
     struct record *known = rota_map_get(&claims->records, key);
     enum rota_code code = known ? check_news(&known->claim, claim, error) : ROTA_OK;
     if (code)
@@ -142,7 +137,7 @@ enum rota_code rota_claims_set(struct rota_claims *claims, const struct rota_cla
     struct record *record = record_new(claim, key);
     if (!record || !rota_map_put(&claims->records, record->key, record)) {
         free(record);
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "claims");
+        return rota_error_no_memory(error, "for claims");
     }
     free(known);
     return ROTA_OK;
@@ -151,7 +146,7 @@ enum rota_code rota_claims_set(struct rota_claims *claims, const struct rota_cla
 bool rota_claims_drop(struct rota_claims *claims, struct rota_str space, struct rota_str shard,
                       uint64_t epoch)
 {
-    struct record *record = find(claims, space, shard);
+    struct record *record = find_claim(claims, space, shard);
     if (!record || record->claim.epoch > epoch)
         return false;
     rota_map_remove(&claims->records, record->key);
@@ -159,14 +154,14 @@ bool rota_claims_drop(struct rota_claims *claims, struct rota_str space, struct 
     return true;
 }
 
-/* No more of them than there are claims, for spaces are named by others. */
+/* No more of them than there are claims, since callers choose the names of spaces. */
 enum rota_code rota_claims_limit(struct rota_claims *claims, struct rota_str space, rota_time until,
                                  struct rota_error *error)
 {
     struct limit *limit = rota_map_get(&claims->limits, space);
     if (space.size == 0 || space.size > ROTA_SHARD_NAME_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID, "claims: a space is of 1 to %d bytes",
-                              ROTA_SHARD_NAME_MAX);
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "claims: a space has a name of 1 to %d bytes", ROTA_SHARD_NAME_MAX);
     if (limit && until == 0) {
         rota_map_remove(&claims->limits, space);
         free(limit);
@@ -177,12 +172,12 @@ enum rota_code rota_claims_limit(struct rota_claims *claims, struct rota_str spa
             return rota_error_set(error, ROTA_ERR_LIMIT, "claims: more than %d", ROTA_CLAIMS_MAX);
         limit = malloc(sizeof *limit + space.size);
         if (!limit)
-            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "claims");
+            return rota_error_no_memory(error, "for claims");
         memcpy(limit + 1, space.data, space.size);
         *limit = (struct limit){until, rota_str_of((char *)(limit + 1), space.size)};
         if (!rota_map_put(&claims->limits, limit->space, limit)) {
             free(limit);
-            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "claims");
+            return rota_error_no_memory(error, "for claims");
         }
     }
     return ROTA_OK;
@@ -191,8 +186,7 @@ enum rota_code rota_claims_limit(struct rota_claims *claims, struct rota_str spa
 /* When the claim ends by itself, with the limit of its space; 0: it does not. */
 static rota_time until_of(const struct rota_claims *claims, const struct rota_claim *claim)
 {
-    const struct limit *limit =
-        claims->limits.size > 0 ? rota_map_get(&claims->limits, claim->space) : NULL;
+    const struct limit *limit = rota_map_get(&claims->limits, claim->space);
     if (!limit || (claim->until != 0 && claim->until < limit->until))
         return claim->until;
     return limit->until;
@@ -201,7 +195,7 @@ static rota_time until_of(const struct rota_claims *claims, const struct rota_cl
 bool rota_claims_find(const struct rota_claims *claims, struct rota_str space,
                       struct rota_str shard, struct rota_claim *claim)
 {
-    const struct record *record = find(claims, space, shard);
+    const struct record *record = find_claim(claims, space, shard);
     if (!record)
         return false;
     *claim = record->claim;
@@ -227,7 +221,7 @@ enum rota_claims_answer rota_claims_check(const struct rota_claims *claims, rota
                                           struct rota_str space, struct rota_str shard,
                                           uint64_t epoch)
 {
-    const struct record *record = find(claims, space, shard);
+    const struct record *record = find_claim(claims, space, shard);
     if (!record)
         return ROTA_CLAIMS_NOT_HELD;
     if (epoch != record->claim.epoch)

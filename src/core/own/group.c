@@ -1,6 +1,7 @@
 #include "core/own/group.h"
 
 #include "base/hash.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 #include <assert.h>
@@ -36,16 +37,6 @@ uint64_t rota_group_hash(struct rota_str name)
     return rota_hash_sip64(0, name);
 }
 
-/* Copy `text` behind the ones before it. */
-static struct rota_str put(char **end, struct rota_str text)
-{
-    char *at = *end;
-    if (text.size > 0)
-        memcpy(at, text.data, text.size);
-    *end += text.size;
-    return rota_str_of(at, text.size);
-}
-
 struct rota_group_def *rota_group_def_new(struct rota_str name, const struct rota_str *parents,
                                           size_t n_parents, struct rota_str extra)
 {
@@ -59,11 +50,11 @@ struct rota_group_def *rota_group_def_new(struct rota_str name, const struct rot
         return NULL;
     char *end = (char *)def + head;
     *def = (struct rota_group_def){.n_refs = 1, .n_parents = (uint32_t)n_parents};
-    def->name.text = put(&end, name);
+    def->name.text = rota_text_put(&end, name);
     def->name.hash = rota_group_hash(name);
-    def->extra = put(&end, extra);
+    def->extra = rota_text_put(&end, extra);
     for (size_t i = 0; i < n_parents; i++) {
-        def->parents[i].text = put(&end, parents[i]);
+        def->parents[i].text = rota_text_put(&end, parents[i]);
         def->parents[i].hash = rota_group_hash(parents[i]);
     }
     return def;

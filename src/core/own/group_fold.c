@@ -41,7 +41,7 @@ void rota_group_fold_deinit(struct rota_group_fold *fold)
 /* --- records --- */
 
 /* Begin with the next offset. */
-static void advance(struct rota_group_fold *fold, uint64_t offset, size_t size)
+static void advance_offset(struct rota_group_fold *fold, uint64_t offset, size_t size)
 {
     for (size_t i = 0; i < fold->touched.size; i++)
         fold->partitions.items[fold->touched.items[i]].is_touched = false;
@@ -114,7 +114,7 @@ enum rota_code rota_group_fold_apply(struct rota_group_fold *fold, uint64_t offs
         *verdict = ROTA_GROUP_REPEATED;
         return ROTA_OK;
     }
-    advance(fold, offset, record->size);
+    advance_offset(fold, offset, record->size);
     if (record->kind == ROTA_GROUP_EPOCH)
         code = rota_fold_epoch(fold, offset, record, verdict);
     else
@@ -129,7 +129,7 @@ void rota_group_fold_skip(struct rota_group_fold *fold, uint64_t offset, size_t 
 {
     if (offset < fold->next)
         return;
-    advance(fold, offset, size);
+    advance_offset(fold, offset, size);
     fold->counts.verdicts[why]++;
 }
 
@@ -217,7 +217,7 @@ bool rota_group_fold_watermark(struct rota_group_fold *fold, int64_t *mark)
     return true;
 }
 
-/* --- for those who compare --- */
+/* --- comparison --- */
 
 static uint64_t mix(uint64_t digest, uint64_t value)
 {

@@ -9,15 +9,15 @@ struct change {
     uint32_t place; /* of the partition; ROTA_FOLD_NONE: not known */
 };
 
-static struct rota_group_partition *at(const struct change *change)
+static struct rota_group_partition *partition_at(const struct change *change)
 {
     return &change->fold->partitions.items[change->place];
 }
 
 static bool is_alive(const struct change *change)
 {
-    return change->place != ROTA_FOLD_NONE &&
-           (at(change)->stage == ROTA_FOLD_ALIVE || at(change)->stage == ROTA_FOLD_FINISHED);
+    return change->place != ROTA_FOLD_NONE && (partition_at(change)->stage == ROTA_FOLD_ALIVE ||
+                                               partition_at(change)->stage == ROTA_FOLD_FINISHED);
 }
 
 /* Whether the author reads one of the parents, and so may know of a child. */
@@ -42,13 +42,13 @@ static enum rota_group_refusal find_target(const struct change *change, uint32_t
     return *target == ROTA_FOLD_NONE ? ROTA_GROUP_NO_TARGET : ROTA_GROUP_FINE;
 }
 
-static enum rota_group_refusal create(struct change *change, uint32_t owner, uint32_t target,
-                                      enum rota_code *code)
+static enum rota_group_refusal create_partition(struct change *change, uint32_t owner,
+                                                uint32_t target, enum rota_code *code)
 {
     struct rota_group_fold *fold = change->fold;
     const struct rota_group_change *asked = change->asked;
     size_t n = 1 + (size_t)asked->def->n_parents;
-    if (change->place != ROTA_FOLD_NONE && at(change)->stage != ROTA_FOLD_NAMED)
+    if (change->place != ROTA_FOLD_NONE && partition_at(change)->stage != ROTA_FOLD_NAMED)
         return ROTA_GROUP_IS_KNOWN;
     if (!has_parent(change))
         return ROTA_GROUP_NOT_PARENT;
@@ -60,43 +60,44 @@ static enum rota_group_refusal create(struct change *change, uint32_t owner, uin
     }
     if (change->place == ROTA_FOLD_NONE)
         change->place = rota_fold_add(fold, asked->def);
-    at(change)->mark = asked->has_position ? asked->mark : 0;
-    at(change)->position = asked->has_position ? rota_blob_ref(asked->position) : NULL;
-    at(change)->token = change->offset;
+    partition_at(change)->mark = asked->has_position ? asked->mark : 0;
+    partition_at(change)->position = asked->has_position ? rota_blob_ref(asked->position) : NULL;
+    partition_at(change)->token = change->offset;
     if (target != ROTA_GROUP_NOBODY)
-        at(change)->sharer = fold->tasks.items[change->author].serial;
+        partition_at(change)->sharer = fold->tasks.items[change->author].serial;
     rota_fold_make(fold, change->place, asked->def);
     rota_fold_give(fold, change->place, owner, target);
     rota_fold_link(fold, change->place);
     return ROTA_GROUP_FINE;
 }
 
-static enum rota_group_refusal share(struct change *change, enum rota_code *code)
+static enum rota_group_refusal share_partition(struct change *change, enum rota_code *code)
 {
     uint32_t target;
     enum rota_group_refusal refusal = find_target(change, &target);
-    return refusal ? refusal : create(change, ROTA_GROUP_NOBODY, target, code);
+    return refusal ? refusal : create_partition(change, ROTA_GROUP_NOBODY, target, code);
 }
 
-static enum rota_group_refusal take(const struct change *change)
+static enum rota_group_refusal take_partition(const struct change *change)
 {
     if (!is_alive(change))
         return ROTA_GROUP_IS_UNKNOWN;
-    if (at(change)->target != change->author)
+    if (partition_at(change)->target != change->author)
         return ROTA_GROUP_NOT_OFFERED;
-    at(change)->token = change->offset;
+    partition_at(change)->token = change->offset;
     rota_fold_give(change->fold, change->place, change->author, ROTA_GROUP_NOBODY);
     return ROTA_GROUP_FINE;
 }
 
-/* Whether the author has it, under the token it says. */
+/* Whether the author owns it, under the token it names. */
 static enum rota_group_refusal check_mine(const struct change *change)
 {
     if (!is_alive(change))
         return ROTA_GROUP_IS_UNKNOWN;
-    if (at(change)->owner != change->author)
+    if (partition_at(change)->owner != change->author)
         return ROTA_GROUP_NOT_MINE;
-    return at(change)->token == change->asked->token ? ROTA_GROUP_FINE : ROTA_GROUP_NOT_CURRENT;
+    return partition_at(change)->token == change->asked->token ? ROTA_GROUP_FINE
+                                                               : ROTA_GROUP_NOT_CURRENT;
 }
 
 static enum rota_group_refusal check_unfinished(const struct change *change)
@@ -104,9 +105,9 @@ static enum rota_group_refusal check_unfinished(const struct change *change)
     enum rota_group_refusal refusal = check_mine(change);
     if (refusal)
         return refusal;
-    if (at(change)->stage == ROTA_FOLD_FINISHED)
+    if (partition_at(change)->stage == ROTA_FOLD_FINISHED)
         return ROTA_GROUP_IS_FINISHED;
-    if (change->asked->has_position && change->asked->mark < at(change)->mark)
+    if (change->asked->has_position && change->asked->mark < partition_at(change)->mark)
         return ROTA_GROUP_BACKWARDS;
     return ROTA_GROUP_FINE;
 }
@@ -119,39 +120,39 @@ static void set_position(const struct change *change)
     rota_fold_touch(change->fold, change->place);
 }
 
-static enum rota_group_refusal progress(const struct change *change)
+static enum rota_group_refusal record_progress(const struct change *change)
 {
     enum rota_group_refusal refusal = check_unfinished(change);
     if (refusal)
         return refusal;
-    if (at(change)->n_parents_open > 0)
+    if (partition_at(change)->n_parents_open > 0)
         return ROTA_GROUP_NOT_READY;
     set_position(change);
     return ROTA_GROUP_FINE;
 }
 
-static enum rota_group_refusal finish(const struct change *change)
+static enum rota_group_refusal finish_partition(const struct change *change)
 {
     enum rota_group_refusal refusal = check_unfinished(change);
     if (refusal)
         return refusal;
-    if (at(change)->n_parents_open > 0)
+    if (partition_at(change)->n_parents_open > 0)
         return ROTA_GROUP_NOT_READY;
-    if (at(change)->n_children == 0 && !change->asked->is_end)
+    if (partition_at(change)->n_children == 0 && !change->asked->is_end)
         return ROTA_GROUP_UNPROVEN;
     set_position(change);
     rota_fold_finish(change->fold, change->place);
     return ROTA_GROUP_FINE;
 }
 
-static enum rota_group_refusal take_out(const struct change *change)
+static enum rota_group_refusal remove_partition(const struct change *change)
 {
     enum rota_group_refusal refusal = check_mine(change);
     if (refusal)
         return refusal;
-    if (at(change)->stage != ROTA_FOLD_FINISHED)
+    if (partition_at(change)->stage != ROTA_FOLD_FINISHED)
         return ROTA_GROUP_NOT_FINISHED;
-    if (at(change)->n_children > 0)
+    if (partition_at(change)->n_children > 0)
         return ROTA_GROUP_IS_REFERRED;
     if (!change->fold->is_seeded)
         return ROTA_GROUP_NOT_SEEDED;
@@ -161,26 +162,26 @@ static enum rota_group_refusal take_out(const struct change *change)
 
 static bool is_sharer(const struct change *change)
 {
-    return at(change)->sharer == change->fold->tasks.items[change->author].serial;
+    return partition_at(change)->sharer == change->fold->tasks.items[change->author].serial;
 }
 
-static enum rota_group_refusal clear(const struct change *change)
+static enum rota_group_refusal clear_owner(const struct change *change)
 {
     if (!is_alive(change))
         return ROTA_GROUP_IS_UNKNOWN;
-    if (!is_sharer(change) || at(change)->owner == ROTA_GROUP_NOBODY)
+    if (!is_sharer(change) || partition_at(change)->owner == ROTA_GROUP_NOBODY)
         return ROTA_GROUP_NOT_OFFERED;
-    at(change)->sharer = 0;
+    partition_at(change)->sharer = 0;
     rota_fold_touch(change->fold, change->place);
     return ROTA_GROUP_FINE;
 }
 
-static enum rota_group_refusal withdraw(const struct change *change)
+static enum rota_group_refusal withdraw_share(const struct change *change)
 {
     uint32_t target;
     if (!is_alive(change))
         return ROTA_GROUP_IS_UNKNOWN;
-    if (!is_sharer(change) || at(change)->target == ROTA_GROUP_NOBODY)
+    if (!is_sharer(change) || partition_at(change)->target == ROTA_GROUP_NOBODY)
         return ROTA_GROUP_NOT_OFFERED;
     enum rota_group_refusal refusal = find_target(change, &target);
     if (!refusal)
@@ -188,14 +189,14 @@ static enum rota_group_refusal withdraw(const struct change *change)
     return refusal;
 }
 
-static enum rota_group_refusal move(const struct change *change)
+static enum rota_group_refusal move_partition(const struct change *change)
 {
     uint32_t target;
     enum rota_group_refusal refusal = check_unfinished(change);
     if (refusal || (refusal = find_target(change, &target)))
         return refusal;
     set_position(change);
-    at(change)->sharer = change->fold->tasks.items[change->author].serial;
+    partition_at(change)->sharer = change->fold->tasks.items[change->author].serial;
     rota_fold_give(change->fold, change->place, ROTA_GROUP_NOBODY, target);
     return ROTA_GROUP_FINE;
 }
@@ -213,23 +214,23 @@ enum rota_group_refusal rota_fold_change(struct rota_group_fold *fold, uint64_t 
     };
     switch (asked->type) {
     case ROTA_GROUP_OWN:
-        return create(&change, author, ROTA_GROUP_NOBODY, code);
+        return create_partition(&change, author, ROTA_GROUP_NOBODY, code);
     case ROTA_GROUP_SHARE:
-        return share(&change, code);
+        return share_partition(&change, code);
     case ROTA_GROUP_TAKE:
-        return take(&change);
+        return take_partition(&change);
     case ROTA_GROUP_PROGRESS:
-        return progress(&change);
+        return record_progress(&change);
     case ROTA_GROUP_FINISH:
-        return finish(&change);
+        return finish_partition(&change);
     case ROTA_GROUP_REMOVE:
-        return take_out(&change);
+        return remove_partition(&change);
     case ROTA_GROUP_CLEAR:
-        return clear(&change);
+        return clear_owner(&change);
     case ROTA_GROUP_WITHDRAW:
-        return withdraw(&change);
+        return withdraw_share(&change);
     case ROTA_GROUP_MOVE:
-        return move(&change);
+        return move_partition(&change);
     }
     return ROTA_GROUP_IS_UNKNOWN;
 }

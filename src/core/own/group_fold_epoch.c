@@ -1,6 +1,7 @@
 #include "core/own/group_fold_inside.h"
 
 #include "base/hash.h"
+#include "base/heap.h"
 
 #include <stdlib.h>
 
@@ -25,22 +26,12 @@ static bool is_less(const struct members *members, uint32_t a, uint32_t b)
     return rota_fold_is_before(&tasks[a], hash_of(members, a), &tasks[b], hash_of(members, b));
 }
 
-static void sift_down(struct members *members, size_t i)
+#define PUT_MEMBER(members, index, task) ((members)->items[index] = (task))
+
+static void sift_member(struct members *members, size_t i)
 {
-    for (;;) {
-        size_t child = 2 * i + 1;
-        if (child >= members->size)
-            return;
-        if (child + 1 < members->size &&
-            is_less(members, members->items[child + 1], members->items[child]))
-            child++;
-        if (!is_less(members, members->items[child], members->items[i]))
-            return;
-        uint32_t swapped = members->items[i];
-        members->items[i] = members->items[child];
-        members->items[child] = swapped;
-        i = child;
-    }
+    uint32_t task = members->items[i];
+    ROTA_HEAP_SIFT_DOWN(members, members->items, members->size, i, task, is_less, PUT_MEMBER);
 }
 
 static bool gather_members(struct rota_group_fold *fold, struct members *members)
@@ -52,17 +43,18 @@ static bool gather_members(struct rota_group_fold *fold, struct members *members
         if (fold->tasks.items[i].serial && fold->tasks.items[i].is_listed)
             members->items[members->size++] = i;
     for (size_t i = members->size / 2; i-- > 0;)
-        sift_down(members, i);
+        sift_member(members, i);
     return true;
 }
 
-/* What the gone had. The names are looked at in turn, so they stand beside. */
+/* What the removed tasks had. Their names are compared one after the other, so they are stored
+ * alongside. */
 struct orphan {
     struct rota_str name;
     uint32_t place;
 };
 
-static int compare(const void *a, const void *b)
+static int compare_orphans(const void *a, const void *b)
 {
     return rota_str_compare(((const struct orphan *)a)->name, ((const struct orphan *)b)->name);
 }
@@ -84,14 +76,14 @@ static bool gather_orphans(const struct rota_group_fold *fold, struct orphan **o
         }
     }
     if (found.size > 1)
-        qsort(found.items, found.size, sizeof *found.items, compare);
+        qsort(found.items, found.size, sizeof *found.items, compare_orphans);
     *orphans = found.items;
     *n = found.size;
     return true;
 }
 
 /* Rule 9. */
-static bool redistribute(struct rota_group_fold *fold, uint64_t offset)
+static bool redistribute_orphans(struct rota_group_fold *fold, uint64_t offset)
 {
     struct members members;
     struct orphan *orphans;
@@ -109,15 +101,14 @@ static bool redistribute(struct rota_group_fold *fold, uint64_t offset)
         rota_fold_give(fold, orphans[i].place, is_finished ? fold->leader : members.items[0],
                        ROTA_GROUP_NOBODY);
         fold->counts.n_granted_by_epochs += !is_finished;
-        sift_down(&members, 0);
+        sift_member(&members, 0);
     }
     free(orphans);
     free(members.items);
     return true;
 }
 
-/* Mark those that stay and add the new ones; false without memory. One that is
- * listed twice is one. */
+/* Mark the tasks that stay and add the new ones; false without memory. Duplicates count once. */
 static bool list_members(struct rota_group_fold *fold, const struct rota_group_record *record)
 {
     for (size_t i = 0; i < fold->tasks.size; i++)
@@ -165,7 +156,7 @@ enum rota_code rota_fold_epoch(struct rota_group_fold *fold, uint64_t offset,
     struct rota_group_task *leader = &fold->tasks.items[fold->leader];
     if (record->sequence > leader->sequence)
         leader->sequence = record->sequence;
-    if (!redistribute(fold, offset))
+    if (!redistribute_orphans(fold, offset))
         return ROTA_ERR_NO_MEMORY;
     for (uint32_t i = 0; i < fold->tasks.size; i++)
         if (fold->tasks.items[i].serial && !fold->tasks.items[i].is_listed)

@@ -1,4 +1,4 @@
-/* What the files of group_fold share: the tables, whose counts always agree. */
+/* What the files of group_fold share: the tables and their counts, which always agree. */
 #pragma once
 
 #include "core/own/group_fold.h"
@@ -20,23 +20,24 @@ uint32_t rota_fold_find(const struct rota_group_fold *fold, struct rota_group_na
  * fail; false when there is no memory. */
 bool rota_fold_reserve(struct rota_group_fold *fold, size_t n);
 
-/* A new one, NAMED and nobody's, or ALIVE in place of a NAMED one; takes a share
- * of `def`. Reserved before. */
+/* A new partition, NAMED and without an owner, or ALIVE in place of a NAMED one; takes a
+ * reference to `def`. Reserved before. */
 uint32_t rota_fold_add(struct rota_group_fold *fold, struct rota_group_def *def);
 void rota_fold_make(struct rota_group_fold *fold, uint32_t place, struct rota_group_def *def);
 
-/* Tie an ALIVE one to its parents. Reserved before, 1 + n_parents. */
+/* Link an ALIVE partition to its parents. Reserved before, 1 + n_parents. */
 void rota_fold_link(struct rota_group_fold *fold, uint32_t place);
 
-/* ALIVE, all its parents finished: is finished itself. */
+/* Finish an ALIVE partition whose parents are all finished. */
 void rota_fold_finish(struct rota_group_fold *fold, uint32_t place);
 
-/* FINISHED, or fresh from add: its name is remembered, the oldest one forgotten. */
+/* Remove one that is FINISHED, or fresh from add: its name is remembered, the oldest name
+ * forgotten. */
 void rota_fold_remove(struct rota_group_fold *fold, uint32_t place);
 
 void rota_fold_touch(struct rota_group_fold *fold, uint32_t place);
 
-/* Give it to `owner`, or nobody and offer it to `target`. */
+/* Give it to `owner`, or to no task and offer it to `target`. */
 void rota_fold_give(struct rota_group_fold *fold, uint32_t place, uint32_t owner, uint32_t target);
 
 void rota_fold_set_position(struct rota_group_fold *fold, uint32_t place, int64_t mark,
@@ -44,18 +45,18 @@ void rota_fold_set_position(struct rota_group_fold *fold, uint32_t place, int64_
 
 /* --- tasks --- */
 
-/* ROTA_FOLD_NONE when it is no member, or when there is no memory. */
+/* ROTA_FOLD_NONE when the task is not a member, or when there is no memory. */
 uint32_t rota_fold_find_task(const struct rota_group_fold *fold, struct rota_group_member member);
 uint32_t rota_fold_add_task(struct rota_group_fold *fold, struct rota_group_member member);
 
-/* It has nothing any more. */
+/* The task owns nothing any more. */
 void rota_fold_remove_task(struct rota_group_fold *fold, uint32_t place);
 
-/* The member with this serial; ROTA_FOLD_NONE when it is gone. */
+/* The member with this serial; ROTA_FOLD_NONE when it was removed. */
 uint32_t rota_fold_find_serial(const struct rota_group_fold *fold, uint32_t serial);
 
-/* Whether `a` is to be preferred at equal loads, by these hashes and then by what
- * they are, never by their places. */
+/* Whether `a` is preferred at equal loads: by these hashes, then by name and incarnation, never
+ * by place. */
 bool rota_fold_is_before(const struct rota_group_task *a, uint32_t hash_a,
                          const struct rota_group_task *b, uint32_t hash_b);
 

@@ -38,7 +38,7 @@ struct writer {
     size_t size;
 };
 
-static uint32_t place_of(const struct writer *writer, uint32_t task)
+static uint32_t place_of_task(const struct writer *writer, uint32_t task)
 {
     return task == ROTA_GROUP_NOBODY ? ROTA_GROUP_NOBODY : writer->places[task];
 }
@@ -67,7 +67,7 @@ static bool close_piece(struct writer *writer)
     return true;
 }
 
-static bool make_room(struct writer *writer, size_t size)
+static bool make_room_in_piece(struct writer *writer, size_t size)
 {
     if (writer->size > 0 && writer->size + size > ROTA_GROUP_CHUNK_MAX && !close_piece(writer))
         return false;
@@ -78,15 +78,15 @@ static bool make_room(struct writer *writer, size_t size)
 static bool save_removed(struct writer *writer, struct rota_group_def *def)
 {
     struct rota_group_partition_state state = {.def = def};
-    if (!make_room(writer, rota_group_partition_size_max(&state)) ||
+    if (!make_room_in_piece(writer, rota_group_partition_size_max(&state)) ||
         !rota_vector_reserve(&writer->removed, writer->removed.size + 1))
         return false;
     writer->removed.items[writer->removed.size++] = rota_group_def_ref(def);
     return true;
 }
 
-/* First those in their order, then those that somebody refers to: a reader ties
- * these to their children anyway. */
+/* First those in their order, then those that are referred to: a reader links these to their
+ * children anyway. */
 static bool save_all_removed(struct writer *writer)
 {
     const struct rota_group_fold *fold = writer->fold;
@@ -109,12 +109,12 @@ static bool save_partition(struct writer *writer, const struct rota_group_partit
         .position = partition->position,
         .mark = partition->mark,
         .token = partition->token,
-        .owner = place_of(writer, partition->owner),
-        .target = place_of(writer, partition->target),
-        .sharer = place_of(writer, rota_fold_find_serial(writer->fold, partition->sharer)),
+        .owner = place_of_task(writer, partition->owner),
+        .target = place_of_task(writer, partition->target),
+        .sharer = place_of_task(writer, rota_fold_find_serial(writer->fold, partition->sharer)),
         .is_finished = partition->stage == ROTA_FOLD_FINISHED,
     };
-    if (!make_room(writer, rota_group_partition_size_max(&state)) ||
+    if (!make_room_in_piece(writer, rota_group_partition_size_max(&state)) ||
         !rota_vector_reserve(&writer->partitions, writer->partitions.size + 1))
         return false;
     rota_group_def_ref(state.def);
@@ -152,12 +152,12 @@ static bool save_words(struct writer *writer)
     first->state_replay_from = fold->replay_from;
     memcpy(first->state_sync_epoch, fold->sync_epoch, sizeof fold->sync_epoch);
     first->incarnation_floor = fold->incarnation_floor;
-    first->leader = place_of(writer, fold->leader);
+    first->leader = place_of_task(writer, fold->leader);
     first->is_seeded = fold->is_seeded;
     return true;
 }
 
-static bool save(struct writer *writer)
+static bool save_fold(struct writer *writer)
 {
     const struct rota_group_fold *fold = writer->fold;
     writer->places = calloc(fold->tasks.size + 1, sizeof *writer->places);
@@ -181,7 +181,7 @@ enum rota_code rota_group_fold_save(const struct rota_group_fold *fold,
                                     struct rota_group_record ***pieces, size_t *n_pieces)
 {
     struct writer writer = {.fold = fold};
-    bool is_saved = save(&writer);
+    bool is_saved = save_fold(&writer);
     free(writer.places);
     if (is_saved && writer.pieces.size <= ROTA_GROUP_CHUNKS_MAX) {
         for (size_t i = 0; i < writer.pieces.size; i++) {
@@ -219,11 +219,10 @@ static enum rota_code load_words(struct rota_group_fold *fold,
         struct rota_group_member member = first->tasks[i].member;
         if (!rota_group_is_task_name(member.task) ||
             rota_fold_find_task(fold, member) != ROTA_FOLD_NONE)
-            return rota_error_set(error, ROTA_ERR_INVALID, "a snapshot with a member twice");
+            return rota_error_set(error, ROTA_ERR_INVALID, "a snapshot with a duplicate member");
         uint32_t place = rota_fold_add_task(fold, member);
         if (place == ROTA_FOLD_NONE)
-            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "a snapshot of %zu tasks",
-                                  first->n_tasks);
+            return rota_error_no_memory(error, "for a snapshot of %zu tasks", first->n_tasks);
         assert(place == i); /* the fold is fresh */
         fold->tasks.items[place].sequence = first->tasks[i].sequence;
     }
@@ -245,7 +244,7 @@ static enum rota_code load_removed(struct rota_group_fold *fold,
     for (size_t i = 0; i < piece->n_removed; i++) {
         struct rota_group_def *def = piece->removed[i];
         if (rota_fold_find(fold, def->name) != ROTA_FOLD_NONE)
-            return rota_error_set(error, ROTA_ERR_INVALID, "a snapshot with a partition twice");
+            return rota_error_set(error, ROTA_ERR_INVALID, "a snapshot with a duplicate partition");
         rota_fold_remove(fold, rota_fold_add(fold, def));
     }
     return ROTA_OK;
@@ -265,10 +264,11 @@ static enum rota_code load_partition(struct rota_group_fold *fold,
     if (!is_place(fold, state->owner) || !is_place(fold, state->target) ||
         !is_place(fold, state->sharer) || has_owner == has_target ||
         (state->is_finished && !has_owner))
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a snapshot with a partition that is not with just one member");
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "a snapshot with a partition that does not belong to exactly one member");
     if (rota_fold_find(fold, state->def->name) != ROTA_FOLD_NONE)
-        return rota_error_set(error, ROTA_ERR_INVALID, "a snapshot with a partition twice");
+        return rota_error_set(error, ROTA_ERR_INVALID, "a snapshot with a duplicate partition");
     uint32_t place = rota_fold_add(fold, state->def);
     struct rota_group_partition *partition = &fold->partitions.items[place];
     partition->mark = state->mark;
@@ -278,15 +278,15 @@ static enum rota_code load_partition(struct rota_group_fold *fold,
         partition->sharer = fold->tasks.items[state->sharer].serial;
     rota_fold_make(fold, place, state->def);
     if (state->is_finished) {
-        partition->stage = ROTA_FOLD_FINISHED; /* its parents do not wait for it any more */
+        partition->stage = ROTA_FOLD_FINISHED; /* its parents no longer wait for it */
         fold->n_unfinished--;
     }
     rota_fold_give(fold, place, state->owner, state->target);
     return ROTA_OK;
 }
 
-static bool reserve(struct rota_group_fold *fold, struct rota_group_record *const *pieces,
-                    size_t n_pieces)
+static bool reserve_tables(struct rota_group_fold *fold, struct rota_group_record *const *pieces,
+                           size_t n_pieces)
 {
     size_t n = 0;
     for (size_t i = 0; i < n_pieces; i++) {
@@ -319,10 +319,11 @@ enum rota_code rota_group_fold_load(struct rota_group_fold *fold,
                                     struct rota_error *error)
 {
     if (!is_whole(pieces, n_pieces))
-        return rota_error_set(error, ROTA_ERR_INVALID, "a snapshot that is not whole");
-    if (!reserve(fold, pieces, n_pieces))
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "a snapshot of %zu pieces", n_pieces);
-    fold->is_loading = true; /* what is referred to is not told apart from the rest yet */
+        return rota_error_set(error, ROTA_ERR_INVALID, "an incomplete snapshot");
+    if (!reserve_tables(fold, pieces, n_pieces))
+        return rota_error_no_memory(error, "for a snapshot of %zu pieces", n_pieces);
+    fold->is_loading =
+        true; /* partitions that are referred to are not distinguished from the rest yet */
     enum rota_code code = load_words(fold, pieces[0], error);
     for (size_t i = 0; i < n_pieces && !code; i++)
         code = load_removed(fold, pieces[i], error);
@@ -334,6 +335,6 @@ enum rota_code rota_group_fold_load(struct rota_group_fold *fold,
     link_partitions(fold);
     fold->is_loading = false;
     if (fold->is_out_of_memory)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "a snapshot of %zu pieces", n_pieces);
+        return rota_error_no_memory(error, "for a snapshot of %zu pieces", n_pieces);
     return ROTA_OK;
 }

@@ -7,7 +7,7 @@
 
 /* --- by name --- */
 
-static size_t home(const struct rota_group_fold *fold, uint64_t hash)
+static size_t home_of_hash(const struct rota_group_fold *fold, uint64_t hash)
 {
     return (size_t)hash & (fold->index_capacity - 1);
 }
@@ -20,7 +20,7 @@ static const struct rota_group_def *def_at(const struct rota_group_fold *fold, s
 /* Where the name is, or the free slot where it would go. */
 static size_t find_slot(const struct rota_group_fold *fold, struct rota_group_name name)
 {
-    size_t slot = home(fold, name.hash);
+    size_t slot = home_of_hash(fold, name.hash);
     while (fold->index[slot]) {
         const struct rota_group_def *def = def_at(fold, slot);
         if (def->name.hash == name.hash && rota_str_is_equal(def->name.text, name.text))
@@ -59,13 +59,13 @@ static bool grow_index(struct rota_group_fold *fold, size_t size)
     return true;
 }
 
-/* Take a name out; those behind it that would no longer be found move up. */
-static void unindex(struct rota_group_fold *fold, struct rota_group_name name)
+/* Remove a name; later ones that would no longer be found move up. */
+static void unindex_name(struct rota_group_fold *fold, struct rota_group_name name)
 {
     size_t mask = fold->index_capacity - 1, hole = find_slot(fold, name);
     assert(fold->index[hole]);
     for (size_t i = (hole + 1) & mask; fold->index[i]; i = (i + 1) & mask) {
-        size_t from = home(fold, def_at(fold, i)->name.hash);
+        size_t from = home_of_hash(fold, def_at(fold, i)->name.hash);
         if (((i - from) & mask) >= ((i - hole) & mask)) {
             fold->index[hole] = fold->index[i];
             hole = i;
@@ -98,7 +98,7 @@ void rota_fold_touch(struct rota_group_fold *fold, uint32_t place)
 uint32_t rota_fold_add(struct rota_group_fold *fold, struct rota_group_def *def)
 {
     uint32_t place = fold->free_partition;
-    bool is_touched = false; /* by who had the place before, in this very record */
+    bool is_touched = false; /* by the former partition of this place, in this very record */
     if (place != ROTA_FOLD_NONE) {
         fold->free_partition = fold->partitions.items[place].next;
         is_touched = fold->partitions.items[place].is_touched;
@@ -158,9 +158,9 @@ void rota_fold_set_position(struct rota_group_fold *fold, uint32_t place, int64_
 
 /* --- names that are remembered, in the order of their removal --- */
 
-static void forget(struct rota_group_fold *fold, uint32_t place);
+static void forget_partition(struct rota_group_fold *fold, uint32_t place);
 
-static void remember(struct rota_group_fold *fold, uint32_t place)
+static void remember_removed(struct rota_group_fold *fold, uint32_t place)
 {
     struct rota_group_partition *partition = &fold->partitions.items[place];
     partition->previous = fold->removed_last;
@@ -171,10 +171,10 @@ static void remember(struct rota_group_fold *fold, uint32_t place)
         fold->removed_first = place;
     fold->removed_last = place;
     if (++fold->n_removed > ROTA_GROUP_REMEMBERED_MAX && !fold->is_loading)
-        forget(fold, fold->removed_first);
+        forget_partition(fold, fold->removed_first);
 }
 
-static void unremember(struct rota_group_fold *fold, uint32_t place)
+static void unlink_removed(struct rota_group_fold *fold, uint32_t place)
 {
     struct rota_group_partition *items = fold->partitions.items, *partition = &items[place];
     if (partition->previous != ROTA_FOLD_NONE)
@@ -189,11 +189,11 @@ static void unremember(struct rota_group_fold *fold, uint32_t place)
     fold->n_removed--;
 }
 
-static void forget(struct rota_group_fold *fold, uint32_t place)
+static void forget_partition(struct rota_group_fold *fold, uint32_t place)
 {
     struct rota_group_partition *partition = &fold->partitions.items[place];
-    unremember(fold, place);
-    unindex(fold, partition->def->name);
+    unlink_removed(fold, place);
+    unindex_name(fold, partition->def->name);
     rota_group_def_unref(partition->def);
     partition->def = NULL;
     partition->next = fold->free_partition;
@@ -235,7 +235,7 @@ void rota_fold_link(struct rota_group_fold *fold, uint32_t place)
             add_edge(fold, at, place);
             fold->partitions.items[place].n_parents_open++;
         } else if (parent->stage == ROTA_FOLD_REMOVED && parent->n_children == 0) {
-            unremember(fold, at); /* not forgotten as long as somebody refers to it */
+            unlink_removed(fold, at); /* not forgotten as long as another partition refers to it */
         }
         parent->n_children++;
         rota_fold_touch(fold, at);
@@ -268,7 +268,7 @@ static void release_parents(struct rota_group_fold *fold, uint32_t place)
         struct rota_group_partition *parent = &fold->partitions.items[at];
         rota_fold_touch(fold, at);
         if (--parent->n_children == 0 && parent->stage == ROTA_FOLD_REMOVED)
-            remember(fold, at);
+            remember_removed(fold, at);
     }
 }
 
@@ -301,20 +301,20 @@ void rota_fold_remove(struct rota_group_fold *fold, uint32_t place)
     rota_blob_unref(partition->position);
     partition->position = NULL;
     rota_fold_touch(fold, place);
-    remember(fold, place);
+    remember_removed(fold, place);
 }
 
-/* --- who has what --- */
+/* --- owners and targets --- */
 
-static uint32_t holder(const struct rota_group_partition *partition)
+static uint32_t holder_of(const struct rota_group_partition *partition)
 {
     return partition->owner != ROTA_GROUP_NOBODY ? partition->owner : partition->target;
 }
 
-static void unhold(struct rota_group_fold *fold, uint32_t place)
+static void unlink_from_holder(struct rota_group_fold *fold, uint32_t place)
 {
     struct rota_group_partition *items = fold->partitions.items, *partition = &items[place];
-    struct rota_group_task *task = &fold->tasks.items[holder(partition)];
+    struct rota_group_task *task = &fold->tasks.items[holder_of(partition)];
     if (partition->previous != ROTA_FOLD_NONE)
         items[partition->previous].next = partition->next;
     else
@@ -330,14 +330,14 @@ void rota_fold_give(struct rota_group_fold *fold, uint32_t place, uint32_t owner
 {
     struct rota_group_partition *items = fold->partitions.items, *partition = &items[place];
     assert(owner == ROTA_GROUP_NOBODY || target == ROTA_GROUP_NOBODY);
-    if (holder(partition) != ROTA_GROUP_NOBODY)
-        unhold(fold, place);
+    if (holder_of(partition) != ROTA_GROUP_NOBODY)
+        unlink_from_holder(fold, place);
     partition->owner = owner;
     partition->target = target;
     rota_fold_touch(fold, place);
-    if (holder(partition) == ROTA_GROUP_NOBODY)
+    if (holder_of(partition) == ROTA_GROUP_NOBODY)
         return;
-    struct rota_group_task *task = &fold->tasks.items[holder(partition)];
+    struct rota_group_task *task = &fold->tasks.items[holder_of(partition)];
     partition->next = task->first;
     if (task->first != ROTA_FOLD_NONE)
         items[task->first].previous = place;

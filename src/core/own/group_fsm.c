@@ -18,20 +18,19 @@ static enum rota_code copy_seeds(struct rota_group_fsm *fsm,
     size_t size = 1;
     if (options->n_seeds > ROTA_GROUP_PARTITIONS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "%zu partitions to begin with, at most %d are "
-                              "allowed",
-                              options->n_seeds, ROTA_GROUP_PARTITIONS_MAX);
+                              "%zu initial partitions; at most %d are allowed", options->n_seeds,
+                              ROTA_GROUP_PARTITIONS_MAX);
     for (size_t i = 0; i < options->n_seeds; i++) {
         const struct rota_group_seed *seed = &options->seeds[i];
         if (!rota_group_is_name(seed->name) || seed->position.size > ROTA_GROUP_POSITION_MAX)
             return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "partition %zu to begin with has no fit name or position", i + 1);
+                                  "initial partition %zu has an invalid name or position", i + 1);
         size += seed->name.size + seed->position.size;
     }
     fsm->seeds = calloc(options->n_seeds + 1, sizeof *fsm->seeds);
     char *end = fsm->seed_text = malloc(size);
     if (!fsm->seeds || !end)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "a task of a group");
+        return rota_error_no_memory(error, "for a task of a group");
     for (size_t i = 0; i < options->n_seeds; i++) {
         const struct rota_group_seed *seed = &options->seeds[i];
         memcpy(end, seed->name.data, seed->name.size);
@@ -78,14 +77,14 @@ enum rota_code rota_group_fsm_init(struct rota_group_fsm *fsm,
     enum rota_code code = ROTA_OK;
     if (!options->is_observer && !rota_group_is_task_name(options->task))
         code = rota_error_set(error, ROTA_ERR_INVALID,
-                              "a task's name is of 1 to %d printable ASCII characters, without "
-                              "blanks, quotes and backslashes",
+                              "a task's name has 1 to %d printable ASCII characters, without "
+                              "spaces, quotes and backslashes",
                               ROTA_GROUP_TASK_NAME_MAX);
     if (!code)
         code = copy_seeds(fsm, options, error);
     if (!code &&
         (!(fsm->name = rota_blob_new(options->task)) || !rota_vector_reserve(&fsm->actions, 8)))
-        code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "a task of a group");
+        code = rota_error_no_memory(error, "for a task of a group");
     set->task = rota_str("");
     set->seeds = NULL;
     if (code)
@@ -156,10 +155,10 @@ struct rota_group_action *rota_group_do(struct rota_group_fsm *fsm,
     return action;
 }
 
-/* --- letting go --- */
+/* --- stopping --- */
 
-/* The others may start what we had as soon as the group knows that we are gone: it
- * is not told before the last reader has stopped. */
+/* The others may start our partitions as soon as the group knows that we have left: we do not
+ * leave before the last reader has stopped. */
 static void say_farewell(struct rota_group_fsm *fsm)
 {
     if (!fsm->owes_leave || fsm->n_stopping > 0)
@@ -314,7 +313,7 @@ static void hear_round(struct rota_group_fsm *fsm, rota_time now,
         return; /* a round that was made before we joined, or after we left */
     if (event->sent_at > fsm->group_ok_at)
         fsm->group_ok_at = event->sent_at;
-    if (now >= rota_group_fsm_fence_at(fsm)) { /* it came so late that it is worth nothing */
+    if (now >= rota_group_fsm_fence_at(fsm)) { /* it arrived too late to be of use */
         rota_group_drop(fsm, ROTA_GROUP_FENCED);
         return;
     }
@@ -379,8 +378,8 @@ static void check_leave(struct rota_group_fsm *fsm, rota_time now)
 
 /* --- the step --- */
 
-static enum rota_code hear(struct rota_group_fsm *fsm, rota_time now,
-                           const struct rota_group_event *event, struct rota_error *error)
+static enum rota_code handle_event(struct rota_group_fsm *fsm, rota_time now,
+                                   const struct rota_group_event *event, struct rota_error *error)
 {
     switch (event->type) {
     case ROTA_GROUP_OPENED:
@@ -438,7 +437,7 @@ enum rota_code rota_group_fsm_step(struct rota_group_fsm *fsm, rota_time now,
     }
     check_fence(fsm, now);
     if (fsm->state != ROTA_GROUP_AT_DONE || event->type == ROTA_GROUP_STOPPED)
-        code = hear(fsm, now, event, error);
+        code = handle_event(fsm, now, event, error);
     check_wait(fsm, now);
     say_farewell(fsm);
     try_join(fsm, now);
@@ -527,7 +526,7 @@ static const char *explain_open_parent(const struct rota_group_fsm *fsm,
         enum rota_group_life life = parent ? rota_group_fold_life(parent) : ROTA_GROUP_NAMED;
         *name = def->parents[i].text;
         if (life == ROTA_GROUP_NAMED)
-            return "is not known yet";
+            return "is unknown so far";
         if (life != ROTA_GROUP_FINISHED && life != ROTA_GROUP_REMOVED)
             return "is not finished";
     }
@@ -553,29 +552,29 @@ char *rota_group_fsm_explain(const struct rota_group_fsm *fsm, struct rota_str p
     switch (life) {
     case ROTA_GROUP_NAMED:
         snprintf(text, size,
-                 found ? "other partitions came from it, but no task has reported it yet"
+                 found ? "it has child partitions, but no task has reported it yet"
                        : "no task has reported it, or it was removed long ago");
         break;
     case ROTA_GROUP_CREATED:
         why = explain_open_parent(fsm, found->def, &parent);
-        snprintf(text, size, "it waits, %s %.*s: its parent %.*s %s",
+        snprintf(text, size, "it waits, %s %.*s, because its parent %.*s %s",
                  owner.size ? "with" : "offered to", ROTA_STR_ARGS(owner.size ? owner : target),
                  ROTA_STR_ARGS(parent), why);
         break;
     case ROTA_GROUP_READY:
-        snprintf(text, size, "it is offered to %.*s, which has not taken it yet",
+        snprintf(text, size, "it is offered to %.*s, which has not accepted it yet",
                  ROTA_STR_ARGS(target));
         break;
     case ROTA_GROUP_RUNNING:
-        snprintf(text, size, "%.*s has it under token %llu%s", ROTA_STR_ARGS(owner), token,
-                 run && run->is_stopping ? "; its reader here is about to stop" : "");
+        snprintf(text, size, "task %.*s owns it with fencing token %llu%s", ROTA_STR_ARGS(owner),
+                 token, run && run->is_stopping ? "; its reader on this task is stopping" : "");
         break;
     case ROTA_GROUP_FINISHED:
         if (found->n_children > 0)
-            snprintf(text, size, "it is finished; %u that came from it are not", found->n_children);
+            snprintf(text, size, "it is finished; %u of its child partitions are not",
+                     found->n_children);
         else
-            snprintf(text, size, "it is finished, and %.*s is about to remove it",
-                     ROTA_STR_ARGS(owner));
+            snprintf(text, size, "it is finished; %.*s will remove it", ROTA_STR_ARGS(owner));
         break;
     case ROTA_GROUP_REMOVED:
         snprintf(text, size, "it is finished and removed");

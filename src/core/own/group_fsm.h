@@ -1,5 +1,4 @@
-/* group_fsm: one task of a group: what it reads, what it writes to the log, and when
- * it must let go.
+/* group_fsm: one task of a group: what it reads, what it writes to the log, and when it must stop.
  *
  *     START --replayed to the end--> READY --all old readers stopped--> JOINING
  *     JOINING --a round has us--> WAITING --its epoch is in force--> WORKING
@@ -9,27 +8,25 @@
  *     any --log lost--> START                  any --leave--> LEAVING --> DONE
  *     any --log cut, shrunk, no memory--> DONE
  *
- * The machine acts on the fold alone. What the user reports is kept until the fold
- * shows it; one record of ours is on its way at a time, and all that happens
- * meanwhile goes into the next. When ours is read and counted, it is done; when it
- * did not count, what still holds goes out anew. An append of which nobody knows
- * whether it happened is made again with the same sequence: the log shows it, and
- * the fold counts it once.
+ * The machine acts on the fold alone. What the user reports is kept until the fold shows it. One
+ * record of ours is in flight at a time, and everything that happens meanwhile goes into the next.
+ * When our record is read and counted, it is done; when it did not count, what still holds is sent
+ * again. An append with an unknown outcome is repeated with the same sequence: the log shows it,
+ * and the fold counts it once.
  *
- * A leader, by the membership engine's word, only writes the epoch: its members,
- * from the round's list. Everything else about an epoch follows from the fold's
- * rules. It also seeds the group and writes the snapshots. A leader that hears of its
- * round late may have read the epoch of a later round already. It writes no epoch over
- * that one: those who joined in the later round would be put out while they run.
+ * The leader, which the membership engine names, only writes the epoch: its members, from the
+ * round's list. Everything else about an epoch follows from the fold's rules. It also seeds the
+ * group and writes the snapshots. A leader that learns of its round late may already have read the
+ * epoch of a later round. It does not write an epoch over that one: tasks that joined in the later
+ * round would be removed while they run.
  *
- * Invariants: before anything else is done, nothing runs later than `fence_after`
- * past the last moment at which both the log and the group were known to be with
- * us, counted from when we asked. A START comes only for what the fold says is ours
- * and may be read, and never before the STOPPED of an earlier reader of the same
- * partition. A position that is committed in the log never lies behind a child that
- * is not. Nothing is offered or taken between a round and its epoch. The group is
- * left only when the last reader has stopped. An observer reads the log and stays
- * READY: it neither joins nor writes. */
+ * Invariants: before anything else is done, nothing runs later than `fence_after` past the last
+ * time at which both the log and the group confirmed us, counted from when we asked. A START
+ * comes only for what the fold says is ours and may be read, and never before the STOPPED of an
+ * earlier reader of the same partition. A position that is committed in the log never lies after
+ * a child that is not. Nothing is offered or taken between a round and its epoch. The group is
+ * left only when the last reader has stopped. An observer reads the log and stays READY: it
+ * neither joins nor writes. */
 #pragma once
 
 #include "core/own/group_fold.h"
@@ -46,65 +43,69 @@
 enum {
     ROTA_GROUP_SNAPSHOT_RECORDS = 10000,
     ROTA_GROUP_SNAPSHOT_BYTES = 4 << 20,
-    ROTA_GROUP_TAIL = 64,             /* records at the log's end that are looked at first */
+    ROTA_GROUP_TAIL = 64,             /* records at the end of the log that are read first */
     ROTA_GROUP_COLLECT_MAX = 1000000, /* records between a snapshot and its last piece */
     ROTA_GROUP_BEGINS_MAX = 8,        /* snapshots that a start tries, the latest first */
     ROTA_GROUP_CHILDREN_MAX = 65536,  /* reported and not in the log yet */
-    ROTA_GROUP_FORMER_MAX = 4,        /* lives of this task whose late records are still told */
+    ROTA_GROUP_FORMER_MAX =
+        4, /* former incarnations of this task whose late records are still reported */
 };
 
 struct rota_group_fsm_options {
-    struct rota_str task;  /* copied */
-    bool is_observer;      /* only look; `task` does not count */
-    rota_time fence_after; /* below the session, by the time a reader needs to stop; 0: default */
+    struct rota_str task;     /* copied */
+    bool is_observer;         /* only observe; `task` is ignored */
+    rota_time fence_after;    /* how long after the last confirmation the task stops; below the
+                                 session; 0: default */
     rota_time progress_every; /* positions go to the log this often; 0 means the default */
-    rota_time wait_max;       /* for an epoch, then we join anew; 0 means the default */
-    uint64_t snapshot_records, snapshot_bytes; /* a leader writes one after; 0: the defaults */
+    rota_time wait_max;       /* how long to wait for an epoch before joining again; 0: default */
+    uint64_t snapshot_records,
+        snapshot_bytes; /* the leader writes a snapshot after so many; 0: the defaults */
 
-    /* Off when 0, as the rules of old have it. */
-    rota_time withdraw_after; /* an offer not taken for so long goes to another */
-    rota_time move_every;     /* hand a running partition to a task with at least 2 fewer */
-    uint32_t moves_max;       /* at once; 0 means 1 */
+    /* Off when 0, as in the original rules. */
+    rota_time withdraw_after; /* an offer that is not taken for this long goes to another task */
+    rota_time move_every; /* hand a running partition to a task with at least 2 fewer, this often */
+    uint32_t moves_max;   /* at the same time; 0 means 1 */
 
     const struct rota_group_seed *seeds; /* of the whole group; copied */
     size_t n_seeds;
-    uint64_t seed; /* of chance: labels, incarnations */
+    uint64_t seed; /* for random labels and incarnations */
 };
 
 enum rota_group_event_type {
-    /* The log. Offsets `first` to below `end` are there; `first` is 0 as long as
-     * nothing was ever cut off. */
+    /* The log. It holds offsets `first` to below `end`; `first` is 0 as long as nothing was
+     * trimmed. */
     ROTA_GROUP_OPENED,
-    ROTA_GROUP_RECORD, /* `record` at `offset`; NULL: `size` bytes that are none, see `why` */
-    ROTA_GROUP_LOG_OK, /* all below `end` was delivered since the last READ, and that was
-                          the log's end when it was asked for, at `sent_at` */
+    ROTA_GROUP_RECORD, /* `record` at `offset`; NULL: `size` bytes that are not a record, see `why`
+                        */
+    ROTA_GROUP_LOG_OK, /* everything below `end` was delivered since the last READ, and `end` was
+                          the log's end when the driver asked at `sent_at` */
     ROTA_GROUP_LOG_LOST,
     ROTA_GROUP_APPENDED,     /* `number`, at `offset` */
-    ROTA_GROUP_NOT_APPENDED, /* `number`, as far as we know: it may yet appear */
+    ROTA_GROUP_NOT_APPENDED, /* `number` failed as far as we know; it may still appear */
 
     /* The group. */
-    ROTA_GROUP_REBALANCED, /* round `generation` has `members`; asked for at `sent_at` */
-    ROTA_GROUP_GROUP_OK,   /* a heartbeat sent at `sent_at` was answered well, and by then there
-                              was no later round than the last one that we know of */
+    ROTA_GROUP_REBALANCED, /* round `generation` has `members`; the driver asked at `sent_at` */
+    ROTA_GROUP_GROUP_OK,   /* a heartbeat sent at `sent_at` succeeded, and there was no later round
+                              than the last one that we know of */
     ROTA_GROUP_GROUP_LOST,
 
-    /* The user; ignored for what is not running, or runs under another token. */
-    ROTA_GROUP_CHILD, /* of `partition`: `child`; an empty `partition` adds a first one */
+    /* The user; ignored for a partition that is not running, or runs under another token. */
+    ROTA_GROUP_CHILD, /* of `partition`: `child`; an empty `partition` adds an initial one */
     ROTA_GROUP_PROGRESS_MADE,
-    ROTA_GROUP_FINISHED_READING, /* all is committed; `is_end`: it has no children */
-    ROTA_GROUP_STOPPED,          /* the reader is gone; answers every STOP */
+    ROTA_GROUP_FINISHED_READING, /* everything is committed; `is_end`: it has no children */
+    ROTA_GROUP_STOPPED,          /* the reader has stopped; answers every STOP */
     ROTA_GROUP_LEAVE,
 
     ROTA_GROUP_TICK,
 };
 
-/* All is borrowed. */
+/* Everything is borrowed. */
 struct rota_group_event {
     enum rota_group_event_type type;
     uint64_t first, end, offset, number, generation;
     size_t size;
     rota_time sent_at;
-    struct rota_group_record *record; /* the machine takes shares of its own */
+    struct rota_group_record *record; /* the machine takes references of its own */
     enum rota_group_verdict why;
 
     const struct rota_group_member *members;
@@ -112,7 +113,7 @@ struct rota_group_event {
     bool is_leader;
 
     struct rota_str partition;
-    uint64_t token; /* which the partition was started under; 0: whichever it is */
+    uint64_t token; /* under which the partition was started; 0: any */
     struct rota_group_def *child;
     int64_t mark;
     struct rota_str position;
@@ -120,26 +121,26 @@ struct rota_group_event {
 };
 
 enum rota_group_action_type {
-    ROTA_GROUP_DO_READ,      /* deliver records from `offset` on, and forget earlier wishes */
+    ROTA_GROUP_DO_READ,      /* deliver records from `offset` on, and forget earlier READs */
     ROTA_GROUP_DO_APPEND,    /* `record`; answer with `number`, once */
     ROTA_GROUP_DO_JOIN,      /* with our name and `incarnation` as metadata */
     ROTA_GROUP_DO_LEAVE,     /* if joined */
-    ROTA_GROUP_DO_START,     /* read `def` from `position` on, under `token` */
-    ROTA_GROUP_DO_STOP,      /* and answer STOPPED */
-    ROTA_GROUP_TELL_ROUND,   /* one has us, `number` */
-    ROTA_GROUP_TELL_EPOCH,   /* one is in force that has us, `number` */
-    ROTA_GROUP_TELL_COUNTED, /* `record`, ours, counted at `offset`; a state of ours from before
-                                we lost the log or the group, too */
-    ROTA_GROUP_TELL_REFUSED, /* what was reported of `def` can't be: `refusal` */
-    ROTA_GROUP_TELL_LOST,    /* the log or the group: all is stopped; see `loss` */
-    ROTA_GROUP_FAIL,         /* the end: stop whatever runs; see `failure` */
+    ROTA_GROUP_DO_START,     /* start to read `def` from `position`, under `token` */
+    ROTA_GROUP_DO_STOP,      /* stop reading, and answer STOPPED */
+    ROTA_GROUP_TELL_ROUND,   /* a round has us: `number` */
+    ROTA_GROUP_TELL_EPOCH,   /* an epoch that has us is in force: `number` */
+    ROTA_GROUP_TELL_COUNTED, /* `record`, ours, counted at `offset`; also a state that we wrote
+                                before we lost the log or the group */
+    ROTA_GROUP_TELL_REFUSED, /* a report about `def` was rejected: `refusal` */
+    ROTA_GROUP_TELL_LOST, /* the log or the group is lost and everything is stopped; see `loss` */
+    ROTA_GROUP_FAIL,      /* the end: stop everything that runs; see `failure` */
 };
 
 enum rota_group_loss {
     ROTA_GROUP_NO_LOSS,  /* we left, or failed */
-    ROTA_GROUP_FENCED,   /* too long without a word of the log or the group */
-    ROTA_GROUP_EXPELLED, /* the group says that we are no member */
-    ROTA_GROUP_UNLISTED, /* the epoch in force does not have us */
+    ROTA_GROUP_FENCED,   /* too long without confirmation from the log or the group */
+    ROTA_GROUP_EXPELLED, /* the group says that we are not a member */
+    ROTA_GROUP_UNLISTED, /* we are not a member of the epoch in force */
     ROTA_GROUP_WAITED,   /* no round, or no epoch, came for too long */
     ROTA_GROUP_LOGLESS,  /* the log is lost */
 };
@@ -148,13 +149,13 @@ enum { ROTA_GROUP_LOSSES = ROTA_GROUP_LOGLESS + 1 };
 
 enum rota_group_failure {
     ROTA_GROUP_NO_FAILURE,
-    ROTA_GROUP_LOG_CUT,         /* the log begins after what is needed to know the state */
-    ROTA_GROUP_LOG_SHRANK,      /* records that we have seen are gone from its end */
-    ROTA_GROUP_SNAPSHOT_BROKEN, /* no whole snapshot where one should be */
-    ROTA_GROUP_OUT_OF_MEMORY,   /* or of incarnations */
+    ROTA_GROUP_LOG_CUT,         /* the log begins after records that the state needs */
+    ROTA_GROUP_LOG_SHRANK,      /* records that we have read are gone from its end */
+    ROTA_GROUP_SNAPSHOT_BROKEN, /* no complete snapshot where one should be */
+    ROTA_GROUP_OUT_OF_MEMORY,   /* of memory, or of incarnations */
 };
 
-/* The shares are the machine's, valid until its next step. */
+/* The references are the machine's, valid until its next step. */
 struct rota_group_action {
     enum rota_group_action_type type;
     uint64_t offset, number, incarnation, token;
@@ -180,14 +181,14 @@ enum rota_group_state {
 /* How far a start has come. */
 enum rota_group_replay {
     ROTA_GROUP_REPLAY_CLOSED,  /* no log yet */
-    ROTA_GROUP_REPLAY_TAIL,    /* looks for a record that says where to begin */
-    ROTA_GROUP_REPLAY_COLLECT, /* has not all pieces of the snapshot yet */
-    ROTA_GROUP_REPLAY_FOLD,    /* takes the log in */
+    ROTA_GROUP_REPLAY_TAIL,    /* looks for a record that names the offset to begin at */
+    ROTA_GROUP_REPLAY_COLLECT, /* collects the pieces of the snapshot */
+    ROTA_GROUP_REPLAY_FOLD,    /* applies the log */
 };
 
-/* What stood at an offset while a snapshot was awaited. */
+/* What was at an offset while a snapshot was incomplete. */
 struct rota_group_collected {
-    struct rota_group_record *record; /* NULL: none, of `size` bytes, and `why` */
+    struct rota_group_record *record; /* NULL: `size` bytes that are not a record, and `why` */
     uint64_t offset;
     size_t size;
     enum rota_group_verdict why;
@@ -205,8 +206,8 @@ struct rota_group_run {
     struct rota_group_def *def;
     uint64_t token;
     bool is_stopping; /* STOPPED has not come yet */
-    bool is_lost;     /* no longer ours: nothing it says is published */
-    bool is_ended;    /* was stopped while it is ours, in order to be moved or to leave */
+    bool is_lost;     /* no longer ours: its reports are not published */
+    bool is_ended;    /* stopped while it is ours, to be moved or to leave */
     bool is_moving;
     bool is_late; /* in `progressed` */
     ROTA_VECTOR(struct rota_group_pending) children;
@@ -215,7 +216,7 @@ struct rota_group_run {
     struct rota_blob *position;
 };
 
-/* One append: as it was sent, until its fate is known. */
+/* One append, as it was sent, until its outcome is known. */
 struct rota_group_send {
     struct rota_group_record *record; /* NULL: none */
     uint64_t number;                  /* of the append that is under way; 0: none */
@@ -238,22 +239,23 @@ struct rota_group_fsm {
     struct rota_group_fold fold;
     enum rota_group_state state;
     uint64_t incarnation, sequence;
-    uint64_t former[ROTA_GROUP_FORMER_MAX]; /* incarnations that we had before; a ring */
+    uint64_t former[ROTA_GROUP_FORMER_MAX]; /* our former incarnations; a ring */
     size_t n_former;                        /* how many there ever were */
 
     /* The log. */
     enum rota_group_replay replay;
     uint64_t first, end, tail;
-    uint64_t begin_at;    /* the highest offset below `begin_below` that is told to begin with */
-    uint64_t begin_below; /* from here on it was tried in vain */
+    uint64_t
+        begin_at; /* the highest offset below `begin_below` that a record names as a beginning */
+    uint64_t begin_below; /* from here on, starting failed */
     bool has_begin;
-    uint32_t n_begins; /* that were tried in vain */
+    uint32_t n_begins; /* beginnings that failed */
     ROTA_VECTOR(struct rota_group_collected) collected;
 
     /* The group. */
     bool is_joined, is_leader;
     bool owes_leave;    /* to the group, once all readers have stopped */
-    bool needs_epoch;   /* we lead the round and its epoch is not in force */
+    bool needs_epoch;   /* we lead the round and its epoch is not in force yet */
     uint32_t me;        /* our place in the epoch in force */
     rota_time epoch_at; /* when we read it; ROTA_TIME_MIN: before we joined */
     uint64_t generation;
@@ -263,20 +265,20 @@ struct rota_group_fsm {
     rota_time log_ok_at, group_ok_at, joined_at;
     rota_time waiting_since, leaving_since;
 
-    /* What runs, and what there is to say. */
+    /* What runs, and what to write. */
     struct rota_map runs; /* by name */
     size_t n_stopping, n_moving;
-    ROTA_VECTOR(struct rota_group_def *) dirty;      /* to look at for the next record */
-    ROTA_VECTOR(struct rota_group_def *) held;       /* ... once there is sharing again */
-    ROTA_VECTOR(struct rota_group_def *) progressed; /* ... when `progress_at` has come */
+    ROTA_VECTOR(struct rota_group_def *) dirty;      /* to check for the next record */
+    ROTA_VECTOR(struct rota_group_def *) held;       /* ... once sharing resumes */
+    ROTA_VECTOR(struct rota_group_def *) progressed; /* ... at `progress_at` */
     ROTA_VECTOR(struct rota_group_pending) roots;    /* partitions without parents to add */
     ROTA_VECTOR(struct rota_group_offer) offers;     /* ours, the oldest first */
     size_t n_children;                               /* pending, roots included */
-    bool has_news; /* a round or an epoch, which is told even without a change */
+    bool has_news; /* a round or an epoch, which is written even without a change */
     rota_time progress_at, move_at;
-    rota_time full_until; /* no new partitions before: there were too many; 0: there is room */
+    rota_time full_until; /* no new partitions before: the limit was reached; 0: there is room */
     struct rota_group_send send, epoch_send;
-    ROTA_VECTOR(struct rota_group_def *) sent; /* what `send` speaks of */
+    ROTA_VECTOR(struct rota_group_def *) sent; /* what `send` contains */
     uint64_t number;
     struct rota_group_record **snapshot; /* pieces, from `snapshot_place` on still to be sent */
     size_t n_snapshot, snapshot_place;
@@ -287,24 +289,24 @@ struct rota_group_fsm {
     bool is_out_of_memory;
 };
 
-/* The `fence_after` for a group that gives up a silent member after `session`, and
- * readers that need `stop_within` to stop: what is left of the session, less an
- * eighth of it for clocks and timers that are not exact. 0 when that is less than a
- * third of it, for a task has to be heard at least twice in that time. */
+/* The `fence_after` for a group that removes an unresponsive member after `session`, and readers
+ * that need `stop_within` to stop: the rest of the session, less an eighth of it for inexact
+ * clocks and timers. 0 when that is less than a third of the session, since a task has to send
+ * at least two heartbeats in that time. */
 rota_time rota_group_fence_after(rota_time session, rota_time stop_within);
 
-/* ROTA_ERR_INVALID for a name that is none, ROTA_ERR_LIMIT for too many seeds. */
+/* ROTA_ERR_INVALID for an invalid name, ROTA_ERR_LIMIT for too many seeds. */
 enum rota_code rota_group_fsm_init(struct rota_group_fsm *fsm,
                                    const struct rota_group_fsm_options *options,
                                    struct rota_error *error);
 void rota_group_fsm_deinit(struct rota_group_fsm *fsm);
 
-/* Take an event in; `now` is the monotonic clock. What to do is then in
- * rota_group_fsm_actions(), in the order to do it, until the next step. The user's
+/* Handle an event; `now` is the monotonic clock. The actions are then in
+ * rota_group_fsm_actions(), in the order to carry them out, until the next step. The user's
  * reports are refused with ROTA_ERR_INVALID (not a name, too long, a mark that goes back),
- * ROTA_ERR_LIMIT (ROTA_GROUP_CHILDREN_MAX) or ROTA_ERR_NO_MEMORY and nothing is changed; the user
- * reports a child again before anything that comes after it. Anything else can't fail: a task that
- * runs out of memory is DONE, and its driver stops everything. */
+ * ROTA_ERR_LIMIT (ROTA_GROUP_CHILDREN_MAX) or ROTA_ERR_NO_MEMORY and nothing is changed; the
+ * user reports a child again before anything that comes after it. Anything else can't fail: a
+ * task that runs out of memory is DONE, and its driver stops everything. */
 enum rota_code rota_group_fsm_step(struct rota_group_fsm *fsm, rota_time now,
                                    const struct rota_group_event *event, struct rota_error *error);
 const struct rota_group_action *rota_group_fsm_actions(const struct rota_group_fsm *fsm, size_t *n);
@@ -312,19 +314,19 @@ const struct rota_group_action *rota_group_fsm_actions(const struct rota_group_f
 /* When the next TICK is needed; ROTA_TIME_NEVER: not before another event. */
 rota_time rota_group_fsm_deadline(const struct rota_group_fsm *fsm);
 
-/* Whether the partition is ours to act on at `now`, under this token. */
+/* Whether we may act on the partition at `now`, under this token. */
 bool rota_group_fsm_is_current(const struct rota_group_fsm *fsm, rota_time now,
                                struct rota_str partition, uint64_t token);
 
-/* The last moment before which we may act; ROTA_TIME_MIN when not in the group. */
+/* Until when we may act; ROTA_TIME_MIN when not in the group. */
 rota_time rota_group_fsm_fence_at(const struct rota_group_fsm *fsm);
 
-/* Below which offset the log need not be kept, by our word: a leader's, whose snapshots
- * counted; 0: keep all of it. It is where the last snapshot but one begins, so that who
- * is just reading from there goes on, and one that can't be read has one before it. */
+/* Below which offset this task allows the log to be trimmed: set on a leader whose snapshots
+ * counted; 0: keep everything. The last snapshot but one begins there, so that a task that is
+ * reading from it can continue, and a snapshot that can't be read has one before it. */
 uint64_t rota_group_fsm_trim_below(const struct rota_group_fsm *fsm);
 
-/* How many partitions run here, those that are stopping not counted. */
+/* How many partitions run here, without those that are stopping. */
 size_t rota_group_fsm_running(const struct rota_group_fsm *fsm);
 
 /* Write why a partition is, or is not, where it is: one sentence. Returns `text`. */

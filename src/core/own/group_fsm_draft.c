@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* --- what there is to say --- */
+/* --- what is to be written --- */
 
 void rota_group_mark(struct rota_group_fsm *fsm, struct rota_group_def *def)
 {
@@ -14,7 +14,7 @@ void rota_group_mark(struct rota_group_fsm *fsm, struct rota_group_def *def)
     rota_group_def_ref(def);
 }
 
-static void hold(struct rota_group_fsm *fsm, struct rota_group_def *def)
+static void hold_def(struct rota_group_fsm *fsm, struct rota_group_def *def)
 {
     if (!rota_vector_push(&fsm->held, def)) {
         fsm->is_out_of_memory = true;
@@ -42,7 +42,7 @@ static bool has_room(const struct draft *draft, const struct rota_group_change *
 }
 
 /* Add a change; the record takes shares of its own. */
-static void put(struct draft *draft, struct rota_group_change change)
+static void put_change(struct draft *draft, struct rota_group_change change)
 {
     if (!rota_vector_push(&draft->changes, change)) {
         draft->fsm->is_out_of_memory = true;
@@ -73,8 +73,8 @@ void rota_group_clean_pending(struct rota_group_fsm *fsm, struct rota_group_pend
     *n = kept;
 }
 
-/* A new partition: to the task with the least to do, ourselves if that is us.
- * False when there is no room. */
+/* A new partition: to the least loaded task, ourselves if that is us. False when there is no
+ * room. */
 static bool put_new(struct draft *draft, const struct rota_group_pending *pending)
 {
     struct rota_group_fsm *fsm = draft->fsm;
@@ -97,21 +97,21 @@ static bool put_new(struct draft *draft, const struct rota_group_pending *pendin
     if (!rota_map_put(&draft->names, pending->def->name.text, pending->def))
         fsm->is_out_of_memory = true;
     fsm->extra_load.items[to]++;
-    put(draft, change);
+    put_change(draft, change);
     return true;
 }
 
-/* Its children can't be made known now, so neither can what came after them. If we leave
- * meanwhile, the next owner reads that part again. */
+/* Its children can't be written now, so neither can what came after them. If we leave meanwhile,
+ * the next owner reads that part again. */
 static void hold_run(struct draft *draft, struct rota_group_run *run)
 {
     if (draft->may_share)
         rota_group_mark_late(draft->fsm, draft->now, run);
     else
-        hold(draft->fsm, run->def);
+        hold_def(draft->fsm, run->def);
 }
 
-/* Its reader has stopped: it goes to whoever has the least to do. */
+/* Its reader has stopped: it goes to the least loaded task. */
 static bool put_move(struct draft *draft, struct rota_group_run *run,
                      struct rota_group_change change)
 {
@@ -119,7 +119,7 @@ static bool put_move(struct draft *draft, struct rota_group_run *run,
     uint32_t to = rota_group_fold_least_loaded(&fsm->fold, ROTA_GROUP_NOBODY, fsm->me,
                                                fsm->extra_load.items, run->def->name.text);
     if (!draft->may_share) {
-        hold(fsm, run->def);
+        hold_def(fsm, run->def);
         return true;
     }
     if (to == ROTA_GROUP_NOBODY) { /* we are alone now, and read it on */
@@ -134,13 +134,12 @@ static bool put_move(struct draft *draft, struct rota_group_run *run,
     if (!has_room(draft, &change))
         return false;
     fsm->extra_load.items[to]++;
-    put(draft, change);
+    put_change(draft, change);
     return true;
 }
 
-/* What was reported of a partition that runs here. Children first, alone: until they
- * are known to be in the log, no position behind them may be. False when there is no
- * room. */
+/* Reports about a partition that runs here. Children first, alone: until they are known to be in
+ * the log, no position after them may be. False when there is no room. */
 static bool put_run(struct draft *draft, struct rota_group_run *run)
 {
     struct rota_group_fsm *fsm = draft->fsm;
@@ -169,7 +168,7 @@ static bool put_run(struct draft *draft, struct rota_group_run *run)
         return true;
     if (!has_room(draft, &change))
         return false;
-    put(draft, change);
+    put_change(draft, change);
     return true;
 }
 
@@ -182,31 +181,31 @@ static bool put_due(struct draft *draft, const struct rota_group_partition *part
     bool is_offered_by_us = partition->sharer == fsm->fold.tasks.items[fsm->me].serial;
     if (partition->target == fsm->me) {
         if (!draft->may_share) {
-            hold(fsm, partition->def);
+            hold_def(fsm, partition->def);
             return true;
         }
         change.type = ROTA_GROUP_TAKE;
         if (!has_room(draft, &change))
             return false;
-        put(draft, change);
+        put_change(draft, change);
     }
     if (is_offered_by_us && partition->owner != ROTA_GROUP_NOBODY) {
         change.type = ROTA_GROUP_CLEAR;
         if (!has_room(draft, &change))
             return false;
-        put(draft, change);
+        put_change(draft, change);
     }
     if (is_ours && partition->n_children == 0 && fsm->fold.is_seeded &&
         rota_group_fold_life(partition) == ROTA_GROUP_FINISHED) {
         change.type = ROTA_GROUP_REMOVE;
         if (!has_room(draft, &change))
             return false;
-        put(draft, change);
+        put_change(draft, change);
     }
     return true;
 }
 
-/* All there is to say of one partition; false when there is no room for it. */
+/* Everything to be written about one partition; false when there is no room for it. */
 static bool put_partition(struct draft *draft, struct rota_group_def *def)
 {
     struct rota_group_fsm *fsm = draft->fsm;
@@ -275,8 +274,7 @@ static void put_roots(struct draft *draft)
         draft->is_full = !put_new(draft, &fsm->roots.items[i]);
 }
 
-/* An offer that nobody took for long goes to somebody else; a TAKE that comes
- * first wins. */
+/* An offer that was not taken for long goes to another task; a TAKE that comes first wins. */
 static void put_withdrawals(struct draft *draft)
 {
     struct rota_group_fsm *fsm = draft->fsm;
@@ -298,11 +296,11 @@ static void put_withdrawals(struct draft *draft)
                     : ROTA_GROUP_NOBODY;
         if (to != ROTA_GROUP_NOBODY) {
             fsm->extra_load.items[to]++;
-            put(draft, (struct rota_group_change){
-                           .type = ROTA_GROUP_WITHDRAW,
-                           .def = offer.def,
-                           .target = fsm->fold.tasks.items[to].member,
-                       });
+            put_change(draft, (struct rota_group_change){
+                                  .type = ROTA_GROUP_WITHDRAW,
+                                  .def = offer.def,
+                                  .target = fsm->fold.tasks.items[to].member,
+                              });
         }
         if (is_open) {
             offer.at = draft->now;
@@ -322,7 +320,7 @@ static bool reset_loads(struct rota_group_fsm *fsm)
     return true;
 }
 
-static void fill(struct draft *draft)
+static void fill_draft(struct draft *draft)
 {
     put_dirty(draft);
     if (!draft->is_full)
@@ -361,7 +359,7 @@ bool rota_group_draft(struct rota_group_fsm *fsm, rota_time now, struct rota_gro
     draft.may_create = draft.may_share && fsm->full_until == 0;
     rota_map_init(&draft.names, 0);
     if (reset_loads(fsm))
-        fill(&draft);
+        fill_draft(&draft);
     else
         fsm->is_out_of_memory = true;
     rota_map_deinit(&draft.names);

@@ -5,15 +5,15 @@
 
 /* --- group_fsm.c --- */
 
-/* An action to fill in; a place that is thrown away when there is no memory. */
+/* An action to fill in; it is discarded when there is no memory. */
 struct rota_group_action *rota_group_do(struct rota_group_fsm *fsm,
                                         enum rota_group_action_type type);
 
-/* Nothing of what we had is ours any more: stop it, leave, begin anew. */
+/* We own nothing any more: stop everything, leave, start over. */
 void rota_group_drop(struct rota_group_fsm *fsm, enum rota_group_loss loss);
 void rota_group_fail(struct rota_group_fsm *fsm, enum rota_group_failure failure);
 
-/* In the epoch in force, and with the group's word for it. */
+/* In the epoch in force, and confirmed by the group. */
 static inline bool rota_group_may_run(const struct rota_group_fsm *fsm)
 {
     return fsm->me != ROTA_GROUP_NOBODY &&
@@ -29,7 +29,7 @@ static inline struct rota_group_member rota_group_self(const struct rota_group_f
 /* WAITING becomes WORKING when the epoch in force answers the round. */
 void rota_group_look_at_epoch(struct rota_group_fsm *fsm, rota_time now);
 
-/* Whether the epoch in force is the one that the round which we lead asks for. */
+/* Whether the epoch in force is the one that our round asks for, as its leader. */
 bool rota_group_is_in_force(const struct rota_group_fsm *fsm);
 
 /* --- group_fsm_replay.c --- */
@@ -44,7 +44,7 @@ void rota_group_hear_end(struct rota_group_fsm *fsm, rota_time sent_at);
 
 struct rota_group_run *rota_group_find_run(const struct rota_group_fsm *fsm, struct rota_str name);
 
-/* The run that an event speaks of. */
+/* The run that an event refers to. */
 static inline struct rota_group_run *rota_group_run_of(const struct rota_group_fsm *fsm,
                                                        const struct rota_group_event *event)
 {
@@ -52,15 +52,14 @@ static inline struct rota_group_run *rota_group_run_of(const struct rota_group_f
     return run && (event->token == 0 || event->token == run->token) ? run : NULL;
 }
 
-/* Make what runs here agree with the fold, for one partition, for those of the
- * last record, for all that is ours. */
+/* Make what runs here agree with the fold: for one partition, for those of the last record, for
+ * all that are ours. */
 void rota_group_look(struct rota_group_fsm *fsm, uint32_t place);
 void rota_group_look_at_touched(struct rota_group_fsm *fsm);
 void rota_group_look_at_all(struct rota_group_fsm *fsm);
 
-/* Stop all; `is_lost`: it is not ours any more. */
+/* Stop everything; `is_lost`: it is no longer ours. */
 void rota_group_stop_all(struct rota_group_fsm *fsm, bool is_lost);
-void rota_group_stop_run(struct rota_group_fsm *fsm, struct rota_group_run *run, bool is_lost);
 void rota_group_free_run(struct rota_group_fsm *fsm, struct rota_group_run *run);
 void rota_group_end_run(struct rota_group_fsm *fsm, struct rota_group_run *run);
 void rota_group_hear_stopped(struct rota_group_fsm *fsm, const struct rota_group_event *event);
@@ -68,44 +67,43 @@ void rota_group_mark_late(struct rota_group_fsm *fsm, rota_time now, struct rota
 enum rota_code rota_group_hear_user(struct rota_group_fsm *fsm, rota_time now,
                                     const struct rota_group_event *event, struct rota_error *error);
 
-/* Now and then, if that is asked for, a running partition goes to a task that has
- * less. */
+/* If configured, hand a running partition to a task that has fewer, now and then. */
 void rota_group_balance(struct rota_group_fsm *fsm, rota_time now);
 
 /* --- group_fsm_draft.c --- */
 
-/* Note that there may be something to say of a partition. */
+/* Note that a partition may need a change in the next record. */
 void rota_group_mark(struct rota_group_fsm *fsm, struct rota_group_def *def);
 
 /* Whether there is, or was, a partition of this name. */
 bool rota_group_is_known(const struct rota_group_fsm *fsm, struct rota_group_name name);
 
-/* What was reported and is in the log now need not be said again. */
+/* Drop reports that are in the log now. */
 void rota_group_clean_pending(struct rota_group_fsm *fsm, struct rota_group_pending *items,
                               size_t *n);
 
-/* Put all there is to say into a record, as much as it holds; false when that is
- * nothing. The names of targets are still the fold's. */
+/* Put everything that is to be written into a record, as much as fits; false when there is
+ * nothing. The names of targets still belong to the fold. */
 bool rota_group_draft(struct rota_group_fsm *fsm, rota_time now, struct rota_group_record *record);
 
 /* --- group_fsm_send.c --- */
 
-/* Send what there is to send. */
+/* Send what is pending. */
 void rota_group_pump(struct rota_group_fsm *fsm, rota_time now);
 void rota_group_hear_append(struct rota_group_fsm *fsm, rota_time now,
                             const struct rota_group_event *event);
 
-/* A record at `offset` counted: if it is our own, that is told before what follows from it. */
+/* A record at `offset` counted: if it is ours, report that before its consequences. */
 void rota_group_tell_own(struct rota_group_fsm *fsm, uint64_t offset,
                          struct rota_group_record *record);
 
-/* A record at `offset` was taken in: our own perhaps, and with a verdict. */
+/* A record at `offset` was applied, perhaps ours, with this verdict. */
 void rota_group_settle(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
                        struct rota_group_record *record, enum rota_group_verdict verdict);
 
-/* What was on its way in an epoch that is over can't count any more. */
+/* Records in flight from an epoch that has ended can't count any more. */
 void rota_group_void_sends(struct rota_group_fsm *fsm);
-/* An epoch of an earlier round that is not under way need not be. */
+/* Drop an unsent epoch of an earlier round. */
 void rota_group_forget_epoch(struct rota_group_fsm *fsm);
 void rota_group_forget_sends(struct rota_group_fsm *fsm);
 void rota_group_end_snapshot(struct rota_group_fsm *fsm);

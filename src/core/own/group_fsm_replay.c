@@ -24,7 +24,7 @@ static void begin_afresh(struct rota_group_fsm *fsm, uint64_t offset)
     read_from(fsm, offset);
 }
 
-/* Look at the last records for those that say where to begin. */
+/* Read the last records for a beginning. */
 static void look_at_tail(struct rota_group_fsm *fsm)
 {
     fsm->replay = ROTA_GROUP_REPLAY_TAIL;
@@ -67,8 +67,8 @@ void rota_group_lose_log(struct rota_group_fsm *fsm)
 
 /* --- the tail --- */
 
-/* One may begin at what others were told of as a snapshot, and at what the last piece
- * of one stands for, of which nobody has had the time to tell. */
+/* A task may begin at the snapshot that other records name, and at what the last piece of a
+ * newer one covers, which no record names yet. */
 static void hear_tail(struct rota_group_fsm *fsm, uint64_t offset,
                       const struct rota_group_record *record)
 {
@@ -100,7 +100,7 @@ static void end_tail(struct rota_group_fsm *fsm)
     }
 }
 
-/* There is no whole snapshot where one should be: an earlier one may do, or the log's
+/* There is no complete snapshot where one should be: an earlier one may do, or the log's
  * beginning. */
 static void end_in_vain(struct rota_group_fsm *fsm)
 {
@@ -128,7 +128,7 @@ static bool is_next_piece(const struct rota_group_record *first,
            rota_group_member_is_equal(record->author, first->author);
 }
 
-/* The snapshot whose last piece came last, if it is whole. Gives `*pieces`. */
+/* The snapshot whose last piece came last, if it is complete. Gives `*pieces`. */
 static size_t gather_pieces(struct rota_group_fsm *fsm, struct rota_group_record ***pieces)
 {
     size_t n = fsm->collected.size, found;
@@ -151,9 +151,10 @@ static size_t gather_pieces(struct rota_group_fsm *fsm, struct rota_group_record
     return 0;
 }
 
-static void apply(struct rota_group_fsm *fsm, rota_time now, const struct rota_group_collected *at);
+static void apply_record(struct rota_group_fsm *fsm, rota_time now,
+                         const struct rota_group_collected *at);
 
-/* All pieces are here: load them, and take in what was collected meanwhile. */
+/* All pieces are here: load them, and apply what was collected meanwhile. */
 static void end_collect(struct rota_group_fsm *fsm, rota_time now,
                         struct rota_group_record **pieces, size_t n_pieces)
 {
@@ -170,13 +171,13 @@ static void end_collect(struct rota_group_fsm *fsm, rota_time now,
     } else {
         fsm->replay = ROTA_GROUP_REPLAY_FOLD;
         for (size_t i = 0; i < fsm->collected.size; i++)
-            apply(fsm, now, &fsm->collected.items[i]);
+            apply_record(fsm, now, &fsm->collected.items[i]);
         clear_collected(fsm);
     }
 }
 
-static void collect(struct rota_group_fsm *fsm, rota_time now,
-                    const struct rota_group_collected *at)
+static void collect_piece(struct rota_group_fsm *fsm, rota_time now,
+                          const struct rota_group_collected *at)
 {
     struct rota_group_record **pieces = NULL;
     size_t n_pieces;
@@ -199,8 +200,8 @@ static void collect(struct rota_group_fsm *fsm, rota_time now,
 
 /* --- the fold --- */
 
-/* Whether a leader has to write its epoch again: the one in force may be of an
- * earlier round, its own or that of a leader which has not heard of this one. */
+/* Whether a leader has to write its epoch again: the one in force may be of an earlier round,
+ * its own or that of a leader which does not know of this one. */
 static void look_at_lead(struct rota_group_fsm *fsm, rota_time now)
 {
     if (!fsm->is_leader)
@@ -233,7 +234,8 @@ static void hear_epoch(struct rota_group_fsm *fsm, rota_time now)
     rota_group_look_at_touched(fsm);
 }
 
-static void apply(struct rota_group_fsm *fsm, rota_time now, const struct rota_group_collected *at)
+static void apply_record(struct rota_group_fsm *fsm, rota_time now,
+                         const struct rota_group_collected *at)
 {
     struct rota_group_record *record = at->record;
     uint64_t offset = at->offset;
@@ -267,10 +269,10 @@ void rota_group_hear_record(struct rota_group_fsm *fsm, rota_time now,
             hear_tail(fsm, at.offset, at.record);
         break;
     case ROTA_GROUP_REPLAY_COLLECT:
-        collect(fsm, now, &at);
+        collect_piece(fsm, now, &at);
         break;
     case ROTA_GROUP_REPLAY_FOLD:
-        apply(fsm, now, &at);
+        apply_record(fsm, now, &at);
         break;
     }
 }

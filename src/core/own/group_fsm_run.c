@@ -32,7 +32,7 @@ void rota_group_end_run(struct rota_group_fsm *fsm, struct rota_group_run *run)
     rota_group_free_run(fsm, run);
 }
 
-void rota_group_stop_run(struct rota_group_fsm *fsm, struct rota_group_run *run, bool is_lost)
+static void stop_run(struct rota_group_fsm *fsm, struct rota_group_run *run, bool is_lost)
 {
     if (is_lost) {
         run->is_lost = true;
@@ -54,18 +54,18 @@ void rota_group_stop_all(struct rota_group_fsm *fsm, bool is_lost)
     ROTA_VECTOR(struct rota_group_run *) ended = {0};
     for (size_t place = 0; (entry = rota_map_next(&fsm->runs, &place));) {
         struct rota_group_run *run = entry->value;
-        rota_group_stop_run(fsm, run, is_lost);
+        stop_run(fsm, run, is_lost);
         if (is_lost && run->is_ended && !rota_vector_push(&ended, run))
             fsm->is_out_of_memory = true;
     }
-    for (size_t i = 0; i < ended.size; i++) /* nobody reads it, and it is not ours to move */
+    for (size_t i = 0; i < ended.size; i++) /* no task reads it, and it is not ours to move */
         rota_group_end_run(fsm, ended.items[i]);
     rota_vector_deinit(&ended);
 }
 
-/* --- what the fold says --- */
+/* --- changes by the fold --- */
 
-static void start(struct rota_group_fsm *fsm, const struct rota_group_partition *partition)
+static void start_run(struct rota_group_fsm *fsm, const struct rota_group_partition *partition)
 {
     struct rota_group_run *run = calloc(1, sizeof *run);
     if (!run || !rota_map_put(&fsm->runs, partition->def->name.text, run)) {
@@ -92,7 +92,7 @@ static struct rota_group_run *check_run(struct rota_group_fsm *fsm,
     bool is_ours = partition->owner == fsm->me && partition->token == run->token;
     if (is_ours && rota_group_fold_life(partition) == ROTA_GROUP_RUNNING)
         return run;
-    if (is_ours && !run->is_stopping) { /* finished: the reader said so itself */
+    if (is_ours && !run->is_stopping) { /* finished: the reader reported it */
         rota_group_end_run(fsm, run);
         return NULL;
     }
@@ -100,11 +100,11 @@ static struct rota_group_run *check_run(struct rota_group_fsm *fsm,
         rota_group_end_run(fsm, run);
         return NULL;
     }
-    rota_group_stop_run(fsm, run, true);
+    stop_run(fsm, run, true);
     return run;
 }
 
-/* Whether there is something to say of it that follows from the fold alone. */
+/* Whether something follows from the fold alone that has to be written about it. */
 static bool is_due(const struct rota_group_fsm *fsm, const struct rota_group_partition *partition)
 {
     const struct rota_group_fold *fold = &fsm->fold;
@@ -128,7 +128,7 @@ void rota_group_look(struct rota_group_fsm *fsm, uint32_t place)
     bool may_start = fsm->state == ROTA_GROUP_AT_WAITING || fsm->state == ROTA_GROUP_AT_WORKING;
     if (!run && may_start && partition->owner == fsm->me &&
         rota_group_fold_life(partition) == ROTA_GROUP_RUNNING)
-        start(fsm, partition);
+        start_run(fsm, partition);
     if (is_due(fsm, partition))
         rota_group_mark(fsm, partition->def);
 }
@@ -148,7 +148,7 @@ void rota_group_look_at_all(struct rota_group_fsm *fsm)
         rota_group_look(fsm, place);
 }
 
-/* --- what the user says --- */
+/* --- reports of the user --- */
 
 void rota_group_hear_stopped(struct rota_group_fsm *fsm, const struct rota_group_event *event)
 {
@@ -177,25 +177,26 @@ static enum rota_code check_child(const struct rota_group_fsm *fsm,
     bool has_parent = event->partition.size == 0 && child->n_parents == 0;
     if (!rota_group_is_name(child->name.text))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a partition's name is UTF-8 of 1 to %d bytes", ROTA_GROUP_NAME_MAX);
+                              "a partition's name must be UTF-8 of 1 to %d bytes",
+                              ROTA_GROUP_NAME_MAX);
     for (uint32_t i = 0; i < child->n_parents; i++) {
         struct rota_str parent = child->parents[i].text;
         has_parent = has_parent || rota_str_is_equal(parent, event->partition);
         if (!rota_group_is_name(parent) || rota_str_is_equal(parent, child->name.text))
             return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "a parent of a partition has no name "
-                                  "of its own");
+                                  "a parent of a partition has an invalid name");
     }
     if (!has_parent)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a child is reported by one that is not among its parents");
+                              "a child must be reported by one of its parents");
     if (event->position.size > ROTA_GROUP_POSITION_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "a position of %zu bytes, at most %d are "
                               "allowed",
                               event->position.size, ROTA_GROUP_POSITION_MAX);
     if (fsm->n_children >= ROTA_GROUP_CHILDREN_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "%d partitions wait to be made known",
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "%d partitions are already waiting to be reported",
                               ROTA_GROUP_CHILDREN_MAX);
     return ROTA_OK;
 }
@@ -218,7 +219,7 @@ static enum rota_code hear_child(struct rota_group_fsm *fsm, const struct rota_g
     if (!pending.position || !(is_root ? rota_vector_push(&fsm->roots, pending)
                                        : rota_vector_push(&run->children, pending))) {
         rota_group_pending_deinit(&pending);
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "a new partition");
+        return rota_error_no_memory(error, "for a new partition");
     }
     fsm->n_children++;
     if (run)
@@ -236,11 +237,11 @@ static enum rota_code hear_position(struct rota_group_run *run,
                               event->position.size, ROTA_GROUP_POSITION_MAX);
     if (event->mark < run->mark)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a position with mark %lld, after one with mark %lld",
+                              "a position with watermark %lld after one with watermark %lld",
                               (long long)event->mark, (long long)run->mark);
     struct rota_blob *position = rota_blob_new(event->position);
     if (!position)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "a position");
+        return rota_error_no_memory(error, "for a position");
     rota_blob_unref(run->position);
     run->position = position;
     run->mark = event->mark;
@@ -320,7 +321,7 @@ void rota_group_balance(struct rota_group_fsm *fsm, rota_time now)
         struct rota_group_run *run = find_movable(fsm);
         if (!run)
             return;
-        rota_group_stop_run(fsm, run, false);
+        stop_run(fsm, run, false);
         run->is_moving = true;
         fsm->n_moving++;
     }

@@ -28,7 +28,7 @@ static bool own_names(struct rota_group_record *record)
     return true;
 }
 
-static void sign(struct rota_group_fsm *fsm, struct rota_group_record *record)
+static void sign_record(struct rota_group_fsm *fsm, struct rota_group_record *record)
 {
     if (!record->name)
         record->name = rota_blob_ref(fsm->name);
@@ -41,7 +41,7 @@ static void sign(struct rota_group_fsm *fsm, struct rota_group_record *record)
     memcpy(record->sync_epoch, fsm->fold.sync_epoch, sizeof record->sync_epoch);
 }
 
-static void append(struct rota_group_fsm *fsm, struct rota_group_send *send)
+static void append_record(struct rota_group_fsm *fsm, struct rota_group_send *send)
 {
     send->number = ++fsm->number;
     struct rota_group_action *action = rota_group_do(fsm, ROTA_GROUP_DO_APPEND);
@@ -50,14 +50,14 @@ static void append(struct rota_group_fsm *fsm, struct rota_group_send *send)
 }
 
 /* Takes `record`. */
-static void post(struct rota_group_fsm *fsm, struct rota_group_send *send,
-                 struct rota_group_record *record)
+static void post_record(struct rota_group_fsm *fsm, struct rota_group_send *send,
+                        struct rota_group_record *record)
 {
     *send = (struct rota_group_send){.record = record, .retry_after = ROTA_GROUP_RETRY_FIRST};
-    append(fsm, send);
+    append_record(fsm, send);
 }
 
-/* Positions whose time has come are said with the rest. */
+/* Positions that are due are written with the rest. */
 static void mark_progress(struct rota_group_fsm *fsm, rota_time now)
 {
     if (now < fsm->progress_at && fsm->state != ROTA_GROUP_AT_LEAVING)
@@ -89,11 +89,11 @@ static void send_state(struct rota_group_fsm *fsm, rota_time now)
     }
     record->next = fsm->fold.next;
     fsm->has_news = fsm->has_news && fsm->needs_epoch;
-    sign(fsm, record);
-    post(fsm, &fsm->send, record);
+    sign_record(fsm, record);
+    post_record(fsm, &fsm->send, record);
 }
 
-static void label(struct rota_group_fsm *fsm, char text[ROTA_GROUP_SYNC_EPOCH_MAX + 1])
+static void label_sync_epoch(struct rota_group_fsm *fsm, char text[ROTA_GROUP_SYNC_EPOCH_MAX + 1])
 {
     uint64_t a = rota_random_next(&fsm->random), b = rota_random_next(&fsm->random);
     snprintf(text, ROTA_GROUP_SYNC_EPOCH_MAX + 1, "%08x-%04x-4%03x-%04x-%012llx",
@@ -101,10 +101,10 @@ static void label(struct rota_group_fsm *fsm, char text[ROTA_GROUP_SYNC_EPOCH_MA
              (unsigned)(b >> 48 & 0x3fff) | 0x8000U, (unsigned long long)(b & 0xffffffffffff));
 }
 
-/* An epoch of our round may follow the one in force only if that one answers no later round:
- * it would put out tasks that joined since and believe what they read. A lower generation shows
- * that it does not. A higher one shows nothing, because a group that has forgotten its members
- * counts from 1 again. Then the group has to confirm our round after we read that epoch. */
+/* An epoch of our round may follow the one in force only if that one answers no later round: it
+ * would remove tasks that joined since and rely on what they read. A lower generation shows that
+ * it does not. A higher one shows nothing, because a group that has forgotten its members counts
+ * from 1 again. Then the group has to confirm our round after we read that epoch. */
 static bool may_send_epoch(const struct rota_group_fsm *fsm)
 {
     return fsm->fold.generation <= fsm->generation || fsm->group_ok_at >= fsm->epoch_at;
@@ -126,14 +126,14 @@ static void send_epoch(struct rota_group_fsm *fsm)
     record->epoch = fsm->fold.epoch + 1;
     record->generation = fsm->generation;
     record->next = fsm->fold.next;
-    label(fsm, record->sync_epoch);
-    sign(fsm, record);
+    label_sync_epoch(fsm, record->sync_epoch);
+    sign_record(fsm, record);
     if (!own_names(record)) {
         rota_group_record_unref(record);
         fsm->is_out_of_memory = true;
         return;
     }
-    post(fsm, &fsm->epoch_send, record);
+    post_record(fsm, &fsm->epoch_send, record);
 }
 
 /* --- snapshots --- */
@@ -169,18 +169,18 @@ static void send_piece(struct rota_group_fsm *fsm)
         return;
     }
     struct rota_group_record *piece = fsm->snapshot[fsm->snapshot_place++];
-    sign(fsm, piece);
-    post(fsm, &fsm->send, piece);
+    sign_record(fsm, piece);
+    post_record(fsm, &fsm->send, piece);
     if (fsm->snapshot_place == fsm->n_snapshot)
         rota_group_end_snapshot(fsm);
 }
 
 /* --- fates --- */
 
-static void retry(struct rota_group_fsm *fsm, struct rota_group_send *send, rota_time now)
+static void retry_append(struct rota_group_fsm *fsm, struct rota_group_send *send, rota_time now)
 {
     if (send->record && !send->number && !send->is_appended && now >= send->retry_at)
-        append(fsm, send);
+        append_record(fsm, send);
 }
 
 static bool has_something_to_say(const struct rota_group_fsm *fsm, rota_time now)
@@ -197,10 +197,10 @@ static bool has_something_to_say(const struct rota_group_fsm *fsm, rota_time now
 
 void rota_group_pump(struct rota_group_fsm *fsm, rota_time now)
 {
-    if (fsm->is_out_of_memory) /* what we know may be incomplete, and the step ends with FAIL */
+    if (fsm->is_out_of_memory) /* our state may be incomplete, and the step ends with FAIL */
         return;
-    retry(fsm, &fsm->send, now);
-    retry(fsm, &fsm->epoch_send, now);
+    retry_append(fsm, &fsm->send, now);
+    retry_append(fsm, &fsm->epoch_send, now);
     if (fsm->needs_epoch && !fsm->epoch_send.record && fsm->state == ROTA_GROUP_AT_WAITING &&
         may_send_epoch(fsm))
         send_epoch(fsm);
@@ -220,7 +220,7 @@ void rota_group_hear_append(struct rota_group_fsm *fsm, rota_time now,
                                    : event->number == fsm->epoch_send.number ? &fsm->epoch_send
                                                                              : NULL;
     if (event->number == 0 || !send)
-        return; /* of one whose fate is settled */
+        return; /* of one whose outcome is known */
     send->number = 0;
     if (event->type == ROTA_GROUP_APPENDED && event->offset >= fsm->fold.next) {
         send->is_appended = true;
@@ -319,7 +319,7 @@ static void settle_state(struct rota_group_fsm *fsm, rota_time now,
         fsm->has_news = true;
 }
 
-/* The record on its way has met its fate, as `record`, which may be a copy of it. */
+/* The outcome of the record in flight is known, from `record`, which may be a copy of it. */
 static void settle_send(struct rota_group_fsm *fsm, rota_time now,
                         const struct rota_group_record *record, bool is_counted)
 {
@@ -343,7 +343,7 @@ static bool is_own_record(const struct rota_group_fsm *fsm, const struct rota_gr
            rota_group_member_is_equal(record->author, rota_group_self(fsm));
 }
 
-/* What was on its way when we lost the log or the group may still count. */
+/* A record in flight when we lost the log or the group may still count. */
 static bool is_former_record(const struct rota_group_fsm *fsm,
                              const struct rota_group_record *record)
 {

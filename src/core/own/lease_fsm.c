@@ -12,20 +12,19 @@ static enum rota_code check_options(const struct rota_lease_fsm_options *options
 {
     char ttl[ROTA_TIME_TEXT_MAX];
     if (options->n_shards < 1 || options->n_shards > ROTA_LEASE_SHARDS_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "lease: %u shards, but there must be 1 to %d of them",
+        return rota_error_set(error, ROTA_ERR_INVALID, "lease: %u shards; a space has 1 to %d",
                               options->n_shards, ROTA_LEASE_SHARDS_MAX);
     if (options->n_wanted > ROTA_LEASE_WANTED_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "lease: %u shards are wanted, one process can hold %d",
+                              "lease: %u shards wanted; one process can hold at most %d",
                               options->n_wanted, ROTA_LEASE_WANTED_MAX);
     if (options->ttl < ROTA_LEASE_TTL_MIN || options->ttl > ROTA_LEASE_TTL_MAX)
         return rota_error_set(
             error, ROTA_ERR_INVALID, "lease: a ttl of %s is not within 100ms to 1h",
-            options->ttl < 0 ? "less than nothing" : rota_span_format(options->ttl, ttl));
+            options->ttl < 0 ? "a negative duration" : rota_span_format(options->ttl, ttl));
     if (options->instance == 0)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "lease: the instance is 0, which means free");
+                              "lease: the instance must not be 0, which means free");
     return ROTA_OK;
 }
 
@@ -61,7 +60,7 @@ enum rota_code rota_lease_fsm_init(struct rota_lease_fsm *fsm, rota_time now,
     fsm->actions = calloc(actions_max(fsm), sizeof *fsm->actions);
     if (!fsm->slots || !fsm->slot_of || !fsm->actions) {
         rota_lease_fsm_deinit(fsm);
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "lease: %u shards", o->n_shards);
+        return rota_error_no_memory(error, "for the leases of %u shards", o->n_shards);
     }
     for (uint32_t shard = 0; shard < o->n_shards; shard++)
         fsm->slot_of[shard] = NO_SLOT;
@@ -82,7 +81,7 @@ void rota_lease_fsm_deinit(struct rota_lease_fsm *fsm)
     *fsm = (struct rota_lease_fsm){0};
 }
 
-/* --- spans: never exact, so that processes started together do not ask together --- */
+/* --- durations: never exact, so that processes started together do not ask together --- */
 
 static rota_time some_of(struct rota_lease_fsm *fsm, rota_time most)
 {
@@ -94,8 +93,8 @@ static rota_time ping_interval(struct rota_lease_fsm *fsm)
     return some_of(fsm, fsm->options.ttl / 3);
 }
 
-/* A row is counted from when we see its last ping, so what passes between two looks delays
- * the takeover. A look at many rows costs the database more. */
+/* A row is counted from when we see its last ping, so the interval between two reads delays the
+ * takeover. Reading many rows costs the database more. */
 static rota_time look_interval(struct rota_lease_fsm *fsm)
 {
     rota_time most = fsm->options.ttl / 20;
@@ -103,7 +102,7 @@ static rota_time look_interval(struct rota_lease_fsm *fsm)
     return some_of(fsm, most > cost ? most : cost);
 }
 
-/* How much later those who have their share claim a dead row than those who have less. */
+/* How much later processes that have their share claim a dead row than those below it. */
 static rota_time yield_of(const struct rota_lease_fsm *fsm)
 {
     return fsm->options.ttl / 40;
@@ -121,41 +120,44 @@ static rota_time end_of_grant(const struct rota_lease_fsm *fsm, rota_time sent_a
     return sent_at + fsm->options.ttl - fsm->guard;
 }
 
-/* --- what is to be done --- */
+/* --- actions --- */
 
-static struct rota_lease_action *push(struct rota_lease_fsm *fsm, struct rota_lease_action action)
+static struct rota_lease_action *push_action(struct rota_lease_fsm *fsm,
+                                             struct rota_lease_action action)
 {
     assert(fsm->n_actions < actions_max(fsm));
     fsm->actions[fsm->n_actions] = action;
     return &fsm->actions[fsm->n_actions++];
 }
 
-static uint64_t ask(struct rota_lease_fsm *fsm, enum rota_lease_action_type type, uint32_t shard,
-                    uint64_t epoch)
+static uint64_t push_ask(struct rota_lease_fsm *fsm, enum rota_lease_action_type type,
+                         uint32_t shard, uint64_t epoch)
 {
-    push(fsm, (struct rota_lease_action){
-                  .type = type, .ask = ++fsm->n_asks, .shard = shard, .epoch = epoch});
+    push_action(fsm, (struct rota_lease_action){
+                         .type = type, .ask = ++fsm->n_asks, .shard = shard, .epoch = epoch});
     return fsm->n_asks;
 }
 
-static void serve(struct rota_lease_fsm *fsm, enum rota_lease_action_type type,
-                  const struct rota_lease_slot *slot)
+static void push_serve(struct rota_lease_fsm *fsm, enum rota_lease_action_type type,
+                       const struct rota_lease_slot *slot)
 {
-    push(fsm,
-         (struct rota_lease_action){
-             .type = type, .shard = slot->shard, .epoch = slot->epoch, .until = slot->expires_at});
+    push_action(fsm, (struct rota_lease_action){.type = type,
+                                                .shard = slot->shard,
+                                                .epoch = slot->epoch,
+                                                .until = slot->expires_at});
 }
 
-static void stop(struct rota_lease_fsm *fsm, const struct rota_lease_slot *slot,
-                 enum rota_lease_why why)
+static void push_stop(struct rota_lease_fsm *fsm, const struct rota_lease_slot *slot,
+                      enum rota_lease_why why)
 {
-    push(fsm, (struct rota_lease_action){
-                  .type = ROTA_LEASE_STOP, .shard = slot->shard, .epoch = slot->epoch, .why = why});
+    push_action(
+        fsm, (struct rota_lease_action){
+                 .type = ROTA_LEASE_STOP, .shard = slot->shard, .epoch = slot->epoch, .why = why});
 }
 
 /* --- slots --- */
 
-static struct rota_lease_slot *find(const struct rota_lease_fsm *fsm, uint32_t shard)
+static struct rota_lease_slot *find_slot(const struct rota_lease_fsm *fsm, uint32_t shard)
 {
     if (shard >= fsm->options.n_shards || fsm->slot_of[shard] == NO_SLOT)
         return NULL;
@@ -190,35 +192,35 @@ static void slot_remove(struct rota_lease_fsm *fsm, struct rota_lease_slot *slot
     fsm->slot_of[slot->shard] = (uint32_t)(slot - fsm->slots);
 }
 
-/* A shard is no longer ours; the table is told, unless it was the one to tell. */
-static void lose(struct rota_lease_fsm *fsm, struct rota_lease_slot *slot, enum rota_lease_why why,
-                 bool is_released)
+/* A shard is no longer ours; the table learns of it, unless it was the one to report it. */
+static void lose_shard(struct rota_lease_fsm *fsm, struct rota_lease_slot *slot,
+                       enum rota_lease_why why, bool is_released)
 {
-    stop(fsm, slot, why);
+    push_stop(fsm, slot, why);
     if (is_released)
-        ask(fsm, ROTA_LEASE_RELEASE, slot->shard, slot->epoch);
+        push_ask(fsm, ROTA_LEASE_RELEASE, slot->shard, slot->epoch);
     slot_remove(fsm, slot);
     fsm->has_hope = true;
 }
 
-static void expire(struct rota_lease_fsm *fsm, rota_time now)
+static void expire_slots(struct rota_lease_fsm *fsm, rota_time now)
 {
     for (uint32_t i = 0; i < fsm->n_held;)
         if (now >= fsm->slots[i].expires_at)
-            lose(fsm, &fsm->slots[i], ROTA_LEASE_WHY_EXPIRED, true);
+            lose_shard(fsm, &fsm->slots[i], ROTA_LEASE_WHY_EXPIRED, true);
         else
             i++;
 }
 
 /* --- seeking --- */
 
-/* The database is in a state from before: there may be holders that it knows nothing
- * of. They believe for no longer than a grant lasts. */
+/* The database shows an earlier state: there may be holders that it does not know of. They stop
+ * no later than their grants end. */
 static void hold_off(struct rota_lease_fsm *fsm, rota_time now, uint32_t shard, uint64_t epoch)
 {
     rota_time ttl = rota_lease_watch_ttl_max(&fsm->watch, fsm->options.ttl);
-    push(fsm,
-         (struct rota_lease_action){.type = ROTA_LEASE_WENT_BACK, .shard = shard, .epoch = epoch});
+    push_action(fsm, (struct rota_lease_action){
+                         .type = ROTA_LEASE_WENT_BACK, .shard = shard, .epoch = epoch});
     rota_lease_watch_forget(&fsm->watch);
     fsm->claim_after = rota_time_add(now, ttl);
     fsm->dead_at = ROTA_TIME_NEVER;
@@ -229,27 +231,27 @@ static void look_again_at(struct rota_lease_fsm *fsm, rota_time at)
     fsm->list_at = rota_time_min(fsm->list_at, at);
 }
 
-static void start(struct rota_lease_fsm *fsm, uint32_t shard, uint64_t epoch, rota_time until)
+static void start_shard(struct rota_lease_fsm *fsm, uint32_t shard, uint64_t epoch, rota_time until)
 {
     struct rota_lease_slot *slot = slot_add(fsm, shard, epoch);
     slot->expires_at = until;
     slot->ping_at = fsm->seek_sent_at + ping_interval(fsm);
-    serve(fsm, ROTA_LEASE_START, slot);
+    push_serve(fsm, ROTA_LEASE_START, slot);
     if (fsm->n_held > fsm->n_share)
         fsm->excess_at = rota_time_add(fsm->seek_sent_at, fsm->options.ttl);
     fsm->dead_at = rota_lease_watch_dead_at(&fsm->watch);
     if (fsm->n_held < fsm->options.n_wanted)
         return;
-    /* We do not look on: what is seen now would be old when it is needed. */
+    /* We stop watching: what is seen now would be outdated when it is needed. */
     rota_lease_watch_forget(&fsm->watch);
     fsm->dead_at = ROTA_TIME_NEVER;
 }
 
-/* A grant that comes too late, or with an epoch that is not new, is no lease. */
+/* A grant that arrives too late, or with an epoch that is not new, is not used. */
 static void hear_claimed(struct rota_lease_fsm *fsm, rota_time now,
                          const struct rota_lease_event *event)
 {
-    struct rota_lease_slot *slot = find(fsm, event->shard);
+    struct rota_lease_slot *slot = find_slot(fsm, event->shard);
     rota_time until = end_of_grant(fsm, fsm->seek_sent_at);
     bool is_new = event->shard < fsm->options.n_shards && event->epoch <= ROTA_LEASE_EPOCH_MAX &&
                   event->epoch > rota_lease_watch_newest(&fsm->watch, event->shard);
@@ -258,27 +260,26 @@ static void hear_claimed(struct rota_lease_fsm *fsm, rota_time now,
     if (slot && fsm->is_closing)
         slot_remove(fsm, slot);
     else if (slot)
-        lose(fsm, slot, ROTA_LEASE_WHY_TAKEN, false);
+        lose_shard(fsm, slot, ROTA_LEASE_WHY_TAKEN, false);
 
     rota_lease_watch_take(&fsm->watch, now, event->shard, event->epoch, fsm->options.instance);
     uint32_t limit = fsm->is_extra ? fsm->n_most : fsm->n_share;
     if (is_new && now < until && !fsm->is_closing && fsm->n_held < limit) {
-        start(fsm, event->shard, event->epoch, until);
+        start_shard(fsm, event->shard, event->epoch, until);
     } else if (is_new && fsm->is_closing) {
         slot_add(fsm, event->shard, event->epoch)->ping_at = now;
     } else {
-        ask(fsm, ROTA_LEASE_RELEASE, event->shard, event->epoch);
+        push_ask(fsm, ROTA_LEASE_RELEASE, event->shard, event->epoch);
         fsm->has_hope = false;
         look_again_at(fsm, now + pause_of(fsm));
     }
 }
 
-/* The table says that a row is ours and we know nothing of it: a claim whose answer
- * was lost. */
+/* The table says that a row is ours and we do not know it: the answer to a claim was lost. */
 static bool is_stray(const struct rota_lease_fsm *fsm, const struct rota_lease_row *row)
 {
     return row->instance == fsm->options.instance && row->shard < fsm->options.n_shards &&
-           !find(fsm, row->shard);
+           !find_slot(fsm, row->shard);
 }
 
 static bool is_takeable(const struct rota_lease_fsm *fsm, const struct rota_lease_row *row)
@@ -304,7 +305,7 @@ static void hear_listed(struct rota_lease_fsm *fsm, rota_time now,
             earlier = row;
         fsm->has_hope |= is_takeable(fsm, row);
         if (is_stray(fsm, row) && n_strays < fsm->options.n_wanted) {
-            ask(fsm, ROTA_LEASE_RELEASE, row->shard, row->epoch);
+            push_ask(fsm, ROTA_LEASE_RELEASE, row->shard, row->epoch);
             n_strays++;
         }
     }
@@ -312,9 +313,9 @@ static void hear_listed(struct rota_lease_fsm *fsm, rota_time now,
         fsm->has_answer = true;
         look_again_at(fsm, now + pause_of(fsm));
     }
-    if (n_listed < fsm->n_listed) /* rows that were there are gone */
+    if (n_listed < fsm->n_listed) /* rows have disappeared */
         earlier = &nothing;
-    if (n_listed < fsm->n_listed || n_listed == 0) /* a claim makes those that are missing */
+    if (n_listed < fsm->n_listed || n_listed == 0) /* a claim creates missing ones */
         fsm->has_answer = false;
     fsm->has_hope |= !fsm->has_answer;
     fsm->n_listed = n_listed;
@@ -339,14 +340,14 @@ static void hear_seek(struct rota_lease_fsm *fsm, rota_time now,
     }
 }
 
-static void claim(struct rota_lease_fsm *fsm, rota_time now)
+static void claim_shard(struct rota_lease_fsm *fsm, rota_time now)
 {
     size_t n_dead = rota_lease_watch_dead(&fsm->watch, now, &fsm->random, fsm->dead);
-    push(fsm, (struct rota_lease_action){.type = ROTA_LEASE_CLAIM,
-                                         .ask = fsm->seek_ask = ++fsm->n_asks,
-                                         .floor = fsm->watch.floor,
-                                         .dead = fsm->dead,
-                                         .n_dead = n_dead});
+    push_action(fsm, (struct rota_lease_action){.type = ROTA_LEASE_CLAIM,
+                                                .ask = fsm->seek_ask = ++fsm->n_asks,
+                                                .floor = fsm->watch.floor,
+                                                .dead = fsm->dead,
+                                                .n_dead = n_dead});
     fsm->seek_sent_at = now;
     fsm->is_extra = fsm->n_held >= fsm->n_share;
     fsm->dead_at = ROTA_TIME_NEVER; /* until we have looked again */
@@ -358,8 +359,8 @@ static rota_time claim_dead_at(const struct rota_lease_fsm *fsm)
     return fsm->n_held < fsm->n_share ? fsm->dead_at : rota_time_add(fsm->dead_at, yield_of(fsm));
 }
 
-/* How many we hold at most now. Of `n` shards those that lost their holder had been the share
- * of somebody who is dead; without it each share is larger by as much. */
+/* The maximum number that we hold now. The orphaned of the `n` shards were the share of a dead
+ * process; without it each share grows accordingly. */
 static uint32_t limit_of(const struct rota_lease_fsm *fsm, rota_time now)
 {
     if (fsm->n_held < fsm->n_share || fsm->n_held >= fsm->n_most)
@@ -379,18 +380,18 @@ static bool may_claim(struct rota_lease_fsm *fsm, rota_time now)
         return false;
     if (fsm->n_held < limit_of(fsm, now))
         return true;
-    fsm->dead_at = ROTA_TIME_NEVER; /* it is for others; the next look shows what is left */
+    fsm->dead_at = ROTA_TIME_NEVER; /* it is for others; the next read shows what is left */
     return false;
 }
 
-static void seek(struct rota_lease_fsm *fsm, rota_time now)
+static void seek_shards(struct rota_lease_fsm *fsm, rota_time now)
 {
     if (fsm->seek_ask != 0 || fsm->n_held >= fsm->options.n_wanted)
         return;
     if (may_claim(fsm, now)) {
-        claim(fsm, now);
+        claim_shard(fsm, now);
     } else if (now >= fsm->list_at) {
-        fsm->seek_ask = ask(fsm, ROTA_LEASE_LIST, 0, 0);
+        fsm->seek_ask = push_ask(fsm, ROTA_LEASE_LIST, 0, 0);
         fsm->seek_sent_at = now;
         fsm->list_at = now + look_interval(fsm);
     }
@@ -400,13 +401,13 @@ static void seek(struct rota_lease_fsm *fsm, rota_time now)
 
 /* The table has another holder. If that is an earlier one it has lost its memory, and
  * perhaps of others than us, too. */
-static void hear_taken(struct rota_lease_fsm *fsm, rota_time now, struct rota_lease_slot *slot,
-                       uint64_t epoch)
+static void handle_taken(struct rota_lease_fsm *fsm, rota_time now, struct rota_lease_slot *slot,
+                         uint64_t epoch)
 {
     bool went_back = epoch < slot->epoch;
     uint32_t shard = slot->shard;
     rota_lease_watch_learn(&fsm->watch, shard, epoch);
-    lose(fsm, slot, went_back ? ROTA_LEASE_WHY_WENT_BACK : ROTA_LEASE_WHY_TAKEN, false);
+    lose_shard(fsm, slot, went_back ? ROTA_LEASE_WHY_WENT_BACK : ROTA_LEASE_WHY_TAKEN, false);
     if (went_back)
         hold_off(fsm, now, shard, epoch);
 }
@@ -422,17 +423,17 @@ static void hear_slot(struct rota_lease_fsm *fsm, rota_time now, struct rota_lea
         slot->expires_at = end_of_grant(fsm, slot->sent_at);
         slot->ping_at = slot->sent_at + ping_interval(fsm);
         slot->is_single = false;
-        serve(fsm, ROTA_LEASE_EXTEND, slot);
+        push_serve(fsm, ROTA_LEASE_EXTEND, slot);
     } else if (!fsm->is_closing && event->type == ROTA_LEASE_TAKEN) {
-        hear_taken(fsm, now, slot, event->epoch);
+        handle_taken(fsm, now, slot, event->epoch);
     } else {
         slot->ping_at = now + pause_of(fsm);
         slot->is_single = true;
     }
 }
 
-/* Until when a ping is due if another one is now: by as much as two intervals differ, so
- * that those that were pinged together are pinged together again. */
+/* Pings that are due before this are sent together with one that is due now: by as much as two
+ * intervals differ, so that pings sent together stay together. */
 static rota_time due_until(const struct rota_lease_fsm *fsm, rota_time now)
 {
     for (uint32_t i = 0; i < fsm->n_held; i++) {
@@ -452,42 +453,42 @@ static void ask_for_slots(struct rota_lease_fsm *fsm, rota_time now)
         if (slot->ask != 0 || slot->ping_at > (slot->is_single ? now : until))
             continue;
         slot->sent_at = now;
-        slot->ask = ask(fsm, fsm->is_closing ? ROTA_LEASE_RELEASE : ROTA_LEASE_PING, slot->shard,
-                        slot->epoch);
+        slot->ask = push_ask(fsm, fsm->is_closing ? ROTA_LEASE_RELEASE : ROTA_LEASE_PING,
+                             slot->shard, slot->epoch);
         fsm->actions[fsm->n_actions - 1].is_single = slot->is_single;
     }
 }
 
 static void hear_seen(struct rota_lease_fsm *fsm, const struct rota_lease_event *event)
 {
-    struct rota_lease_slot *slot = find(fsm, event->shard);
+    struct rota_lease_slot *slot = find_slot(fsm, event->shard);
     if (event->epoch > ROTA_LEASE_EPOCH_MAX)
         return;
     rota_lease_watch_learn(&fsm->watch, event->shard, event->epoch);
     if (slot && slot->epoch < event->epoch && !fsm->is_closing)
-        lose(fsm, slot, ROTA_LEASE_WHY_BEHIND, true);
+        lose_shard(fsm, slot, ROTA_LEASE_WHY_BEHIND, true);
 }
 
 static void give_back_excess(struct rota_lease_fsm *fsm)
 {
     while (fsm->n_held > fsm->n_share)
-        lose(fsm, &fsm->slots[fsm->n_held - 1], ROTA_LEASE_WHY_SHUTDOWN, true);
+        lose_shard(fsm, &fsm->slots[fsm->n_held - 1], ROTA_LEASE_WHY_SHUTDOWN, true);
     fsm->excess_at = ROTA_TIME_NEVER;
 }
 
-static uint32_t within(uint32_t n, uint32_t least, uint32_t most)
+static uint32_t clamp(uint32_t n, uint32_t least, uint32_t most)
 {
     return n < least ? least : n > most ? most : n;
 }
 
-/* Who may hold more looks at once: what is free is free since before. */
+/* A process that may hold more reads the table at once, for rows that are already free. */
 static void hear_share(struct rota_lease_fsm *fsm, rota_time now,
                        const struct rota_lease_event *event)
 {
-    uint32_t n_share = within(event->n_share, 1, fsm->options.n_wanted);
+    uint32_t n_share = clamp(event->n_share, 1, fsm->options.n_wanted);
     if (fsm->is_closing)
         return;
-    fsm->n_most = within(event->n_most, n_share, fsm->options.n_wanted);
+    fsm->n_most = clamp(event->n_most, n_share, fsm->options.n_wanted);
     if (n_share == fsm->n_share)
         return;
     fsm->n_share = n_share;
@@ -501,7 +502,7 @@ static void shut_down(struct rota_lease_fsm *fsm, rota_time now)
     if (fsm->is_closing)
         return;
     for (uint32_t i = 0; i < fsm->n_held; i++) {
-        stop(fsm, &fsm->slots[i], ROTA_LEASE_WHY_SHUTDOWN);
+        push_stop(fsm, &fsm->slots[i], ROTA_LEASE_WHY_SHUTDOWN);
         fsm->slots[i].ask = 0; /* a ping's answer does not matter any more */
         fsm->slots[i].ping_at = now;
     }
@@ -511,7 +512,8 @@ static void shut_down(struct rota_lease_fsm *fsm, rota_time now)
 
 /* --- the machine --- */
 
-static void hear(struct rota_lease_fsm *fsm, rota_time now, const struct rota_lease_event *event)
+static void handle_event(struct rota_lease_fsm *fsm, rota_time now,
+                         const struct rota_lease_event *event)
 {
     switch (event->type) {
     case ROTA_LEASE_TICK:
@@ -548,16 +550,16 @@ struct rota_lease_actions rota_lease_fsm_step(struct rota_lease_fsm *fsm, rota_t
     if (fsm->is_done)
         return (struct rota_lease_actions){0};
     if (!fsm->is_closing)
-        expire(fsm, now);
-    hear(fsm, now, event);
+        expire_slots(fsm, now);
+    handle_event(fsm, now, event);
     if (!fsm->is_closing && now >= fsm->excess_at)
         give_back_excess(fsm);
     ask_for_slots(fsm, now);
     if (!fsm->is_closing) {
-        seek(fsm, now);
+        seek_shards(fsm, now);
     } else if ((fsm->n_held == 0 && fsm->seek_ask == 0) || now >= fsm->give_up_at) {
         fsm->is_done = true;
-        push(fsm, (struct rota_lease_action){.type = ROTA_LEASE_DONE});
+        push_action(fsm, (struct rota_lease_action){.type = ROTA_LEASE_DONE});
     }
     return (struct rota_lease_actions){.list = fsm->actions, .n = fsm->n_actions};
 }
@@ -597,7 +599,7 @@ bool rota_lease_fsm_check(const struct rota_lease_fsm *fsm, rota_time now, uint3
 
 uint64_t rota_lease_fsm_epoch(const struct rota_lease_fsm *fsm, rota_time now, uint32_t shard)
 {
-    const struct rota_lease_slot *slot = fsm->is_closing ? NULL : find(fsm, shard);
+    const struct rota_lease_slot *slot = fsm->is_closing ? NULL : find_slot(fsm, shard);
     return slot && now < slot->expires_at ? slot->epoch : 0;
 }
 

@@ -1,21 +1,19 @@
-/* lease_fsm: when to ask for shards, when to renew them, when to let go.
+/* lease_fsm: when to claim shards, when to renew them, when to stop.
  *
  *     SPARE --claimed--> HELD --out of time, taken, behind, shutdown--> SPARE
  *
- * One machine per process, for one data centre of one space. It seeks until it
- * holds as many shards as are wanted: it claims, and when there is nothing to take
- * it looks at the table now and then and claims again when a row is free, or was
- * ours while nobody else can have our name, or has stood still for too long
- * (core/own/lease_watch.h). What it holds it pings, and serves for as long as it
- * can be shown to be its own.
+ * One machine per process, for one data centre of one space. It seeks until it holds as many shards
+ * as are wanted: it claims, and when there is nothing to take it reads the table now and then and
+ * claims again when a row is free, or was ours while no other process can have our name, or has not
+ * changed for too long (core/own/lease_watch.h). It sends heartbeats (pings) for the shards it
+ * holds, and serves them for as long as they are provably its own.
  *
- * All times are of the holder's own clock, one that goes on while the machine is
- * suspended. A grant is counted from when it was asked for, and a guard less than
- * its length, so that we stop believing before anybody may take it, as long as two
- * clocks differ in speed by less than the guard.
+ * All times are of the holder's own clock, one that goes on while the machine is suspended. A grant
+ * is counted from when it was asked for, and a guard less than its length, so that we stop before
+ * any process may take it, as long as two clocks differ in speed by less than the guard.
  *
- * The table, which is a database's or a simulated one, grants as follows. A row is
- * (space, dc, shard): host, instance, epoch, pings, last_ping, ttl.
+ * The table, which is a database's or a simulated one, grants as follows. A row is (space, dc,
+ * shard): host, instance, epoch, pings, last_ping, ttl.
  *  - CLAIM takes one row and answers with its shard and epoch, or with none. It may
  *    take, in this order: one that is free and was this host's, or that this host's
  *    name holds with another instance if the claim says that it is alone; a dead one
@@ -25,33 +23,31 @@
  *    back). Never one that this instance holds. The new epoch is
  *    max(epoch + 1, floor + 1, unix milliseconds).
  *  - PING: held, when instance and epoch are the row's, or taken. An old row that
- *    nobody has taken can be pinged back to life.
+ *    no process has taken can be pinged back to life.
  *  - RELEASE: free, host kept, when instance and epoch are the row's.
  *  - Each of them adds one to `pings` of the row that it changes.
  *  - LIST: all rows. Rows that were never there are made by a claim, and stay.
  *
- * A dead holder is replaced after one ttl and a look: whoever could hold more looks every
- * ttl/20, or more rarely at a large table, and claims the moment a row is dead.
+ * A dead holder is replaced one ttl and one read of the table later: a process that could hold more
+ * reads it every ttl/20, or less often if it is large, and claims as soon as a row is dead.
  *
- * Processes that divide the shards among themselves are each told their share (SHARE). Who
- * has its share keeps looking, for when one of them dies the others take its shards without
- * waiting to be told of larger shares: each as much as its share would grow by, and a little
- * later than those who have less than their share. What is above the share is given back
- * after a ttl, unless the share has grown until then.
+ * Processes that divide the shards among themselves each receive a share (SHARE). A process that
+ * has its share keeps watching: when one of them dies, the others take its shards without waiting
+ * for larger shares, each as much as its share would grow by, and a little later than processes
+ * below their share. What is above the share is released after a ttl, unless the share has grown
+ * until then.
  *
- * Pings that are due soon go out with one that is due, so that a driver can ask for all
- * of them at once. What had no answer is then asked for by itself: one row that is locked
- * would hold up all others.
+ * Pings that are due soon go out with one that is due, so that a driver can ask for all of them at
+ * once. A ping without an answer is then repeated alone, because one locked row would hold up all
+ * others.
  *
- * Every ask has a number and ends with one answer, at the latest when its
- * connection is given up: UNKNOWN is neither success nor failure. A ping is then
- * asked again; after a claim the table is looked at, and what it says to be ours
- * without our serving it is released.
+ * Every ask has a number and ends with one answer, at the latest when its connection is closed:
+ * UNKNOWN is neither success nor failure. A ping is then repeated; after a claim the machine reads
+ * the table, and releases rows that are ours but not served.
  *
- * Invariants: an answer to an ask that is not open changes nothing. After each step
- * every shard that is held has time left. STOP comes before anything that lets
- * others have the shard. A shard is started with an epoch above all that are known
- * of it. */
+ * Invariants: an answer to an ask that is not open changes nothing. After each step every shard
+ * that is held has time left. STOP comes before anything that lets others have the shard. A
+ * shard is started with an epoch above every known epoch of it. */
 #pragma once
 
 #include "core/own/lease_watch.h"
@@ -63,31 +59,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Two looks at the table are at least so far apart for each of its shards. */
+/* The minimum interval between two reads of the table, per shard in it. */
 #define ROTA_LEASE_LOOK_PER_SHARD (20 * ROTA_USEC)
 
 struct rota_lease_fsm_options {
     uint32_t n_shards; /* of the data centre: 1 .. ROTA_LEASE_SHARDS_MAX */
-    uint32_t n_wanted; /* to hold at a time, at most; 0 means 1; held within n_shards */
+    uint32_t n_wanted; /* the maximum to hold at a time; 0 means 1; clamped to n_shards */
     rota_time ttl;     /* how long a grant lasts; 0 means 10 s */
     bool is_alone;     /* no other process can have our host's name now */
-    uint64_t instance; /* of this life of the process, by chance; not 0 */
+    uint64_t instance; /* of this incarnation of the process, random; not 0 */
     uint64_t seed;
 };
 
 enum rota_lease_event_type {
     ROTA_LEASE_TICK,     /* time has passed */
     ROTA_LEASE_CLAIMED,  /* answers CLAIM: shard, epoch */
-    ROTA_LEASE_NONE,     /* answers CLAIM: nothing may be taken, or not now */
+    ROTA_LEASE_NONE,     /* answers CLAIM: nothing may be taken, at least not now */
     ROTA_LEASE_LISTED,   /* answers LIST: rows */
     ROTA_LEASE_PINGED,   /* answers PING: held */
-    ROTA_LEASE_TAKEN,    /* answers PING: the row is not ours; epoch: the row's, 0: there is none */
+    ROTA_LEASE_TAKEN,    /* answers PING: the row is not ours; epoch: the row's, 0: none */
     ROTA_LEASE_RELEASED, /* answers RELEASE, also when there was nothing to release */
-    ROTA_LEASE_UNKNOWN,  /* answers any: it may have been done or not, or yet be done */
-    ROTA_LEASE_SEEN,     /* somebody whom we trust knows this epoch of the shard */
-    ROTA_LEASE_SHARE,    /* hold up to `n_share` from now on, and give back what is above it; after
-                          * a death up to `n_most` */
-    ROTA_LEASE_SHUTDOWN, /* stop and give back everything */
+    ROTA_LEASE_UNKNOWN,  /* answers any: it may have been done, or not, or may still be done */
+    ROTA_LEASE_SEEN,     /* a trusted source reports this epoch of the shard */
+    ROTA_LEASE_SHARE,    /* hold up to `n_share` from now on, and release what is above it; after a
+                            death up to `n_most` */
+    ROTA_LEASE_SHUTDOWN, /* stop and release everything */
 };
 
 struct rota_lease_event {
@@ -95,7 +91,7 @@ struct rota_lease_event {
     uint64_t ask; /* of an answer: the number that the action had */
     uint32_t shard;
     uint64_t epoch;
-    uint32_t n_share, n_most;          /* at least 1, and n_share; held within n_wanted */
+    uint32_t n_share, n_most;          /* at least 1, and n_share; clamped to n_wanted */
     const struct rota_lease_row *rows; /* borrowed */
     size_t n_rows;
 };
@@ -106,11 +102,11 @@ enum rota_lease_action_type {
     ROTA_LEASE_PING,      /* ask, shard, epoch, is_single */
     ROTA_LEASE_RELEASE,   /* ask, shard, epoch */
     ROTA_LEASE_START,     /* serve: shard, epoch, until */
-    ROTA_LEASE_EXTEND,    /* serve on: shard, epoch, until */
-    ROTA_LEASE_STOP,      /* serve no more: shard, epoch, why; before the next action */
+    ROTA_LEASE_EXTEND,    /* continue to serve: shard, epoch, until */
+    ROTA_LEASE_STOP,      /* stop serving: shard, epoch, why; before the next action */
     ROTA_LEASE_WENT_BACK, /* for the log: the database shows `epoch` of the shard after a later one
                            */
-    ROTA_LEASE_DONE,      /* the shutdown is complete, or has been given up; nothing follows */
+    ROTA_LEASE_DONE,      /* the shutdown is complete, or timed out; nothing follows */
 };
 
 struct rota_lease_action {
@@ -118,11 +114,11 @@ struct rota_lease_action {
     uint64_t ask;
     uint32_t shard;
     uint64_t epoch;
-    rota_time until; /* on the holder's clock: not served from then on without an EXTEND */
+    rota_time until; /* on the holder's clock: not to be served after that without an EXTEND */
     enum rota_lease_why why;
 
-    /* Pings of one step may be asked in one question, with an answer for each; this one
-     * not, for the last with it in had none. */
+    /* Pings of one step may be combined into one query, with an answer for each; not this one,
+     * since the last query that contained it had no answer. */
     bool is_single;
 
     uint64_t floor; /* the new epoch is to be above it */
@@ -136,15 +132,15 @@ struct rota_lease_actions {
     size_t n;
 };
 
-/* A shard that is held, or is being given back in a shutdown. */
+/* A shard that is held, or is being released in a shutdown. */
 struct rota_lease_slot {
     uint32_t shard;
     uint64_t epoch;
     rota_time expires_at;
-    rota_time ping_at; /* the next ping, or release in a shutdown, unless one is out */
-    rota_time sent_at; /* of the one that is out */
-    uint64_t ask;      /* its number; 0: none is out */
-    bool is_single;    /* the last ping had no answer: it may have been another's fault */
+    rota_time ping_at; /* the next ping, or release in a shutdown, unless one is in flight */
+    rota_time sent_at; /* of the one in flight */
+    uint64_t ask;      /* its number; 0: none is in flight */
+    bool is_single;    /* the last ping had no answer, perhaps because of another row */
 };
 
 struct rota_lease_fsm {
@@ -158,22 +154,22 @@ struct rota_lease_fsm {
     uint32_t *slot_of; /* by shard; ROTA_LEASE_SHARDS_MAX: none */
     uint64_t n_asks;
 
-    /* Of seeking: at most one ask is out, a claim or a list. */
-    uint64_t seek_ask; /* 0: none is out */
+    /* Of seeking: at most one ask is in flight, a claim or a list. */
+    uint64_t seek_ask; /* 0: none is in flight */
     rota_time seek_sent_at;
-    bool is_extra;         /* the claim that is out is for a dead row above our share */
+    bool is_extra;         /* the claim in flight is for a dead row above our share */
     bool has_hope;         /* there may be something to claim */
-    bool has_answer;       /* to a claim: the table is set up, for as many shards as we think */
+    bool has_answer;       /* to a claim: the table exists, with as many shards as we expect */
     size_t n_listed;       /* rows in range that the table had */
-    rota_time list_at;     /* when to look at the table again */
+    rota_time list_at;     /* when to read the table again */
     rota_time dead_at;     /* when the first row seen in it is dead */
-    rota_time claim_after; /* none before this: the database went back */
-    rota_time excess_at;   /* when to give back what is still above the share */
+    rota_time claim_after; /* no claim before this: the database went back */
+    rota_time excess_at;   /* when to release what is still above the share */
     bool is_closing, is_done;
     rota_time give_up_at; /* when a shutdown ends without its answers */
 
     struct rota_lease_dead dead[ROTA_LEASE_DEAD_MAX];
-    struct rota_lease_action *actions; /* room for all that one step can do */
+    struct rota_lease_action *actions; /* room for all actions of one step */
     size_t n_actions;
 };
 
@@ -189,13 +185,13 @@ struct rota_lease_actions rota_lease_fsm_step(struct rota_lease_fsm *fsm, rota_t
 /* When the next tick is due. */
 rota_time rota_lease_fsm_deadline(const struct rota_lease_fsm *fsm);
 
-/* Whether the shard may be served at `now` under this epoch: the question to ask
- * right before each effect, for no timer is a guard against having been stopped. */
+/* Whether the shard may be served at `now` under this epoch. Ask right before each effect: a
+ * timer does not help a process that was paused. */
 bool rota_lease_fsm_check(const struct rota_lease_fsm *fsm, rota_time now, uint32_t shard,
                           uint64_t epoch);
 
-/* The epoch under which the shard is held, if it has time left at `now`; 0: it is not. */
+/* The epoch under which the shard is held, if it has time left at `now`; 0: not held. */
 uint64_t rota_lease_fsm_epoch(const struct rota_lease_fsm *fsm, rota_time now, uint32_t shard);
 
-/* The shards that are held, in no useful order; borrowed until the next step. */
+/* The shards that are held, unordered; borrowed until the next step. */
 const struct rota_lease_slot *rota_lease_fsm_held(const struct rota_lease_fsm *fsm, size_t *n);

@@ -10,7 +10,7 @@ enum rota_code rota_lease_watch_init(struct rota_lease_watch *watch, uint32_t n_
     *watch = (struct rota_lease_watch){.n_shards = n_shards};
     watch->sights = calloc(n_shards, sizeof *watch->sights);
     if (!watch->sights)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "lease: a watch of %u shards", n_shards);
+        return rota_error_no_memory(error, "to watch the leases of %u shards", n_shards);
     return ROTA_OK;
 }
 
@@ -25,8 +25,8 @@ static bool is_before(const struct rota_lease_row *row, const struct rota_lease_
     return row->epoch < sight->epoch || (row->epoch == sight->epoch && row->pings < sight->pings);
 }
 
-/* Nobody's grant is longer or shorter: a row that says so was not written by us. */
-static rota_time bounded(rota_time ttl)
+/* No grant is longer or shorter: Rota did not write a row that says so. */
+static rota_time clamp_ttl(rota_time ttl)
 {
     if (ttl < ROTA_LEASE_TTL_MIN)
         return ROTA_LEASE_TTL_MIN;
@@ -42,8 +42,8 @@ bool rota_lease_watch_see(struct rota_lease_watch *watch, rota_time now, uint64_
     bool is_same = sight->epoch == row->epoch && sight->pings == row->pings;
     bool went_back = sight->is_seen && is_before(row, sight);
 
-    /* A live holder pings every third of a ttl: whoever replaces one that has not for longer
-     * has taken the row from the dead. */
+    /* A live holder pings every third of a ttl: a process that replaces one that has not for
+     * longer has taken the row from a dead holder. */
     if (!sight->is_counted || row->instance == 0)
         sight->inherited_until = 0;
     else if (sight->instance != 0 && sight->instance != row->instance &&
@@ -54,7 +54,7 @@ bool rota_lease_watch_see(struct rota_lease_watch *watch, rota_time now, uint64_
     sight->instance = row->instance;
     sight->epoch = row->epoch;
     sight->pings = row->pings;
-    sight->ttl = bounded(row->ttl);
+    sight->ttl = clamp_ttl(row->ttl);
     sight->is_seen = sight->is_counted = true;
     sight->is_held = row->instance != 0 && row->instance != instance;
     sight->is_ours = row->is_ours;
@@ -91,7 +91,7 @@ rota_time rota_lease_watch_ttl_max(const struct rota_lease_watch *watch, rota_ti
     return ttl;
 }
 
-/* When a row is dead if it stays as it is; never, if nobody holds it. */
+/* When a row is dead if it does not change; never, if it is free. */
 static rota_time death_of(const struct rota_lease_sight *sight)
 {
     return sight->is_counted && sight->is_held ? rota_time_add(sight->since, sight->ttl)

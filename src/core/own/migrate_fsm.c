@@ -2,8 +2,8 @@
 
 /* --- wishes --- */
 
-static enum rota_code begin(struct rota_migrate *migrate, enum rota_view_engine to,
-                            struct rota_error *error)
+static enum rota_code begin_migration(struct rota_migrate *migrate, enum rota_view_engine to,
+                                      struct rota_error *error)
 {
     if (migrate->phase == ROTA_VIEW_STABLE && migrate->engine != to) {
         migrate->phase = ROTA_VIEW_SHADOW;
@@ -11,19 +11,20 @@ static enum rota_code begin(struct rota_migrate *migrate, enum rota_view_engine 
     }
     if (migrate->to == to)
         return ROTA_OK;
-    return rota_error_set(
-        error, ROTA_ERR_INVALID,
-        "migrate: a move from %s to %s is under way (%s), so none to %s can begin",
-        rota_view_engine_name(migrate->engine), rota_view_engine_name(migrate->to),
-        rota_view_phase_name(migrate->phase), rota_view_engine_name(to));
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "migrate: a migration from %s to %s is in progress (%s); finish or "
+                          "cancel it before you migrate to %s",
+                          rota_view_engine_name(migrate->engine),
+                          rota_view_engine_name(migrate->to), rota_view_phase_name(migrate->phase),
+                          rota_view_engine_name(to));
 }
 
-static enum rota_code commit(struct rota_migrate *migrate, enum rota_view_engine to,
-                             struct rota_error *error)
+static enum rota_code commit_migration(struct rota_migrate *migrate, enum rota_view_engine to,
+                                       struct rota_error *error)
 {
     if (migrate->to != to)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "migrate: there is no shadow of %s to commit, the engine is %s",
+                              "migrate: no shadow of %s to commit; the engine is %s",
                               rota_view_engine_name(to), rota_view_engine_name(migrate->engine));
     if (migrate->phase != ROTA_VIEW_SHADOW)
         return ROTA_OK; /* it has been, already */
@@ -36,7 +37,7 @@ static enum rota_code commit(struct rota_migrate *migrate, enum rota_view_engine
     return ROTA_OK;
 }
 
-static enum rota_code cancel(struct rota_migrate *migrate, struct rota_error *error)
+static enum rota_code cancel_migration(struct rota_migrate *migrate, struct rota_error *error)
 {
     switch (migrate->phase) {
     case ROTA_VIEW_STABLE:
@@ -49,10 +50,10 @@ static enum rota_code cancel(struct rota_migrate *migrate, struct rota_error *er
     case ROTA_VIEW_STARTING:
         break;
     }
-    return rota_error_set(
-        error, ROTA_ERR_INVALID,
-        "migrate: the move to %s is %s and can't be taken back; move on from there",
-        rota_view_engine_name(migrate->to), rota_view_phase_name(migrate->phase));
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "migrate: the migration to %s is %s and can't be cancelled; let it "
+                          "finish, then migrate again",
+                          rota_view_engine_name(migrate->to), rota_view_phase_name(migrate->phase));
 }
 
 enum rota_code rota_migrate_wish(struct rota_migrate *migrate, enum rota_migrate_wish wish,
@@ -60,11 +61,11 @@ enum rota_code rota_migrate_wish(struct rota_migrate *migrate, enum rota_migrate
 {
     switch (wish) {
     case ROTA_MIGRATE_BEGIN:
-        return begin(migrate, to, error);
+        return begin_migration(migrate, to, error);
     case ROTA_MIGRATE_COMMIT:
-        return commit(migrate, to, error);
+        return commit_migration(migrate, to, error);
     case ROTA_MIGRATE_CANCEL:
-        return cancel(migrate, error);
+        return cancel_migration(migrate, error);
     }
     return ROTA_ERR_INVALID;
 }

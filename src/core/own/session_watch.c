@@ -16,7 +16,7 @@ void rota_session_watch_deinit(struct rota_session_watch *watch)
     rota_vector_deinit(&watch->fresh);
 }
 
-/* How much time counts since the last look. */
+/* How much of the time since the last read counts. */
 static rota_time gap_until(const struct rota_session_watch *watch, rota_time now)
 {
     if (!watch->has_looked || now <= watch->looked_at)
@@ -26,20 +26,20 @@ static rota_time gap_until(const struct rota_session_watch *watch, rota_time now
     return rota_time_min(now - watch->looked_at, watch->gap_max);
 }
 
-static rota_time bounded(const struct rota_session_watch *watch, rota_time session)
+static rota_time clamp_session(const struct rota_session_watch *watch, rota_time session)
 {
     if (session < watch->session_min)
         return watch->session_min;
     return rota_time_min(session, watch->session_max);
 }
 
-/* The row as it is now, with what was counted of it before. */
+/* The row's current state, with the time counted before. */
 static struct rota_session_sight sight_of(const struct rota_session_watch *watch,
                                           const struct rota_session_row *row,
                                           const struct rota_session_sight *before, rota_time gap)
 {
     struct rota_session_sight sight = {.row = *row};
-    sight.row.session = bounded(watch, row->session);
+    sight.row.session = clamp_session(watch, row->session);
     if (before && before->row.pings == row->pings)
         sight.silent = rota_time_add(before->silent, gap);
     if (before && before->row.is_dead && row->is_dead)
@@ -47,10 +47,10 @@ static struct rota_session_sight sight_of(const struct rota_session_watch *watch
     return sight;
 }
 
-/* What was seen of a place, if anything: most often right behind the last that was
- * found, at `*at`. */
-static const struct rota_session_sight *find(const struct rota_session_watch *watch, uint64_t place,
-                                             size_t *at)
+/* What was seen of a place, if anything: most often right after the last that was found, at
+ * `*at`. */
+static const struct rota_session_sight *find_seen(const struct rota_session_watch *watch,
+                                                  uint64_t place, size_t *at)
 {
     size_t n = watch->sights.size;
     for (size_t i = 0; i < n; i++) {
@@ -72,7 +72,7 @@ bool rota_session_watch_see(struct rota_session_watch *watch, rota_time now,
         return false;
     watch->fresh.size = 0;
     for (size_t i = 0; i < n_rows; i++) {
-        const struct rota_session_sight *before = find(watch, rows[i].place, &at);
+        const struct rota_session_sight *before = find_seen(watch, rows[i].place, &at);
         watch->fresh.items[watch->fresh.size++] = sight_of(watch, &rows[i], before, gap);
     }
     struct rota_session_sight *items = watch->sights.items;
@@ -93,14 +93,14 @@ void rota_session_watch_forget(struct rota_session_watch *watch)
     watch->has_looked = false;
 }
 
-/* How long until it is dead, by what was counted; below 0 it has been for that long. */
+/* How long until it is dead; below 0 it has been for that long. */
 static rota_time left_of(const struct rota_session_sight *sight)
 {
     rota_time left = sight->row.session - sight->silent;
     return sight->row.is_dead ? rota_time_min(left, -sight->dead) : left;
 }
 
-/* How many of the living are before us; false when we are no member. */
+/* How many live members are before us; false when we are not a member. */
 static bool find_delay(const struct rota_session_watch *watch, uint64_t ours, rota_time *delay)
 {
     int rank = 0;

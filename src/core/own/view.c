@@ -54,10 +54,10 @@ enum rota_code rota_view_copy(const struct rota_view *view, struct rota_view *co
     if (copy_lists(view, copy))
         return ROTA_OK;
     rota_view_deinit(copy);
-    return rota_error_set(error, ROTA_ERR_NO_MEMORY, "view: no memory for a copy");
+    return rota_error_no_memory(error, "to copy a view");
 }
 
-/* --- what is a view --- */
+/* --- valid views --- */
 
 bool rota_view_name_is_valid(struct rota_str name)
 {
@@ -76,19 +76,19 @@ static bool span_is_valid(const struct rota_view *view, struct rota_view_span sp
 }
 
 /* Two of one key that are there at the same time. */
-static bool overlap(struct rota_view_span a, struct rota_view_span b)
+static bool spans_overlap(struct rota_view_span a, struct rota_view_span b)
 {
     return (a.to == 0 || b.from < a.to) && (b.to == 0 || a.from < b.to);
 }
 
-static int compare_members(const void *a, const void *b)
+int rota_view_compare_members(const void *a, const void *b)
 {
     const struct rota_view_member *x = a, *y = b;
     int order = rota_str_compare(x->name, y->name);
     return order ? order : (x->span.from > y->span.from) - (x->span.from < y->span.from);
 }
 
-static int compare_pins(const void *a, const void *b)
+int rota_view_compare_pins(const void *a, const void *b)
 {
     const struct rota_view_pin *x = a, *y = b;
     if (x->shard != y->shard)
@@ -104,9 +104,8 @@ static enum rota_code check_head(const struct rota_view *view, struct rota_error
                               "view: number %llu with base %llu are out of bounds",
                               (unsigned long long)view->number, (unsigned long long)view->base);
     if (view->n_shards < 1 || view->n_shards > ROTA_VIEW_SHARDS_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "view: %u shards, but there must be 1 to %d of them", view->n_shards,
-                              ROTA_VIEW_SHARDS_MAX);
+        return rota_error_set(error, ROTA_ERR_INVALID, "view: %u shards; a space has 1 to %d",
+                              view->n_shards, ROTA_VIEW_SHARDS_MAX);
     bool is_moving = view->phase == ROTA_VIEW_SHADOW || view->phase == ROTA_VIEW_STOPPING;
     if (is_moving == (view->engine == view->to))
         return rota_error_set(error, ROTA_ERR_INVALID, "view: engine %s to %s, phase %s",
@@ -130,7 +129,7 @@ static enum rota_code check_member(const struct rota_view *view,
         member->weight <= ROTA_VIEW_WEIGHT_MAX)
         return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "view: member %s has a name, weight, instance or span out of bounds",
+                          "view: member %s has an invalid name, weight, instance or range",
                           rota_quote(member->name, quoted));
 }
 
@@ -143,11 +142,11 @@ static enum rota_code check_members(const struct rota_view *view, struct rota_er
         enum rota_code code = check_member(view, &members[i], error);
         if (code)
             return code;
-        if (i > 0 && (compare_members(&members[i - 1], &members[i]) >= 0 ||
+        if (i > 0 && (rota_view_compare_members(&members[i - 1], &members[i]) >= 0 ||
                       (rota_str_is_equal(members[i - 1].name, members[i].name) &&
-                       overlap(members[i - 1].span, members[i].span))))
+                       spans_overlap(members[i - 1].span, members[i].span))))
             return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "view: member %s is out of order, or there twice",
+                                  "view: member %s is out of order or a duplicate",
                                   rota_quote(members[i].name, quoted));
     }
     return ROTA_OK;
@@ -160,13 +159,13 @@ static enum rota_code check_pins(const struct rota_view *view, struct rota_error
         if (!rota_view_name_is_valid(pins[i].name) || !span_is_valid(view, pins[i].span) ||
             pins[i].shard >= view->n_shards)
             return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "view: the pin of shard %u has a name or span out of bounds",
+                                  "view: the pin of shard %u has an invalid name or range",
                                   pins[i].shard);
         if (i > 0 &&
-            (compare_pins(&pins[i - 1], &pins[i]) >= 0 ||
-             (pins[i - 1].shard == pins[i].shard && overlap(pins[i - 1].span, pins[i].span))))
+            (rota_view_compare_pins(&pins[i - 1], &pins[i]) >= 0 ||
+             (pins[i - 1].shard == pins[i].shard && spans_overlap(pins[i - 1].span, pins[i].span))))
             return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "view: the pin of shard %u is out of order, or there twice",
+                                  "view: the pin of shard %u is out of order or a duplicate",
                                   pins[i].shard);
     }
     return ROTA_OK;
@@ -178,7 +177,7 @@ enum rota_code rota_view_check(const struct rota_view *view, struct rota_error *
     enum rota_code code = check_head(view, error);
     for (size_t i = 0; !code && i < view->seats.size; i++)
         if (!rota_view_name_is_valid(view->seats.items[i]))
-            code = rota_error_set(error, ROTA_ERR_INVALID, "view: the name of seat %zu is none", i);
+            code = rota_error_set(error, ROTA_ERR_INVALID, "view: seat %zu has an invalid name", i);
     if (!code)
         code = check_members(view, error);
     if (!code)
@@ -254,7 +253,7 @@ size_t rota_view_states(const struct rota_view *view, uint64_t numbers[ROTA_VIEW
     return n;
 }
 
-/* A span as it was at `number`, from `base` on; false: it was not. */
+/* From and to as of `number`, since `base`; false: it did not exist then. */
 static bool span_as_of(struct rota_view_span *span, uint64_t base, uint64_t number)
 {
     if (span->from > number || (span->to != 0 && span->to <= base))
@@ -301,8 +300,8 @@ static bool seats_are_equal(const struct rota_view *a, const struct rota_view *b
     return is_same;
 }
 
-/* What has no spans changes only together with the base. So it is the same in all views
- * that can be made again from one of them, and a base never becomes less. */
+/* Fields without from and to change only together with the base. So they are the same in all
+ * views that can be reconstructed from one of them, and a base never decreases. */
 static bool heads_agree(const struct rota_view *view, const struct rota_view *later)
 {
     return view->base <= later->base && view->engine == later->engine &&
@@ -384,7 +383,7 @@ uint32_t rota_view_hash(struct rota_str space, uint32_t shard)
     return rota_ring_hash(rota_str_of(key, (size_t)(end - key)));
 }
 
-/* The ring's hosts are numbered by name, and so are the members of one moment. */
+/* The ring's hosts are numbered by name, and so are the members of one view. */
 static enum rota_code place_ring(const struct rota_view *view, uint64_t number,
                                  const uint32_t *hashes, uint32_t *owners, struct rota_error *error)
 {
@@ -395,7 +394,7 @@ static enum rota_code place_ring(const struct rota_view *view, uint64_t number,
     enum rota_code code = ROTA_OK;
 
     if (!hosts || !members)
-        code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "view: no memory for a ring");
+        code = rota_error_no_memory(error, "for the ring of a view");
     for (size_t i = 0; !code && i < view->members.size; i++) {
         const struct rota_view_member *member = &view->members.items[i];
         if (!rota_view_span_has(member->span, number))
@@ -425,7 +424,7 @@ static void place_seats(const struct rota_view *view, uint64_t number, uint32_t 
     }
 }
 
-/* A pin to somebody who is no member waits for it. */
+/* A pin to a node that is not a member waits for it. */
 static void place_pins(const struct rota_view *view, uint64_t number, uint32_t *owners)
 {
     for (size_t i = 0; i < view->pins.size; i++) {

@@ -1,30 +1,28 @@
 /* view: who owns which shard of a space, agreed upon by number.
  *
- * A view is one row of the store: a number, the members that share the shards, the
- * shards that are pinned to one of them, and the engine by which the rest is placed.
- * Everything else follows from it by a function, the same on every node: the owner of
- * a shard, and its epoch, which is the number of the view in which its owner last
- * changed. So 100,000 shards need no row each.
+ * A view is one row of the store: a number, the members that share the shards, the shards that are
+ * pinned to one of them, and the engine by which the rest is placed. Everything else follows from
+ * it by a function, the same on every node: the owner of a shard, and its epoch, which is the
+ * number of the view in which its owner last changed. So 100,000 shards need no row each.
  *
- * A view keeps what it replaced: each member and each pin has the number of the first
- * view that it is in (`from`) and of the first that it is no longer in (`to`). That
- * goes back to `base`, so that from one view alone all views from `base` on can be
- * made again. Whoever missed some, or is new, finds the same epochs as those who
- * followed one by one.
+ * A view keeps what it replaced: each member and each pin has the number of the first view that it
+ * is in (`from`) and of the first that it is no longer in (`to`). That goes back to `base`, so that
+ * from one view alone all views from `base` on can be made again. A node that missed some views, or
+ * is new, computes the same epochs as nodes that followed each of them.
  *
- * When that becomes too much, a later base is chosen, and every epoch below it counts
- * as `base`. So it does when the engine changes: then the base is the view's own
- * number, and all shards have a new epoch.
+ * When that becomes too much, a later base is chosen, and every epoch below it counts as `base`.
+ * The same happens when the engine changes: then the base is the view's own number, and all shards
+ * have a new epoch.
  *
- * A member is one life of one node: its name, and an instance that no other life has.
+ * A member is one incarnation of a node: its name, and an instance that no other incarnation has.
  *
- * Placement: a pin goes before all, if it names a member. Then, `ring`: the lookup of
- * "SPACE/SHARD" among the members, by their weights. `static`: seat SHARD modulo the
- * number of seats, which is a node's name; nobody if it is no member. `lease` and
- * `group`: nobody as far as views go; these engines have their own ways.
+ * Placement: a pin goes before all, if it names a member. Then, `ring`: the lookup of "SPACE/SHARD"
+ * among the members, by their weights. `static`: seat SHARD modulo the number of seats, which is a
+ * node's name; no owner if that node is not a member. `lease` and `group`: views assign no owner;
+ * these engines do it themselves.
  *
- * Invariants: an epoch is the number of a view, and names one owner, the one of that
- * view. The epoch of a shard never becomes less with a later view. */
+ * Invariants: an epoch is the number of a view, and names one owner, the one of that view. The
+ * epoch of a shard never decreases from one view to a later one. */
 #pragma once
 
 #include "base/arena.h"
@@ -40,12 +38,12 @@
 enum {
     ROTA_VIEW_SHARDS_MAX = 1 << 17, /* of a space */
     ROTA_VIEW_NODES_MAX = 1024,     /* members at a time; others have to wait */
-    ROTA_VIEW_MEMBERS_MAX = 4096,   /* in a view, with those of before */
+    ROTA_VIEW_MEMBERS_MAX = 4096,   /* in a view, with former ones */
     ROTA_VIEW_PINS_NOW_MAX = 4096,  /* at a time */
-    ROTA_VIEW_PINS_MAX = 8192,      /* in a view, with those of before */
+    ROTA_VIEW_PINS_MAX = 8192,      /* in a view, with former ones */
     ROTA_VIEW_SEATS_MAX = 1024,     /* of a static space */
-    ROTA_VIEW_STATES_MAX = 64,      /* views that can be made again; then half are dropped */
-    ROTA_VIEW_WEIGHT_MAX = 100 * ROTA_WEIGHT_ONE, /* more counts as this */
+    ROTA_VIEW_STATES_MAX = 64,      /* views that can be reconstructed; above it half are dropped */
+    ROTA_VIEW_WEIGHT_MAX = 100 * ROTA_WEIGHT_ONE, /* a higher weight counts as this */
     ROTA_VIEW_NAME_MAX = 255, /* bytes of a node's or space's name; no control characters */
 };
 
@@ -61,15 +59,15 @@ enum rota_view_engine {
     ROTA_VIEW_GROUP,
 };
 
-/* How far a move to another engine is: core/own/migrate_fsm.h. */
+/* The phase of a migration to another engine: core/own/migrate_fsm.h. */
 enum rota_view_phase {
     ROTA_VIEW_STABLE,
-    ROTA_VIEW_SHADOW,   /* `engine` owns; who would own by `to` is computed beside */
-    ROTA_VIEW_STOPPING, /* nobody owns: all of `engine` stop; `to` comes next */
+    ROTA_VIEW_SHADOW,   /* `engine` owns; the owners by `to` are computed alongside */
+    ROTA_VIEW_STOPPING, /* no member owns: all of `engine` stop; `to` comes next */
     ROTA_VIEW_STARTING, /* `engine` is the new one and owns; `to` is the same */
 };
 
-/* Which views something is in: from <= number, and number < to unless `to` is 0. */
+/* The views that contain something: from <= number, and number < to unless `to` is 0. */
 struct rota_view_span {
     uint64_t from, to;
 };
@@ -100,16 +98,20 @@ struct rota_view {
     struct rota_arena arena;
 };
 
-/* Starts empty, as zeroes do. */
+/* A zeroed view is empty. */
 void rota_view_deinit(struct rota_view *view);
 
-/* `copy`, which is empty, becomes the same; without memory it stays empty. */
+/* Copy `view` into `copy`, which is empty; without memory it stays empty. */
 enum rota_code rota_view_copy(const struct rota_view *view, struct rota_view *copy,
                               struct rota_error *error);
 
-/* Whether a view is one: bounds, spans within base and number, a name at most once at a
- * time, a shard pinned at most once at a time. What is read from a store is checked by
- * this (wire/view_text.h does). */
+/* The order of the members and of the pins of a view, for qsort(). */
+int rota_view_compare_members(const void *a, const void *b);
+int rota_view_compare_pins(const void *a, const void *b);
+
+/* Whether a view is valid: bounds, from and to within base and number, a name at most once at a
+ * time, a shard pinned at most once at a time. wire/text/view_text.h checks what it reads from a
+ * store with this. */
 enum rota_code rota_view_check(const struct rota_view *view, struct rota_error *error);
 
 bool rota_view_name_is_valid(struct rota_str name);
@@ -122,30 +124,29 @@ static inline bool rota_view_span_has(struct rota_view_span span, uint64_t numbe
 /* The member of this name as of the view itself, or ROTA_VIEW_NOBODY. */
 uint32_t rota_view_find(const struct rota_view *view, struct rota_str name);
 
-/* The numbers of views that can be made again: `base`, and those above it at which
- * something changed, in order. Returns how many; one more than there is room for means
- * that there are too many. */
+/* The numbers of views that can be reconstructed: `base`, and those above it at which something
+ * changed, in order. Returns how many; one more than there is room for means that there are too
+ * many. */
 size_t rota_view_states(const struct rota_view *view, uint64_t numbers[ROTA_VIEW_STATES_MAX + 1]);
 
-/* Whether both are the same, so that they have the same text. */
+/* Whether both are equal, so that they have the same text. */
 bool rota_view_is_equal(const struct rota_view *view, const struct rota_view *other);
 
-/* Whether `later`, which has a later number and a base that is not above the number of
- * `view`, tells the same as `view` of all views from its own base up to that number. If not,
- * they come from different pasts: the store fell back to an earlier state in between. */
+/* Whether `later`, which has a later number and a base that is not above the number of `view`,
+ * agrees with `view` about all views from its own base up to that number. If not, they have
+ * different histories: the store fell back to an earlier state in between. */
 bool rota_view_is_before(const struct rota_view *view, const struct rota_view *later);
 
-/* Let `base`, which is not below the present one, be the base: what ended by then is
- * forgotten. */
+/* Raise the base to `base`: what ended by then is forgotten. */
 void rota_view_rebase(struct rota_view *view, uint64_t base);
 
-/* The hash of "SPACE/SHARD", by which the ring looks it up. */
+/* The hash of "SPACE/SHARD", which the ring looks up. */
 uint32_t rota_view_hash(struct rota_str space, uint32_t shard);
 
 /* Who owns each shard, as of number `number` of the view, which is not below its base:
- * `owners[shard]` becomes an index into `view->members` or ROTA_VIEW_NOBODY. As
- * `engine` places them, which need not be the view's own: a shadow asks for another's.
- * `hashes` are of rota_view_hash(), one per shard. */
+ * `owners[shard]` becomes an index into `view->members` or ROTA_VIEW_NOBODY. `engine` places
+ * them, which need not be the view's own: a shadow uses another. `hashes` are of
+ * rota_view_hash(), one per shard. */
 enum rota_code rota_view_place(const struct rota_view *view, uint64_t number,
                                enum rota_view_engine engine, const uint32_t *hashes,
                                uint32_t *owners, struct rota_error *error);

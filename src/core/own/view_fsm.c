@@ -13,8 +13,7 @@ static enum rota_code check_options(const struct rota_view_fsm_options *options,
                               "control characters",
                               ROTA_VIEW_NAME_MAX);
     if (options->n_shards < 1 || options->n_shards > ROTA_VIEW_SHARDS_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "view: %u shards, but there must be 1 to %d of them",
+        return rota_error_set(error, ROTA_ERR_INVALID, "view: %u shards; a space has 1 to %d",
                               options->n_shards, ROTA_VIEW_SHARDS_MAX);
     if (options->ttl < ROTA_VIEW_TTL_MIN || options->ttl > ROTA_VIEW_TTL_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
@@ -22,7 +21,7 @@ static enum rota_code check_options(const struct rota_view_fsm_options *options,
                               (long long)(options->ttl / ROTA_MSEC));
     if (options->weight < ROTA_WEIGHT_MIN || options->weight > ROTA_WEIGHT_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "view: weight %u/1000 is outside %d/1000 .. %d", options->weight,
+                              "view: weight %u/1000 is not within %d/1000 to %d", options->weight,
                               ROTA_WEIGHT_MIN, ROTA_WEIGHT_MAX / ROTA_WEIGHT_ONE);
     if (options->n_seats > ROTA_VIEW_SEATS_MAX ||
         (options->engine == ROTA_VIEW_STATIC && options->n_seats == 0 && !options->is_observer))
@@ -31,7 +30,7 @@ static enum rota_code check_options(const struct rota_view_fsm_options *options,
                               ROTA_VIEW_SEATS_MAX);
     for (size_t i = 0; i < options->n_seats; i++)
         if (!rota_view_name_is_valid(options->seats[i]))
-            return rota_error_set(error, ROTA_ERR_INVALID, "view: the name of seat %zu is none", i);
+            return rota_error_set(error, ROTA_ERR_INVALID, "view: seat %zu has an invalid name", i);
     return ROTA_OK;
 }
 
@@ -81,8 +80,7 @@ enum rota_code rota_view_fsm_init(struct rota_view_fsm *fsm, rota_time now,
     rota_session_watch_init(&fsm->watch, o->ttl / 2, ROTA_VIEW_TTL_MIN, ROTA_VIEW_TTL_MAX);
     if (!copy_options(fsm) || !make_tables(fsm)) {
         rota_view_fsm_deinit(fsm);
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "view: no memory for %u shards",
-                              options->n_shards);
+        return rota_error_no_memory(error, "for a view of %u shards", options->n_shards);
     }
     for (uint32_t shard = 0; shard < o->n_shards; shard++)
         fsm->hashes[shard] = rota_view_hash(o->space, shard);
@@ -118,7 +116,7 @@ void rota_view_fsm_deinit(struct rota_view_fsm *fsm)
     *fsm = (struct rota_view_fsm){0};
 }
 
-/* --- spans: never exact, so that nodes started together do not ask together --- */
+/* --- durations: never exact, so that nodes started together do not ask together --- */
 
 rota_time rota_view_fsm_some_of(struct rota_view_fsm *fsm, rota_time most)
 {
@@ -130,13 +128,13 @@ static rota_time beat_interval(struct rota_view_fsm *fsm)
     return rota_view_fsm_some_of(fsm, fsm->options.ttl / 3);
 }
 
-/* After an unknown outcome, or while something is on its way. */
+/* After an unknown outcome, or while something is in flight. */
 rota_time rota_view_fsm_pause(struct rota_view_fsm *fsm)
 {
     return rota_view_fsm_some_of(fsm, fsm->options.ttl / 24);
 }
 
-/* --- what is to be done --- */
+/* --- actions --- */
 
 void rota_view_fsm_stop(struct rota_view_fsm *fsm, uint32_t shard, enum rota_view_why why)
 {
@@ -187,7 +185,7 @@ uint64_t rota_view_fsm_ask(struct rota_view_fsm *fsm, struct rota_view_ask made)
 
 /* --- our row --- */
 
-/* One that nobody has had; not 0, and fit for a signed column. */
+/* A number that was never used; not 0, and fit for a signed column. */
 static uint64_t some_number(struct rota_view_fsm *fsm)
 {
     return (rota_random_next(&fsm->random) & INT64_MAX) | 1;
@@ -222,14 +220,14 @@ static void tend_row(struct rota_view_fsm *fsm, rota_time now)
     } else if (fsm->standing == ROTA_VIEW_IN) {
         ask_own(fsm, now, ROTA_VIEW_BEAT);
     } else if (fsm->may_join) {
-        /* A new life each time: nobody can mistake it for one that was given up. */
+        /* A new incarnation each time: it can't be mistaken for an earlier one. */
         fsm->instance = some_number(fsm);
         fsm->may_join = false;
         ask_own(fsm, now, ROTA_VIEW_JOIN);
     }
 }
 
-/* Our row should say something else. */
+/* Our row has to be updated. */
 void rota_view_fsm_renew_row(struct rota_view_fsm *fsm, rota_time now)
 {
     fsm->is_row_old = true;
@@ -241,7 +239,7 @@ void rota_view_fsm_look_at(struct rota_view_fsm *fsm, rota_time at)
     fsm->read_at = rota_time_min(fsm->read_at, at);
 }
 
-static void confirm(struct rota_view_fsm *fsm, rota_time now)
+static void confirm_ownership(struct rota_view_fsm *fsm, rota_time now)
 {
     rota_time until = fsm->own_sent_at + fsm->options.ttl - fsm->guard;
     if (!fsm->has_rows)
@@ -273,11 +271,11 @@ static void hear_own(struct rota_view_fsm *fsm, rota_time now, enum rota_view_ev
             fsm->give_up_at = now;
     } else if (type == ROTA_VIEW_JOINED && fsm->own_type == ROTA_VIEW_JOIN) {
         fsm->standing = ROTA_VIEW_IN;
-        confirm(fsm, now);
+        confirm_ownership(fsm, now);
         rota_view_fsm_find_me(fsm);
         rota_view_fsm_look_at(fsm, now);
     } else if (type == ROTA_VIEW_BEATEN && fsm->own_type == ROTA_VIEW_BEAT) {
-        confirm(fsm, now);
+        confirm_ownership(fsm, now);
     } else if (type == ROTA_VIEW_GONE && fsm->own_type == ROTA_VIEW_BEAT) {
         rota_view_fsm_stop_all(fsm, ROTA_VIEW_WHY_GONE);
         fall_out(fsm, now);
@@ -321,7 +319,7 @@ static void hear_seek(struct rota_view_fsm *fsm, rota_time now, const struct rot
     fsm->read_at = event->type == ROTA_VIEW_UNKNOWN ? now + rota_view_fsm_pause(fsm) : now;
 }
 
-static void look(struct rota_view_fsm *fsm, rota_time now)
+static void ask_for_rows(struct rota_view_fsm *fsm, rota_time now)
 {
     struct rota_view_ask made = {.type = ROTA_VIEW_READ, .known = fsm->view.number};
     if (fsm->seek_ask != 0 || fsm->standing == ROTA_VIEW_CLOSING)
@@ -337,9 +335,9 @@ static void look(struct rota_view_fsm *fsm, rota_time now)
     fsm->seek_ask = rota_view_fsm_ask(fsm, made);
 }
 
-/* --- owning --- */
+/* --- ownership --- */
 
-/* Whether what is ours by the view may be begun with, as far as all shards go. */
+/* Whether what the view gives us may be started, as far as all shards go. */
 static bool may_start(const struct rota_view_fsm *fsm, rota_time now)
 {
     return fsm->standing == ROTA_VIEW_IN && now < fsm->until && fsm->has_rows && !fsm->is_on_hold &&
@@ -355,7 +353,7 @@ static void start_ours(struct rota_view_fsm *fsm, rota_time now)
             rota_view_fsm_start(fsm, shard);
 }
 
-/* Another engine runs when everybody has acked the view since which it is the one. */
+/* Another engine runs when all members have acked the view since which it is the engine. */
 static void run_engine(struct rota_view_fsm *fsm, rota_time now)
 {
     struct rota_migrate migrate = rota_view_fsm_migrate(&fsm->view);
@@ -369,7 +367,7 @@ static void run_engine(struct rota_view_fsm *fsm, rota_time now)
     fsm->actions.floor = fsm->view.base;
 }
 
-static void expire(struct rota_view_fsm *fsm, rota_time now)
+static void expire_ownership(struct rota_view_fsm *fsm, rota_time now)
 {
     if (fsm->is_on_hold && now >= fsm->hold_until)
         fsm->is_on_hold = false;
@@ -377,7 +375,7 @@ static void expire(struct rota_view_fsm *fsm, rota_time now)
         return;
     rota_view_fsm_stop_all(fsm, ROTA_VIEW_WHY_EXPIRED);
     fsm->propose_at = ROTA_TIME_NEVER;
-    fsm->has_rows = false; /* a look at the store comes before the next start */
+    fsm->has_rows = false; /* the store is read before the next start */
 }
 
 /* --- the machine --- */
@@ -425,7 +423,8 @@ static void shut_down(struct rota_view_fsm *fsm, rota_time now)
     fsm->give_up_at = fsm->instance != 0 ? rota_time_add(now, fsm->options.ttl) : now;
 }
 
-static void hear(struct rota_view_fsm *fsm, rota_time now, const struct rota_view_event *event)
+static void handle_event(struct rota_view_fsm *fsm, rota_time now,
+                         const struct rota_view_event *event)
 {
     switch (event->type) {
     case ROTA_VIEW_TICK:
@@ -484,8 +483,8 @@ struct rota_view_actions rota_view_fsm_step(struct rota_view_fsm *fsm, rota_time
     fsm->actions = (struct rota_view_actions){0};
     if (fsm->standing == ROTA_VIEW_OVER)
         return fsm->actions;
-    expire(fsm, now);
-    hear(fsm, now, event);
+    expire_ownership(fsm, now);
+    handle_event(fsm, now, event);
     start_ours(fsm, now);
     run_engine(fsm, now);
     if (fsm->standing == ROTA_VIEW_CLOSING && now >= fsm->give_up_at) {
@@ -494,7 +493,7 @@ struct rota_view_actions rota_view_fsm_step(struct rota_view_fsm *fsm, rota_time
         return finish_step(fsm);
     }
     tend_row(fsm, now);
-    look(fsm, now);
+    ask_for_rows(fsm, now);
     return finish_step(fsm);
 }
 

@@ -2,31 +2,28 @@
  *
  *     OUT --joined--> IN --out of time, gone, shutdown--> OUT
  *
- * One machine per node and space. A node is in by a row of its own, which it keeps up
- * by beats; it believes in it for `ttl` less a guard, counted by its own boot clock
- * from when the last confirmed beat was asked for. Out of time it stops everything by
- * itself. Others watch the row (core/own/session_watch.h): one whose `pings` stays the
- * same for its ttl, by the watcher's own clock and in time in which it looked, is evicted,
- * if the row still has this very value when the store removes it. So a row that is not
- * there means that its node owns nothing, and nobody needs to guess. `pings` is no count
- * but chance, another with each beat: a store that fell back would count to the same
- * number twice.
+ * One machine per node and space. A node is in while it has a row of its own, which it renews with
+ * heartbeats (beats); it relies on the row for `ttl` less a guard, counted by its own boot clock
+ * from when it sent the last confirmed heartbeat. When that time is over it stops everything by
+ * itself. Others watch the row (core/own/session_watch.h): one whose `pings` stays the same for its
+ * ttl, by the watcher's own clock and in observed time, is evicted, if the row still has this very
+ * value when the store removes it. So a missing row means that its node owns nothing, with
+ * certainty. `pings` is not a counter but a new random number with each heartbeat: a store that
+ * fell back would count to the same number twice.
  *
- * A view (core/own/view.h) is proposed by any node that sees rows, wishes or a
- * migration that the present view does not answer to; the store takes the one that
- * names the number it replaces. A node that hears of a view stops at once what it has
- * lost, and says so with its next beat (`acked`); what it keeps goes on. It starts what
- * it has gained when all who owned it before have acked a view in which they do not,
- * or have no row any more.
+ * A view (core/own/view.h) is proposed by any node that sees rows, wishes or a migration that the
+ * present view does not answer to; the store takes the one that names the number it replaces. A
+ * node that receives a view stops at once what it has lost, and acknowledges that with its next
+ * heartbeat (`acked`); what it keeps goes on. It starts what it has gained when all previous owners
+ * have acked a view in which they do not own it, or have no row any more.
  *
- * An observer never has a row, and a node whose name is taken has none for now. It follows
- * the views, and when an operator wants a change it proposes that from a read that has just
- * come. That is as safe as a member's proposal, for the store takes it only on top of the
- * view that it was made from. It never makes the first view.
+ * An observer never has a row, and a node whose name is taken has none for now. It follows the
+ * views, and proposes an operator's change based on a fresh read. That is as safe as a member's
+ * proposal, since the store takes it only on top of the view that it was made from. It never makes
+ * the first view.
  *
- * The store has two tables: views (space: number, text) and members (space, name:
- * instance, pings, ttl, weight, acked, highest, is_draining). What the driver does for
- * each ask, each a transaction:
+ * The store has two tables: views (space: number, text) and members (space, name: instance, pings,
+ * ttl, weight, acked, highest, is_draining). What the driver does for each ask, each a transaction:
  *
  *  - JOIN: our row becomes the ask's, if there is none of our name, or it has the
  *    instance `former`. Then JOINED; else TAKEN.
@@ -34,37 +31,37 @@
  *    highest, weight, is_draining, ttl. Then BEATEN; else GONE.
  *  - LEAVE: the row of our name is removed if it has our instance. LEFT, either way.
  *  - EVICT: the row of `name` is removed if it has just these `instance` and `pings`.
- *    EVICTED, either way: the next read shows it.
+ *    EVICTED, either way: the next read shows the result.
  *  - READ: the view, and THEN all rows of the space, or both in one transaction; never
  *    the rows first, for a row that is missing counts as the end of its node. SIGHT,
  *    with `view` (number 0 when there is no row; NULL when it is the known view, so that
- *    the text need not be read again: the same number alone does not show that), the rows, the
- * store's wall clock in milliseconds, and the highest epoch that the store knows of the space under
- * its other engines (a lease table's), or 0.
+ *    the text need not be read again: the same number alone does not show that), the rows,
+ *    the store's wall clock in milliseconds, and the highest epoch that the store knows of
+ *    the space under its other engines (a lease table's), or 0.
  *  - PROPOSE: the space's row becomes `view`, written by rota_view_format(), if the row
  *    holds the known view (`known` is 0: if there is none). PROPOSED; or REFUSED, another
  *    was faster.
  *
- * Every ask has a number and is done at most once: no driver repeats one by itself. It
- * ends with one answer, at the latest when its connection is given up: UNKNOWN is
- * neither success nor failure, and it may yet be done later. A text that can't be read is UNKNOWN
- * too, and a line in the log: we go on with what we have, and nobody takes it from us.
+ * Every ask has a number and is done at most once: no driver repeats one by itself. It ends with
+ * one answer, at the latest when its connection is closed: UNKNOWN is neither success nor failure,
+ * and the store may still carry it out later. A text that can't be read is UNKNOWN too, and logged:
+ * we keep what we have, and no other node takes it.
  *
- * Spaces with another engine (lease, group) are run by the same rows and views: the
- * machine says when the engine may RUN, with epochs above `floor`, and when it has to
- * HALT, which like a STOP is done when the call returns: nothing is served any more. The
- * driver notes each epoch that such an engine starts a shard with
- * (rota_view_fsm_note_epoch), so that the next engine begins above it.
+ * Spaces with another engine (lease, group) are run by the same rows and views: the machine says
+ * when the engine may RUN, with epochs above `floor`, and when it has to HALT, which like a STOP is
+ * complete when the call returns: nothing is served any more. The driver reports each epoch that
+ * such an engine starts a shard with (rota_view_fsm_note_epoch), so that the next engine begins
+ * above it.
  *
- * If the store falls back to an earlier state, those who know a later view stop all,
- * wait until every other can have noticed, and start nothing before there is a view whose
- * base is above it. Numbers are at least the store's wall clock, so that those who know
- * of nothing do not use one again. Should its clock be set back too, so that a number comes
- * back with another view, those who know the number under the former one see that as well.
+ * If the store falls back to an earlier state, nodes that know a later view stop everything, wait
+ * until every other node can have noticed, and start nothing before there is a view whose base is
+ * above it. Numbers are at least the store's wall clock, so that nodes that know nothing do not
+ * reuse one. If its clock is set back too, so that a number returns with another view, nodes that
+ * know the number with the former view notice that as well.
  *
- * Invariants: STOPs and HALT come before the ask that tells of them. After each step all
- * that is held has time left. A shard is held only under the epoch that the view known
- * here gives it. An answer to an ask that is not open changes nothing. */
+ * Invariants: STOPs and HALT come before the ask that reports them. After each step all that is
+ * held has time left. A shard is held only under the epoch that the view known here gives it. An
+ * answer to an ask that is not open changes nothing. */
 #pragma once
 
 #include "core/own/session_watch.h"
@@ -75,9 +72,9 @@
 #include <rota/time.h>
 
 enum {
-    ROTA_VIEW_WISHES_MAX = 64, /* that wait; one more is refused at once */
+    ROTA_VIEW_WISHES_MAX = 64, /* pending; one more is rejected at once */
     ROTA_VIEW_ASKS_MAX = 16,   /* of one step */
-    ROTA_VIEW_ROWS_MAX = 4096, /* of a read; more are not understood */
+    ROTA_VIEW_ROWS_MAX = 4096, /* of a read; more are rejected */
 };
 
 #define ROTA_VIEW_TTL_MIN (100 * ROTA_MSEC)
@@ -92,20 +89,19 @@ struct rota_view_fsm_options {
     const struct rota_str *seats; /* the same; of a static space */
     size_t n_seats;
     uint32_t weight;  /* in thousandths; 0 means ROTA_WEIGHT_ONE */
-    rota_time ttl;    /* how long a beat lasts; 0 means 10 s */
+    rota_time ttl;    /* how long a heartbeat lasts; 0 means 10 s */
     bool is_alone;    /* no other process can have our name now */
     bool is_observer; /* it never has a row, and owns nothing */
-    uint64_t seed;    /* by chance: instances come from it */
+    uint64_t seed;    /* random; instances are derived from it */
 };
 
-/* A member's row, as a READ says. Those with values that can't be are passed over, but
- * for their being there. */
+/* A member's row, as a READ shows it. A row with impossible values only counts as present. */
 struct rota_view_row {
     struct rota_str name;
-    uint64_t instance; /* of this life of the node; like `pings` by chance, within an int64_t */
-    uint64_t pings;    /* another with each beat */
+    uint64_t instance; /* of this incarnation of the node; random like `pings`, within an int64_t */
+    uint64_t pings;    /* a new random number with each heartbeat */
     rota_time ttl;
-    uint64_t acked;   /* the latest view by which it has stopped what is not its own */
+    uint64_t acked; /* the latest view after which it has stopped everything that it does not own */
     uint64_t highest; /* the highest epoch that an engine other than views gave it */
     uint32_t weight;
     bool is_draining; /* it wants to own nothing */
@@ -114,20 +110,20 @@ struct rota_view_row {
 enum rota_view_event_type {
     ROTA_VIEW_TICK,     /* time has passed */
     ROTA_VIEW_JOINED,   /* answers JOIN */
-    ROTA_VIEW_TAKEN,    /* answers JOIN: another has our name */
+    ROTA_VIEW_TAKEN,    /* answers JOIN: another process has our name */
     ROTA_VIEW_BEATEN,   /* answers BEAT */
-    ROTA_VIEW_GONE,     /* answers BEAT: our row is not there, or another's */
+    ROTA_VIEW_GONE,     /* answers BEAT: our row is missing, or another's */
     ROTA_VIEW_LEFT,     /* answers LEAVE */
     ROTA_VIEW_EVICTED,  /* answers EVICT */
     ROTA_VIEW_SIGHT,    /* answers READ: view, rows, unix_ms, highest */
     ROTA_VIEW_PROPOSED, /* answers PROPOSE: it is the view now */
-    ROTA_VIEW_REFUSED,  /* answers PROPOSE: another number was there */
-    ROTA_VIEW_UNKNOWN,  /* answers any: it may have been done or not, or yet be done */
-    ROTA_VIEW_HINT,     /* somebody says that there is news: look now */
+    ROTA_VIEW_REFUSED,  /* answers PROPOSE: the store has another number */
+    ROTA_VIEW_UNKNOWN,  /* answers any: it may have been done, or not, or may still be done */
+    ROTA_VIEW_HINT,     /* another source reports a change: read now */
     ROTA_VIEW_DRAIN,    /* own nothing, from now on; the row stays */
     ROTA_VIEW_UNDRAIN,
     ROTA_VIEW_WEIGH,    /* our weight is `weight` from now on */
-    ROTA_VIEW_WISH,     /* an operator wants another view: wish */
+    ROTA_VIEW_WISH,     /* an operator asks for another view: wish */
     ROTA_VIEW_SHUTDOWN, /* stop everything, and leave; drain first to be gentle */
 };
 
@@ -135,16 +131,16 @@ enum rota_view_wish_type {
     ROTA_VIEW_PIN,     /* shard, name */
     ROTA_VIEW_UNPIN,   /* shard */
     ROTA_VIEW_RESEAT,  /* seats: those of a static space become these */
-    ROTA_VIEW_MIGRATE, /* to: begin a shadow of another engine; seats, of a static one: those of
-                        * before, or else the members by name, when there are none */
+    ROTA_VIEW_MIGRATE, /* to: begin a shadow of another engine; seats, of a static one: the former
+                          ones if it is empty, or else the members by name */
     ROTA_VIEW_COMMIT,  /* to: the shadow becomes the engine */
-    ROTA_VIEW_CANCEL,  /* there is no shadow any more */
+    ROTA_VIEW_CANCEL,  /* end the shadow */
 };
 
-/* Something that an operator wants. The strings are copied. */
+/* An operator's request. The strings are copied. */
 struct rota_view_wish {
     enum rota_view_wish_type type;
-    uint64_t id; /* the caller's: comes back with the outcome */
+    uint64_t id; /* the caller's: returned with the outcome */
     uint32_t shard;
     struct rota_str name;
     const struct rota_str *seats;
@@ -176,8 +172,8 @@ enum rota_view_ask_type {
 struct rota_view_ask {
     enum rota_view_ask_type type;
     uint64_t number;
-    struct rota_view_row row; /* ours, but in EVICT */
-    uint64_t former; /* the instance of our own life before, which may be replaced; 0: none */
+    struct rota_view_row row; /* ours, except in EVICT */
+    uint64_t former; /* the instance of our previous incarnation, which may be replaced; 0: none */
     uint64_t known;  /* the number of the view that we know, rota_view_fsm_view(); 0: none */
     const struct rota_view *view; /* to be written */
 };
@@ -185,7 +181,7 @@ struct rota_view_ask {
 /* Why shards are no longer held, for people. */
 enum rota_view_why {
     ROTA_VIEW_WHY_MOVED,     /* a later view gives them to others, or a later epoch */
-    ROTA_VIEW_WHY_EXPIRED,   /* no beat was confirmed in time */
+    ROTA_VIEW_WHY_EXPIRED,   /* no heartbeat was confirmed in time */
     ROTA_VIEW_WHY_GONE,      /* our row was removed */
     ROTA_VIEW_WHY_WENT_BACK, /* the store shows an earlier state */
     ROTA_VIEW_WHY_SHUTDOWN,
@@ -199,18 +195,18 @@ struct rota_view_shard {
 /* The outcome of a wish. */
 struct rota_view_outcome {
     uint64_t id;
-    enum rota_code code; /* OK; INVALID: it makes no sense now; LIMIT: too many; UNAVAILABLE: we
-                          * are shut down */
-    uint64_t number;     /* of the view that has it */
+    enum rota_code
+        code; /* OK; INVALID: not possible now; LIMIT: too many; UNAVAILABLE: we are shut down */
+    uint64_t number; /* of the view that has it */
 };
 
 /* To be done in this order; borrowed until the next step. */
 struct rota_view_actions {
-    const struct rota_view_shard *stops; /* hold no more, before anything else; with the epoch
-                                          * under which each was held */
+    const struct rota_view_shard *stops; /* stop holding these, before anything else; with the epoch
+                                            under which each was held */
     size_t n_stops;
     enum rota_view_why why; /* of the stops and the halt */
-    bool has_halt;          /* the engine that was told to RUN stops all, the same way */
+    bool has_halt;          /* the engine that was allowed to RUN stops everything, the same way */
 
     const struct rota_view_ask *asks;
     size_t n_asks;
@@ -221,25 +217,25 @@ struct rota_view_actions {
     enum rota_view_engine engine;
     uint64_t floor;
 
-    /* All that is held, and the engine that runs, may go on until then, on the boot clock;
-     * 0: nothing is held. Given in every step: an EXTEND is that it grew. */
+    /* All that is held, and the engine that runs, may go on until then, on the boot clock; 0:
+     * nothing is held. Set in every step: a higher value extends it. */
     rota_time until;
 
     const struct rota_view_outcome *outcomes; /* of wishes */
     size_t n_outcomes;
-    bool is_changed; /* there is another view: whoever shows it or routes by it looks again */
+    bool is_changed; /* there is another view: modules that show it or route by it read it again */
     bool went_back;  /* for the log: the store shows an earlier state */
-    bool is_done;    /* the shutdown is complete, or was given up; nothing follows */
+    bool is_done;    /* the shutdown is complete, or timed out; nothing follows */
 };
 
-/* Somebody who had a shard in an earlier view and may still hold it. */
+/* A node that owned a shard in an earlier view and may still hold it. */
 struct rota_view_move {
     uint32_t shard;
     uint32_t who;     /* into `lives` */
-    uint64_t lost_at; /* the number by which it is free once acked */
+    uint64_t lost_at; /* the shard is free once this number is acked */
 };
 
-/* A member of this or an earlier view, and what its row says of it. */
+/* A member of this or an earlier view, and the state in its row. */
 struct rota_view_life {
     struct rota_str name; /* in the machine's arena */
     uint64_t instance;
@@ -249,15 +245,15 @@ struct rota_view_life {
 
 enum rota_view_standing {
     ROTA_VIEW_OUT,     /* no row, as far as we know */
-    ROTA_VIEW_IN,      /* with a row that we keep up */
+    ROTA_VIEW_IN,      /* with a row that we renew */
     ROTA_VIEW_CLOSING, /* everything is stopped; our row is being removed */
     ROTA_VIEW_OVER,
 };
 
-/* A wish that waits for a view that has it. */
+/* A wish that waits for a view that contains it. */
 struct rota_view_waiting {
     struct rota_view_wish wish; /* strings in the machine's arena */
-    bool is_proposed;           /* the proposal has it */
+    bool is_proposed;           /* the proposal contains it */
 };
 
 struct rota_view_fsm {
@@ -275,11 +271,11 @@ struct rota_view_fsm {
     uint32_t *scratch; /* by shard */
     bool *is_taken;    /* by shard: a former owner may still hold it */
     ROTA_VECTOR(struct rota_view_life) lives;
-    struct rota_arena names;                  /* of the lives */
+    struct rota_arena names;                  /* of `lives` */
     uint32_t me;                              /* into `lives`, or ROTA_VIEW_NOBODY */
-    ROTA_VECTOR(struct rota_view_move) moves; /* whose former owners are not known to be done */
+    ROTA_VECTOR(struct rota_view_move) moves; /* former owners that may still hold shards */
     uint64_t known_since;                     /* the moves of all views from here on are known */
-    bool is_barred;                           /* somebody may be at a view from before that */
+    bool is_barred;                           /* a node may be at a view from before that */
     uint64_t floor;                           /* the highest number known, of any view */
     uint64_t lost;                            /* the same when the store last went back; 0: never */
     bool is_on_hold;                          /* until `hold_until`: the store went back */
@@ -293,30 +289,30 @@ struct rota_view_fsm {
 
     /* Ourselves. */
     enum rota_view_standing standing;
-    uint64_t instance;    /* of our row, or of the try to have one */
+    uint64_t instance;    /* of our row, or of the attempt to create one */
     bool may_join;        /* our name is free, or held by `join_former` */
-    uint64_t join_former; /* 0: nobody */
+    uint64_t join_former; /* 0: none */
     bool is_draining;
     uint64_t highest;
-    rota_time until; /* what is held is held until then */
-    uint64_t *held;  /* by shard: the epoch under which it is; 0: it is not */
+    rota_time until; /* what we hold is ours until then */
+    uint64_t *held;  /* by shard: the epoch under which we hold it; 0: we do not */
     uint32_t n_held, n_ours;
-    bool is_running; /* an engine other than views, on our word */
-    uint64_t acked;  /* the view that our row says we have acked */
+    bool is_running; /* an engine other than views runs, by our permission */
+    uint64_t acked;  /* the view that our row shows as acked */
 
-    /* Asks: one about our row, and one read or proposal, are out at a time; evictions
-     * besides, whose answers nobody waits for. */
+    /* At most one ask about our row, and one read or proposal, is in flight at a time; besides
+     * these, evictions, whose answers are ignored. */
     uint64_t n_asked;
-    uint64_t own_ask; /* 0: none is out */
+    uint64_t own_ask; /* 0: none is in flight */
     enum rota_view_ask_type own_type;
     uint64_t own_acked; /* what it says */
-    bool is_row_old;    /* our row does not say what it should */
+    bool is_row_old;    /* our row has to be updated */
     rota_time own_sent_at, own_at;
     uint64_t seek_ask;
     enum rota_view_ask_type seek_type;
     rota_time read_at;
-    rota_time propose_at;      /* ROTA_TIME_NEVER: all is as it should be */
-    struct rota_view proposal; /* to follow on the view that is known */
+    rota_time propose_at;      /* ROTA_TIME_NEVER: nothing to propose */
+    struct rota_view proposal; /* the view to follow the known one */
     rota_time give_up_at;
 
     ROTA_VECTOR(struct rota_view_waiting) wishes;
@@ -341,11 +337,11 @@ struct rota_view_actions rota_view_fsm_step(struct rota_view_fsm *fsm, rota_time
 /* When the next tick is due. */
 rota_time rota_view_fsm_deadline(const struct rota_view_fsm *fsm);
 
-/* The epoch under which we hold the shard at `now`; 0: we do not. The question to ask
- * right before each effect, for no timer is a guard against having been stopped. */
+/* The epoch under which we hold the shard at `now`; 0: we do not. Ask right before each effect:
+ * a timer does not help a process that was paused. */
 uint64_t rota_view_fsm_epoch(const struct rota_view_fsm *fsm, rota_time now, uint32_t shard);
 
-/* Whether another engine that was told to RUN may go on at `now`. */
+/* Whether another engine that was allowed to RUN may go on at `now`. */
 bool rota_view_fsm_is_running(const struct rota_view_fsm *fsm, rota_time now);
 
 /* Another engine has started a shard with this epoch, here. */
@@ -354,9 +350,9 @@ void rota_view_fsm_note_epoch(struct rota_view_fsm *fsm, uint64_t epoch);
 /* The view that is known here; number 0: none is. Borrowed until the next step. */
 const struct rota_view *rota_view_fsm_view(const struct rota_view_fsm *fsm);
 
-/* Who owns a shard by the view that is known here, whoever that is, and since which
- * epoch: false when nobody does. `is_moving`: somebody else may still hold it, as far as
- * is known. Borrowed until the next step. */
+/* The owner of a shard by the view that is known here, and since which epoch; false when it has
+ * none. `is_moving`: another node may still hold it, as far as is known. Borrowed until the next
+ * step. */
 struct rota_view_owner {
     struct rota_str name;
     uint64_t instance, epoch;
@@ -365,14 +361,11 @@ struct rota_view_owner {
 bool rota_view_fsm_owner(const struct rota_view_fsm *fsm, uint32_t shard,
                          struct rota_view_owner *owner);
 
-/* How many shards have an owner, and how many of these are moving. */
-void rota_view_fsm_count(const struct rota_view_fsm *fsm, uint32_t *n_owned, uint32_t *n_moving);
-
 /* In a shadow of ring or static: how many shards would have another owner. */
 enum rota_code rota_view_fsm_differences(const struct rota_view_fsm *fsm, uint32_t *n,
                                          struct rota_error *error);
 
-/* Whether we are drained: we want to own nothing, and the others know that we do not. */
+/* Whether we are drained: we asked to own nothing, and the others know that we do not. */
 bool rota_view_fsm_is_drained(const struct rota_view_fsm *fsm);
 
 /* "went back" for ROTA_VIEW_WHY_WENT_BACK. Any thread. */

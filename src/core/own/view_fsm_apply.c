@@ -1,6 +1,6 @@
 #include "core/own/view_fsm_inside.h"
 
-/* --- who there is, and was --- */
+/* --- members, present and former --- */
 
 static uint32_t find_life(const struct rota_view_fsm *fsm, struct rota_str name, uint64_t instance)
 {
@@ -52,8 +52,8 @@ void rota_view_fsm_forget(struct rota_view_fsm *fsm)
     rota_view_deinit(&fsm->view);
 }
 
-/* The shard is somebody else's from `number` on. Our own holding is no obstacle to us. */
-static bool move(struct rota_view_fsm *fsm, uint32_t shard, uint32_t who, uint64_t number)
+/* Another node owns the shard from `number` on. Our own holding does not delay us. */
+static bool move_shard(struct rota_view_fsm *fsm, uint32_t shard, uint32_t who, uint64_t number)
 {
     uint32_t former = fsm->owners[shard];
     fsm->owners[shard] = who;
@@ -65,10 +65,10 @@ static bool move(struct rota_view_fsm *fsm, uint32_t shard, uint32_t who, uint64
     return rota_vector_push(&fsm->moves, made);
 }
 
-/* One of the views that can be made again from `view`; the first one is what others
- * are compared with. */
-static bool replay(struct rota_view_fsm *fsm, const struct rota_view *view, const uint32_t *ids,
-                   uint64_t number, bool is_first)
+/* One of the views that can be reconstructed from `view`; the others are compared with the first
+ * one. */
+static bool replay_state(struct rota_view_fsm *fsm, const struct rota_view *view,
+                         const uint32_t *ids, uint64_t number, bool is_first)
 {
     struct rota_migrate migrate = rota_view_fsm_migrate(view);
     enum rota_view_engine engine =
@@ -81,22 +81,22 @@ static bool replay(struct rota_view_fsm *fsm, const struct rota_view *view, cons
         if (is_first) {
             fsm->owners[shard] = who;
             fsm->epochs[shard] = number;
-        } else if (who != fsm->owners[shard] && !move(fsm, shard, who, number)) {
+        } else if (who != fsm->owners[shard] && !move_shard(fsm, shard, who, number)) {
             return false;
         }
     }
     return true;
 }
 
-/* Lists that only grow with the views are made anew from time to time: what follows from
- * a view is the same either way. */
+/* Lists that only grow with the views are rebuilt from time to time: the result is the same
+ * either way. */
 static bool is_too_much(const struct rota_view_fsm *fsm)
 {
     return fsm->lives.size > ROTA_VIEW_MEMBERS_MAX ||
            fsm->moves.size > 4 * (size_t)fsm->options.n_shards;
 }
 
-static bool follow(struct rota_view_fsm *fsm, const struct rota_view *view, uint32_t *ids)
+static bool follow_view(struct rota_view_fsm *fsm, const struct rota_view *view, uint32_t *ids)
 {
     uint64_t numbers[ROTA_VIEW_STATES_MAX + 1];
     size_t n = rota_view_states(view, numbers);
@@ -109,15 +109,15 @@ static bool follow(struct rota_view_fsm *fsm, const struct rota_view *view, uint
     is_fine = add_lives(fsm, view, ids);
     for (size_t i = 0; i < n && is_fine; i++)
         if (is_fresh || numbers[i] > fsm->view.number)
-            is_fine = replay(fsm, view, ids, numbers[i], is_fresh && i == 0);
+            is_fine = replay_state(fsm, view, ids, numbers[i], is_fresh && i == 0);
     for (uint32_t shard = 0; shard < view->n_shards; shard++)
         if (fsm->epochs[shard] < view->base)
             fsm->epochs[shard] = view->base;
     return is_fine;
 }
 
-/* Nobody else can have started what we held: they wait for our ack. So what is ours in
- * the new view goes on, if need be under a later epoch. */
+/* No other node can have started what we held: they wait for our ack. So what is ours in the new
+ * view goes on, if needed under a later epoch. */
 static void keep_or_stop(struct rota_view_fsm *fsm)
 {
     fsm->n_ours = 0;
@@ -132,7 +132,7 @@ static void keep_or_stop(struct rota_view_fsm *fsm)
     }
 }
 
-/* An engine of its own goes on if we are in the view, and it is the same one since. */
+/* Another engine goes on if we are in the view, and it has not changed since. */
 static void keep_or_halt(struct rota_view_fsm *fsm, bool is_late)
 {
     struct rota_migrate migrate = rota_view_fsm_migrate(&fsm->view);
@@ -164,7 +164,7 @@ void rota_view_fsm_apply(struct rota_view_fsm *fsm, struct rota_view *view)
 {
     uint32_t *ids = malloc((view->members.size + 1) * sizeof *ids);
     bool is_late = fsm->view.number < view->base;
-    bool is_fine = ids && follow(fsm, view, ids);
+    bool is_fine = ids && follow_view(fsm, view, ids);
     free(ids);
     rota_view_deinit(&fsm->view);
     if (is_fine) {
@@ -186,11 +186,10 @@ void rota_view_fsm_apply(struct rota_view_fsm *fsm, struct rota_view *view)
     keep_or_halt(fsm, is_late);
 }
 
-/* --- who is done --- */
+/* --- former owners that have stopped --- */
 
-/* A row that is not there means that its node has stopped, for it was there when the
- * node became a member. */
-static void judge(struct rota_view_fsm *fsm, struct rota_view_life *life)
+/* A missing row means that its node has stopped, since it existed when the node became a member. */
+static void judge_life(struct rota_view_fsm *fsm, struct rota_view_life *life)
 {
     const struct rota_view_row *row = rota_view_fsm_row(fsm, life->name);
     life->is_dead = !row || row->instance != life->instance;
@@ -208,7 +207,7 @@ void rota_view_fsm_resolve(struct rota_view_fsm *fsm)
     if (fsm->moves.size == 0)
         return;
     for (size_t i = 0; i < fsm->lives.size; i++)
-        judge(fsm, &fsm->lives.items[i]);
+        judge_life(fsm, &fsm->lives.items[i]);
     for (size_t i = 0; i < fsm->moves.size; i++)
         fsm->is_taken[fsm->moves.items[i].shard] = false;
     for (size_t i = 0; i < fsm->moves.size; i++) {

@@ -72,17 +72,7 @@ static uint64_t next_number(const struct rota_view_fsm *fsm)
     return highest + 1;
 }
 
-/* --- members --- */
-
-static int compare_members(const void *a, const void *b)
-{
-    const struct rota_view_member *x = a, *y = b;
-    int order = rota_str_compare(x->name, y->name);
-    return order ? order : (x->span.from > y->span.from) - (x->span.from < y->span.from);
-}
-
-/* Those whose row is not there, or asks for something else, are members no more. Returns
- * how many stay. */
+/* Members whose row is missing, or has changed, end. Returns how many stay. */
 static size_t end_members(struct draft *draft)
 {
     size_t n = 0;
@@ -126,21 +116,11 @@ static void add_members(struct draft *draft, size_t n_present)
     }
     if (next->members.size > 1)
         qsort(next->members.items, next->members.size, sizeof *next->members.items,
-              compare_members);
-}
-
-/* --- wishes --- */
-
-static int compare_pins(const void *a, const void *b)
-{
-    const struct rota_view_pin *x = a, *y = b;
-    if (x->shard != y->shard)
-        return x->shard < y->shard ? -1 : 1;
-    return (x->span.from > y->span.from) - (x->span.from < y->span.from);
+              rota_view_compare_members);
 }
 
 /* End the pin that the shard has. One that began with this very draft never was. */
-static void unpin(struct draft *draft, size_t index)
+static void unpin_shard(struct draft *draft, size_t index)
 {
     struct rota_view *next = draft->next;
     struct rota_view_pin *pin = &next->pins.items[index];
@@ -167,7 +147,7 @@ static enum rota_code wish_pin(struct draft *draft, uint32_t shard, struct rota_
     if (name.size > 0 && found == SIZE_MAX && n_now == ROTA_VIEW_PINS_NOW_MAX)
         return ROTA_ERR_LIMIT;
     if (found != SIZE_MAX)
-        unpin(draft, found);
+        unpin_shard(draft, found);
     if (name.size > 0) {
         struct rota_view_pin pin = {
             .span.from = next->number, .shard = shard, .name = copy_name(draft, name)};
@@ -199,11 +179,11 @@ static enum rota_code wish_seats(struct draft *draft, const struct rota_view_wis
         struct rota_str seat = copy_name(draft, wish->seats[i]);
         draft->has_failed |= !rota_vector_push(&next->seats, seat);
     }
-    draft->is_break |= next->engine == ROTA_VIEW_STATIC; /* seats have no spans */
+    draft->is_break |= next->engine == ROTA_VIEW_STATIC; /* seats have no history */
     return ROTA_OK;
 }
 
-/* A static space without seats has those who are there, by name. */
+/* A static space without seats uses the current members, by name. */
 static void seat_members(struct draft *draft)
 {
     struct rota_view *next = draft->next;
@@ -245,7 +225,7 @@ static enum rota_code wish_migrate(struct draft *draft, enum rota_migrate_wish t
     return ROTA_OK;
 }
 
-static enum rota_code grant(struct draft *draft, const struct rota_view_wish *wish)
+static enum rota_code grant_wish(struct draft *draft, const struct rota_view_wish *wish)
 {
     switch (wish->type) {
     case ROTA_VIEW_PIN:
@@ -264,7 +244,7 @@ static enum rota_code grant(struct draft *draft, const struct rota_view_wish *wi
     return ROTA_ERR_INVALID;
 }
 
-/* Those that are fulfilled, or make no sense, are told of at once. One that seems to be
+/* Wishes that are fulfilled, or impossible, get their outcome at once. One that seems to be
  * fulfilled by others of the same draft waits until that is a view. */
 static void grant_wishes(struct draft *draft)
 {
@@ -272,7 +252,7 @@ static void grant_wishes(struct draft *draft)
     size_t n = 0;
     for (size_t i = 0; i < fsm->wishes.size; i++) {
         struct rota_view_waiting waiting = fsm->wishes.items[i];
-        enum rota_code code = grant(draft, &waiting.wish);
+        enum rota_code code = grant_wish(draft, &waiting.wish);
         waiting.is_proposed = code == ROTA_OK;
         draft->is_changed |= waiting.is_proposed;
         if (code == ROTA_OK || code == ROTA_ERR_UNAVAILABLE ||
@@ -287,7 +267,7 @@ static void grant_wishes(struct draft *draft)
         rota_arena_clear(&fsm->wish_texts);
     if (draft->next->pins.size > 1)
         qsort(draft->next->pins.items, draft->next->pins.size, sizeof *draft->next->pins.items,
-              compare_pins);
+              rota_view_compare_pins);
 }
 
 /* --- the whole --- */
@@ -306,8 +286,8 @@ static void begin_first(struct draft *draft)
     draft->is_changed = true;
 }
 
-/* Room for one more change: what was long ago is forgotten, half of it or all. */
-static void make_room(struct rota_view *next, uint64_t present)
+/* Room for one more change: old history is dropped, half of it or all. */
+static void make_room_for_change(struct rota_view *next, uint64_t present)
 {
     uint64_t numbers[ROTA_VIEW_STATES_MAX + 1];
     size_t n = rota_view_states(next, numbers);
@@ -318,7 +298,7 @@ static void make_room(struct rota_view *next, uint64_t present)
         rota_view_rebase(next, present);
 }
 
-static void go_on(struct draft *draft)
+static void advance_migration(struct draft *draft)
 {
     struct rota_view_fsm *fsm = draft->fsm;
     struct rota_migrate before = rota_view_fsm_migrate(draft->next), after = before;
@@ -346,9 +326,9 @@ void rota_view_fsm_draft(struct rota_view_fsm *fsm)
     if (present == 0)
         begin_first(&draft);
     else
-        make_room(next, present);
+        make_room_for_change(next, present);
     add_members(&draft, end_members(&draft));
-    go_on(&draft);
+    advance_migration(&draft);
     if (next->base <= fsm->lost) /* there were later epochs, which the store has forgotten */
         draft.is_changed = draft.is_break = true;
     if (draft.is_break && present > 0)

@@ -50,16 +50,6 @@ bool rota_view_fsm_owner(const struct rota_view_fsm *fsm, uint32_t shard,
     return true;
 }
 
-void rota_view_fsm_count(const struct rota_view_fsm *fsm, uint32_t *n_owned, uint32_t *n_moving)
-{
-    *n_owned = *n_moving = 0;
-    for (uint32_t shard = 0; shard < fsm->options.n_shards; shard++) {
-        bool is_owned = fsm->owners[shard] != ROTA_VIEW_NOBODY;
-        *n_owned += is_owned;
-        *n_moving += is_owned && (fsm->is_taken[shard] || fsm->is_barred);
-    }
-}
-
 enum rota_code rota_view_fsm_differences(const struct rota_view_fsm *fsm, uint32_t *n,
                                          struct rota_error *error)
 {
@@ -68,7 +58,7 @@ enum rota_code rota_view_fsm_differences(const struct rota_view_fsm *fsm, uint32
     if (view->phase != ROTA_VIEW_SHADOW || !rota_migrate_is_by_view(view->to) ||
         !rota_migrate_is_by_view(view->engine))
         return rota_error_set(error, ROTA_ERR_NOT_FOUND,
-                              "view: there is no shadow whose owners follow from the view");
+                              "view: there is no shadow engine whose owners follow from the view");
     enum rota_code code =
         rota_view_place(view, view->number, view->to, fsm->hashes, fsm->scratch, error);
     for (uint32_t shard = 0; !code && shard < view->n_shards; shard++) {

@@ -29,7 +29,8 @@ static bool copy_rows(struct rota_view_fsm *fsm, const struct rota_view_event *e
     return true;
 }
 
-/* Rows that stand still. One who has no row itself, for its name is taken, stands last. */
+/* Rows that do not change. A node without a row, because its name is taken, is last in the
+ * order. */
 static void watch_rows(struct rota_view_fsm *fsm, rota_time now)
 {
     struct rota_session_row *rows = malloc((fsm->rows.size + 1) * sizeof *rows);
@@ -71,8 +72,8 @@ static void see_whether_to_join(struct rota_view_fsm *fsm)
     fsm->join_former = row ? row->instance : 0;
 }
 
-/* The store is in a state from before: there may be owners that it knows nothing of. They
- * believe for no longer than a beat lasts. */
+/* The store shows an earlier state: there may be owners that it does not know of. They stop no
+ * later than a heartbeat lasts. */
 static void go_back(struct rota_view_fsm *fsm, rota_time now)
 {
     rota_time ttl = fsm->options.ttl;
@@ -96,8 +97,8 @@ static bool see_view(struct rota_view_fsm *fsm, rota_time now, const struct rota
         return true;
     if (view->number > 0 && view->n_shards != fsm->options.n_shards)
         return false;
-    /* A number that we know can come back with another view, from a database whose clock was set
-     * back as well. */
+    /* A known number can return with another view, from a database whose clock was set back as
+     * well. */
     if (view->number < fsm->floor || view->number == fsm->view.number ||
         (view->base <= fsm->view.number && !rota_view_is_before(&fsm->view, view)))
         go_back(fsm, now);
@@ -132,7 +133,7 @@ static rota_time turn_of(struct rota_view_fsm *fsm)
     return turn;
 }
 
-/* Without a row we propose what operators want, on top of a view that others made. */
+/* Without a row we propose operators' wishes only, on top of a view that others made. */
 static bool may_propose(const struct rota_view_fsm *fsm, rota_time now)
 {
     const struct rota_view_row *row = rota_view_fsm_row(fsm, fsm->options.name);

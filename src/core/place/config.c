@@ -44,7 +44,7 @@ static unsigned mask_of(const struct rota_config_scope *scope)
 }
 
 /* The part of `scope` that `mask` names, as bytes; both names fit. */
-static size_t make_key(const struct rota_config_scope *scope, unsigned mask, char *key)
+static size_t make_scope_key(const struct rota_config_scope *scope, unsigned mask, char *key)
 {
     struct rota_str none = {"", 0};
     struct rota_str space = mask & NAMES_NAMESPACE ? scope->namespace_id : none;
@@ -61,10 +61,9 @@ static size_t make_key(const struct rota_config_scope *scope, unsigned mask, cha
     return 4 + space.size + queue.size;
 }
 
-/* The layers whose scope holds nothing that `scope` does not. A queue is the
- * scope that names all three; one that names less stands for the queues whose
- * other names no override mentions. */
-static struct matches match(const struct rota_config *config, struct rota_config_scope scope)
+/* The layers whose scope is a subset of `scope`. A queue is the scope that names all three; one
+ * that names less stands for the queues whose other names no override mentions. */
+static struct matches match_layers(const struct rota_config *config, struct rota_config_scope scope)
 {
     struct matches matches = {.n = 0};
     char key[SCOPE_KEY_MAX];
@@ -76,7 +75,7 @@ static struct matches match(const struct rota_config *config, struct rota_config
     for (unsigned mask = MASKS - 1; mask > 0; mask--) {
         if (!config->has_mask[mask] || (mask & named) != mask)
             continue;
-        size_t size = make_key(&scope, mask, key);
+        size_t size = make_scope_key(&scope, mask, key);
         const struct rota_config_layer *layer =
             rota_map_get(&config->by_scope, rota_str_of(key, size));
         if (layer)
@@ -87,8 +86,8 @@ static struct matches match(const struct rota_config *config, struct rota_config
 }
 
 /* The strongest match that has a value for `setting`. */
-static const struct rota_config_layer *pick(const struct matches *matches,
-                                            enum rota_setting setting)
+static const struct rota_config_layer *pick_layer(const struct matches *matches,
+                                                  enum rota_setting setting)
 {
     int i = 0;
     while (!matches->layers[i]->values[setting].is_set)
@@ -99,7 +98,7 @@ static const struct rota_config_layer *pick(const struct matches *matches,
 static const struct rota_gradual *pick_value(const struct matches *matches,
                                              enum rota_setting setting)
 {
-    return &pick(matches, setting)->values[setting].value;
+    return &pick_layer(matches, setting)->values[setting].value;
 }
 
 /* --- building --- */
@@ -113,8 +112,8 @@ static enum rota_code check_layer(const struct rota_config_layer *layer, bool is
 
     if (is_override && mask_of(scope) == 0)
         return rota_error_set_at(error, ROTA_ERR_INVALID, file, layer->line,
-                                 "the override names no namespace, queue or type; what "
-                                 "holds for all stands at the top of the file");
+                                 "the override names no namespace, queue or type; settings for all "
+                                 "belong at the top of the file");
     if (is_override && rota_partition_check(&names, &why))
         return rota_error_set_at(error, ROTA_ERR_INVALID, file, layer->line, "override: %s",
                                  why.text);
@@ -124,10 +123,10 @@ static enum rota_code check_layer(const struct rota_config_layer *layer, bool is
         if (!value->is_set)
             continue;
         if (is_override && info->is_file_wide)
-            return rota_error_set_at(error, ROTA_ERR_INVALID, file, value->line,
-                                     "%s holds for all and can't be overridden; it stands "
-                                     "at the top of the file",
-                                     info->name);
+            return rota_error_set_at(
+                error, ROTA_ERR_INVALID, file, value->line,
+                "%s applies to all and can't be overridden; set it at the top of the file",
+                info->name);
         if (rota_setting_check((enum rota_setting)i, &value->value, &why))
             return rota_error_set_at(error, ROTA_ERR_INVALID, file, value->line, "%s", why.text);
     }
@@ -167,7 +166,7 @@ static enum rota_code index_layers(struct rota_config *config, const char *file,
         struct rota_config_layer *layer = &config->layers[i];
         struct rota_config_scope *scope = &layer->scope;
         unsigned mask = mask_of(scope);
-        struct rota_str key = rota_str_of(end, make_key(scope, mask, end));
+        struct rota_str key = rota_str_of(end, make_scope_key(scope, mask, end));
         const struct rota_config_layer *other = rota_map_get(&config->by_scope, key);
         if (other)
             return rota_error_set_at(error, ROTA_ERR_INVALID, file, layer->line,
@@ -194,8 +193,8 @@ static int64_t count_of(const struct rota_config_layer *layer, enum rota_setting
 
 /* The scope of the queues that both match, but for the type; false when no
  * queue does. */
-static bool merge(const struct rota_config_scope *a, const struct rota_config_scope *b,
-                  struct rota_config_scope *both)
+static bool merge_scopes(const struct rota_config_scope *a, const struct rota_config_scope *b,
+                         struct rota_config_scope *both)
 {
     if ((a->has_queue && b->has_queue && !rota_str_is_equal(a->queue, b->queue)) ||
         (a->has_namespace && b->has_namespace &&
@@ -242,7 +241,7 @@ static enum rota_code refuse_counts(const struct rota_config_layer *write,
     print_count(&text, "read", read, ROTA_SETTING_READ_PARTITIONS);
     rota_buffer_append_text(&text, " but ");
     print_count(&text, "write", write, ROTA_SETTING_WRITE_PARTITIONS);
-    rota_buffer_append_text(&text, "; jobs in those beyond would never be read");
+    rota_buffer_append_text(&text, "; jobs in the excess partitions would never be read");
     rota_error_set_at(error, ROTA_ERR_INVALID, file,
                       write_line > read_line ? write_line : read_line, "%s",
                       rota_buffer_str(&text).data);
@@ -250,23 +249,22 @@ static enum rota_code refuse_counts(const struct rota_config_layer *write,
     return ROTA_ERR_INVALID;
 }
 
-/* Whether some queue gets its write count from `write` and its read count from
- * `read`; `*both` is then the scope of such queues. If any does, then so do
- * those of the merged scope and of the same type whose other names no override
- * mentions, for these match no more. */
+/* Whether some queue gets its write count from `write` and its read count from `read`; `*both`
+ * is then the scope of such queues. If any does, then so do those of the merged scope and of the
+ * same type whose other names no override mentions, since these match nothing else. */
 static bool can_meet(const struct rota_config *config, const struct rota_config_layer *write,
                      const struct rota_config_layer *read, struct rota_config_scope *both)
 {
     int n_types = 0;
-    if (!merge(&write->scope, &read->scope, both))
+    if (!merge_scopes(&write->scope, &read->scope, both))
         return false;
     for (int type = 0; type < TYPES; type++) {
         struct rota_config_scope scope = *both;
         scope.has_type = true;
         scope.type = (enum rota_task_type)type;
-        struct matches matches = match(config, scope);
-        if (pick(&matches, ROTA_SETTING_WRITE_PARTITIONS) == write &&
-            pick(&matches, ROTA_SETTING_READ_PARTITIONS) == read) {
+        struct matches matches = match_layers(config, scope);
+        if (pick_layer(&matches, ROTA_SETTING_WRITE_PARTITIONS) == write &&
+            pick_layer(&matches, ROTA_SETTING_READ_PARTITIONS) == read) {
             both->type = scope.type;
             n_types++;
         }
@@ -275,9 +273,8 @@ static bool can_meet(const struct rota_config *config, const struct rota_config_
     return n_types > 0;
 }
 
-/* For which types a layer's counts are heard, as bits: by those queues of its
- * scope that no other override mentions. Where they do not hear it, no queue of
- * that type does. */
+/* For which types a layer's counts apply, as bits: to queues of its scope that no other override
+ * mentions. Where they do not apply to these, they apply to no queue of that type. */
 struct voice {
     const struct rota_config_layer *layer;
     unsigned writes, reads;
@@ -287,11 +284,11 @@ struct voice {
     unsigned lone_writes, lone_reads;
 };
 
-/* Listen to one layer alone. Whatever counts come together here are those of
- * real queues, so that they can be judged at once. */
-static enum rota_code listen(const struct rota_config *config,
-                             const struct rota_config_layer *layer, struct voice *voice,
-                             const char *file, struct rota_error *error)
+/* Check one layer alone. All counts that are combined here are those of real queues, so that
+ * they can be judged at once. */
+static enum rota_code check_layer_queues(const struct rota_config *config,
+                                         const struct rota_config_layer *layer, struct voice *voice,
+                                         const char *file, struct rota_error *error)
 {
     *voice = (struct voice){.layer = layer};
     for (int type = 0; type < TYPES; type++) {
@@ -301,9 +298,9 @@ static enum rota_code listen(const struct rota_config *config,
             continue;
         scope.has_type = true;
         scope.type = (enum rota_task_type)type;
-        struct matches matches = match(config, scope);
-        const struct rota_config_layer *write = pick(&matches, ROTA_SETTING_WRITE_PARTITIONS);
-        const struct rota_config_layer *read = pick(&matches, ROTA_SETTING_READ_PARTITIONS);
+        struct matches matches = match_layers(config, scope);
+        const struct rota_config_layer *write = pick_layer(&matches, ROTA_SETTING_WRITE_PARTITIONS);
+        const struct rota_config_layer *read = pick_layer(&matches, ROTA_SETTING_READ_PARTITIONS);
         if (count_of(read, ROTA_SETTING_READ_PARTITIONS) <
                 count_of(write, ROTA_SETTING_WRITE_PARTITIONS) &&
             can_meet(config, write, read, &both))
@@ -353,7 +350,7 @@ static enum rota_code check_counts(const struct rota_config *config, const char 
     for (size_t i = 0; !code && i < config->n_layers; i++) {
         const struct rota_config_scope *scope = &config->layers[i].scope;
         struct voice voice;
-        code = listen(config, &config->layers[i], &voice, file, error);
+        code = check_layer_queues(config, &config->layers[i], &voice, file, error);
         if (!code && scope->has_queue && !scope->has_namespace &&
             (voice.lone_writes || voice.lone_reads))
             queues[n_queues++] = voice;
@@ -370,8 +367,8 @@ static enum rota_code check_counts(const struct rota_config *config, const char 
 
 static enum rota_code no_memory(size_t n_layers, const char *file, struct rota_error *error)
 {
-    return rota_error_set(error, ROTA_ERR_NO_MEMORY, "%.200s: no memory for %zu overrides", file,
-                          n_layers - 1);
+    return rota_error_set(error, ROTA_ERR_NO_MEMORY, "%.200s: not enough memory for %zu overrides",
+                          file, n_layers - 1);
 }
 
 enum rota_code rota_config_new(const struct rota_config_layer *layers, size_t n_layers,
@@ -394,7 +391,7 @@ enum rota_code rota_config_new(const struct rota_config_layer *layers, size_t n_
     if (!made)
         return no_memory(n_layers, file, error);
     made->n_refs = 1;
-    rota_map_init(&made->by_scope, 0); /* only who writes the file chooses its keys */
+    rota_map_init(&made->by_scope, 0); /* only the author of the file chooses its keys */
     if ((code = take_layers(made, layers, n_layers)) || (code = index_layers(made, file, error)) ||
         (code = check_counts(made, file, error))) {
         rota_config_unref(made);
@@ -440,12 +437,12 @@ rota_time rota_config_align(const struct rota_config *config)
 static struct matches match_queue(const struct rota_config *config, struct rota_str namespace_id,
                                   struct rota_str queue, enum rota_task_type type)
 {
-    return match(config, (struct rota_config_scope){.namespace_id = namespace_id,
-                                                    .queue = queue,
-                                                    .type = type,
-                                                    .has_namespace = true,
-                                                    .has_queue = true,
-                                                    .has_type = true});
+    return match_layers(config, (struct rota_config_scope){.namespace_id = namespace_id,
+                                                           .queue = queue,
+                                                           .type = type,
+                                                           .has_namespace = true,
+                                                           .has_queue = true,
+                                                           .has_type = true});
 }
 
 struct rota_queue_config rota_config_queue(const struct rota_config *config,
@@ -477,7 +474,7 @@ void rota_config_explain(const struct rota_config *config, struct rota_str names
 {
     struct matches matches = match_queue(config, namespace_id, queue, type);
     for (int i = 0; i < ROTA_SETTINGS; i++) {
-        const struct rota_config_layer *layer = pick(&matches, (enum rota_setting)i);
+        const struct rota_config_layer *layer = pick_layer(&matches, (enum rota_setting)i);
         origins[i] = (struct rota_config_origin){
             .value = layer->values[i].value, .line = layer->values[i].line, .scope = layer->scope};
     }

@@ -34,5 +34,5 @@ enum rota_code rota_setting_check(enum rota_setting setting, const struct rota_g
 /* What values a setting takes, for people: "an integer from 1 to 1024". */
 void rota_setting_print_allowed(enum rota_setting setting, struct rota_buffer *buffer);
 
-/* The table of all settings in Markdown, as docs/configuration.md has it. */
+/* The table of all settings in Markdown, as docs/dynamic-settings.md has it. */
 void rota_setting_print_table(struct rota_buffer *buffer);

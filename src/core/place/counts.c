@@ -6,11 +6,11 @@
 
 static bool is_known_empty(const struct rota_counts *counts, int64_t partition)
 {
-    assert(counts->empties); /* there since the counts were first wanted */
+    assert(counts->empties); /* allocated when counts were first set */
     return counts->empties[partition / 8] >> (partition % 8) & 1;
 }
 
-static void know(struct rota_counts *counts, int64_t partition, bool is_empty)
+static void set_known_empty(struct rota_counts *counts, int64_t partition, bool is_empty)
 {
     unsigned char bit = (unsigned char)(1 << (partition % 8));
     assert(counts->empties);
@@ -20,24 +20,24 @@ static void know(struct rota_counts *counts, int64_t partition, bool is_empty)
         counts->empties[partition / 8] &= (unsigned char)~bit;
 }
 
-/* Lower read as far as is wanted and known to be safe. What was known of a
- * partition is forgotten as it goes: it may be used again. */
-static void settle(struct rota_counts *counts)
+/* Lower the read count as far as wanted and known to be safe. What is known of a partition is
+ * forgotten with it: it may be used again. */
+static void lower_read_count(struct rota_counts *counts)
 {
     while (counts->read > counts->wanted_read && is_known_empty(counts, counts->read - 1))
-        know(counts, --counts->read, false);
+        set_known_empty(counts, --counts->read, false);
 }
 
 enum rota_code rota_counts_check(int64_t write, int64_t read, struct rota_error *error)
 {
     if (write < 1 || read < 1 || write > ROTA_PARTITIONS_MAX || read > ROTA_PARTITIONS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "%lld write and %lld read partitions: both must lie in 1 .. %d",
+                              "%lld write and %lld read partitions: both must be from 1 to %d",
                               (long long)write, (long long)read, ROTA_PARTITIONS_MAX);
     if (read < write)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "%lld read partitions are fewer than %lld write partitions; jobs in "
-                              "those beyond would never be read",
+                              "the excess partitions would never be read",
                               (long long)read, (long long)write);
     return ROTA_OK;
 }
@@ -68,14 +68,13 @@ enum rota_code rota_counts_want(struct rota_counts *counts, int64_t write, int64
     if (size > counts->size) {
         unsigned char *grown = realloc(counts->empties, size);
         if (!grown)
-            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for %lld partitions",
-                                  (long long)read);
+            return rota_error_no_memory(error, "for %lld partitions", (long long)read);
         memset(grown + counts->size, 0, size - counts->size);
         counts->empties = grown;
         counts->size = size;
     }
 
-    /* Who writes more may write to what was empty. */
+    /* With a higher write count, empty partitions may be written to. */
     assert(counts->empties);
     if (write > counts->write)
         memset(counts->empties, 0, counts->size);
@@ -83,7 +82,7 @@ enum rota_code rota_counts_want(struct rota_counts *counts, int64_t write, int64
     counts->wanted_read = read;
     if (read > counts->read)
         counts->read = read;
-    settle(counts);
+    lower_read_count(counts);
     return ROTA_OK;
 }
 
@@ -91,8 +90,8 @@ void rota_counts_report_empty(struct rota_counts *counts, int64_t partition, boo
 {
     if (partition < counts->write || partition >= counts->read)
         return;
-    know(counts, partition, is_empty);
-    settle(counts);
+    set_known_empty(counts, partition, is_empty);
+    lower_read_count(counts);
 }
 
 bool rota_counts_is_lowering(const struct rota_counts *counts)

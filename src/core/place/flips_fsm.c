@@ -41,8 +41,7 @@ enum rota_code rota_flips_fsm_reserve(struct rota_flips_fsm *fsm, int64_t n,
     if (dues)
         fsm->dues = dues;
     if (!told || !dues)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "flips: no memory for %lld partitions",
-                              (long long)n);
+        return rota_error_no_memory(error, "for the changes of %lld partitions", (long long)n);
     fsm->room = n;
     return ROTA_OK;
 }
@@ -58,7 +57,7 @@ static struct rota_str key_of(const struct rota_flips_fsm *fsm, int64_t partitio
     return rota_str_of(key->text, key->size);
 }
 
-/* How a partition is routed, by the latest look at each change. */
+/* How a partition is routed, when each change was last checked. */
 static struct rota_spread spread_of(const struct rota_flips_fsm *fsm, struct rota_str key)
 {
     return (struct rota_spread){
@@ -68,7 +67,7 @@ static struct rota_spread spread_of(const struct rota_flips_fsm *fsm, struct rot
     };
 }
 
-static bool is_same(struct rota_spread a, struct rota_spread b)
+static bool is_same_spread(struct rota_spread a, struct rota_spread b)
 {
     return a.mode == b.mode && a.batch == b.batch;
 }
@@ -97,7 +96,7 @@ static void plan_one(struct rota_flips_fsm *fsm, int64_t partition, bool is_know
 
     if (!is_known)
         fsm->told[partition] = spread;
-    else if (!is_same(fsm->told[partition], spread))
+    else if (!is_same_spread(fsm->told[partition], spread))
         add_due(fsm, ROTA_TIME_MIN, partition);
     for (int i = 0; i < ROTA_FLIPS_CHANGES; i++) {
         const struct rota_gradual *change = &fsm->changes[i];
@@ -107,8 +106,8 @@ static void plan_one(struct rota_flips_fsm *fsm, int64_t partition, bool is_know
     }
 }
 
-/* Find all instants to come anew; the first `n_known` partitions were told of. */
-static void plan(struct rota_flips_fsm *fsm, int64_t n_known)
+/* Find all future instants again; the routing of the first `n_known` partitions was reported. */
+static void plan_flips(struct rota_flips_fsm *fsm, int64_t n_known)
 {
     fsm->n_dues = fsm->next_due = 0;
     for (int64_t i = 0; i < fsm->n; i++)
@@ -122,7 +121,7 @@ void rota_flips_fsm_set(struct rota_flips_fsm *fsm, rota_time now,
 {
     const struct rota_gradual changes[] = {[BATCH] = config->batch, [MODE] = config->mode};
     int64_t n_known = n < fsm->n ? n : fsm->n;
-    bool needs_plan = n > fsm->n; /* what is planned for those that go does no harm */
+    bool needs_plan = n > fsm->n; /* instants of removed partitions do no harm */
     assert(n >= 0 && n <= fsm->room);
 
     for (int i = 0; i < ROTA_FLIPS_CHANGES; i++) {
@@ -134,7 +133,7 @@ void rota_flips_fsm_set(struct rota_flips_fsm *fsm, rota_time now,
     }
     fsm->n = n;
     if (needs_plan)
-        plan(fsm, n_known);
+        plan_flips(fsm, n_known);
 }
 
 /* --- telling --- */
@@ -152,7 +151,7 @@ bool rota_flips_fsm_step(struct rota_flips_fsm *fsm, rota_time now, struct rota_
             continue;
         struct rota_spread before = fsm->told[partition];
         struct rota_spread spread = spread_of(fsm, key_of(fsm, partition, &key));
-        if (!is_same(before, spread)) {
+        if (!is_same_spread(before, spread)) {
             fsm->told[partition] = spread;
             *flip = (struct rota_flip){partition, before, spread};
             return true;

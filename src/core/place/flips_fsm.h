@@ -1,22 +1,19 @@
-/* flips_fsm: tells, once for every partition of a queue, that it is routed
- * otherwise from now on.
+/* flips_fsm: reports, once for every partition of a queue, that its routing changes.
  *
  *     WAITING --its instant comes--> SETTLED --a change is replaced--> DUE
- *     DUE --looked at--> SETTLED, or WAITING for an instant to come
+ *     DUE --checked--> SETTLED, or WAITING for a later instant
  *
- * Batch and mode of a queue may each change gradually, every partition at an
- * instant of its own. Whoever asked how a partition is routed hears of every
- * other way as a flip: an old owner lets go, a new one takes over. Batch and
- * mode that flip at one instant are one flip.
+ * Batch and mode of a queue may each change gradually, every partition at an instant of its own. A
+ * caller that has asked how a partition is routed receives every later change as a flip: the old
+ * owner stops, the new owner takes over. If batch and mode change at the same instant, that is one
+ * flip.
  *
- * All instants to come are sorted beforehand. So a look at the deadline always
- * finds the flip, and a partition that has settled is not looked at again. Time
- * does not go back for a change once it was looked at: a clock that is set
- * forward skips nothing, one that stands or goes back repeats and undoes
- * nothing.
+ * All future instants are sorted in advance. So a step at the deadline always finds the flip, and a
+ * partition that has settled is not checked again. The time of a change never goes back: setting
+ * the clock forward skips nothing, and a clock that stops or goes back repeats and undoes nothing.
  *
- * Invariant: there is room for the instants of all partitions at all times, so
- * only rota_flips_fsm_reserve() can fail. */
+ * Invariant: there is always room for the instants of all partitions, so only
+ * rota_flips_fsm_reserve() can fail. */
 #pragma once
 
 #include <rota/config.h>
@@ -26,12 +23,12 @@ enum { ROTA_FLIPS_CHANGES = 2 }; /* the batch's and the mode's */
 struct rota_flips_fsm {
     struct rota_partition queue;
     struct rota_gradual changes[ROTA_FLIPS_CHANGES];
-    rota_time seen_at[ROTA_FLIPS_CHANGES]; /* the latest look at each */
+    rota_time seen_at[ROTA_FLIPS_CHANGES]; /* when each was last checked */
     int64_t n;                             /* partitions */
-    struct rota_spread *told;              /* of each partition */
+    struct rota_spread *told;              /* by partition: the routing last reported */
     struct rota_flips_due *dues;           /* instants, sorted; see flips_fsm.c */
     size_t n_dues, next_due;
-    int64_t room; /* partitions that there is memory for */
+    int64_t room; /* partitions for which memory is reserved */
 };
 
 struct rota_flip {
@@ -48,22 +45,21 @@ void rota_flips_fsm_deinit(struct rota_flips_fsm *fsm);
 enum rota_code rota_flips_fsm_reserve(struct rota_flips_fsm *fsm, int64_t n,
                                       struct rota_error *error);
 
-/* Partitions 0 .. n-1, for which there is room, under the batch and the mode of
- * `config`, which must be valid. What a partition that was there is told to be
- * and now is not, the next step tells; of a new one no flip tells how it is
- * routed now. Changes equal to those in place do nothing. */
+/* Partitions 0 .. n-1, for which there is room, under the batch and the mode of `config`, which
+ * must be valid. If an existing partition is now routed differently than last reported, the next
+ * step reports it; a new partition starts without a flip. Changes equal to those in place do
+ * nothing. */
 void rota_flips_fsm_set(struct rota_flips_fsm *fsm, rota_time now,
                         const struct rota_queue_config *config, int64_t n);
 
-/* The next flip that is due at `now` (wall clock), or false when there is none:
- * to be called until it returns false. */
+/* The next flip that is due at `now` (wall clock), or false when there is none. Call it until it
+ * returns false. */
 bool rota_flips_fsm_step(struct rota_flips_fsm *fsm, rota_time now, struct rota_flip *flip);
 
-/* When the next step is needed: the first instant with a flip, ROTA_TIME_MIN
- * when a replaced change waits to be told, ROTA_TIME_NEVER when nothing is
- * ahead. Wall clock: a driver that sleeps on another one looks again now and
- * then, in case this one is set forward. */
+/* When the next step is needed: the first instant with a flip, ROTA_TIME_MIN when a replaced
+ * change is not reported yet, ROTA_TIME_NEVER when nothing is ahead. Wall clock: a driver that
+ * sleeps on another clock checks again now and then, in case this one is set forward. */
 rota_time rota_flips_fsm_deadline(const struct rota_flips_fsm *fsm);
 
-/* How partition 0 <= `partition` < n is routed, as last told. */
+/* How partition 0 <= `partition` < n is routed, as last reported. */
 struct rota_spread rota_flips_fsm_spread(const struct rota_flips_fsm *fsm, int64_t partition);

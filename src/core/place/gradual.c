@@ -7,7 +7,7 @@ enum rota_code rota_gradual_check(const struct rota_gradual *change, struct rota
     if (rota_gradual_is_static(change))
         return ROTA_OK;
     if (change->start < 0 || change->end < 0)
-        return rota_error_set(error, ROTA_ERR_INVALID, "gradual change: its %s lies before 1970",
+        return rota_error_set(error, ROTA_ERR_INVALID, "gradual change: its %s is before 1970",
                               change->start < 0 ? "start" : "end");
     if (change->start == 0 || change->end == 0)
         return rota_error_set(error, ROTA_ERR_INVALID, "gradual change: it has no %s",
@@ -15,22 +15,21 @@ enum rota_code rota_gradual_check(const struct rota_gradual *change, struct rota
     if (change->end < change->start) {
         rota_time span = change->start - change->end;
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "gradual change: its end lies %lld.%09lld s before its start",
+                              "gradual change: its end is %lld.%09lld s before its start",
                               (long long)(span / ROTA_SEC), (long long)(span % ROTA_SEC));
     }
     return ROTA_OK;
 }
 
-/* A span as the number that the rule computes with. Spans of checked changes
- * are positive; unsigned, so that no other one can overflow. */
+/* A duration as the number that the rule computes with. Durations of checked changes are
+ * positive; unsigned, so that no other one can overflow. */
 static double span_of(rota_time from, rota_time to)
 {
     return (double)((uint64_t)to - (uint64_t)from);
 }
 
-/* The rule itself. Every step of it is fixed to the bit, roundings included,
- * for all who share a change have to agree. It is monotone in `now`, since each
- * rounding is. */
+/* The rule itself. Every step of it is exactly defined, rounding included, because all nodes
+ * that share a change have to agree. It is monotone in `now`, since each rounding is. */
 static bool is_new(const struct rota_gradual *change, uint32_t hash, rota_time now)
 {
     if (rota_gradual_is_static(change) || now >= change->end)
@@ -57,10 +56,9 @@ static bool is_new_after(const struct rota_gradual *change, uint32_t hash, uint6
     return is_new(change, hash, (rota_time)((uint64_t)change->start + elapsed));
 }
 
-/* How long after the start the key would flip if numbers did not round: the
- * least whole elapsed with elapsed / span * UINT32_MAX >= hash + 1. It is off by
- * a few parts in 2^53 of the span. */
-static uint64_t guess(uint64_t span, uint32_t hash)
+/* How long after the start the key would flip without rounding: the minimum integer elapsed with
+ * elapsed / span * UINT32_MAX >= hash + 1. It is off by a few parts in 2^53 of the duration. */
+static uint64_t guess_flip(uint64_t span, uint32_t hash)
 {
     __extension__ unsigned __int128 elapsed = span;
     if (hash == UINT32_MAX)
@@ -77,7 +75,7 @@ rota_time rota_gradual_when(const struct rota_gradual *change, struct rota_str k
 
     uint32_t hash = rota_hash_farm32(key);
     uint64_t span = (uint64_t)change->end - (uint64_t)change->start;
-    uint64_t old_at = 0, new_at, at = guess(span, hash), step = 1;
+    uint64_t old_at = 0, new_at, at = guess_flip(span, hash), step = 1;
 
     /* From the guess on in doubling steps until the flip lies between ... */
     if (is_new_after(change, hash, at)) {

@@ -2,12 +2,13 @@
 
 #include "base/quote.h"
 #include "base/sort.h"
+#include "base/text.h"
 #include "base/vector.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-/* What an operator wants of an address; kept only while something is wanted. */
+/* An operator's override of an address; kept only while it has an effect. */
 struct override {
     bool is_evicted, is_drained;
     size_t size;
@@ -16,7 +17,7 @@ struct override {
 
 static enum rota_code no_memory(struct rota_error *error)
 {
-    return rota_error_set(error, ROTA_ERR_NO_MEMORY, "members: no memory for a change");
+    return rota_error_no_memory(error, "to change members");
 }
 
 /* --- lists of members --- */
@@ -32,15 +33,6 @@ static int compare_members(const void *a, const void *b)
 {
     return rota_str_compare(((const struct rota_member *)a)->host.address,
                             ((const struct rota_member *)b)->host.address);
-}
-
-static struct rota_str keep(char **text, struct rota_str str)
-{
-    if (str.size == 0)
-        return (struct rota_str){"", 0};
-    memcpy(*text, str.data, str.size);
-    *text += str.size;
-    return rota_str_of(*text - str.size, str.size);
 }
 
 /* A sorted copy of the source's hosts, whose addresses must differ. */
@@ -64,8 +56,8 @@ static enum rota_code list_of_hosts(const struct rota_host *hosts, size_t n,
     for (size_t i = 0; i < n; i++) {
         struct rota_host *host = &made.members[i].host;
         *host = hosts[i];
-        host->address = keep(&text, hosts[i].address);
-        host->zone = keep(&text, hosts[i].zone);
+        host->address = rota_text_put(&text, hosts[i].address);
+        host->zone = rota_text_put(&text, hosts[i].zone);
         host->weight = hosts[i].weight ? hosts[i].weight : ROTA_WEIGHT_ONE;
     }
     size_t repeated = rota_sort_distinct(made.members, n, sizeof *made.members, compare_members);
@@ -80,8 +72,7 @@ static enum rota_code list_of_hosts(const struct rota_host *hosts, size_t n,
     return ROTA_OK;
 }
 
-/* The members of `list` once more, to be marked anew. Their text stays the
- * property of `list`. */
+/* A copy of the members of `list`, to be marked again. `list` keeps their text. */
 static enum rota_code list_again(const struct rota_members_list *list,
                                  struct rota_members_list *again, struct rota_error *error)
 {
@@ -94,8 +85,7 @@ static enum rota_code list_again(const struct rota_members_list *list,
     return ROTA_OK;
 }
 
-/* Apply the overrides and the clock: the one place that decides who stands on
- * the ring. */
+/* Apply the overrides and the clock: the one place that decides which hosts are on the ring. */
 static void list_mark(struct rota_members_list *list, const struct rota_map *overrides,
                       rota_time now)
 {
@@ -137,8 +127,8 @@ static void difference_deinit(struct difference *difference)
     rota_vector_deinit(&difference->leaving);
 }
 
-/* Note what became of one address: `before` or `after` is NULL where it is not
- * listed. False when there is no memory. */
+/* Record the change of one address: `before` or `after` is NULL where it is not listed. False
+ * when there is no memory. */
 static bool difference_add(struct difference *difference, const struct rota_member *before,
                            const struct rota_member *after)
 {
@@ -190,11 +180,11 @@ static const struct rota_str *copy_strings(struct rota_str **place, char **text,
 {
     const struct rota_str *copy = *place;
     for (size_t i = 0; i < n; i++)
-        *(*place)++ = keep(text, strings[i]);
+        *(*place)++ = rota_text_put(text, strings[i]);
     return copy;
 }
 
-/* Copy the difference into `actions`, for it outlives the lists. */
+/* Copy the difference into `actions`, since it outlives the lists. */
 static bool difference_tell(const struct difference *d, struct rota_members_actions *actions)
 {
     size_t n = d->added.size + d->removed.size + d->changed.size;
@@ -219,8 +209,9 @@ static bool difference_tell(const struct difference *d, struct rota_members_acti
 /* --- steps --- */
 
 /* See that the members that wait could enter `ring` with all the others. */
-static enum rota_code check_room(const struct rota_ring *ring, const struct rota_members_list *list,
-                                 struct rota_error *error)
+static enum rota_code check_ring_room(const struct rota_ring *ring,
+                                      const struct rota_members_list *list,
+                                      struct rota_error *error)
 {
     ROTA_VECTOR(struct rota_ring_host) waiting = {0};
     enum rota_code code = ROTA_OK;
@@ -254,8 +245,8 @@ static void look_at_times(struct rota_members_fsm *fsm, rota_time now)
 }
 
 /* Put `next` in the place of the current list. */
-static void commit(struct rota_members_fsm *fsm, struct rota_members_list *next,
-                   const struct rota_members_actions *actions)
+static void commit_list(struct rota_members_fsm *fsm, struct rota_members_list *next,
+                        const struct rota_members_actions *actions)
 {
     if (!next->text) {
         next->text = fsm->list.text;
@@ -272,9 +263,9 @@ static void commit(struct rota_members_fsm *fsm, struct rota_members_list *next,
 
 /* Go over to the list `next`, which is taken, under the overrides and the
  * clock as they are. */
-static enum rota_code settle(struct rota_members_fsm *fsm, rota_time now,
-                             struct rota_members_list *next, struct rota_members_actions *actions,
-                             struct rota_error *error)
+static enum rota_code apply_list(struct rota_members_fsm *fsm, rota_time now,
+                                 struct rota_members_list *next,
+                                 struct rota_members_actions *actions, struct rota_error *error)
 {
     struct rota_members_actions todo = {0};
     struct difference difference = {0};
@@ -292,13 +283,13 @@ static enum rota_code settle(struct rota_members_fsm *fsm, rota_time now,
                                    error)))
             goto end;
         /* A list without text of its own holds hosts that were checked before. */
-        if (next->text && (code = check_room(todo.ring ? todo.ring : fsm->ring, next, error)))
+        if (next->text && (code = check_ring_room(todo.ring ? todo.ring : fsm->ring, next, error)))
             goto end;
         if (!difference_tell(&difference, &todo)) {
             code = no_memory(error);
             goto end;
         }
-        commit(fsm, next, &todo);
+        commit_list(fsm, next, &todo);
     }
     look_at_times(fsm, now);
     *actions = todo;
@@ -311,12 +302,12 @@ end:
     return code;
 }
 
-static enum rota_code look_again(struct rota_members_fsm *fsm, rota_time now,
-                                 struct rota_members_actions *actions, struct rota_error *error)
+static enum rota_code reapply_list(struct rota_members_fsm *fsm, rota_time now,
+                                   struct rota_members_actions *actions, struct rota_error *error)
 {
     struct rota_members_list next = {0};
     enum rota_code code = list_again(&fsm->list, &next, error);
-    return code ? code : settle(fsm, now, &next, actions, error);
+    return code ? code : apply_list(fsm, now, &next, actions, error);
 }
 
 static enum rota_code take_snapshot(struct rota_members_fsm *fsm, rota_time now,
@@ -327,13 +318,13 @@ static enum rota_code take_snapshot(struct rota_members_fsm *fsm, rota_time now,
     enum rota_code code;
 
     if (event->version < fsm->version)
-        return look_again(fsm, now, actions, error);
+        return reapply_list(fsm, now, actions, error);
     if (event->n_hosts == 0 && fsm->list.n_members > 0)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "members: the list names no hosts: membership kept");
+                              "members: the list is empty; keeping the current members");
     if ((code = list_of_hosts(event->hosts, event->n_hosts, &next, error)))
         return code;
-    if ((code = settle(fsm, now, &next, actions, error)))
+    if ((code = apply_list(fsm, now, &next, actions, error)))
         return code;
     fsm->version = event->version;
     return ROTA_OK;
@@ -350,10 +341,10 @@ static enum rota_code override_get(struct rota_members_fsm *fsm, struct rota_str
                               "members: an address has 1 to %d bytes, not %zu", ROTA_ADDRESS_MAX,
                               address.size);
     if (fsm->overrides.size == ROTA_MEMBERS_OVERRIDES_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "members: %d hosts are evicted or drained "
-                              "already, no more are allowed",
-                              ROTA_MEMBERS_OVERRIDES_MAX);
+        return rota_error_set(
+            error, ROTA_ERR_LIMIT,
+            "members: %d hosts are evicted or drained already, which is the limit",
+            ROTA_MEMBERS_OVERRIDES_MAX);
 
     struct override *made = calloc(1, sizeof *made + address.size);
     if (!made)
@@ -368,7 +359,7 @@ static enum rota_code override_get(struct rota_members_fsm *fsm, struct rota_str
     return ROTA_OK;
 }
 
-/* Forget an override that wants nothing. */
+/* Forget an override without effect. */
 static void override_prune(struct rota_members_fsm *fsm, struct override *wish)
 {
     if (wish->is_evicted || wish->is_drained)
@@ -387,13 +378,13 @@ static enum rota_code set_override(struct rota_members_fsm *fsm, rota_time now,
     enum rota_code code;
 
     if (!is_set && !rota_map_get(&fsm->overrides, event->address))
-        return look_again(fsm, now, actions, error);
+        return reapply_list(fsm, now, actions, error);
     if ((code = override_get(fsm, event->address, &wish, error)))
         return code;
     bool *wanted = is_evict ? &wish->is_evicted : &wish->is_drained;
     bool before = *wanted;
     *wanted = is_set;
-    if ((code = look_again(fsm, now, actions, error)))
+    if ((code = reapply_list(fsm, now, actions, error)))
         *wanted = before;
     override_prune(fsm, wish);
     return code;
@@ -413,10 +404,7 @@ enum rota_code rota_members_fsm_init(struct rota_members_fsm *fsm, uint32_t poin
 
 void rota_members_fsm_deinit(struct rota_members_fsm *fsm)
 {
-    size_t place = 0;
-    for (const struct rota_map_entry *entry; (entry = rota_map_next(&fsm->overrides, &place));)
-        free(entry->value);
-    rota_map_deinit(&fsm->overrides);
+    rota_map_deinit_values(&fsm->overrides);
     list_deinit(&fsm->list);
     rota_ring_unref(fsm->ring);
     fsm->ring = NULL;
@@ -436,7 +424,7 @@ enum rota_code rota_members_fsm_step(struct rota_members_fsm *fsm, rota_time now
         return set_override(fsm, now, event, actions, error);
     case ROTA_MEMBERS_TICK:
         if (now < fsm->looked_at || now >= fsm->deadline)
-            return look_again(fsm, now, actions, error);
+            return reapply_list(fsm, now, actions, error);
         fsm->looked_at = now; /* no bound was crossed, so there is nothing to see */
         *actions = (struct rota_members_actions){0};
         return ROTA_OK;

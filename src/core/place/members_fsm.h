@@ -1,22 +1,21 @@
-/* members_fsm: what the membership is, from snapshots of a source, operators'
- * overrides and the wall clock.
+/* members_fsm: what the membership is, from snapshots of a source, operators' overrides and the
+ * wall clock.
  *
- * It has no states to go through: after every step the members are those of
- * the last snapshot, and the ring holds exactly the ones that
- * rota_host_is_placed() and no override keeps off. An event is only a hint to
- * look again, so one that comes late, twice or out of order does no harm, and
- * a clock set back takes a host off the ring until its time comes again.
+ * It has no states to go through: after every step the members are those of the last snapshot, and
+ * the ring holds exactly those for which rota_host_is_placed() is true and no override says
+ * otherwise. An event is only a hint to look again, so one that comes late, twice or out of order
+ * does no harm, and a clock set back takes a host off the ring until its time comes again.
  *
- * An override belongs to an address, not to a member: it waits for a host that
- * is not listed yet and outlives one that is gone for a while.
+ * An override belongs to an address, not to a member: it waits for a host that is not listed yet
+ * and outlives one that is gone for a while.
  *
- * A snapshot without hosts is refused once there were some: it is far more often
- * a slip, half of a write or an answer from a table that is gone than the wish
- * to send everybody away. Whoever wishes that drains them.
+ * A snapshot without hosts is refused once there were some: that is far more often a mistake, a
+ * partial write or an answer from a dropped table than the intent to remove every host. To remove
+ * all hosts, drain them.
  *
- * Invariants: a step that fails has changed nothing. All hosts of an accepted
- * snapshot fit on one ring together, so a bound of time or an override that
- * ends is not refused later for want of room. */
+ * Invariants: a step that fails has changed nothing. All hosts of an accepted snapshot fit on
+ * one ring together, so a start or stop time or the end of an override never fails later for
+ * lack of room. */
 #pragma once
 
 #include "base/map.h"
@@ -43,9 +42,9 @@ struct rota_members_event {
     struct rota_str address; /* of an override; copied */
 };
 
-/* Swap the ring first, then tell: who is told must find the new ring. */
+/* Swap the ring first, then notify: subscribers must find the new ring. */
 struct rota_members_actions {
-    struct rota_ring *ring; /* to swap in, a share of its own; NULL: as before */
+    struct rota_ring *ring; /* to swap in, with a reference of its own; NULL: unchanged */
     bool tell;              /* `change` is not empty */
     struct rota_members_change change;
     void *memory; /* what `change` points into */
@@ -63,7 +62,7 @@ struct rota_members_fsm {
     struct rota_map overrides; /* address -> struct override, see members_fsm.c */
     struct rota_ring *ring;
     uint64_t version;
-    rota_time looked_at; /* `now` of the last look at the members' times */
+    rota_time looked_at; /* `now` when the members' times were last checked */
     rota_time deadline;  /* the first bound after it */
     bool is_timed;
 };
@@ -73,9 +72,9 @@ enum rota_code rota_members_fsm_init(struct rota_members_fsm *fsm, uint32_t poin
                                      struct rota_error *error);
 void rota_members_fsm_deinit(struct rota_members_fsm *fsm);
 
-/* Take an event in; `now` is the wall clock. Gives `*actions`, which
- * rota_members_actions_deinit() ends. Refuses a snapshot with a bad or repeated
- * host, with more than fit or with none after some, and an override with a bad address. */
+/* Handle an event; `now` is the wall clock. Gives `*actions`, which
+ * rota_members_actions_deinit() ends. Refuses a snapshot with a bad or repeated host, with too
+ * many hosts, or with none after some, and an override with a bad address. */
 enum rota_code rota_members_fsm_step(struct rota_members_fsm *fsm, rota_time now,
                                      const struct rota_members_event *event,
                                      struct rota_members_actions *actions,
@@ -86,8 +85,8 @@ void rota_members_actions_deinit(struct rota_members_actions *actions);
  * there is none. */
 rota_time rota_members_fsm_deadline(const struct rota_members_fsm *fsm);
 
-/* Whether any member has a start_at or a stop_at: then a clock that is set back
- * matters, and somebody has to look now and then. */
+/* Whether any member has a start_at or a stop_at: then it matters if the clock is set back, and
+ * the driver has to check now and then. */
 bool rota_members_fsm_is_timed(const struct rota_members_fsm *fsm);
 
 /* The current ring, borrowed until the next step. */

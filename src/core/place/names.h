@@ -1,5 +1,5 @@
-/* names: what the numbers of some enums are called, by their number and with a NULL
- * behind them, as tables of options and settings take them. */
+/* names: the names of some enums' values, indexed by value and terminated by NULL, as tables of
+ * options and settings take them. */
 #pragma once
 
 extern const char *const rota_task_type_names[];   /* enum rota_task_type */

@@ -9,7 +9,7 @@
 
 static const char PREFIX[] = "/_sys/";
 
-static struct rota_str prefix(void)
+static struct rota_str key_prefix(void)
 {
     return rota_str_of(PREFIX, sizeof PREFIX - 1);
 }
@@ -34,12 +34,13 @@ static bool parse_id(struct rota_str text, int64_t *id)
 enum rota_code rota_partition_parse(struct rota_str text, struct rota_partition_name *name,
                                     struct rota_error *error)
 {
-    if (!rota_str_has_prefix(text, prefix())) {
+    if (!rota_str_has_prefix(text, key_prefix())) {
         *name = (struct rota_partition_name){.queue = text};
         return ROTA_OK;
     }
 
-    struct rota_str rest = rota_str_of(text.data + prefix().size, text.size - prefix().size);
+    struct rota_str rest =
+        rota_str_of(text.data + key_prefix().size, text.size - key_prefix().size);
     const char *slash = rest.size ? memrchr(rest.data, '/', rest.size) : NULL;
     char shown[ROTA_QUOTE_MAX];
     if (!slash || slash == rest.data)
@@ -50,14 +51,14 @@ enum rota_code rota_partition_parse(struct rota_str text, struct rota_partition_
     struct rota_str queue = rota_str_of(rest.data, (size_t)(slash - rest.data));
     struct rota_str number = rota_str_of(slash + 1, rest.size - queue.size - 1);
     int64_t id;
-    if (rota_str_has_prefix(queue, prefix()))
+    if (rota_str_has_prefix(queue, key_prefix()))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "partition name %s: the queue name itself begins with /_sys/",
+                              "partition name %s: the queue name itself starts with /_sys/",
                               rota_quote(text, shown));
     if (!parse_id(number, &id))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "partition name %s: the part behind the last / is not a number "
-                              "from 1 to 9223372036854775807",
+                              "partition name %s: the part after the last / is not a number from 1 "
+                              "to 9223372036854775807",
                               rota_quote(text, shown));
     *name = (struct rota_partition_name){.queue = queue, .id = id};
     return ROTA_OK;
@@ -69,9 +70,9 @@ static enum rota_code check_name(const char *what, struct rota_str name, struct 
         return rota_error_set(error, ROTA_ERR_INVALID, "%s of %zu bytes, at most %d are allowed",
                               what, name.size, ROTA_QUEUE_NAME_MAX);
     char shown[ROTA_QUOTE_MAX];
-    if (rota_str_has_prefix(name, prefix()))
+    if (rota_str_has_prefix(name, key_prefix()))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "%s %s begins with /_sys/, which is reserved", what,
+                              "%s %s starts with /_sys/, which is reserved", what,
                               rota_quote(name, shown));
     return ROTA_OK;
 }
@@ -104,13 +105,13 @@ enum rota_code rota_partition_check(const struct rota_partition *partition,
                               "partition %lld: this kind of queue has partition 0 only",
                               (long long)partition->id);
     if (partition->kind != ROTA_PARTITION_STICKY && partition->sticky_name.size > 0)
-        return rota_error_set(error, ROTA_ERR_INVALID, "a sticky name is only for the sticky kind");
+        return rota_error_set(error, ROTA_ERR_INVALID, "only the sticky kind has a sticky name");
     if (partition->kind == ROTA_PARTITION_WORKER_COMMANDS && partition->type != ROTA_TASK_NEXUS)
-        return rota_error_set(error, ROTA_ERR_INVALID, "worker commands are of type nexus only");
+        return rota_error_set(error, ROTA_ERR_INVALID, "worker commands must have the type nexus");
     return ROTA_OK;
 }
 
-static char *put(char *end, struct rota_str str)
+static char *put_text(char *end, struct rota_str str)
 {
     if (str.size == 0)
         return end;
@@ -129,11 +130,11 @@ static void assert_fits(const struct rota_partition *partition)
 static char *put_name(char *end, const struct rota_partition *partition)
 {
     if (partition->kind == ROTA_PARTITION_STICKY)
-        return put(end, partition->sticky_name);
+        return put_text(end, partition->sticky_name);
     if (partition->id == 0)
-        return put(end, partition->queue);
-    end = put(end, prefix());
-    end = put(end, partition->queue);
+        return put_text(end, partition->queue);
+    end = put_text(end, key_prefix());
+    end = put_text(end, partition->queue);
     *end++ = '/';
     return rota_decimal_put(end, (uint64_t)partition->id);
 }
@@ -167,9 +168,9 @@ void rota_partition_route_key(const struct rota_partition *partition, uint32_t b
     int64_t number = is_spread ? partition->id / batch : 0;
     assert_fits(partition);
 
-    char *end = put(key->text, partition->namespace_id);
+    char *end = put_text(key->text, partition->namespace_id);
     *end++ = ':';
-    end = is_spread ? put(end, partition->queue) : put_name(end, partition);
+    end = is_spread ? put_text(end, partition->queue) : put_name(end, partition);
     *end++ = ':';
     if (number > 0) {
         end = rota_decimal_put(end, (uint64_t)number);

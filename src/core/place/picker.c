@@ -1,5 +1,6 @@
 #include <rota/picker.h>
 
+#include "base/list.h"
 #include "base/map.h"
 #include "base/vector.h"
 #include <rota/random.h>
@@ -17,8 +18,8 @@ struct cell {
 struct balancer {
     struct cell *cells;
     size_t n_cells;
-    size_t n_polls; /* outstanding, also of forgotten partitions: slots point here */
-    struct balancer *previous, *next; /* in the list of the idle, while n_polls is 0 */
+    size_t n_polls;             /* outstanding, also of forgotten partitions: slots point here */
+    struct rota_list_node link; /* in the list of the idle, while n_polls is 0 */
     rota_time idle_at;
     size_t key_size;
     char key[];
@@ -41,9 +42,9 @@ struct forced {
 
 struct rota_picker {
     struct rota_map balancers;
-    size_t n_cells;                   /* of all balancers */
-    struct balancer *oldest, *newest; /* the idle, in the order in which they became so */
-    rota_time now;                    /* the latest that was told */
+    size_t n_cells;             /* of all balancers */
+    struct rota_list_node idle; /* balancers, in the order in which they became so */
+    rota_time now;              /* the latest time passed in */
     ROTA_VECTOR(struct slot) slots;
     uint32_t first_free;
     size_t n_polls;
@@ -60,7 +61,8 @@ enum rota_code rota_picker_new(uint64_t seed, struct rota_picker **picker, struc
 {
     struct rota_picker *p = calloc(1, sizeof *p);
     if (!p)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "picker");
+        return rota_error_no_memory(error, "to choose partitions to poll");
+    rota_list_init(&p->idle);
     rota_map_init(&p->balancers, seed);
     p->first_free = NO_SLOT;
     p->now = ROTA_TIME_MIN;
@@ -143,20 +145,11 @@ enum rota_code rota_picker_write(const struct rota_picker *picker, struct rota_s
 static void link_idle(struct rota_picker *picker, struct balancer *balancer)
 {
     balancer->idle_at = picker->now;
-    balancer->previous = picker->newest;
-    balancer->next = NULL;
-    *(picker->newest ? &picker->newest->next : &picker->oldest) = balancer;
-    picker->newest = balancer;
-}
-
-static void unlink_idle(struct rota_picker *picker, struct balancer *balancer)
-{
-    *(balancer->previous ? &balancer->previous->next : &picker->oldest) = balancer->next;
-    *(balancer->next ? &balancer->next->previous : &picker->newest) = balancer->previous;
+    rota_list_push(&picker->idle, &balancer->link);
 }
 
 /* Forget a balancer without polls, which is in no list. */
-static void forget(struct rota_picker *picker, struct balancer *balancer)
+static void forget_balancer(struct rota_picker *picker, struct balancer *balancer)
 {
     assert(balancer->n_polls == 0);
     rota_map_remove(&picker->balancers, rota_str_of(balancer->key, balancer->key_size));
@@ -166,11 +159,11 @@ static void forget(struct rota_picker *picker, struct balancer *balancer)
 
 static bool forget_oldest(struct rota_picker *picker)
 {
-    struct balancer *balancer = picker->oldest;
+    struct balancer *balancer = ROTA_LIST_FIRST(&picker->idle, struct balancer, link);
     if (!balancer)
         return false;
-    unlink_idle(picker, balancer);
-    forget(picker, balancer);
+    rota_list_remove(&balancer->link);
+    forget_balancer(picker, balancer);
     return true;
 }
 
@@ -184,8 +177,7 @@ static enum rota_code check_queue(const struct rota_partition *queue, struct rot
     return rota_partition_check(&root, error);
 }
 
-/* The key of a checked queue. The size of the namespace keeps apart those whose
- * names would read the same when put together. */
+/* The key of a checked queue. The size of the namespace keeps concatenated names unambiguous. */
 static struct rota_str key_of(const struct rota_partition *queue, char text[KEY_MAX])
 {
     struct rota_str namespace_id = queue->namespace_id, name = queue->queue;
@@ -206,9 +198,10 @@ static enum rota_code balancer_new(struct rota_picker *picker, struct rota_str k
                                    struct balancer **balancer, struct rota_error *error)
 {
     if (picker->balancers.size >= ROTA_PICKER_QUEUES_MAX && !forget_oldest(picker))
-        return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "picker: %d queues have outstanding polls, no more are allowed",
-                              ROTA_PICKER_QUEUES_MAX);
+        return rota_error_set(
+            error, ROTA_ERR_LIMIT,
+            "picker: %d queues have outstanding polls already, which is the limit",
+            ROTA_PICKER_QUEUES_MAX);
     struct balancer *b = calloc(1, sizeof *b + key.size);
     if (b) {
         memcpy(b->key, key.data, key.size);
@@ -216,7 +209,7 @@ static enum rota_code balancer_new(struct rota_picker *picker, struct rota_str k
     }
     if (!b || !rota_map_put(&picker->balancers, rota_str_of(b->key, b->key_size), b)) {
         free(b);
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "picker: a queue's counts");
+        return rota_error_no_memory(error, "for the counts of a queue");
     }
     *balancer = b;
     return ROTA_OK;
@@ -224,8 +217,8 @@ static enum rota_code balancer_new(struct rota_picker *picker, struct rota_str k
 
 /* Have counts for exactly `n` partitions, n > 0. The array is never larger than
  * that, so that the bound on cells bounds memory. */
-static enum rota_code resize(struct rota_picker *picker, struct balancer *balancer, size_t n,
-                             struct rota_error *error)
+static enum rota_code resize_counts(struct rota_picker *picker, struct balancer *balancer, size_t n,
+                                    struct rota_error *error)
 {
     size_t had = balancer->n_cells;
     if (n == had)
@@ -233,12 +226,12 @@ static enum rota_code resize(struct rota_picker *picker, struct balancer *balanc
     while (picker->n_cells - had + n > ROTA_PICKER_PARTITIONS_MAX)
         if (!forget_oldest(picker))
             return rota_error_set(error, ROTA_ERR_LIMIT,
-                                  "picker: %zu partitions more, in all at most %d are allowed",
-                                  n - had, ROTA_PICKER_PARTITIONS_MAX);
+                                  "picker: %zu more partitions exceed the limit of %d", n - had,
+                                  ROTA_PICKER_PARTITIONS_MAX);
 
     struct cell *cells = realloc(balancer->cells, n * sizeof *cells);
     if (!cells && n > had)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "picker: counts of %zu partitions", n);
+        return rota_error_no_memory(error, "to count %zu partitions", n);
     if (cells)
         balancer->cells = cells;
     for (size_t i = had; i < n; i++)
@@ -261,10 +254,10 @@ static enum rota_code use_balancer(struct rota_picker *picker, const struct rota
         return code;
 
     if (b->n_cells > 0 && b->n_polls == 0) /* not one that is just made */
-        unlink_idle(picker, b);
-    code = resize(picker, b, n, error);
+        rota_list_remove(&b->link);
+    code = resize_counts(picker, b, n, error);
     if (code && b->n_polls == 0)
-        forget(picker, b); /* it holds nothing */
+        forget_balancer(picker, b); /* it holds nothing */
     if (!code)
         *balancer = b;
     return code;
@@ -312,11 +305,11 @@ enum rota_code rota_picker_read(struct rota_picker *picker, rota_time now,
         return code;
     if (picker->n_polls == ROTA_POLLS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "picker: %d polls are outstanding, no more are allowed",
+                              "picker: %d polls are outstanding already, which is the limit",
                               ROTA_POLLS_MAX);
     if (picker->first_free == NO_SLOT &&
         !rota_vector_reserve(&picker->slots, picker->slots.size + 1))
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "picker: %zu polls", picker->n_polls);
+        return rota_error_no_memory(error, "for %zu polls", picker->n_polls);
 
     int64_t forced = forced_partition(picker, ROTA_PICKER_READ, queue->namespace_id);
     if (n <= forced)
@@ -366,8 +359,8 @@ void rota_picker_step(struct rota_picker *picker, rota_time now)
 
 rota_time rota_picker_deadline(const struct rota_picker *picker)
 {
-    return picker->oldest ? rota_time_add(picker->oldest->idle_at, ROTA_PICKER_IDLE)
-                          : ROTA_TIME_NEVER;
+    const struct balancer *oldest = ROTA_LIST_FIRST(&picker->idle, struct balancer, link);
+    return oldest ? rota_time_add(oldest->idle_at, ROTA_PICKER_IDLE) : ROTA_TIME_NEVER;
 }
 
 /* --- looking inside --- */
@@ -404,7 +397,7 @@ enum rota_code rota_picker_force(struct rota_picker *picker, enum rota_picker_si
 {
     if (partition < 0 || partition >= ROTA_PARTITIONS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "picker: forced partition %lld is outside 0 .. %d",
+                              "picker: forced partition %lld is not within 0 to %d",
                               (long long)partition, ROTA_PARTITIONS_MAX - 1);
     if (namespace_id && namespace_id->size > ROTA_QUEUE_NAME_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
@@ -425,7 +418,7 @@ enum rota_code rota_picker_force(struct rota_picker *picker, enum rota_picker_si
         forced.size = namespace_id->size;
     }
     if (!rota_vector_push(&picker->forced, forced))
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "picker: a forced choice");
+        return rota_error_no_memory(error, "for a pinned poll");
     return ROTA_OK;
 }
 

@@ -17,8 +17,8 @@ struct rota_plan {
     struct rota_plan_zone *zones;
     uint64_t *buckets;
     uint32_t *numbers_before, *numbers_after; /* host of a ring -> index into hosts */
-    double gained_share; /* what fair shares gain, beyond those of the hosts that go */
-    uint64_t unhoused;   /* of both sides, with a host that goes */
+    double gained_share; /* what fair shares gain, beyond those of the removed hosts */
+    uint64_t unhoused;   /* of both sides, with a removed host */
     uint32_t routes_before[CHUNK], routes_after[CHUNK];
 };
 
@@ -29,7 +29,7 @@ static struct rota_ring_host ring_host(const struct rota_ring *ring, size_t numb
     return rota_ring_host(ring, (uint32_t)number);
 }
 
-static double share(const struct rota_ring *ring, double total, size_t number)
+static double share_of_host(const struct rota_ring *ring, double total, size_t number)
 {
     return (double)ring_host(ring, number).weight / total;
 }
@@ -42,10 +42,9 @@ static double total_weight(const struct rota_ring *ring)
     return total;
 }
 
-/* Both rings number their hosts by address, so one walk over both finds the
- * union, in order, and what the fair share of each host gains. What the hosts
- * that go leave behind has to go somewhere and is counted partition by
- * partition, so only what is gained beyond their shares is kept. */
+/* Both rings number their hosts by address, so one walk over both finds the union, in order, and
+ * what the fair share of each host gains. Partitions of removed hosts have to move and are
+ * counted one by one, so only what is gained beyond their shares is kept. */
 static void join_hosts(struct rota_plan *plan)
 {
     const struct rota_ring *before = plan->options.before, *after = plan->options.after;
@@ -66,7 +65,7 @@ static void join_hosts(struct rota_plan *plan)
             host->zone = ring_host(before, b).zone;
             host->weight_before = ring_host(before, b).weight;
             host->is_before = true;
-            gain -= share(before, total_before, b);
+            gain -= share_of_host(before, total_before, b);
             plan->numbers_before[b++] = (uint32_t)n;
         }
         if (order >= 0) {
@@ -74,7 +73,7 @@ static void join_hosts(struct rota_plan *plan)
             host->zone = ring_host(after, a).zone;
             host->weight_after = ring_host(after, a).weight;
             host->is_after = true;
-            gain += share(after, total_after, a);
+            gain += share_of_host(after, total_after, a);
             plan->numbers_after[a++] = (uint32_t)n;
         }
         if (gain > 0)
@@ -140,9 +139,9 @@ static enum rota_code check_window(const struct rota_plan_options *options,
         return rota_error_set(error, ROTA_ERR_LIMIT, "plan: %zu buckets, at most %d are allowed",
                               options->n_buckets, ROTA_PLAN_BUCKETS_MAX);
     if (options->start != 0 && options->before != options->after)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "plan: other hosts, weights or points take effect at once, not "
-                              "gradually");
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "plan: changes of hosts, weights or points apply immediately, not gradually");
     return rota_gradual_check(window, error);
 }
 
@@ -181,8 +180,7 @@ enum rota_code rota_plan_new(const struct rota_plan_options *options, struct rot
 
 no_memory:
     rota_plan_free(made);
-    return rota_error_set(error, ROTA_ERR_NO_MEMORY, "plan: no memory for %zu hosts",
-                          n_before + n_after);
+    return rota_error_no_memory(error, "for the %zu hosts of a plan", n_before + n_after);
 }
 
 void rota_plan_free(struct rota_plan *plan)
@@ -225,7 +223,7 @@ static uint32_t number_of(const uint32_t *numbers, uint32_t host)
     return host == ROTA_RING_NONE ? ROTA_RING_NONE : numbers[host];
 }
 
-/* Count one partition that does not stay, and tell of it. */
+/* Count and report one partition that moves. */
 static void count_move(struct rota_plan *plan, struct rota_partition *partition,
                        struct rota_plan_move *move)
 {
@@ -305,19 +303,18 @@ static enum rota_code check_side(const struct rota_plan_side *side, struct rota_
     return ROTA_OK;
 }
 
-/* Whether the space may be added to what is there already. */
-static enum rota_code check_room(const struct rota_plan *plan, const struct rota_plan_space *space,
-                                 struct rota_error *error)
+/* Whether the space may be added to the plan. */
+static enum rota_code check_plan_room(const struct rota_plan *plan,
+                                      const struct rota_plan_space *space, struct rota_error *error)
 {
     const struct rota_plan_result *result = &plan->result;
     if (result->n_buckets > 0 && space->before.n_partitions != space->after.n_partitions)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "plan: another number of partitions takes effect at once, not "
-                              "gradually");
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "plan: a change of the number of partitions applies immediately, not gradually");
     if (result->before + space->before.n_partitions > ROTA_PLAN_PARTITIONS_MAX ||
         result->after + space->after.n_partitions > ROTA_PLAN_PARTITIONS_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "plan: more than the %llu partitions that are allowed",
+        return rota_error_set(error, ROTA_ERR_LIMIT, "plan: more than the allowed %llu partitions",
                               (unsigned long long)ROTA_PLAN_PARTITIONS_MAX);
     return ROTA_OK;
 }
@@ -346,7 +343,7 @@ enum rota_code rota_plan_add(struct rota_plan *plan, const struct rota_plan_spac
 
     if ((code = rota_partition_check(&partition, error)) ||
         (code = check_side(&space->before, error)) || (code = check_side(&space->after, error)) ||
-        (code = check_room(plan, space, error)))
+        (code = check_plan_room(plan, space, error)))
         return code;
 
     for (uint32_t first = 0; first < n; first += CHUNK) {
@@ -389,7 +386,7 @@ const struct rota_plan_host *rota_plan_hosts(const struct rota_plan *plan, size_
 }
 
 /* Without the last digits: the shares of many hosts do not add up to the bit. */
-static double tidy(double number)
+static double round_share(double number)
 {
     return number < 1e12 ? (double)(uint64_t)(number * 1e6 + 0.5) / 1e6 : number;
 }
@@ -448,8 +445,8 @@ const struct rota_plan_result *rota_plan_result(struct rota_plan *plan)
     struct rota_plan_result *result = &plan->result;
     count_zones(plan);
     count_spreads(plan);
-    result->minimum =
-        tidy((double)plan->unhoused + plan->gained_share * (double)(result->stays + result->moved));
+    result->minimum = round_share((double)plan->unhoused +
+                                  plan->gained_share * (double)(result->stays + result->moved));
     result->hosts = plan->hosts;
     result->zones = plan->zones;
     result->buckets = plan->buckets;

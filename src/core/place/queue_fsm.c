@@ -16,7 +16,7 @@ static enum rota_code take_queue(struct rota_queue_fsm *fsm, const struct rota_p
     size_t space_size = root.namespace_id.size, queue_size = root.queue.size;
     fsm->names = malloc(space_size + queue_size + 1);
     if (!fsm->names)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a queue");
+        return rota_error_no_memory(error, "for a queue");
     if (space_size > 0)
         memcpy(fsm->names, root.namespace_id.data, space_size);
     if (queue_size > 0)

@@ -1,13 +1,11 @@
-/* queue_fsm: what is in force for one live queue, and what is to be told of it.
+/* queue_fsm: what is in force for one live queue, and which changes to report.
  *
- * The configuration says what is wanted, rota_counts how much of it is safe for
- * the number of partitions, flips_fsm when which partition is routed otherwise.
- * This machine puts the three together: the partitions that may flip are those
- * that are read.
+ * The configuration says what is wanted, rota_counts how much of it is safe for the number of
+ * partitions, flips_fsm when the routing of which partition changes. This machine combines the
+ * three: only partitions that are read may flip.
  *
- * Invariants: a configuration that is refused has changed nothing. News of
- * counts come before flips, so that nobody hears of a partition he does not
- * know. */
+ * Invariants: a configuration that is refused has changed nothing. Changes of counts are
+ * reported before flips, so that no flip names a partition the receiver does not know. */
 #pragma once
 
 #include "core/place/flips_fsm.h"
@@ -25,7 +23,7 @@ struct rota_queue_fsm {
 
 enum rota_queue_news_type {
     ROTA_QUEUE_COUNTS, /* other counts are in force */
-    ROTA_QUEUE_FLIP,   /* a partition is routed otherwise */
+    ROTA_QUEUE_FLIP,   /* the routing of a partition has changed */
 };
 
 struct rota_queue_news {
@@ -34,16 +32,16 @@ struct rota_queue_news {
     struct rota_flip flip; /* of a flip */
 };
 
-/* Begin with what `config` says in force, of which no news tell. The names of
- * `queue` are copied, its id is ignored; one that is invalid or not of the
- * normal kind is refused. `now` is the wall clock, here and below. */
+/* Begin with what `config` says, which is not reported. The names of `queue` are copied, its id
+ * is ignored; a queue that is invalid or not of the normal kind is refused. `now` is the wall
+ * clock, here and below. */
 enum rota_code rota_queue_fsm_init(struct rota_queue_fsm *fsm, rota_time now,
                                    const struct rota_partition *queue,
                                    const struct rota_queue_config *config,
                                    struct rota_error *error);
 void rota_queue_fsm_deinit(struct rota_queue_fsm *fsm);
 
-/* Want what another configuration says. */
+/* Apply another configuration. */
 enum rota_code rota_queue_fsm_want(struct rota_queue_fsm *fsm, rota_time now,
                                    const struct rota_queue_config *config,
                                    struct rota_error *error);
@@ -52,8 +50,7 @@ enum rota_code rota_queue_fsm_want(struct rota_queue_fsm *fsm, rota_time now,
 void rota_queue_fsm_report_empty(struct rota_queue_fsm *fsm, rota_time now, int64_t partition,
                                  bool is_empty);
 
-/* The next piece of news, or false when there is none: to be called until it
- * returns false. */
+/* The next report, or false when there is none. Call it until it returns false. */
 bool rota_queue_fsm_step(struct rota_queue_fsm *fsm, rota_time now, struct rota_queue_news *news);
 
 /* When the next step is needed, as in flips_fsm. */

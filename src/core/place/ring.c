@@ -170,9 +170,8 @@ static void walk_many(const struct rota_ring *ring, size_t at, size_t n, uint32_
     }
 }
 
-/* Round after round from the same start, each taking one new host of every zone
- * that has one left. A round knows beforehand how many it will find, so it
- * never searches for what is not there. */
+/* Round after round from the same start, each taking one new host of every zone that has one
+ * left. A round knows beforehand how many it will find, so it never searches in vain. */
 static void walk_zones(const struct rota_ring *ring, size_t start, size_t n, uint32_t *hosts)
 {
     struct seen seen;
@@ -226,7 +225,7 @@ size_t rota_ring_lookup_n(const struct rota_ring *ring, struct rota_str key, siz
 
 /* --- digests --- */
 
-static uint32_t digest(struct rota_buffer *text)
+static uint32_t hash_text(struct rota_buffer *text)
 {
     uint32_t hash = text->failed ? 0 : rota_hash_farm32(rota_buffer_str(text));
     rota_buffer_deinit(text);
@@ -259,7 +258,7 @@ uint32_t rota_ring_hosts_checksum(const struct rota_ring *ring)
         rota_buffer_append_str(&text, names[i]);
     }
     free(names);
-    return digest(&text);
+    return hash_text(&text);
 }
 
 uint32_t rota_ring_points_checksum(const struct rota_ring *ring)
@@ -275,5 +274,5 @@ uint32_t rota_ring_points_checksum(const struct rota_ring *ring)
         rota_buffer_append_str(&text, ring->hosts[ring->points[i].host].address);
         rota_buffer_append_char(&text, ';');
     }
-    return digest(&text);
+    return hash_text(&text);
 }

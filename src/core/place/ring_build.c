@@ -4,6 +4,7 @@
 #include "base/map.h"
 #include "base/quote.h"
 #include "base/sort.h"
+#include "base/text.h"
 #include "core/place/ring_inside.h"
 
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static enum rota_code check_host(const struct rota_ring_host *host, struct rota_
                               rota_quote(host->address, shown), ROTA_ADDRESS_MAX);
     if (host->weight != 0 && (host->weight < ROTA_WEIGHT_MIN || host->weight > ROTA_WEIGHT_MAX))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "ring: host %s: weight %u/1000 is outside %d/1000 .. %d",
+                              "ring: host %s: weight %u/1000 is not within %d/1000 to %d",
                               rota_quote(host->address, shown), host->weight, ROTA_WEIGHT_MIN,
                               ROTA_WEIGHT_MAX / ROTA_WEIGHT_ONE);
     return ROTA_OK;
@@ -46,15 +47,6 @@ static int compare_hosts(const void *a, const void *b)
 {
     return rota_str_compare(((const struct rota_ring_host *)a)->address,
                             ((const struct rota_ring_host *)b)->address);
-}
-
-static struct rota_str keep(char **text, struct rota_str str)
-{
-    if (str.size == 0)
-        return (struct rota_str){"", 0};
-    memcpy(*text, str.data, str.size);
-    *text += str.size;
-    return rota_str_of(*text - str.size, str.size);
 }
 
 /* Number the zones in the order in which the hosts name them. */
@@ -120,9 +112,9 @@ static enum rota_code take_hosts(struct rota_ring *ring, const struct rota_ring_
     char *text = ring->text;
     for (size_t i = 0; i < n_hosts; i++) {
         struct rota_ring_entry *host = &ring->hosts[i];
-        host->address = keep(&text, hosts[i].address);
-        host->zone = keep(&text, hosts[i].zone);
-        host->identity = keep(&text, hosts[i].identity);
+        host->address = rota_text_put(&text, hosts[i].address);
+        host->zone = rota_text_put(&text, hosts[i].zone);
+        host->identity = rota_text_put(&text, hosts[i].identity);
         host->weight = hosts[i].weight ? hosts[i].weight : ROTA_WEIGHT_ONE;
         if (host->weight > ring->max_weight)
             ring->max_weight = host->weight;
@@ -191,7 +183,7 @@ static enum rota_code make_starts(struct rota_ring *ring)
     return ring->starts ? ROTA_OK : ROTA_ERR_NO_MEMORY;
 }
 
-/* Fill the table by counting: what comes before a place is where it starts. */
+/* Fill the table by counting: the number of points before a place is where it starts. */
 static void count_starts(struct rota_ring *ring, const struct rota_ring_point *points)
 {
     uint32_t *starts = ring->starts;
@@ -201,7 +193,7 @@ static void count_starts(struct rota_ring *ring, const struct rota_ring_point *p
         starts[place] += starts[place - 1];
 }
 
-/* The point behind the last one leads back to the first. */
+/* The point after the last one leads back to the first. */
 static void close_circle(struct rota_ring *ring)
 {
     uint32_t n = ring->n_points;
@@ -221,7 +213,7 @@ static struct rota_ring *ring_begin(uint32_t points_per_host)
 
 /* Make all points and sort them by dealing them out to the places of the table:
  * count, add up, deal; each place then holds a point or two. */
-static enum rota_code fill(struct rota_ring *ring)
+static enum rota_code fill_points(struct rota_ring *ring)
 {
     struct rota_ring_point *made = malloc((ring->n_points + 1) * sizeof *made);
     if (!made || make_starts(ring)) {
@@ -253,7 +245,7 @@ static enum rota_code fill(struct rota_ring *ring)
 static enum rota_code say_no_memory(enum rota_code code, size_t n_hosts, struct rota_error *error)
 {
     if (code == ROTA_ERR_NO_MEMORY)
-        rota_error_set(error, code, "ring: no memory for %zu hosts", n_hosts);
+        rota_error_set(error, code, "ring: not enough memory for %zu hosts", n_hosts);
     return code;
 }
 
@@ -308,7 +300,7 @@ enum rota_code rota_ring_new(const struct rota_ring_host *hosts, size_t n_hosts,
         goto fail;
     if ((code = take_hosts(made, sorted, n_hosts, error)))
         goto fail;
-    if ((code = fill(made)))
+    if ((code = fill_points(made)))
         goto fail;
     free(sorted);
     *ring = made;
@@ -328,7 +320,7 @@ struct change {
     struct rota_ring_host *hosts;
     size_t n_hosts;
     uint32_t *new_numbers;
-    uint32_t *added_numbers; /* where the added ones, sorted, have come to stand */
+    uint32_t *added_numbers; /* the new numbers of the added ones, sorted */
 };
 
 static void change_deinit(struct change *change)
@@ -355,7 +347,7 @@ static enum rota_code plan_change(const struct rota_ring *ring, const struct rot
         uint32_t number = rota_ring_find(ring, removed[i]);
         if (number == ROTA_RING_NONE || change->new_numbers[number] == ROTA_RING_NONE)
             return rota_error_set(error, ROTA_ERR_NOT_FOUND,
-                                  "ring: host %s is not there to be removed",
+                                  "ring: cannot remove host %s: it is not on the ring",
                                   rota_quote(removed[i], shown));
         change->new_numbers[number] = ROTA_RING_NONE;
     }
@@ -373,7 +365,7 @@ static enum rota_code plan_change(const struct rota_ring *ring, const struct rot
             continue;
         }
         if (order == 0)
-            return rota_error_set(error, ROTA_ERR_INVALID, "ring: host %s is there already",
+            return rota_error_set(error, ROTA_ERR_INVALID, "ring: host %s is already on the ring",
                                   rota_quote(added[fresh].address, shown));
         if (order < 0) {
             host = rota_ring_host(ring, old);

@@ -1,5 +1,5 @@
-/* ring_inside: how a ring lies in memory, for the two files that are the ring:
- * ring_build.c makes it, ring.c answers from it. */
+/* ring_inside: the memory layout of a ring, for the two files that implement it: ring_build.c
+ * makes it, ring.c answers from it. */
 #pragma once
 
 #include "core/place/ring_points.h"

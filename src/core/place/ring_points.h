@@ -1,5 +1,5 @@
-/* The inside of a ring, for the modules that walk it: points in order of
- * (hash, host), with one more at the end that leads back to the first. */
+/* ring_points: the inside of a ring, for the modules that walk it: points in order of (hash,
+ * host), with one more at the end that leads back to the first. */
 #pragma once
 
 #include <rota/ring.h>
@@ -9,8 +9,8 @@ struct rota_ring_point {
     uint32_t host;
 };
 
-/* All points, rota_ring_n_points() of them. Behind the last stands a copy of
- * the first whose hash is above every other, so that a search ends there. */
+/* All points, rota_ring_n_points() of them. After the last there is a copy of the first with a
+ * hash above every other, so that a search ends there. */
 const struct rota_ring_point *rota_ring_points(const struct rota_ring *ring);
 
 /* For each hash the index of the first point at or after it; the number of

@@ -20,7 +20,7 @@ static const struct rota_setting_info SETTINGS[ROTA_SETTINGS] = {
             .fallback = 4,
             .min = 1,
             .max = ROTA_PARTITIONS_MAX,
-            .help = "partitions that workers poll; never fewer than are written",
+            .help = "partitions that workers poll; at least as many as new jobs go to",
         },
     [ROTA_SETTING_SPREAD_BATCH] =
         {
@@ -30,7 +30,8 @@ static const struct rota_setting_info SETTINGS[ROTA_SETTINGS] = {
             .fallback = 0,
             .min = 0,
             .max = ROTA_BATCH_MAX,
-            .help = "partitions that are kept on distinct hosts; 0 places each by itself",
+            .help =
+                "partitions that are placed on distinct hosts; 0 places each partition on its own",
         },
     [ROTA_SETTING_SPREAD_MODE] =
         {
@@ -70,7 +71,7 @@ static const struct rota_setting_info SETTINGS[ROTA_SETTINGS] = {
             .fallback = 0,
             .min = 0,
             .max = ROTA_HOUR,
-            .help = "hosts join and leave at multiples of this span; 0 at once",
+            .help = "hosts join and leave at multiples of this duration; 0: immediately",
         },
 };
 
@@ -130,7 +131,7 @@ void rota_setting_print_allowed(enum rota_setting setting, struct rota_buffer *b
             rota_buffer_print(buffer, "%s\"%s\"", i > info->min ? " or " : "", info->choices[i]);
         break;
     case ROTA_SETTING_SPAN:
-        rota_buffer_print(buffer, "a span from %s to %s", format_plain(info, info->min, min),
+        rota_buffer_print(buffer, "a duration from %s to %s", format_plain(info, info->min, min),
                           format_plain(info, info->max, max));
         break;
     }
@@ -147,7 +148,7 @@ enum rota_code rota_setting_check(enum rota_setting setting, const struct rota_g
     if (is_outside) {
         struct rota_buffer allowed = {0};
         rota_setting_print_allowed(setting, &allowed);
-        rota_error_set(error, ROTA_ERR_INVALID, "%s is out of bounds: it takes %s", info->name,
+        rota_error_set(error, ROTA_ERR_INVALID, "%s is out of range: it takes %s", info->name,
                        rota_buffer_str(&allowed).data);
         rota_buffer_deinit(&allowed);
         return ROTA_ERR_INVALID;

@@ -1,6 +1,7 @@
 #include "core/place/slots.h"
 
 #include "base/hash.h"
+#include "base/heap.h"
 #include "core/place/ring_points.h"
 
 #include <assert.h>
@@ -21,8 +22,8 @@ struct match {
     uint32_t n_taken_places;
     uint32_t taken[2 * ROTA_BATCH_MAX];
 
-    /* Of each probe the first point behind it, the point it looks at, and how far
-     * that is: distance << 32 | probe, so that the smallest is the nearest. */
+    /* Of each probe the first point after it, the current point, and its distance: distance <<
+     * 32 | probe, so that the smallest is the nearest. */
     uint32_t first[ROTA_BATCH_MAX * PROBES];
     uint32_t at[ROTA_BATCH_MAX * PROBES];
     uint64_t pairs[ROTA_BATCH_MAX * PROBES];
@@ -38,13 +39,13 @@ static uint32_t probe_place(uint32_t hash, uint32_t probe)
     return rota_hash_finish32(hash + (probe + 1) * 0x9e3779b9);
 }
 
-static void look(struct match *match, uint32_t probe)
+static void look_at_probe(struct match *match, uint32_t probe)
 {
     uint32_t point = rota_ring_points(match->ring)[match->at[probe]].hash;
     match->pairs[probe] = (uint64_t)(point - probe_place(match->hash, probe)) << 32 | probe;
 }
 
-static uint64_t nearest(const struct match *match, uint32_t slot)
+static uint64_t nearest_distance(const struct match *match, uint32_t slot)
 {
     const uint64_t *pairs = match->pairs + slot * PROBES;
     uint64_t least = pairs[0];
@@ -53,21 +54,13 @@ static uint64_t nearest(const struct match *match, uint32_t slot)
     return least;
 }
 
+#define IS_NEARER(match, a, b)       ((a) < (b))
+#define PUT_PAIR(match, index, pair) ((match)->heap[index] = (pair))
+
 static void sift_down(struct match *match, uint32_t index)
 {
-    uint64_t item = match->heap[index];
-    for (;;) {
-        uint32_t child = 2 * index + 1;
-        if (child >= match->heap_size)
-            break;
-        if (child + 1 < match->heap_size && match->heap[child + 1] < match->heap[child])
-            child++;
-        if (match->heap[child] >= item)
-            break;
-        match->heap[index] = match->heap[child];
-        index = child;
-    }
-    match->heap[index] = item;
+    uint64_t pair = match->heap[index];
+    ROTA_HEAP_SIFT_DOWN(match, match->heap, match->heap_size, index, pair, IS_NEARER, PUT_PAIR);
 }
 
 static void throw_probes(struct match *match)
@@ -84,7 +77,7 @@ static void throw_probes(struct match *match)
     }
 }
 
-/* Let every open slot look at its nearest point again. */
+/* Every open slot considers its nearest point again. */
 static void look_anew(struct match *match)
 {
     match->heap_size = 0;
@@ -93,17 +86,17 @@ static void look_anew(struct match *match)
             continue;
         for (uint32_t probe = slot * PROBES; probe < (slot + 1) * PROBES; probe++) {
             match->at[probe] = match->first[probe];
-            look(match, probe);
+            look_at_probe(match, probe);
         }
-        match->heap[match->heap_size++] = nearest(match, slot);
+        match->heap[match->heap_size++] = nearest_distance(match, slot);
     }
     for (uint32_t i = match->heap_size / 2; i-- > 0;)
         sift_down(match, i);
 }
 
-/* The heaviest hosts join every round, the others as often as their weight has
- * it: host of weight w joins round r when a whole number lies in
- * [r, r + 1) * w / the largest weight. All join the first. */
+/* The heaviest hosts join every round, the others in proportion to their weight: a host of
+ * weight w joins round r when an integer is in [r, r + 1) * w / the largest weight. All join the
+ * first. */
 static bool joins_round(const struct match *match, uint32_t host, uint32_t round)
 {
     uint64_t most = rota_ring_max_weight(match->ring);
@@ -124,7 +117,7 @@ static void free_hosts(struct match *match, uint32_t round)
 }
 
 /* Take `host` for this round; false when it is taken or does not join. */
-static bool take(struct match *match, uint32_t host, uint32_t round)
+static bool take_host(struct match *match, uint32_t host, uint32_t round)
 {
     uint32_t mask = match->n_taken_places - 1;
     uint32_t i = host * 0x9e3779b1 & mask;
@@ -151,7 +144,7 @@ static void play_round(struct match *match, uint32_t round, uint32_t wanted)
         uint32_t slot = probe / PROBES;
         uint32_t host = points[match->at[probe]].host;
 
-        if (take(match, host, round)) {
+        if (take_host(match, host, round)) {
             match->hosts[slot] = host;
             match->n_matched++;
             match->n_free--;
@@ -161,16 +154,16 @@ static void play_round(struct match *match, uint32_t round, uint32_t wanted)
         } else {
             if (++match->at[probe] == n_points)
                 match->at[probe] = 0;
-            look(match, probe);
-            match->heap[0] = nearest(match, slot);
+            look_at_probe(match, probe);
+            match->heap[0] = nearest_distance(match, slot);
         }
         sift_down(match, 0);
     }
 }
 
 /* Fill `hosts` until `wanted` has its host; all when it is the batch size. */
-static void play(const struct rota_ring *ring, uint32_t hash, uint32_t batch, uint32_t wanted,
-                 uint32_t *hosts)
+static void play_rounds(const struct rota_ring *ring, uint32_t hash, uint32_t batch,
+                        uint32_t wanted, uint32_t *hosts)
 {
     struct match match;
     assert(batch >= 1 && batch <= ROTA_BATCH_MAX && rota_ring_size(ring) > 0);
@@ -198,12 +191,12 @@ static void play(const struct rota_ring *ring, uint32_t hash, uint32_t batch, ui
 
 void rota_slots_match(const struct rota_ring *ring, uint32_t hash, uint32_t batch, uint32_t *hosts)
 {
-    play(ring, hash, batch, batch, hosts);
+    play_rounds(ring, hash, batch, batch, hosts);
 }
 
 uint32_t rota_slots_host(const struct rota_ring *ring, uint32_t hash, uint32_t batch, uint32_t slot)
 {
     uint32_t hosts[ROTA_BATCH_MAX];
-    play(ring, hash, batch, slot, hosts);
+    play_rounds(ring, hash, batch, slot, hosts);
     return hosts[slot];
 }

@@ -1,5 +1,7 @@
 """rota config: settings, where they come from, and as they change."""
 
+import re
+
 from cli.support import Files, Watching, config_commands, ok, refuse, replace, test
 
 SETTING = "matching.spreadRoutingBatchSize"
@@ -13,6 +15,11 @@ def settings_are_shown_with_their_origin():
         assert f"{SETTING}\t4\tline 1: whole file".encode() in lines, lines
         lines = ok("config", "show", path, "--queue", "orders").lines()
         assert f'{SETTING}\t8\tline 5: queue "orders"'.encode() in lines, lines
+        table = ok("config", "show", path, "--queue", "orders", "-o", "table").out.decode().splitlines()
+        assert table[0].split() == ["SETTING", "VALUE", "SOURCE"], table
+        assert any(re.fullmatch(rf'{SETTING} +8 +line 5: queue "orders"', line) for line in table), table
+        assert ok("config", "show", path, "--queue", "orders", "-o", "json").out == \
+            ok("config", "show", path, "--queue", "orders", "--json").out
         settings = ok("config", "show", path, "--queue", "orders", "--json").json()["settings"]
         batch = next(s for s in settings if s["setting"] == SETTING)
         assert batch == {"setting": SETTING, "value": 8, "line": 5, "scope": {"queue": "orders"}}, batch

@@ -130,17 +130,20 @@ def status_of_a_group_is_told_to_people_and_programs():
         for _ in range(3):
             task.until("start")
         text = ok("group", "status", "--log", url, "--name", "demo").out.decode()
-        assert "group demo: epoch 1, 1 task, 3 partitions (3 unfinished, 0 offered)" in text, text
-        assert "watermark: 0" in text and "leader" in text, text
+        lines = text.splitlines()
+        for line in ("group\tdemo", "epoch\t1", "leader\ta", "partitions\t3", "unfinished\t3", "watermark\t0"):
+            assert line in lines, (line, lines)
+        assert lines[-1].startswith("task\ta\tyes\t3\t3\t"), lines
         shown = ok("group", "status", "--name", "demo", "--json", "--explain", "p1", env={"ROTA_LOG": url}).json()
         assert shown["leader"] == "a" and shown["partitions"] == 3 and shown["log"]["skipped"] == 0, shown
         (only,) = shown["tasks"]
         assert only["task"] == "a" and only["partitions"] == only["load"] == 3 and only["is_leader"], shown
-        assert "a has it under token" in shown["explanation"], shown
+        assert "task a owns it with fencing token" in shown["explanation"], shown
         line = ok("group", "status", "--log", url, "--name", "demo", "--explain", "nix").out
         assert line == b"nix: no task has reported it, or it was removed long ago\n", line
         drawn = without_colors(on_terminal("group", "status", "--log", url, "--name", "demo"))
-        assert "PARTITIONS" in drawn, drawn
+        for line in ("GROUP       demo", "TASK  LEADER  PARTITIONS  LOAD  LAG"):
+            assert line in drawn.splitlines(), (line, drawn)
         watch = subprocess.Popen([ROTA, "group", "status", "--log", url, "--name", "demo", "--watch", "--json"],
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert json.loads(watch.stdout.readline())["partitions"] == 3

@@ -1,4 +1,4 @@
-"""rota shards: how the nodes of a collection do. Each node is a directory of its own,
+"""rota directory show and watch: how the nodes of a collection do. Each node is a directory of its own,
 for that has the health service, too."""
 
 import os
@@ -44,7 +44,7 @@ class World:
         self.processes.append(process)
         line = process.stdout.readline().decode()
         assert line.startswith("ready grpc="), line
-        return process, line.split("=", 1)[1].strip()
+        return process, line.split()[1].split("=")[1]
 
     def start(self, node):
         self.nodes[node], _ = self.serve(self.idle, self.addresses[node])
@@ -58,10 +58,10 @@ class World:
                                   for shard in (0, 1) for node in nodes))
 
     def show(self, *more, timeout="5s"):
-        return run("shards", "show", "--node", self.address, "--collection", "books", "--timeout", timeout, *more)
+        return run("directory", "show", "--node", self.address, "--collection", "books", "--timeout", timeout, *more)
 
     def watch(self, *more, timeout="5s"):
-        return Watching("shards", "watch", "--node", self.address, "--collection", "books", "--interval", "50ms",
+        return Watching("directory", "watch", "--node", self.address, "--collection", "books", "--interval", "50ms",
                         "--timeout", timeout, *more)
 
 
@@ -78,17 +78,19 @@ def shards_that_are_well_are_shown_with_exit_code_0():
         assert [(r[0], r[1], r[2]) for r in rows] == [
             (f"b-{shard}", str(node), world.addresses[node]) for shard in (0, 1) for node in (1, 2, 3)], rows
         for row in rows:
-            assert row[3:6] == ["epoch=4", "serving", "closed"] and row[8] == "errors=0/5", row
-            assert row[6].startswith("p50=") and row[6] != "p50=-" and len(row) == 10, row
+            assert row[3:6] == ["4", "serving", "closed"] and row[8] == "0/5" and row[10] == "-", row
+            assert row[6] != "-" and len(row) == 11, row
         document = world.show("--json", "--rounds", "2").json()
         assert (document["database"], document["collection"], document["id"]) == ("default", "books", 7)
         assert document["well"] is True and [s["channel"] for s in document["shards"]] == ["b-0", "b-1"]
         first = document["shards"][0]["replicas"][0]
         assert first["p99_us"] >= first["p50_us"] > 0 and first["score"] > 0, first
         assert (first["probes"], first["errors"], first["in_flight"], first["problem"]) == (2, 0, 0, None), first
-        assert ok("shards", "show", "--id", "7", env={"ROTA_NODE": f"127.0.0.1:1,{world.address}"}).lines()
-        table = without_colors(on_terminal("shards", "show", "--node", world.address, "--collection", "books"))
-        assert "SHARD  NODE  ADDRESS" in table and table.count("closed") == 6, table
+        assert ok("directory", "show", "--id", "7", env={"ROTA_NODE": f"127.0.0.1:1,{world.address}"}).lines()
+        table = without_colors(on_terminal("directory", "show", "--node", world.address, "--collection", "books"))
+        assert "SHARD  ADDRESS" in table and table.count("closed") == 6, table
+        assert world.show("-o", "wide").out.startswith(b"SHARD  NODE"), "no titles"
+        assert world.show("-o", "json").json()["well"] is True
 
 
 @test
@@ -102,9 +104,9 @@ def shards_that_are_not_well_are_shown_with_exit_code_1():
         assert {n: (r["health"], r["circuit"], r["well"]) for n, r in nodes.items()} == {
             1: ("serving", "closed", True), 2: ("failing", "open", False), 3: ("failing", "open", False)}, nodes
         assert [(nodes[n]["probes"], nodes[n]["errors"]) for n in (1, 2, 3)] == [(3, 0), (3, 3), (3, 3)], nodes
-        # The probe and the new connection have the same time: either may be the first to run out.
-        assert "refused" in nodes[2]["problem"] and (nodes[3]["problem"] == "no answer in time" or
-            "took too long" in nodes[3]["problem"]), nodes
+        # Nothing came from a stopped node in time: whether the probe, the connection or its start ran
+        # out of it first is a matter of chance.
+        assert "refused" in nodes[2]["problem"] and nodes[3]["problem"].endswith(" in time"), nodes
         assert nodes[2]["p50_us"] is None
         world.nodes[3].send_signal(signal.SIGCONT)
         nodes = by_node(world.show("--json", "--rounds", "50"))
@@ -114,7 +116,7 @@ def shards_that_are_not_well_are_shown_with_exit_code_1():
         world.write(note=" serviceable=false")
         while (answer := world.show("--rounds", "1")).code == 0:
             pass  # the directory has not read it yet
-        assert answer.lines()[0].endswith(b"\tnot serviceable by the map"), answer.out
+        assert answer.lines()[0].endswith(b"\tnot serviceable according to the map"), answer.out
 
 
 def follow(watch, node, until):
@@ -175,7 +177,7 @@ def terminal_shows_a_table_that_is_kept_up_to_date():
     with World() as world:
         master, slave = pty.openpty()
         process = subprocess.Popen(
-            [ROTA, "shards", "watch", "--node", world.address, "--collection", "books", "--interval", "50ms"],
+            [ROTA, "directory", "watch", "--node", world.address, "--collection", "books", "--interval", "50ms"],
             stdin=subprocess.DEVNULL, stdout=slave, env={**os.environ, "TERM": "xterm", "NO_COLOR": "1"})
         os.close(slave)
         try:
@@ -196,7 +198,7 @@ def terminal_shows_a_table_that_is_kept_up_to_date():
 def shards_without_a_map_are_refused_in_a_sentence():
     with World() as world:
         for verb in ("show", "watch"):
-            papers = ("shards", verb, "--collection", "papers")
+            papers = ("directory", verb, "--collection", "papers")
             refuse(*papers, "--node", world.address, code=1, name=["default/papers", "no such collection"])
             refuse(*papers, "--node", f"127.0.0.1:{free_port()}", "--timeout", "300ms", code=1,
                    name=["default/papers", "refused"])
@@ -205,7 +207,7 @@ def shards_without_a_map_are_refused_in_a_sentence():
             refuse(*papers, "--node", "10.0.0.1:1", "--timeout", "300ms", code=1, name="insecure")
             refuse(*papers, "--node", ",".join([world.address] * 17), name="16")
             refuse(*papers, "--node", "", name="--node")
-            refuse("shards", verb, "--node", world.address, name="--collection")
+            refuse("directory", verb, "--node", world.address, name="--collection")
         path = pathlib.Path(world.map)
         path.write_text("default books 7 b-0 1 nowhere\n")
         while (answer := world.show("--rounds", "1")).code == 0:

@@ -32,7 +32,7 @@ def somebody_is_asked():
 @test
 def who_names_nobody_asks_a_node_of_this_machine():
     for call in (["space", "list"], ["queue", "list"], ["node", "list"], ["events"], ["get", "key"],
-                 ["directory", "get", "--id", "1"], ["shards", "show", "--id", "1"]):
+                 ["directory", "get", "--id", "1"], ["directory", "show", "--id", "1"]):
         for env in ({"ROTA_NODE": ""}, {"ROTA_NODE": "", "ROTA_STORE": ""}):
             answer = run(*call, "--timeout", "300ms", env=env)
             # Somebody may even be there.

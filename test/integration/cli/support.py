@@ -13,14 +13,12 @@ import sys
 import tempfile
 import termios
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
+import tap  # noqa: E402
+from tap import test  # noqa: E402, F401 (of all tests here)
+
 ROTA = os.path.abspath(sys.argv[1])
 DATA = pathlib.Path(sys.argv[2])
-TESTS = []
-
-
-def test(function):
-    TESTS.append(function)
-    return function
 
 
 class Answer:
@@ -64,7 +62,7 @@ def refuse(*args, name=None, code=2, **how):
     shown = tuple(a[:80] if isinstance(a, (str, bytes)) else a for a in args)
     assert answer.code == code, (shown, answer.code, answer.out[:200], answer.err[:500])
     assert not answer.out, (shown, answer.out[:200])
-    assert answer.err.startswith(b"rota: "), (shown, answer.err[:500])
+    assert answer.err.startswith((b"rota: ", b"rotad: ")), (shown, answer.err[:500])
     assert answer.err.endswith(b"\n") and answer.err.count(b"\n") == 1, (shown, answer.err[:500])
     assert 10 < len(answer.err) < 700, (shown, len(answer.err))
     answer.err.decode("utf-8")

@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 
 from cli.support import (ROTA, Files, as_hosts, closed, commands, config_commands, every_command, ok, refuse, run,
@@ -42,7 +43,7 @@ def every_command_explains_itself():
 # They look, compute, wait or serve, and leave everything as it is. (A server is what it is started
 # for.)
 LOOKING = {"list", "show", "explain", "history", "status", "check", "watch", "get", "lookup", "hash", "dead", "workers",
-           "nodes", "balance", "drain a queue",
+           "nodes", "members", "balance", "wait-empty",
            "route", "gradual", "plan", "top", "events", "doctor", "up", "broker", "work", "serve", "join", "ping", "wait"}
 
 
@@ -50,11 +51,30 @@ LOOKING = {"list", "show", "explain", "history", "status", "check", "watch", "ge
 def every_command_that_changes_something_has_a_dry_run():
     changing = []
     for command in ok("help", "--json").json()["commands"]:
-        name = "drain a queue" if command["name"] == "queue drain" else command["name"].split()[-1]
+        name = command["name"].split()[-1]
         has = any(option["name"] == "dry-run" for option in command["options"])
         assert has != (name in LOOKING), command["name"]
         changing += [command["name"]] if has else []
-    assert {"job add", "queue pause", "lease hold", "members beat", "node drain", "space migrate"} <= set(changing), changing
+    assert {"job add", "queue pause", "lease hold", "node beat", "node drain", "space migrate"} <= set(changing), changing
+
+
+@test
+def a_renamed_command_still_runs_and_names_the_new_one():
+    old = run("queue", "drain", "--help")
+    assert old.code == 0 and old.out == ok("queue", "wait-empty", "--help").out
+    assert old.err == b"rota: `queue drain` is `queue wait-empty` now; the old name will be removed in the next release\n", old.err
+    assert run("queue", "drain", "x", "--bad").err.splitlines()[1:] == run("queue", "wait-empty", "x", "--bad").err.splitlines()
+    for where in (["--help"], ["help", "all"], ["help", "queue"], ["help", "--json"]):
+        assert b"wait-empty" in ok(*where).out and b"queue drain" not in ok(*where).out, where
+
+
+@test
+def names_for_completion_are_silent_about_failures():
+    for noun in ("queue", "node", "space", "group", "nonsense"):
+        assert ok("complete", noun, "--node", "127.0.0.1:1").out == b"", noun
+    with socket.create_server(("127.0.0.1", 0)) as deaf:  # it takes connections and says nothing
+        assert ok("complete", "queue", "--node", f"127.0.0.1:{deaf.getsockname()[1]}").out == b""
+    assert b"complete" not in ok("help", "all").out
 
 
 @test

@@ -30,9 +30,9 @@ def check(is_right, name, notes=()):
     global n_checks, n_failed
     n_checks += 1
     n_failed += not is_right
+    print("ok" if is_right else "not ok", n_checks, "-", name)
     for note in notes:
-        print("#", note)
-    print("ok" if is_right else "not ok", n_checks, "-", name, flush=True)
+        print("#", note, flush=True)
 
 
 class Program:
@@ -166,8 +166,8 @@ def cpp_peer(program):
 def queue(build, rota):
     """A broker, and gRPC for Node as submitter and worker."""
     node = node_peer(build)
-    broker = Program([rota, "broker", "--listen", "127.0.0.1:0", "--durability", "memory", "--log", "error"])
-    address = broker.line().split("grpc=")[1]
+    broker = Program([rota, "broker", "--listen", "127.0.0.1:0", "--durability", "memory", "--log-level", "error"])
+    address = broker.line().split("grpc=")[1].split()[0]
     relay(Program(["node", os.path.join(HERE, "queue.js"), address], env=node.env), "grpc-js to a broker")
     status = broker.end(signal.SIGTERM)
     check(status == 0, "grpc-js to a broker: it ends in good order", [f"exit status {status}"])

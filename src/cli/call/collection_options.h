@@ -1,0 +1,69 @@
+/* collection_options: the options by which commands name a directory and one of its
+ * collections, and their rules. */
+#pragma once
+
+#include "base/option.h"
+#include "cli/cli.h"
+#include "cli/tls_options.h"
+
+#include <rota/shards.h>
+
+struct rota_collection_options {
+    const char *node, *database, *collection;
+    int64_t id;
+    rota_time timeout;
+    struct rota_tls_words tls;
+    bool insecure;
+};
+
+/* Whom to ask, and how. */
+struct rota_collection_nodes {
+    const char *items[ROTA_SHARDS_DIRECTORIES_MAX];
+    size_t size;
+    char *text;           /* what they point into */
+    struct rota_tls *tls; /* NULL: plain text */
+};
+
+/* Refuses options that name no directory or no collection. Fills `*nodes`;
+ * rota_collection_nodes_deinit() ends it. */
+enum rota_code rota_collection_options_check(const struct rota_collection_options *options,
+                                             struct rota_collection_nodes *nodes,
+                                             struct rota_error *error);
+void rota_collection_nodes_deinit(struct rota_collection_nodes *nodes);
+
+/* `result` has a struct rota_collection_options named `of`; whom the timeout is for. */
+#define ROTA_COLLECTION_OPTIONS(result, timeout_default, timeout_help)                             \
+    {.name = "node",                                                                               \
+     ROTA_OPTION_INTO(TEXT, result, of.node),                                                      \
+     .value_name = "ADDRESS",                                                                      \
+     .help = "comma-separated directories; the first that answers is used " ROTA_NODE_HELP},       \
+        {.name = "database",                                                                       \
+         ROTA_OPTION_INTO(TEXT, result, of.database),                                              \
+         .value_name = "NAME",                                                                     \
+         .default_text = "default",                                                                \
+         .max = ROTA_SHARD_NAME_MAX,                                                               \
+         .help = "database of the collection"},                                                    \
+        {.name = "collection",                                                                     \
+         ROTA_OPTION_INTO(TEXT, result, of.collection),                                            \
+         .value_name = "NAME",                                                                     \
+         .default_text = "",                                                                       \
+         .max = ROTA_SHARD_NAME_MAX,                                                               \
+         .help = "name of the collection"},                                                        \
+        {.name = "id",                                                                             \
+         ROTA_OPTION_INTO(INT, result, of.id),                                                     \
+         .value_name = "N",                                                                        \
+         .default_text = "0",                                                                      \
+         .min = 0,                                                                                 \
+         .max = INT64_MAX,                                                                         \
+         .help = "id of the collection; 0: find it by name"},                                      \
+        {.name = "timeout",                                                                        \
+         ROTA_OPTION_INTO(SPAN, result, of.timeout),                                               \
+         .value_name = "DURATION",                                                                 \
+         .default_text = (timeout_default),                                                        \
+         .min = ROTA_MSEC,                                                                         \
+         .max = ROTA_HOUR,                                                                         \
+         .help = (timeout_help)},                                                                  \
+        {.name = "insecure",                                                                       \
+         ROTA_OPTION_INTO(FLAG, result, of.insecure),                                              \
+         .help = "allow plaintext connections to other machines"},                                 \
+        ROTA_TLS_OPTIONS(result, of.tls.ca, of.tls.certificate, of.tls.key)

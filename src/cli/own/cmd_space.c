@@ -1,0 +1,243 @@
+/* rota space: the spaces of a cluster, and which engine decides who owns their shards. */
+#include "cli/own/space_client.h"
+#include "cli/terminal.h"
+#include "wire/message/message_json.h"
+#include "wire/message/queue_message.h"
+
+#include <stdlib.h>
+
+static const struct rota_option MIGRATE_OPTIONS[] = {
+    ROTA_SPACE_OPTIONS,
+    ROTA_SPACE_DRY_RUN,
+    {.name = "shadow",
+     ROTA_OPTION_INTO(SPAN, struct rota_space_words, shadow),
+     .value_name = "DURATION",
+     .default_text = "0s",
+     .min = 0,
+     .max = ROTA_DAY,
+     .help = "how long the new engine runs in shadow mode; 0: for one --ttl of the node"},
+    {.name = "wait",
+     ROTA_OPTION_INTO(FLAG, struct rota_space_words, wait),
+     .help = "wait until the new engine is in force"},
+};
+
+/* --- list --- */
+
+static enum rota_code list(struct rota_client *client, const struct rota_space_words *words,
+                           struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_space_list reply;
+    (void)words;
+    enum rota_code code = rota_client_insist(client, "/rota.v1.Space/List", NULL, NULL,
+                                             &ROTA_SPACE_LIST_REPLY, &reply, error);
+    if (code)
+        return code;
+    struct rota_json json = {.buffer = buffer};
+    rota_message_write_json(&ROTA_SPACE_LIST_REPLY, &reply, &json);
+    rota_buffer_append_char(buffer, '\n');
+    return ROTA_OK;
+}
+
+/* --- show --- */
+
+/* The shards of a node; the last entry counts those without an owner. */
+struct share {
+    uint64_t n_owned, n_moving;
+};
+
+static void count(const struct rota_space_show *show, struct share *shares)
+{
+    const struct rota_space_claim_info *shards = show->shards.items;
+    for (size_t i = 0; i < show->shards.n; i++) {
+        struct share *share = &shares[shards[i].owner > 0 ? shards[i].owner - 1 : show->nodes.n];
+        if (shards[i].state == ROTA_SPACE_MOVING)
+            share->n_moving++;
+        else
+            share->n_owned++;
+    }
+}
+
+static void append_show_json(struct rota_buffer *buffer, const struct rota_space_show *show,
+                             const struct share *shares)
+{
+    struct rota_json json = {.buffer = buffer};
+    rota_json_begin_object(&json);
+    rota_message_write_members(&ROTA_SPACE_INFO, show->space, &json);
+    rota_json_key(&json, "nodes");
+    rota_json_begin_array(&json);
+    for (size_t i = 0; i < show->nodes.n; i++) {
+        rota_json_begin_object(&json);
+        rota_json_add_string(&json, "node", show->nodes.items[i]);
+        rota_json_add_uint(&json, "n_owned", shares[i].n_owned);
+        rota_json_add_uint(&json, "n_moving", shares[i].n_moving);
+        rota_json_end_object(&json);
+    }
+    rota_json_end_array(&json);
+    rota_json_add_uint(&json, "n_unowned",
+                       shares[show->nodes.n].n_owned + shares[show->nodes.n].n_moving);
+    rota_json_end_object(&json);
+    rota_buffer_append_char(buffer, '\n');
+}
+
+static enum rota_code show(struct rota_client *client, const struct rota_space_words *words,
+                           struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_space_show reply;
+    enum rota_code code = rota_space_client_show(client, words, &reply, error);
+    if (code)
+        return code;
+    struct share *shares = calloc(reply.nodes.n + 1, sizeof *shares);
+    if (!shares)
+        return rota_error_no_memory(error, "for the answer");
+    count(&reply, shares);
+    append_show_json(buffer, &reply, shares);
+    free(shares);
+    return ROTA_OK;
+}
+
+/* --- migrate --- */
+
+/* Until the engine is in force and every shard owned; or the shadow was ended by somebody. */
+static enum rota_code await_engine(struct rota_client *client, const struct rota_space_words *words,
+                                   struct rota_error *error)
+{
+    struct rota_progress progress = {0};
+    bool was_seen = false;
+    for (;;) {
+        struct rota_space_show reply;
+        enum rota_code code = rota_space_client_show(client, words, &reply, error);
+        if (code) {
+            rota_progress_end(&progress);
+            return code;
+        }
+        const struct rota_space_info *info = reply.space;
+        const struct rota_space_migration_info *migration = info->migration;
+        bool is_there = rota_str_is_equal(info->engine, rota_str(words->engine));
+        if (!info->migration && is_there && info->n_owned == info->n_shards)
+            break;
+        if (was_seen && !info->migration && !is_there) {
+            rota_progress_end(&progress);
+            return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
+                                  "the migration was ended: the engine is still %.*s",
+                                  ROTA_STR_ARGS(info->engine));
+        }
+        was_seen |= info->migration != NULL;
+        if (is_there)
+            rota_progress_print(&progress, "waiting for owners: %llu of %llu shards have one",
+                                (unsigned long long)info->n_owned,
+                                (unsigned long long)info->n_shards);
+        else
+            rota_progress_print(&progress, "waiting for engine %s%s%.*s", words->engine,
+                                migration ? ": phase " : "",
+                                ROTA_STR_ARGS(migration ? migration->phase : rota_str("")));
+        rota_client_pause(client, 200);
+    }
+    rota_progress_end(&progress);
+    return ROTA_OK;
+}
+
+static enum rota_code migrate(struct rota_client *client, const struct rota_space_words *words,
+                              struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_space_request request = {.space = words->space,
+                                         .engine = rota_str(words->engine),
+                                         .shadow_ms = rota_queue_to_ms(words->shadow),
+                                         .is_dry_run = words->dry_run};
+    bool is_done = false;
+    enum rota_code code = rota_space_client_change(
+        client, "/rota.v1.Space/Migrate", &ROTA_SPACE_MIGRATE, &request, &is_done, buffer, error);
+    if (!code && is_done && words->wait)
+        code = await_engine(client, words, error);
+    return code;
+}
+
+/* --- the commands --- */
+
+#define COMMAND(noun, words, the_table, the_arguments, n, text, the_summary, the_examples)         \
+    static int run_##noun(int argc, char *const *argv)                                             \
+    {                                                                                              \
+        return rota_space_client_run(&rota_cmd_space_##noun, argc, argv, false, noun);             \
+    }                                                                                              \
+    const struct rota_cli_command rota_cmd_space_##noun = {                                        \
+        .command = {.name = "space " #noun,                                                        \
+                    .summary = (the_summary),                                                      \
+                    .arguments = (the_arguments),                                                  \
+                    .min_arguments = (n),                                                          \
+                    .max_arguments = (n),                                                          \
+                    .description = (text),                                                         \
+                    .options = (words),                                                            \
+                    .n_options = sizeof(words) / sizeof *(words),                                  \
+                    .examples = (the_examples)},                                                   \
+        .run = run_##noun,                                                                         \
+        .table = (the_table),                                                                      \
+    }
+
+static const struct rota_option LIST_OPTIONS[] = {ROTA_SPACE_LIST_OPTIONS};
+
+static const struct rota_table_column COLUMNS[] = {
+    {"SPACE", "name", ROTA_TABLE_TEXT, false},
+    {"ENGINE", "engine", ROTA_TABLE_TEXT, false},
+    {"SHARDS", "n_shards", ROTA_TABLE_NUMBER, false},
+    {"OWNED", "n_owned", ROTA_TABLE_NUMBER, false},
+    {"MOVING", "n_moving", ROTA_TABLE_NUMBER, false},
+    {"VERSION", "version", ROTA_TABLE_NUMBER, true},
+    {"TO", "migration.to", ROTA_TABLE_TEXT, false},
+    {"PHASE", "migration.phase", ROTA_TABLE_TEXT, false},
+    {"DIFFERENCES", "migration.differences", ROTA_TABLE_NUMBER, true},
+    {"TROUBLE", "trouble", ROTA_TABLE_TEXT, false},
+};
+static const struct rota_table TABLE = ROTA_TABLE_OF("spaces", COLUMNS);
+
+static const struct rota_table_column SHOW_COLUMNS[] = {
+    {"SPACE", "name", ROTA_TABLE_NAME, false},
+    {"ENGINE", "engine", ROTA_TABLE_TEXT, false},
+    {"SHARDS", "n_shards", ROTA_TABLE_NUMBER, false},
+    {"OWNED", "n_owned", ROTA_TABLE_NUMBER, false},
+    {"MOVING", "n_moving", ROTA_TABLE_NUMBER, false},
+    {"UNOWNED", "n_unowned", ROTA_TABLE_NUMBER, false},
+    {"VERSION", "version", ROTA_TABLE_NUMBER, false},
+    {"MIGRATES TO", "migration.to", ROTA_TABLE_TEXT, false},
+    {"PHASE", "migration.phase", ROTA_TABLE_TEXT, false},
+    {"DIFFERENCES", "migration.differences", ROTA_TABLE_NUMBER, false},
+    {"TROUBLE", "trouble", ROTA_TABLE_LINES, false},
+};
+static const struct rota_table_column NODE_COLUMNS[] = {
+    {"NODE", "node", ROTA_TABLE_NAME, false},
+    {"OWNED", "n_owned", ROTA_TABLE_NUMBER, false},
+    {"MOVING", "n_moving", ROTA_TABLE_NUMBER, false},
+};
+static const struct rota_table NODES = ROTA_TABLE_PART("nodes", "node", NODE_COLUMNS);
+static const struct rota_table SHEET = ROTA_TABLE_SHEET(SHOW_COLUMNS, &NODES, 1);
+
+COMMAND(
+    list, LIST_OPTIONS, &TABLE, NULL, 0,
+    "Columns: SPACE; its assignment ENGINE; how many SHARDS it has, how many are OWNED and how "
+    "many are MOVING; its VERSION; during a migration the engine it goes TO, the PHASE and the "
+    "DIFFERENCES: how many shards would change their owner; TROUBLE: why the node you asked can't "
+    "own shards now.\n\n"
+    "With --json: {\"spaces\": [{\"name\", \"engine\", \"n_shards\", \"version\", \"n_owned\", "
+    "\"n_moving\", \"migration\" (null, or {\"to\", \"phase\", \"differences\", \"is_counted\"}), "
+    "\"trouble\"}]}.",
+    "List the spaces of a cluster", "rota space list --node 127.0.0.1:7700\n");
+COMMAND(
+    show, LIST_OPTIONS, &SHEET, "SPACE", 1,
+    "Prints the columns of `space list`, one per line, and then a row per node with the number of "
+    "shards it owns (OWNED) and the number moving to it (MOVING). Where the output is not a "
+    "terminal, each line has the name of a field, a tab and its value; a node has `node`, its "
+    "address and both numbers. Exits 1 if there is no such space.\n\nWith --json: the object of "
+    "`space list`, with \"nodes\": [{\"node\", \"n_owned\", \"n_moving\"}] and \"n_unowned\".",
+    "Show a space and how many shards each node owns", "rota space show orders\n");
+COMMAND(migrate, MIGRATE_OPTIONS, NULL, "SPACE ENGINE", 2,
+        "The engines are static, ring, lease and group. First the new engine runs in shadow mode "
+        "beside the old one, for --shadow, and `space list` shows how many shards would change "
+        "their owner; to cancel, migrate to the current engine. The node you asked ends the shadow "
+        "phase. If that node dies first, the phase stays `shadow` and nothing changes: ask any "
+        "node to migrate again, or to cancel. Between ring and static, only shards that change "
+        "their owner stop. To and from lease and group, every owner stops, and the new engine "
+        "assigns shards only when all have stopped or are known to be dead, under higher epochs "
+        "than before. A shard never has two owners.\n\nReturns when the change is in the store, "
+        "with --wait when the new engine is in force and every shard has an owner. --wait has no "
+        "time limit.\n\nWith --json: {\"plan\": [sentence...], \"is_done\"}.",
+        "Switch a space to another engine",
+        "rota space migrate orders lease --dry-run\n"
+        "rota space migrate orders lease --shadow 10m --wait\n");

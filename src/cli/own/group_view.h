@@ -1,0 +1,17 @@
+/* group_view: a group as it stands, as JSON and as the sheet of it. */
+#pragma once
+
+#include "cli/table.h"
+
+#include <rota/group.h>
+
+/* `explain` is a partition to say more of; NULL: none. */
+void rota_group_view_json(struct rota_buffer *buffer, const struct rota_group *group,
+                          const char *name, const char *explain);
+
+/* The sheet of that document. */
+extern const struct rota_table rota_group_view_sheet;
+
+/* Where a partition is, and why, as a line of text. */
+void rota_group_view_explain(struct rota_buffer *buffer, const struct rota_group *group,
+                             const char *partition);

@@ -1,0 +1,40 @@
+/* work: a worker that runs a command for each job, over gRPC: worker_fsm decides, this
+ * carries out. */
+#pragma once
+
+#include "core/work/worker/worker_fsm.h"
+#include "run/work/guard.h"
+
+#include <rota/log.h>
+#include <rota/str.h>
+#include <uv.h>
+
+struct rota_tls;
+struct rota_work;
+
+/* All is kept. */
+struct rota_work_options {
+    struct rota_worker_fsm_options worker;
+    const struct rota_str *queues, *can;
+    size_t n_queues, n_can;
+    const char *const *nodes; /* addresses, as many as worker.n_nodes */
+    const char *name;
+    char *const *argv;    /* the command, ends with NULL */
+    struct rota_tls *tls; /* NULL: plain text */
+    bool is_insecure;
+    const struct rota_guard *guard;
+    const struct rota_log *log;
+    void (*on_over)(void *data); /* it has left */
+    void *data;
+};
+
+/* Start to work. Gives `*work`; rota_work_close() ends it. */
+enum rota_code rota_work_open(uv_loop_t *loop, const struct rota_work_options *options,
+                              struct rota_work **work, struct rota_error *error);
+
+/* Leave: finish or give back; a second time: at once. */
+void rota_work_stop(struct rota_work *work);
+
+/* Takes `work`, which may be NULL; commands that run are killed. The loop has to run until
+ * everything is freed. */
+void rota_work_close(struct rota_work *work);

@@ -1,0 +1,451 @@
+#include "core/call/get/interval_map.h"
+
+#include "base/map.h"
+#include "base/vector.h"
+#include "core/call/get/interval_index.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { SLOT_BITS = 13 }; /* of an id, the others make it the only one ever */
+
+static_assert(2 * ROTA_INTERVAL_HOSTS_MAX <= 1 << SLOT_BITS, "there are two lists at a time");
+
+/* An interval of a dc, and the latest that was seen of it. */
+struct shard {
+    uint64_t epoch;
+    uint64_t taught_by; /* the number of the newest request whose answer counted */
+    uint32_t n_hosts;   /* that claim it, under any epoch */
+    uint32_t key_size;
+    char key[]; /* the interval and the dc's name */
+};
+
+struct host {
+    struct rota_interval_host view;
+    struct shard *shard; /* NULL: none */
+    bool is_listed;
+    char text[]; /* the address and the dc's name */
+};
+
+struct rota_interval_map {
+    uint64_t seed, n_ids, n_requests, n_lessons, version;
+    struct rota_map by_address, shards;
+    ROTA_VECTOR(struct host *) hosts; /* in the order of the list */
+    ROTA_VECTOR(struct host *) slots; /* by the lower bits of their ids */
+    ROTA_VECTOR(uint32_t) free_slots;
+
+    struct rota_interval_index index; /* rebuilt by the first lookup after a change */
+    bool is_indexed;
+};
+
+enum rota_code rota_interval_map_new(uint64_t seed, struct rota_interval_map **map,
+                                     struct rota_error *error)
+{
+    struct rota_interval_map *m = (struct rota_interval_map *)calloc(1, sizeof *m);
+    if (!m)
+        return rota_error_no_memory(error, "for a map of intervals");
+    m->seed = m->index.seed = seed;
+    rota_map_init(&m->by_address, seed);
+    rota_map_init(&m->shards, seed);
+    *map = m;
+    return ROTA_OK;
+}
+
+void rota_interval_map_free(struct rota_interval_map *map)
+{
+    if (!map)
+        return;
+    size_t place = 0;
+    const struct rota_map_entry *entry;
+    while ((entry = rota_map_next(&map->shards, &place)))
+        free(entry->value);
+    for (size_t i = 0; i < map->hosts.size; i++)
+        free(map->hosts.items[i]);
+    rota_map_deinit(&map->by_address);
+    rota_map_deinit(&map->shards);
+    rota_vector_deinit(&map->hosts);
+    rota_vector_deinit(&map->slots);
+    rota_vector_deinit(&map->free_slots);
+    rota_interval_index_deinit(&map->index);
+    free(map);
+}
+
+static void mark_changed(struct rota_interval_map *map)
+{
+    map->version++;
+    map->is_indexed = false;
+}
+
+/* --- hosts --- */
+
+/* A slot for one more host; false when there is no memory. The list of free ones always has
+ * room, so that freeing one can't fail. */
+static bool take_slot(struct rota_interval_map *map, uint32_t *slot)
+{
+    if (map->free_slots.size > 0) {
+        *slot = map->free_slots.items[--map->free_slots.size];
+        return true;
+    }
+    struct host *none = NULL;
+    *slot = (uint32_t)map->slots.size;
+    return rota_vector_reserve(&map->free_slots, map->slots.size + 1) &&
+           rota_vector_push(&map->slots, none);
+}
+
+static struct host *new_host(struct rota_interval_map *map,
+                             const struct rota_interval_member *member)
+{
+    uint32_t slot;
+    struct host *host =
+        (struct host *)calloc(1, sizeof *host + member->address.size + member->dc.size);
+    if (!host || !take_slot(map, &slot)) {
+        free(host);
+        return NULL;
+    }
+    char *dc = host->text + member->address.size;
+    memcpy(host->text, member->address.data, member->address.size);
+    if (member->dc.size > 0)
+        memcpy(dc, member->dc.data, member->dc.size);
+    host->view = (struct rota_interval_host){
+        .id = ++map->n_ids << SLOT_BITS | slot,
+        .address = rota_str_of(host->text, member->address.size),
+        .dc = rota_str_of(dc, member->dc.size),
+        .is_live = true,
+    };
+    map->slots.items[slot] = host;
+    return host;
+}
+
+static uint32_t slot_of(uint64_t id)
+{
+    return (uint32_t)(id & ((1u << SLOT_BITS) - 1));
+}
+
+static void free_host(struct rota_interval_map *map, struct host *host)
+{
+    uint32_t slot = slot_of(host->view.id);
+    map->slots.items[slot] = NULL;
+    map->free_slots.items[map->free_slots.size++] = slot;
+    if (host->shard)
+        host->shard->n_hosts--;
+    if (host->view.is_replica)
+        mark_changed(map);
+    free(host);
+}
+
+static struct host *find_host(const struct rota_interval_map *map, uint64_t id)
+{
+    uint32_t slot = slot_of(id);
+    struct host *host = slot < map->slots.size ? map->slots.items[slot] : NULL;
+    return host && host->view.id == id ? host : NULL;
+}
+
+/* The list that is to be, next to the one there is. */
+struct listing {
+    struct rota_map by_address;
+    ROTA_VECTOR(struct host *) hosts;
+};
+
+/* Add the host to the list. Takes `host` when it is new. */
+static bool list_host(struct rota_interval_map *map, struct listing *next,
+                      const struct rota_interval_member *member)
+{
+    if (rota_map_get(&next->by_address, member->address))
+        return true;
+    struct host *host = (struct host *)rota_map_get(&map->by_address, member->address);
+    bool is_known = host && rota_str_is_equal(host->view.dc, member->dc);
+    if (!is_known)
+        host = new_host(map, member);
+    if (!host)
+        return false;
+    if (!rota_vector_push(&next->hosts, host)) {
+        if (!is_known)
+            free_host(map, host);
+        return false;
+    }
+    return rota_map_put(&next->by_address, host->view.address, host);
+}
+
+/* Free a list and its hosts, except marked ones. */
+static void end_listing(struct rota_interval_map *map, struct listing *listing)
+{
+    for (size_t i = 0; i < listing->hosts.size; i++)
+        if (!listing->hosts.items[i]->is_listed)
+            free_host(map, listing->hosts.items[i]);
+    rota_map_deinit(&listing->by_address);
+    rota_vector_deinit(&listing->hosts);
+}
+
+static void mark_listed(struct host **hosts, size_t n, bool is_listed)
+{
+    for (size_t i = 0; i < n; i++)
+        hosts[i]->is_listed = is_listed;
+}
+
+static enum rota_code check_members(const struct rota_interval_member *members, size_t n,
+                                    struct rota_error *error)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct rota_interval_member *member = &members[i];
+        if (member->address.size == 0 || member->address.size > ROTA_INTERVAL_TEXT_MAX)
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "host %zu of the list: an address has 1 to %d bytes, not %zu", i,
+                                  ROTA_INTERVAL_TEXT_MAX, member->address.size);
+        if (member->dc.size > ROTA_INTERVAL_TEXT_MAX)
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "host %zu of the list: a dc's name has up to %d bytes, not %zu",
+                                  i, ROTA_INTERVAL_TEXT_MAX, member->dc.size);
+    }
+    return ROTA_OK;
+}
+
+enum rota_code rota_interval_map_set_hosts(struct rota_interval_map *map,
+                                           const struct rota_interval_member *members, size_t n,
+                                           struct rota_error *error)
+{
+    struct listing next = {0}, old = {map->by_address, {0}};
+    enum rota_code code = check_members(members, n, error);
+    if (code)
+        return code;
+    rota_map_init(&next.by_address, map->seed);
+    for (size_t i = 0; i < n && !code; i++)
+        if (!list_host(map, &next, &members[i]))
+            code = rota_error_no_memory(error, "for a list of %zu hosts", n);
+    if (!code && next.hosts.size > ROTA_INTERVAL_HOSTS_MAX)
+        code = rota_error_set(error, ROTA_ERR_LIMIT, "a list of %zu hosts; the limit is %d",
+                              next.hosts.size, ROTA_INTERVAL_HOSTS_MAX);
+    if (code) {
+        mark_listed(map->hosts.items, map->hosts.size, true);
+        end_listing(map, &next);
+        mark_listed(map->hosts.items, map->hosts.size, false);
+        return code;
+    }
+    memcpy(&old.hosts, &map->hosts, sizeof old.hosts);
+    memcpy(&map->hosts, &next.hosts, sizeof map->hosts);
+    map->by_address = next.by_address;
+    mark_listed(map->hosts.items, map->hosts.size, true);
+    end_listing(map, &old);
+    mark_listed(map->hosts.items, map->hosts.size, false);
+    return ROTA_OK;
+}
+
+uint64_t rota_interval_map_number(struct rota_interval_map *map)
+{
+    return ++map->n_requests;
+}
+
+/* --- what they hold --- */
+
+struct shard_name {
+    char bytes[sizeof(struct rota_interval) + ROTA_INTERVAL_TEXT_MAX];
+    size_t size;
+};
+
+static struct rota_str name_shard(struct shard_name *name, struct rota_str dc,
+                                  const struct rota_interval *interval)
+{
+    struct rota_interval plain = *interval; /* there is more than one way to write the end */
+    if (plain.of > 0 && plain.to == 0)
+        plain.to = plain.of;
+    memcpy(name->bytes, &plain, sizeof plain);
+    if (dc.size > 0)
+        memcpy(name->bytes + sizeof plain, dc.data, dc.size);
+    name->size = sizeof plain + dc.size;
+    return rota_str_of(name->bytes, name->size);
+}
+
+static struct shard *find_shard(const struct rota_interval_map *map, struct rota_str dc,
+                                const struct rota_interval *interval)
+{
+    struct shard_name name;
+    if (dc.size > ROTA_INTERVAL_TEXT_MAX)
+        return NULL;
+    return (struct shard *)rota_map_get(&map->shards, name_shard(&name, dc, interval));
+}
+
+/* There are more shards than hosts can hold, so one without a host is found. */
+static_assert(ROTA_INTERVAL_SHARDS_MAX > ROTA_INTERVAL_HOSTS_MAX, "all of them may be held");
+
+static void forget_oldest(struct rota_interval_map *map)
+{
+    struct shard *oldest = NULL;
+    const struct rota_map_entry *entry;
+    size_t place = 0;
+    while ((entry = rota_map_next(&map->shards, &place))) {
+        struct shard *shard = (struct shard *)entry->value;
+        if (shard->n_hosts == 0 && (!oldest || shard->taught_by < oldest->taught_by))
+            oldest = shard;
+    }
+    if (!oldest)
+        return;
+    rota_map_remove(&map->shards, rota_str_of(oldest->key, oldest->key_size));
+    free(oldest);
+}
+
+/* The shard that the host reports, added if needed; NULL when there is no memory. Mostly it is
+ * the one that it had before. */
+static struct shard *know_shard(struct rota_interval_map *map, const struct host *host,
+                                const struct rota_interval *interval)
+{
+    struct rota_str dc = host->view.dc;
+    if (host->shard && rota_interval_is_equal(&host->view.shard, interval))
+        return host->shard;
+    struct shard *shard = find_shard(map, dc, interval);
+    if (shard)
+        return shard;
+    struct shard_name name;
+    struct rota_str key = name_shard(&name, dc, interval);
+    shard = (struct shard *)calloc(1, sizeof *shard + key.size);
+    if (!shard)
+        return NULL;
+    memcpy(shard->key, key.data, key.size);
+    shard->key_size = (uint32_t)key.size;
+    if (map->shards.size >= ROTA_INTERVAL_SHARDS_MAX)
+        forget_oldest(map);
+    if (!rota_map_put(&map->shards, rota_str_of(shard->key, key.size), shard)) {
+        free(shard);
+        return NULL;
+    }
+    return shard;
+}
+
+/* The shard was seen under this epoch; true when that is later than before, so that its current
+ * replicas no longer count. */
+static bool raise_epoch(struct rota_interval_map *map, struct shard *shard, uint64_t epoch)
+{
+    bool is_changed = false;
+    if (epoch <= shard->epoch)
+        return false;
+    shard->epoch = epoch;
+    for (size_t i = 0; shard->n_hosts > 0 && i < map->hosts.size; i++) {
+        struct host *host = map->hosts.items[i];
+        if (host->shard != shard || !host->view.is_replica)
+            continue;
+        host->view.is_replica = false;
+        is_changed = true;
+    }
+    return is_changed;
+}
+
+/* What the host holds now; true when that is another thing than before. */
+static bool teach_shard(struct rota_interval_map *map, struct host *host, struct shard *shard,
+                        const struct rota_interval_lesson *lesson)
+{
+    struct rota_interval_host *view = &host->view;
+    view->taught_by = lesson->number;
+    bool is_same = view->has_shard == lesson->has_shard && host->shard == shard &&
+                   (!shard || view->epoch == lesson->epoch);
+    if (is_same && view->lesson != 0)
+        return false;
+    if (shard)
+        shard->n_hosts++;
+    if (host->shard)
+        host->shard->n_hosts--;
+    bool was_replica = view->is_replica;
+    host->shard = shard;
+    view->has_shard = lesson->has_shard;
+    view->shard = shard ? lesson->shard : (struct rota_interval){0};
+    view->epoch = shard ? lesson->epoch : 0;
+    view->is_replica = shard && lesson->epoch == shard->epoch;
+    view->lesson = ++map->n_lessons;
+    return was_replica || view->is_replica;
+}
+
+enum rota_interval_learned rota_interval_map_learn(struct rota_interval_map *map, uint64_t host,
+                                                   const struct rota_interval_lesson *lesson)
+{
+    struct host *taught = find_host(map, host);
+    struct shard *shard = NULL;
+    if (!taught)
+        return ROTA_INTERVAL_GONE;
+    map->version += !taught->view.is_live;
+    taught->view.n_failures = 0;
+    taught->view.is_live = true;
+    if (lesson->has_shard && rota_interval_is_valid(&lesson->shard))
+        shard = know_shard(map, taught, &lesson->shard);
+    if (lesson->has_shard && !shard)
+        return ROTA_INTERVAL_NOTHING;
+
+    bool is_new = shard && raise_epoch(map, shard, lesson->epoch);
+    if (shard && lesson->number > shard->taught_by)
+        shard->taught_by = lesson->number;
+    if (lesson->number > taught->view.taught_by)
+        is_new |= teach_shard(map, taught, shard, lesson);
+    if (is_new)
+        mark_changed(map);
+    if (shard && lesson->epoch < shard->epoch)
+        return ROTA_INTERVAL_STALE;
+    return is_new ? ROTA_INTERVAL_NEW : ROTA_INTERVAL_NOTHING;
+}
+
+void rota_interval_map_failed(struct rota_interval_map *map, uint64_t host)
+{
+    struct host *failed = find_host(map, host);
+    if (failed && ++failed->view.n_failures >= ROTA_INTERVAL_FAILURES) {
+        failed->view.n_failures = ROTA_INTERVAL_FAILURES;
+        failed->view.is_live = false;
+    }
+}
+
+/* --- lookups --- */
+
+static bool build_index(struct rota_interval_map *map)
+{
+    bool is_fine = rota_interval_index_begin(&map->index);
+    for (size_t i = 0; i < map->hosts.size && is_fine; i++)
+        if (map->hosts.items[i]->view.is_replica)
+            is_fine = rota_interval_index_add(&map->index, &map->hosts.items[i]->view);
+    map->is_indexed = is_fine && rota_interval_index_build(&map->index);
+    return map->is_indexed;
+}
+
+bool rota_interval_map_lookup(struct rota_interval_map *map, const uint64_t *keys, size_t n,
+                              uint32_t *routes)
+{
+    return (map->is_indexed || build_index(map)) &&
+           rota_interval_index_lookup(&map->index, keys, n, routes);
+}
+
+struct rota_interval_replicas rota_interval_map_replicas(const struct rota_interval_map *map,
+                                                         uint32_t route)
+{
+    return rota_interval_index_replicas(&map->index, route);
+}
+
+uint32_t rota_interval_map_n_routes(const struct rota_interval_map *map)
+{
+    return rota_interval_index_n_routes(&map->index);
+}
+
+/* --- looking inside --- */
+
+uint64_t rota_interval_map_version(const struct rota_interval_map *map)
+{
+    return map->version;
+}
+
+const struct rota_interval_host *rota_interval_map_find(const struct rota_interval_map *map,
+                                                        uint64_t host)
+{
+    const struct host *found = find_host(map, host);
+    return found ? &found->view : NULL;
+}
+
+size_t rota_interval_map_n_hosts(const struct rota_interval_map *map)
+{
+    return map->hosts.size;
+}
+
+const struct rota_interval_host *rota_interval_map_host(const struct rota_interval_map *map,
+                                                        size_t index)
+{
+    assert(index < map->hosts.size);
+    return &map->hosts.items[index]->view;
+}
+
+uint64_t rota_interval_map_epoch(const struct rota_interval_map *map, struct rota_str dc,
+                                 const struct rota_interval *shard)
+{
+    const struct shard *found = find_shard(map, dc, shard);
+    return found ? found->epoch : 0;
+}

@@ -1,0 +1,5 @@
+#include "core/work/broker/durability.h"
+
+#include <stddef.h>
+
+const char *const rota_durability_names[] = {"journal", "store", "memory", NULL};

@@ -1,5 +1,0 @@
-#include "core/work/durability.h"
-
-#include <stddef.h>
-
-const char *const rota_durability_names[] = {"journal", "store", "memory", NULL};

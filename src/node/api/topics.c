@@ -1,0 +1,276 @@
+#include "node/api/topics.h"
+
+#include "node/api/api.h"
+#include "node/peers.h"
+#include "wire/message/message_json.h"
+#include "wire/message/queue_message.h"
+#include "wire/text/json_scan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ASK_TIMEOUT (5 * ROTA_SEC)
+
+const struct rota_topic rota_topics[] = {
+    [ROTA_TOPIC_CLUSTER] = {.name = "cluster",
+                            .write = rota_api_write_node_part,
+                            .key = "nodes",
+                            .write_whole = rota_api_write_cluster},
+    {.name = "calls", .write = rota_api_write_calls, .key = "calls"},
+    {.name = "groups", .write = rota_api_write_groups},
+    {.name = "ledger", .write = rota_api_write_ledger},
+    {.name = "queues", .method = "Queues", .reply_type = &ROTA_QUEUE_QUEUES_REPLY},
+    {.name = "spaces", .write = rota_api_write_spaces},
+    {.name = "workers", .method = "Workers", .reply_type = &ROTA_QUEUE_WORKERS_REPLY},
+};
+const size_t rota_n_topics = sizeof rota_topics / sizeof rota_topics[0];
+
+_Static_assert(sizeof rota_topics / sizeof rota_topics[0] <= ROTA_TOPICS_MAX, "too many topics");
+
+const struct rota_topic *rota_topic_find(struct rota_str name)
+{
+    for (size_t i = 0; i < rota_n_topics; i++)
+        if (rota_str_is_equal(name, rota_str(rota_topics[i].name)))
+            return &rota_topics[i];
+    return NULL;
+}
+
+/* --- parts put together --- */
+
+/* Append the entries under `key` of the document `part` to an array that is open. False: it is
+ * not such a document, and nothing or not all was appended. */
+static bool append_entries(struct rota_str part, const char *key, struct rota_json *json)
+{
+    char *room = malloc(part.size + 1);
+    struct rota_scan scan;
+    struct rota_str found;
+    if (!room)
+        return false;
+    rota_scan_init(&scan, part, room);
+    rota_scan_object(&scan);
+    while (rota_scan_key(&scan, &found)) {
+        if (!rota_str_is_equal(found, rota_str(key))) {
+            rota_scan_skip(&scan);
+            continue;
+        }
+        rota_scan_array(&scan);
+        while (rota_scan_item(&scan)) {
+            struct rota_str entry = rota_scan_skip(&scan);
+            if (!scan.failed)
+                rota_json_raw(json, entry);
+        }
+    }
+    free(room);
+    return !scan.failed;
+}
+
+/* One that did not answer may still be asked by others; its earlier document is not shown. */
+static void write_all(struct rota_node *node, size_t topic, struct rota_json *json)
+{
+    const struct rota_topic *of = &rota_topics[topic];
+    struct rota_buffer own = {0};
+    struct rota_json own_json = {.buffer = &own};
+    of->write(node, &own_json);
+    rota_json_begin_object(json);
+    rota_json_key(json, of->key);
+    rota_json_begin_array(json);
+    append_entries(rota_buffer_str(&own), of->key, json);
+    for (size_t i = 0; i < rota_peers_n(node->peers); i++) {
+        const struct rota_peer *peer = rota_peers_at(node->peers, i);
+        if (!peer->is_self && peer->has_answered && peer->parts[topic].size > 0)
+            append_entries(rota_buffer_str(&peer->parts[topic]), of->key, json);
+    }
+    rota_json_end_array(json);
+    rota_json_key(json, "missing");
+    rota_json_begin_array(json);
+    for (size_t i = 0; i < rota_peers_n(node->peers); i++) {
+        const struct rota_peer *peer = rota_peers_at(node->peers, i);
+        if (!peer->is_self && !peer->has_answered && rota_peer_is_alive(peer))
+            rota_json_text(json, peer->address);
+    }
+    rota_json_end_array(json);
+    rota_json_end_object(json);
+    rota_buffer_deinit(&own);
+}
+
+/* --- asking --- */
+
+struct ask {
+    struct rota_node *node;
+    const struct rota_topic *topic;
+    rota_on_document *on_document;
+    void *data;
+    struct rota_peers_wait wait;
+    struct rota_call *call;
+    bool is_whole; /* all pages of `method`; their entries are in `pages` */
+    struct rota_buffer pages;
+    struct rota_json pages_json;
+    struct rota_list_node link; /* in the node's `asks` */
+};
+
+static void finish_ask(struct ask *ask, const struct rota_error *error, struct rota_str json)
+{
+    rota_on_document *on_document = ask->on_document;
+    void *data = ask->data;
+    struct rota_buffer pages = ask->pages;
+    rota_list_remove(&ask->link);
+    free(ask);
+    on_document(data, error, json);
+    rota_buffer_deinit(&pages);
+}
+
+static void fail_ask(struct ask *ask, enum rota_code code, const char *why)
+{
+    struct rota_error error;
+    rota_error_set(&error, code, "%s", why);
+    finish_ask(ask, &error, rota_str(""));
+}
+
+static void finish_with(struct ask *ask, struct rota_buffer *buffer)
+{
+    if (buffer->failed)
+        fail_ask(ask, ROTA_ERR_NO_MEMORY, "not enough memory for the document");
+    else
+        finish_ask(ask, NULL, rota_buffer_str(buffer));
+    rota_buffer_deinit(buffer);
+}
+
+static void on_seen(void *data)
+{
+    struct ask *ask = data;
+    struct rota_buffer buffer = {0};
+    struct rota_json json = {.buffer = &buffer};
+    if (ask->topic->write_whole)
+        ask->topic->write_whole(ask->node, &json);
+    else
+        write_all(ask->node, ask->wait.topic, &json);
+    finish_with(ask, &buffer);
+}
+
+static void call_method(struct ask *ask, struct rota_str after);
+
+/* One more page of queues; the last one completes the document. */
+static void take_page(struct ask *ask, const struct rota_queue_list *page)
+{
+    const struct rota_queue_info *infos = page->items.items;
+    if (ask->pages.size == 0) {
+        ask->pages_json = (struct rota_json){.buffer = &ask->pages};
+        rota_json_begin_object(&ask->pages_json);
+        rota_json_key(&ask->pages_json, "items");
+        rota_json_begin_array(&ask->pages_json);
+    }
+    for (size_t i = 0; i < page->items.n; i++)
+        rota_message_write_json(&ROTA_QUEUE_INFO, &infos[i], &ask->pages_json);
+    if (page->next.size > 0 && !ask->pages.failed) {
+        call_method(ask, page->next);
+        return;
+    }
+    rota_json_end_array(&ask->pages_json);
+    rota_json_end_object(&ask->pages_json);
+    if (ask->pages.failed)
+        fail_ask(ask, ROTA_ERR_NO_MEMORY, "not enough memory for the document");
+    else
+        finish_ask(ask, NULL, rota_buffer_str(&ask->pages));
+}
+
+static void on_reply(void *data, struct rota_call *call, const struct rota_call_result *result)
+{
+    struct ask *ask = data;
+    struct rota_arena arena = {0};
+    struct rota_buffer buffer = {0};
+    char why[256];
+    (void)call;
+    if (result->status != ROTA_STATUS_OK) {
+        snprintf(why, sizeof why, "%s: %.*s", ask->topic->name, ROTA_STR_ARGS(result->text));
+        fail_ask(ask, ROTA_ERR_UNAVAILABLE, why);
+        return;
+    }
+    const struct rota_message_type *type = ask->topic->reply_type;
+    void *reply = rota_arena_take(&arena, type->size);
+    if (!reply || rota_message_decode(type, result->message, reply, &arena, NULL)) {
+        fail_ask(ask, ROTA_ERR_INVALID, "a malformed reply");
+    } else if (ask->is_whole) {
+        take_page(ask, reply);
+    } else {
+        struct rota_json json = {.buffer = &buffer};
+        rota_message_write_json(type, reply, &json);
+        finish_with(ask, &buffer);
+    }
+    rota_arena_deinit(&arena);
+}
+
+static void call_method(struct ask *ask, struct rota_str after)
+{
+    struct rota_error error;
+    struct rota_buffer request = {0};
+    char path[64];
+    if (after.size > 0)
+        rota_message_encode(&ROTA_QUEUE_PAGE, &(struct rota_queue_page){.after = after}, &request);
+    snprintf(path, sizeof path, "/rota.v1.Queue/%s", ask->topic->method);
+    struct rota_call_options options = {.method = rota_str(path),
+                                        .request = rota_buffer_str(&request),
+                                        .timeout = ASK_TIMEOUT,
+                                        .on_end = on_reply,
+                                        .data = ask};
+    if (request.failed)
+        fail_ask(ask, ROTA_ERR_NO_MEMORY, "not enough memory for the document");
+    else if (rota_channel_call(ask->node->self, &options, &ask->call, &error))
+        fail_ask(ask, ROTA_ERR_UNAVAILABLE, error.text);
+    rota_buffer_deinit(&request);
+}
+
+static void write_alone(struct ask *ask)
+{
+    struct rota_buffer buffer = {0};
+    struct rota_json json = {.buffer = &buffer};
+    ask->topic->write(ask->node, &json);
+    finish_with(ask, &buffer);
+}
+
+static void ask_for(struct rota_node *node, const struct rota_topic *topic, bool is_whole,
+                    rota_on_document *on_document, void *data)
+{
+    struct rota_error error;
+    struct ask *ask = calloc(1, sizeof *ask);
+    if (!ask) {
+        rota_error_no_memory(&error, "for the document");
+        on_document(data, &error, rota_str(""));
+        return;
+    }
+    *ask = (struct ask){.node = node,
+                        .topic = topic,
+                        .is_whole = is_whole,
+                        .on_document = on_document,
+                        .data = data};
+    ask->wait = (struct rota_peers_wait){
+        .topic = (size_t)(topic - rota_topics), .on_seen = on_seen, .data = ask};
+    rota_list_push(&node->asks, &ask->link);
+    if (topic->method)
+        call_method(ask, rota_str(""));
+    else if (topic->key)
+        rota_peers_look(node->peers, &ask->wait);
+    else
+        write_alone(ask);
+}
+
+void rota_topic_ask(struct rota_node *node, const struct rota_topic *topic,
+                    rota_on_document *on_document, void *data)
+{
+    ask_for(node, topic, false, on_document, data);
+}
+
+void rota_topic_ask_queues(struct rota_node *node, rota_on_document *on_document, void *data)
+{
+    ask_for(node, rota_topic_find(rota_str("queues")), true, on_document, data);
+}
+
+void rota_topics_end(struct rota_node *node)
+{
+    ROTA_LIST_DRAIN (ask, &node->asks, struct ask, link) {
+        rota_list_remove(&ask->wait.link);
+        if (ask->call)
+            rota_call_cancel(ask->call);
+        fail_ask(ask, ROTA_ERR_UNAVAILABLE, "this node is stopping");
+    }
+}

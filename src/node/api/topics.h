@@ -1,0 +1,56 @@
+/* topics: the documents that a node shows, in JSON.
+ *
+ * A topic is a name and a way to make its document. Most combine the parts of all nodes: a node
+ * writes {KEY: [...]} about itself, receives those of the others (peers.h), and the whole is
+ * {KEY: [all entries], "missing": [nodes that did not answer]}. Some are the same on each node,
+ * or another service answers for all. To add one, add a line to the table in topics.c; it is
+ * then at GET /api/v1/NAME if a route says so, on the stream, and available to the command line. */
+#pragma once
+
+#include "base/json.h"
+#include "base/list.h"
+#include "wire/message/message.h"
+
+#include <rota/error.h>
+
+enum {
+    ROTA_TOPIC_CLUSTER, /* the first of the table: the nodes themselves */
+    ROTA_TOPICS_MAX = 16,
+};
+
+struct rota_node;
+
+struct rota_topic {
+    const char *name;
+
+    /* What this node has, an object. NULL: `method` answers for all nodes. */
+    void (*write)(struct rota_node *node, struct rota_json *json);
+
+    /* The array of the object that has an entry for each thing of this node. NULL: one node
+     * writes the whole document. */
+    const char *key;
+
+    /* Combine the parts in another way than concatenation; NULL: concatenate. */
+    void (*write_whole)(struct rota_node *node, struct rota_json *json);
+
+    const char *method; /* of rota.v1.Queue, and the type of its reply */
+    const struct rota_message_type *reply_type;
+};
+
+extern const struct rota_topic rota_topics[];
+extern const size_t rota_n_topics;
+
+/* NULL: there is none of this name. */
+const struct rota_topic *rota_topic_find(struct rota_str name);
+
+/* Request the document; of queues its first page. `on_document` is called once, later or from
+ * inside; with an error there is no document. */
+typedef void rota_on_document(void *data, const struct rota_error *error, struct rota_str json);
+void rota_topic_ask(struct rota_node *node, const struct rota_topic *topic,
+                    rota_on_document *on_document, void *data);
+
+/* The same for all queues, page by page: {"items": [...]}. It may be large. */
+void rota_topic_ask_queues(struct rota_node *node, rota_on_document *on_document, void *data);
+
+/* Answer all pending requests, with an error. */
+void rota_topics_end(struct rota_node *node);

@@ -1,0 +1,44 @@
+/* role: a service of a node for others, behind a few functions. */
+#pragma once
+
+#include <rota/error.h>
+#include <stdbool.h>
+
+struct rota_node;
+struct rota_json;
+struct rota_metrics;
+
+struct rota_role {
+    const char *name; /* as the settings have it */
+
+    /* Open it on the node's loop and server. `*role_data` is the role's own from then on. */
+    enum rota_code (*open)(struct rota_node *node, void **role_data, struct rota_error *error);
+
+    /* Whether it can serve; rota_node_look_ready() is called when it can. NULL: at once. */
+    bool (*is_ready)(const void *role_data);
+
+    /* Accept nothing new, and hand over what there is; then is_idle is called now and then. */
+    void (*drain)(void *role_data);
+    bool (*is_idle)(const void *role_data);
+
+    /* Go on as before a drain. NULL: it does so by itself. */
+    void (*restore)(void *role_data);
+
+    /* Takes `role_data`; the loop runs until everything is freed. */
+    void (*close)(void *role_data);
+
+    /* Append the state for people, as members of an open object. */
+    void (*show)(const void *role_data, struct rota_json *json);
+
+    /* Set series that are not counted as things happen; before they are shown. NULL: none. */
+    void (*measure)(const void *role_data, struct rota_metrics *metrics);
+
+    /* Where others reach it beside gRPC, "zmq=ADDRESS" for the ready line; NULL: nowhere.
+     * Borrowed. */
+    const char *(*reach)(const void *role_data);
+};
+
+extern const struct rota_role rota_role_cache;
+extern const struct rota_role rota_role_directory;
+extern const struct rota_role rota_role_group;
+extern const struct rota_role rota_role_queue;

@@ -1,0 +1,465 @@
+#include "node/role/role_cache.h"
+
+#include "base/json.h"
+#include "io/net/address.h"
+#include "node/node_inside.h"
+#include "run/call/cache_service.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MESSAGE_MAX = 64 << 20 }; /* bytes of an answer */
+
+#define TIMEOUT (10 * ROTA_SEC) /* of a Get without its own */
+
+/* A front door's answers are as good as another's: all of them hold the whole, always. */
+static const struct rota_interval WHOLE = {0, 1, 1};
+enum { WHOLE_EPOCH = 1 };
+
+struct cache_role;
+
+struct collection {
+    struct cache_role *role;
+    const struct rota_node_cache *settings;
+    struct rota_cache_service *service; /* NULL: it was drained */
+    bool is_left, is_draining;
+    bool is_settled; /* it serves, or can't */
+    char listen[ROTA_ADDRESS_TEXT_MAX];
+    struct rota_members *servers;   /* of its shards, for our own Gets */
+    struct rota_members *processes; /* that divide them */
+    struct rota_get *get;
+};
+
+/* A Get that a client sent to this node. */
+struct visit {
+    struct rota_list_node link;
+    struct collection *collection;
+    struct rota_get_batch *batch;
+    struct rota_get_run *run;
+    rota_time timeout;
+};
+
+struct cache_role {
+    struct rota_node *node;
+    struct rota_get_server *door;
+    struct rota_list_node visits;
+    char store[4200], reach[512];
+    char dc[ROTA_STORE_NAME_MAX + 1]; /* the zone, as it was: shards do not move with a setting */
+    uint64_t n_gets, n_failed;
+    size_t n_visits, n_collections;
+    struct collection collections[];
+};
+
+/* --- Gets of clients --- */
+
+static void end_visit(struct visit *visit)
+{
+    visit->collection->role->n_visits--;
+    rota_list_remove(&visit->link);
+    free(visit);
+}
+
+/* A key that is missing before the deadline can't be returned, and is rejected alone. One
+ * without an answer in time fails the whole Get: the client may ask another node. */
+static void on_done(void *data, const struct rota_get_result *result)
+{
+    struct visit *visit = data;
+    struct cache_role *role = visit->collection->role;
+    struct rota_get_batch *batch = visit->batch;
+    bool is_late = result->elapsed >= visit->timeout;
+    end_visit(visit);
+    if (result->code == ROTA_ERR_NO_MEMORY || (result->n_missing > 0 && is_late)) {
+        role->n_failed++;
+        rota_get_batch_fail(batch, ROTA_STATUS_UNAVAILABLE, result->text);
+        return;
+    }
+    for (size_t i = 0; i < result->n_items; i++) {
+        const struct rota_get_item *item = &result->items[i];
+        if (item->state == ROTA_GET_KEY_FOUND)
+            rota_get_batch_put(batch, i, item->value);
+        else if (item->state == ROTA_GET_KEY_MISSING)
+            rota_get_batch_refuse(batch, i, item->reason);
+    }
+    rota_get_batch_finish(batch);
+}
+
+static struct collection *find_collection(struct cache_role *role, struct rota_get_batch *batch)
+{
+    struct rota_str name;
+    if (!rota_get_batch_metadata(batch, ROTA_GET_COLLECTION, &name))
+        return &role->collections[0];
+    for (size_t i = 0; i < role->n_collections; i++)
+        if (rota_str_is_equal(name, rota_str(role->collections[i].settings->name)))
+            return &role->collections[i];
+    return NULL;
+}
+
+static void on_batch(void *data, struct rota_get_batch *batch)
+{
+    struct cache_role *role = data;
+    struct collection *collection = find_collection(role, batch);
+    struct rota_error error;
+    rota_time left = rota_get_batch_time_left(batch);
+    role->n_gets++;
+    if (!collection) {
+        rota_get_batch_fail(batch, ROTA_STATUS_NOT_FOUND, "no such collection on this node");
+        return;
+    }
+    struct visit *visit = calloc(1, sizeof *visit);
+    if (!visit) {
+        rota_get_batch_fail(batch, ROTA_STATUS_RESOURCE_EXHAUSTED,
+                            "not enough memory for a multi-get");
+        return;
+    }
+    *visit = (struct visit){
+        .collection = collection, .batch = batch, .timeout = rota_time_min(left, TIMEOUT)};
+    rota_list_push(&role->visits, &visit->link);
+    role->n_visits++;
+    rota_get_batch_set_data(batch, visit);
+    const struct rota_get_request request = {.keys = rota_get_batch_key(batch, 0),
+                                             .n_keys = rota_get_batch_n_keys(batch),
+                                             .timeout = visit->timeout,
+                                             .on_done = on_done,
+                                             .data = visit};
+    if (rota_get_start(collection->get, &request, &visit->run, &error)) {
+        end_visit(visit);
+        rota_get_batch_fail(batch, ROTA_STATUS_RESOURCE_EXHAUSTED, error.text);
+    }
+}
+
+static void cancel_visit(struct visit *visit)
+{
+    struct rota_get_batch *batch = visit->batch;
+    rota_get_cancel(visit->run);
+    end_visit(visit);
+    rota_get_batch_fail(batch, ROTA_STATUS_CANCELLED, "");
+}
+
+static void on_cancel(void *data, struct rota_get_batch *batch)
+{
+    (void)data;
+    cancel_visit(rota_get_batch_data(batch));
+}
+
+static enum rota_code open_door(struct cache_role *role, struct rota_error *error)
+{
+    struct rota_get_server_options options = {.on_batch = on_batch,
+                                              .on_cancel = on_cancel,
+                                              .message_max = MESSAGE_MAX,
+                                              .metrics = role->node->metrics,
+                                              .data = role};
+    enum rota_code code = rota_get_server_open(role->node->server, &options, &role->door, error);
+    return code ? code : rota_get_server_hold(role->door, &WHOLE, WHOLE_EPOCH, error);
+}
+
+/* --- our share of the shards --- */
+
+/* The shards of the zone divided by its servers; a new server counts itself. */
+static uint32_t share_of(const struct collection *collection)
+{
+    size_t n_members, n = 0;
+    uint32_t n_shards = (uint32_t)collection->settings->shards;
+    if (collection->settings->wanted > 0)
+        return (uint32_t)collection->settings->wanted;
+    const struct rota_member *members = rota_members_list(collection->processes, &n_members);
+    for (size_t i = 0; i < n_members; i++)
+        n += rota_str_is_equal(members[i].host.zone, rota_str(collection->role->dc));
+    return n == 0 ? 1 : (n_shards + (uint32_t)n - 1) / (uint32_t)n;
+}
+
+static void on_processes(void *data, const struct rota_members_change *change)
+{
+    struct collection *collection = data;
+    (void)change;
+    if (collection->service)
+        rota_cache_service_set_wanted(collection->service, share_of(collection));
+}
+
+static void on_ready(void *data)
+{
+    struct collection *collection = data;
+    rota_log(collection->role->node->log, rota_clock_wall(), ROTA_LOG_INFO, "cache ready",
+             ROTA_LOG_FACT("collection", collection->settings->name));
+    collection->is_settled = true;
+    rota_node_look_ready(collection->role->node);
+}
+
+/* Unless its settings tell otherwise, the node goes on with its other roles; operators see why this
+ * one failed. */
+static void on_refused(void *data, const struct rota_error *error)
+{
+    struct collection *collection = data;
+    struct rota_node *node = collection->role->node;
+    rota_log(node->log, rota_clock_wall(), ROTA_LOG_ERROR, "cache rejected",
+             ROTA_LOG_FACT("collection", collection->settings->name),
+             ROTA_LOG_FACT("error", error->text));
+    rota_node_note(node, ROTA_EVENT_NODE, rota_str(node->advertise),
+                   "does not serve %.100s: %.300s", collection->settings->name, error->text);
+    collection->is_settled = true;
+    if (collection->settings->loss == ROTA_LEASE_LOSS_STANDBY)
+        rota_node_look_ready(node);
+    else
+        rota_node_fail(node);
+}
+
+static void on_left(void *data)
+{
+    ((struct collection *)data)->is_left = true;
+}
+
+static enum rota_code open_service(struct collection *collection, struct rota_error *error)
+{
+    const struct rota_node_cache *settings = collection->settings;
+    const struct rota_node *node = collection->role->node;
+    int64_t most = settings->wanted > 0                       ? settings->wanted
+                   : settings->shards < ROTA_LEASE_WANTED_MAX ? settings->shards
+                                                              : ROTA_LEASE_WANTED_MAX;
+    struct rota_cache_service_options options = {
+        .store = collection->role->store,
+        .space = settings->name,
+        .dc = collection->role->dc,
+        .source = settings->source,
+        .host = node->advertise, /* whose lock of the data directory we hold */
+        .listen = collection->listen,
+        .shards = settings->shards,
+        .memory = settings->memory,
+        .wanted = settings->wanted > 0 ? settings->wanted : 1,
+        .wanted_max = most,
+        .ttl = node->settings->ttl,
+        .keep = settings->keep,
+        .drain = node->settings->drain_limit,
+        .loss = (enum rota_lease_loss)settings->loss,
+        .is_alone = !node->settings->is_temporary,
+        .is_reshard = settings->reshard,
+        .insecure = node->settings->insecure,
+        .tls = node->tls,
+        .log = node->log,
+        .on_ready = on_ready,
+        .on_refused = on_refused,
+        .on_left = on_left,
+        .data = collection,
+    };
+    collection->is_left = collection->is_draining = false;
+    return rota_cache_service_open(node->loop, &options, &collection->service, error);
+}
+
+/* --- asking --- */
+
+static enum rota_code open_members(struct collection *collection,
+                                   enum rota_code (*write_role)(const char *space,
+                                                                char role[ROTA_STORE_ROLES_MAX],
+                                                                struct rota_error *error),
+                                   struct rota_members **members, struct rota_error *error)
+{
+    struct rota_node *node = collection->role->node;
+    struct rota_members_source *source;
+    char role[ROTA_STORE_ROLES_MAX];
+    enum rota_code code = write_role(collection->settings->name, role, error);
+    if (!code)
+        code = rota_store_members_new(node->store, role, node->settings->ttl / 10, &source, error);
+    return code ? code : rota_members_open(node->loop, source, NULL, members, error);
+}
+
+static enum rota_code open_collection(struct collection *collection, struct rota_error *error)
+{
+    const struct rota_node *node = collection->role->node;
+    enum rota_code code =
+        open_members(collection, rota_cache_service_role, &collection->servers, error);
+    if (!code)
+        code = open_members(collection, rota_cache_service_process_role, &collection->processes,
+                            error);
+    if (!code)
+        code =
+            rota_members_subscribe(collection->processes, "cache", on_processes, collection, error);
+    struct rota_get_options options = {.members = collection->servers,
+                                       .timeout = TIMEOUT,
+                                       .message_max = MESSAGE_MAX,
+                                       .tls = node->peers_tls,
+                                       .insecure = node->settings->insecure,
+                                       .metrics = node->metrics};
+    if (!code)
+        code = rota_get_open(node->loop, &options, &collection->get, error);
+    return code ? code : open_service(collection, error);
+}
+
+/* --- life --- */
+
+static void close_role(void *data)
+{
+    struct cache_role *role = data;
+    struct rota_list_node *link;
+    while ((link = rota_list_first(&role->visits)))
+        cancel_visit(ROTA_LIST_ITEM(link, struct visit, link));
+    for (size_t i = 0; i < role->n_collections; i++) {
+        struct collection *collection = &role->collections[i];
+        rota_get_close(collection->get);
+        rota_members_close(collection->servers);
+        rota_members_close(collection->processes);
+        rota_cache_service_close(collection->service, NULL, NULL);
+    }
+    rota_get_server_close(role->door);
+    free(role);
+}
+
+/* Shards are served at ports of the address that the node itself listens at. */
+static enum rota_code choose_listen(struct collection *collection, struct rota_error *error)
+{
+    struct rota_address address;
+    enum rota_code code = rota_address_parse(collection->role->node->advertise, &address, error);
+    if (!code)
+        snprintf(collection->listen, sizeof collection->listen,
+                 strchr(address.host, ':') ? "[%s]:%d" : "%s:%d", address.host,
+                 (int)collection->settings->port);
+    return code;
+}
+
+static bool is_ready(const void *data)
+{
+    const struct cache_role *role = data;
+    for (size_t i = 0; i < role->n_collections; i++)
+        if (!role->collections[i].is_settled)
+            return false;
+    return true;
+}
+
+/* Of the first collection; a line has room for some. */
+static const char *reach_of_cache(const void *data)
+{
+    struct cache_role *role = (struct cache_role *)(uintptr_t)data;
+    const struct rota_cache_service *service =
+        role->n_collections > 0 ? role->collections[0].service : NULL;
+    size_t n = 0, n_servers = service ? rota_cache_service_n_servers(service) : 0;
+    for (size_t i = 0; i < n_servers && n + ROTA_ADDRESS_TEXT_MAX < sizeof role->reach; i++)
+        n += (size_t)snprintf(role->reach + n, sizeof role->reach - n, "%s%s",
+                              i ? "," : "cache=", rota_cache_service_address(service, i));
+    return n > 0 ? role->reach : NULL;
+}
+
+static enum rota_code open_parts(struct cache_role *role, struct rota_error *error)
+{
+    struct rota_error why;
+    enum rota_code code = ROTA_OK;
+    for (size_t i = 0; !code && i < role->n_collections; i++) {
+        code = choose_listen(&role->collections[i], &why);
+        if (!code)
+            code = open_collection(&role->collections[i], &why);
+        if (code)
+            rota_error_set(error, code, "[[cache]] %.100s: %s", role->collections[i].settings->name,
+                           why.text);
+    }
+    if (!code && role->n_collections > 0)
+        code = open_door(role, error);
+    return code;
+}
+
+static enum rota_code open_role(struct rota_node *node, void **role_data, struct rota_error *error)
+{
+    const struct rota_settings *all = node->options.settings;
+    struct cache_role *role =
+        calloc(1, sizeof *role + all->n_sections * sizeof role->collections[0]);
+    if (!role)
+        return rota_error_no_memory(error, "for caches");
+    role->node = node;
+    rota_list_init(&role->visits);
+    snprintf(role->dc, sizeof role->dc, "%s",
+             node->settings->zone[0] ? node->settings->zone : "default");
+    snprintf(role->store, sizeof role->store, "%s%s%s",
+             node->settings->store ? node->settings->store : "sqlite:",
+             node->settings->store ? "" : node->settings->data,
+             node->settings->store ? "" : "/store.db");
+    for (size_t i = 0; i < all->n_sections; i++)
+        if (strcmp(all->sections[i].kind->name, "cache") == 0)
+            role->collections[role->n_collections++] =
+                (struct collection){.role = role, .settings = all->sections[i].values};
+    enum rota_code code = open_parts(role, error);
+    if (code) {
+        close_role(role);
+        return code;
+    }
+    *role_data = role;
+    return ROTA_OK;
+}
+
+/* After a drain the shards are claimed again. */
+static void restore_cache(void *data)
+{
+    struct cache_role *role = data;
+    struct rota_error error;
+    for (size_t i = 0; i < role->n_collections; i++) {
+        struct collection *collection = &role->collections[i];
+        if (!collection->is_draining)
+            continue;
+        rota_cache_service_close(collection->service, NULL, NULL);
+        collection->service = NULL;
+        if (open_service(collection, &error))
+            on_refused(collection, &error);
+        else
+            rota_cache_service_set_wanted(collection->service, share_of(collection));
+    }
+}
+
+static void drain_cache(void *data)
+{
+    struct cache_role *role = data;
+    for (size_t i = 0; i < role->n_collections; i++) {
+        struct collection *collection = &role->collections[i];
+        if (!collection->service || collection->is_draining)
+            continue;
+        collection->is_draining = true;
+        rota_cache_service_leave(collection->service);
+    }
+}
+
+static bool is_idle(const void *data)
+{
+    const struct cache_role *role = data;
+    for (size_t i = 0; i < role->n_collections; i++)
+        if (role->collections[i].service && !role->collections[i].is_left)
+            return false;
+    return role->n_visits == 0;
+}
+
+static void show_cache(const void *data, struct rota_json *json)
+{
+    const struct cache_role *role = data;
+    uint64_t n_shards = 0;
+    for (size_t i = 0; i < role->n_collections; i++) {
+        const struct rota_cache_service *service = role->collections[i].service;
+        uint32_t shard;
+        for (size_t k = 0; service && k < rota_cache_service_n_servers(service); k++)
+            n_shards += rota_cache_service_shard(service, k, &shard) > 0;
+    }
+    rota_json_key(json, "gets");
+    rota_json_uint(json, role->n_gets);
+    rota_json_key(json, "gets_failed");
+    rota_json_uint(json, role->n_failed);
+    rota_json_key(json, "gets_running");
+    rota_json_uint(json, role->n_visits);
+    rota_json_key(json, "cache_shards");
+    rota_json_uint(json, n_shards);
+}
+
+const struct rota_node_cache *rota_role_cache_at(const struct rota_node *node, size_t i,
+                                                 const struct rota_get **get)
+{
+    for (size_t k = 0; k < node->n_roles; k++) {
+        const struct cache_role *role = node->roles[k].data;
+        if (node->roles[k].role != &rota_role_cache || i >= role->n_collections)
+            continue;
+        *get = role->collections[i].get;
+        return role->collections[i].settings;
+    }
+    return NULL;
+}
+
+const struct rota_role rota_role_cache = {
+    .name = "cache",
+    .open = open_role,
+    .is_ready = is_ready,
+    .drain = drain_cache,
+    .is_idle = is_idle,
+    .restore = restore_cache,
+    .close = close_role,
+    .show = show_cache,
+    .reach = reach_of_cache,
+};

@@ -1,0 +1,83 @@
+/* get_server_inside: the parts of the server of get.h, which are in files of their own:
+ * get_server.c has the shard that is held, the calls, open and close; get_batch.c the batches
+ * and their answers. */
+#pragma once
+
+#include "base/metrics.h"
+#include "run/call/get_message.h"
+#include "run/rpc/server_inside.h"
+
+#include <rota/server.h>
+
+/* How a Get ended, for the metrics. */
+enum rota_get_ending {
+    ROTA_GET_ENDED_ANSWERED,
+    ROTA_GET_ENDED_EMPTY,
+    ROTA_GET_ENDED_NOT_MATCHED,
+    ROTA_GET_ENDED_FAILED,
+    ROTA_GET_ENDED_INVALID,
+    ROTA_GET_ENDINGS
+};
+
+struct rota_get_server_series {
+    struct rota_counter *ended[ROTA_GET_ENDINGS];
+    struct rota_counter *found, *absent, *refused, *left;
+    struct rota_gauge *epoch; /* of the shard that is held; 0: none */
+};
+
+struct rota_get_batch {
+    struct rota_get_server *server;
+    struct rota_server_call *call;
+    struct rota_get_batch *next; /* at rest */
+    struct rota_buffer keys;
+    size_t n_keys;
+    ROTA_VECTOR(struct rota_str) values; /* without data: absent */
+    ROTA_VECTOR(struct rota_get_entry) entries;
+    ROTA_VECTOR(struct rota_get_problem) problems; /* ids are indices until it is finished */
+    struct rota_arena arena;
+    struct rota_interval shard;
+    uint64_t epoch;
+    void *data;
+    bool has_failed, is_too_large;
+    bool allows_problems, leaves_rest;
+};
+
+struct rota_get_server {
+    struct rota_get_server_options options;
+    struct rota_get_service service;
+    struct rota_server *server;
+    struct rota_metrics *metrics; /* our own, when none was given */
+    struct rota_get_server_series series;
+    struct rota_get_writer writer;
+    struct rota_get_batch *at_rest;
+    size_t n_at_rest, n_batches; /* in use */
+    struct rota_interval shard;
+    uint64_t epoch; /* of the shard, which is the last one when none is held */
+    bool has_shard, is_closed;
+};
+
+static inline void rota_get_server_count(struct rota_get_server *server,
+                                         enum rota_get_ending ending)
+{
+    rota_counter_add(server->series.ended[ending], 1);
+}
+
+/* --- get_server.c --- */
+
+/* What an answer that is sent now may say about the shard. */
+struct rota_get_head rota_get_server_look(const struct rota_get_server *server);
+void rota_get_server_free(struct rota_get_server *server);
+
+/* --- get_batch.c --- */
+
+/* A batch for the call; NULL when there is no memory. */
+struct rota_get_batch *rota_get_batch_take(struct rota_get_server *server,
+                                           struct rota_server_call *call);
+void rota_get_batch_free(struct rota_get_batch *batch);
+
+/* Answer it, successfully or not. They take `batch`. */
+void rota_get_batch_reject(struct rota_get_batch *batch, enum rota_get_ending ending,
+                           enum rota_status status, const char *text);
+void rota_get_batch_reply(struct rota_get_batch *batch, enum rota_get_ending ending,
+                          const struct rota_get_head *head);
+void rota_get_batch_reply_shard(struct rota_get_batch *batch, struct rota_get_head head);

@@ -1,0 +1,235 @@
+/* shards_inside: the parts of shards.h, which are in files of their own.
+ *
+ *     run --one for each shard--> call --one or two at a time--> attempt
+ *     node --several--> connection; attempts are made on connections
+ *
+ * A run is an execution that the program started (execute_fsm decides), a call is its part on
+ * one shard (call_fsm decides), an attempt is one try of a call on one connection (pool_fsm
+ * decides which). Machines are stepped from the loop and from the functions of shards.h;
+ * immediate consequences are queued as a *note* and handled when the step is over, so no machine
+ * is ever stepped from inside itself. Results for the program wait in a list until the loop is
+ * the caller. */
+#pragma once
+
+#include "base/buffer.h"
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "base/metrics.h"
+#include "base/vector.h"
+#include "core/call/call_fsm.h"
+#include "core/call/shards/execute_fsm.h"
+#include "core/call/shards/health_fsm.h"
+#include "core/call/shards/pool_fsm.h"
+#include "core/call/shards/shard_cache.h"
+#include "wire/message/directory_message.h"
+
+#include <rota/channel.h>
+#include <rota/shards.h>
+#include <uv.h>
+
+/* The text for a try that timed out. */
+#define ROTA_SHARDS_SILENT "no reply in time"
+
+/* A waiter for an answer of the cache or the pools. */
+struct rota_shards_waiter {
+    uint64_t number; /* 0: does not wait */
+    enum { ROTA_WAITS_RUN, ROTA_WAITS_LOOK, ROTA_WAITS_CALL, ROTA_WAITS_ATTEMPT } kind;
+};
+
+struct rota_shards_call;
+
+struct rota_shards_attempt {
+    struct rota_shards_waiter waiter; /* for a connection */
+    struct rota_shards_call *call;
+    uint64_t number;                   /* the machine's; 0: none */
+    struct rota_shards_connection *on; /* NULL while it waits */
+    struct rota_call *rpc;             /* NULL before it starts and after it has ended */
+    int64_t node;
+    uint64_t epoch;
+    rota_time deadline, started_at;
+};
+
+struct rota_shards_call {
+    struct rota_heap_node moment;     /* first: when the machine wants a tick */
+    struct rota_shards_waiter waiter; /* for the map */
+    struct rota_shards_run *run;
+    size_t shard;
+    struct rota_str channel; /* of the run's map */
+    struct rota_call_fsm fsm;
+    uint64_t asked; /* the machine's number of its question */
+    struct rota_shards_attempt attempts[ROTA_CALL_RUNNING_MAX];
+    struct rota_list_node told; /* in the list of results for the program */
+    enum rota_failure failure;
+    enum rota_status status; /* and text: of the last attempt that ended */
+    struct rota_buffer text, message;
+    int64_t node;
+    uint32_t n_tries;
+    bool has_status, is_done;
+};
+
+struct rota_shards_run {
+    struct rota_shards_waiter waiter; /* for the map */
+    struct rota_shards *shards;
+    struct rota_list_node link; /* of all runs */
+    struct rota_list_node told;
+    struct rota_shards_request request; /* its strings are in `strings` */
+    char *strings;
+    rota_time deadline; /* ROTA_TIME_NEVER: none */
+    struct rota_execute_fsm fsm;
+    struct rota_shards_call **calls; /* by shard; NULL: not used */
+    size_t n_calls;
+    enum rota_failure failure;
+    size_t n_ok, n_failed;
+    bool is_done, is_dropped; /* dropped: no result for the program */
+};
+
+/* A caller that only wants to read the map. */
+struct rota_shards_look {
+    struct rota_shards_waiter waiter;
+    struct rota_list_node link, told;
+    struct rota_shards_query query; /* without its strings */
+    enum rota_failure failure;
+    struct rota_shard_map *map;
+};
+
+struct rota_shards_connection {
+    uint64_t number;
+    struct rota_shards *shards;
+    struct rota_shards_node *node;
+    struct rota_list_node link; /* of the node's */
+    struct rota_channel *channel;
+    size_t n_attempts;
+    bool is_over; /* closed when the last attempt has left it */
+};
+
+struct rota_shards_node {
+    int64_t id;
+    struct rota_shards *shards;
+    char address[ROTA_CHANNEL_TARGET_MAX + 1];
+    struct rota_list_node connections;
+    struct rota_channel *health; /* a connection for checks alone, NULL: none yet */
+    struct rota_call *check;
+    uint64_t check_number;
+    struct rota_histogram *latency;
+    uint64_t n_drops; /* by the health checks */
+    char problem[ROTA_ERROR_TEXT_MAX];
+    rota_time failed_at; /* ROTA_TIME_MIN: never */
+    struct rota_shards_node_series *series;
+};
+
+/* An event for a machine, handled when the current step is over. */
+struct rota_shards_note {
+    struct rota_shards_call *call; /* or */
+    struct rota_shards_run *run;
+    union {
+        struct rota_call_fsm_event of_call;
+        struct rota_execute_event of_run;
+    };
+};
+
+struct rota_shards {
+    struct rota_shards_options options;
+    struct rota_shards_source source;
+    struct uv_loop_s *loop;
+    uv_timer_t timer;
+    rota_time timer_at;
+    struct rota_random random;
+    uint64_t n_numbers;  /* given to waiters */
+    uint64_t n_shuffled; /* looks */
+
+    struct rota_shard_cache *cache;
+    struct rota_pool_fsm *pools;
+    struct rota_health_fsm health;
+    struct rota_balancer *balancer;
+    struct rota_blacklist blacklist;
+    struct rota_budget budget;
+    struct rota_hedge hedge;
+    struct rota_call_stats stats;
+    struct rota_call_shared shared;
+
+    struct rota_map waiters, nodes, connections;
+    struct rota_heap moments;
+    ROTA_VECTOR(struct rota_shards_note) notes;
+    size_t n_notes_done;
+    struct rota_list_node runs, looks, told_calls, told_runs, told_looks;
+    size_t n_runs;
+    uint64_t n_changes;               /* maps that the directory sent unasked */
+    char reason[ROTA_ERROR_TEXT_MAX]; /* the last error of the source */
+    struct rota_error told;           /* a text that is built for the program */
+
+    struct rota_metrics *metrics; /* our own, or the one given */
+    struct rota_shards_series *series;
+    bool owns_metrics, is_working, is_telling, is_closed;
+};
+
+/* --- shards.c --- */
+
+/* Handle all consequences of an event, and report to the program if the loop is the caller.
+ * `shards` may be closed afterwards. */
+void rota_shards_settle(struct rota_shards *shards, bool is_from_loop);
+
+/* Start to wait under a new number; false without memory. And stop. */
+bool rota_shards_wait_begin(struct rota_shards *shards, struct rota_shards_waiter *waiter);
+void rota_shards_wait_end(struct rota_shards *shards, struct rota_shards_waiter *waiter);
+
+/* --- shards_calls.c --- */
+
+/* Step a run with an event; begin a call, step it with an event, or free it. */
+void rota_shards_step_run(struct rota_shards_run *run, const struct rota_execute_event *event);
+void rota_shards_step_call(struct rota_shards_call *call, const struct rota_call_fsm_event *event);
+void rota_shards_run_stop(struct rota_shards_run *run); /* its attempts */
+void rota_shards_run_free(struct rota_shards_run *run);
+void rota_shards_note_call(struct rota_shards_call *call, struct rota_call_fsm_event event);
+
+/* --- shards_nodes.c --- */
+
+/* Carry out the actions of the pools. */
+void rota_shards_do_pool(struct rota_shards *shards, const struct rota_pool_action *action);
+
+/* Begin a try, perhaps waiting for a connection, continue when the wait is over (0: no
+ * connection), and cancel one. */
+void rota_shards_attempt_start(struct rota_shards_attempt *attempt,
+                               const struct rota_replica *replica);
+void rota_shards_attempt_opened(struct rota_shards_attempt *attempt, uint64_t connection);
+void rota_shards_attempt_cancel(struct rota_shards_attempt *attempt);
+
+/* A map has arrived: reconnect to nodes whose address has changed. */
+void rota_shards_meet(struct rota_shards *shards, const struct rota_shard_map *map);
+
+/* Let time pass for the health checks; forget nodes that have no pool. */
+void rota_shards_check_health(struct rota_shards *shards, rota_time now);
+void rota_shards_forget_nodes(struct rota_shards *shards);
+void rota_shards_close_nodes(struct rota_shards *shards);
+void rota_shards_free_nodes(struct rota_shards *shards);
+struct rota_shards_node *rota_shards_find_node(const struct rota_shards *shards, int64_t id);
+void rota_shards_heard(struct rota_shards *shards, int64_t node, rota_time now);
+
+/* Open connections to the node. */
+size_t rota_shards_n_connections(const struct rota_shards_node *node);
+
+/* Record the failure of a try, or a health check, on the node. */
+void rota_shards_node_failed(struct rota_shards_node *node, struct rota_str problem);
+
+/* --- shards_directory.c --- */
+
+enum rota_code rota_shards_directory_new(struct rota_shards *shards,
+                                         struct rota_shards_source *source,
+                                         struct rota_error *error);
+
+/* The map in a directory's reply, in the arena; NULL when it is not one. */
+const struct rota_directory_map *rota_shards_decode_map(struct rota_str reply,
+                                                        struct rota_arena *arena);
+
+/* Pass the map, which may be NULL, to `use`. False when it is not one that can be used. */
+bool rota_shards_read_map(const struct rota_directory_map *from, struct rota_arena *arena,
+                          void (*use)(void *data, const struct rota_shards_map *map), void *data);
+
+/* --- shards_metrics.c --- */
+
+/* Make the series that do not depend on nodes; false without memory. */
+bool rota_shards_measure_init(struct rota_shards *shards);
+void rota_shards_measure_deinit(struct rota_shards *shards);
+
+/* The series of a node: NULL without memory is fine. */
+void rota_shards_measure_node(struct rota_shards_node *node);

@@ -1,0 +1,73 @@
+/* Calls for programs that have no loop of their own. */
+#include "run/rpc/channel_inside.h"
+#include "run/rpc/link.h"
+
+#include <stdlib.h>
+#include <uv.h>
+
+struct wait {
+    struct uv_loop_s *loop;
+    struct rota_reply reply;
+    bool is_done, has_failed;
+};
+
+static char *copy_str(struct rota_str str)
+{
+    char *copy = malloc(str.size + 1);
+    if (!copy)
+        return NULL;
+    if (str.size > 0)
+        memcpy(copy, str.data, str.size);
+    copy[str.size] = '\0';
+    return copy;
+}
+
+static void on_wait_end(void *data, struct rota_call *call, const struct rota_call_result *result)
+{
+    struct wait *wait = data;
+    (void)call;
+    wait->is_done = true;
+    wait->reply.status = result->status;
+    wait->reply.may_have_run = result->may_have_run;
+    wait->reply.text = copy_str(result->text);
+    if (result->status == ROTA_STATUS_OK) {
+        wait->reply.message = copy_str(result->message);
+        wait->reply.size = result->message.size;
+    }
+    wait->has_failed =
+        !wait->reply.text || (result->status == ROTA_STATUS_OK && !wait->reply.message);
+    uv_stop(wait->loop); /* from a timer, the loop would still sleep once */
+}
+
+enum rota_code rota_channel_wait(struct rota_channel *channel,
+                                 const struct rota_call_options *options, struct rota_reply *reply,
+                                 struct rota_error *error)
+{
+    if (rota_link_is_inside())
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "a callback can't wait for a call: the event loop is already running");
+    struct wait wait = {.loop = rota_channel_loop(channel)};
+    struct rota_call_options ours = *options;
+    ours.on_message = NULL;
+    ours.on_end = on_wait_end;
+    ours.data = &wait;
+    enum rota_code code = rota_channel_call(channel, &ours, NULL, error);
+    if (code)
+        return code;
+    while (!wait.is_done)
+        uv_run(rota_channel_loop(channel), UV_RUN_ONCE);
+    if (wait.has_failed) {
+        rota_reply_deinit(&wait.reply);
+        return rota_error_no_memory(error, "for the reply from %s", rota_channel_target(channel));
+    }
+    *reply = wait.reply;
+    return ROTA_OK;
+}
+
+void rota_reply_deinit(struct rota_reply *reply)
+{
+    free(reply->text);
+    free(reply->message);
+    *reply = (struct rota_reply){0};
+}

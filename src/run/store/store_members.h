@@ -1,0 +1,13 @@
+/* store_members: which members of a store are hosts, and their representation as such. */
+#pragma once
+
+#include <rota/host.h>
+#include <rota/store.h>
+
+/* Alive by the database's clock, not evicted, and with `role` among its comma-separated roles;
+ * an empty `role` matches every member. */
+bool rota_store_member_is_listed(const struct rota_store_member *member, struct rota_str role,
+                                 rota_time db_now);
+
+/* Its texts are borrowed from the member. */
+struct rota_host rota_store_member_host(const struct rota_store_member *member);

@@ -1,0 +1,289 @@
+/* The inside of http2, private to its files: the session itself (http2.c), bytes to frames
+ * (http2_read.c), the effect of frames on calls (http2_hear.c), calls to frames (http2_write.c),
+ * the functions for owners of calls (http2_send.c), and the memory of calls (http2_call.c).
+ *
+ * A call with something to send is in `ready`, until it is sent or a window is full: then it
+ * waits in `blocked` for the connection's window, or in no list for its own. Frames that belong
+ * to no call are collected in `control`, and go first. Fields are packed only when their frame
+ * is written, so that a call dropped before that leaves no trace. */
+#pragma once
+
+#include "wire/http2/hpack.h"
+#include "wire/http2/http2.h"
+
+enum {
+    ROTA_FRAME_DATA,
+    ROTA_FRAME_HEADERS,
+    ROTA_FRAME_PRIORITY,
+    ROTA_FRAME_RST_STREAM,
+    ROTA_FRAME_SETTINGS,
+    ROTA_FRAME_PUSH_PROMISE,
+    ROTA_FRAME_PING,
+    ROTA_FRAME_GOAWAY,
+    ROTA_FRAME_WINDOW_UPDATE,
+    ROTA_FRAME_CONTINUATION,
+};
+
+enum {
+    ROTA_FLAG_ACK = 1,
+    ROTA_FLAG_END_STREAM = 1,
+    ROTA_FLAG_END_HEADERS = 4,
+    ROTA_FLAG_PADDED = 8,
+    ROTA_FLAG_PRIORITY = 32,
+};
+
+enum {
+    ROTA_SETTING_HEADER_TABLE_SIZE = 1,
+    ROTA_SETTING_ENABLE_PUSH,
+    ROTA_SETTING_MAX_CONCURRENT_STREAMS,
+    ROTA_SETTING_INITIAL_WINDOW_SIZE,
+    ROTA_SETTING_MAX_FRAME_SIZE,
+    ROTA_SETTING_MAX_HEADER_LIST_SIZE,
+    ROTA_SETTING_NO_RFC7540_PRIORITIES = 9,
+};
+
+enum rota_http2_error {
+    ROTA_HTTP2_NO_ERROR,
+    ROTA_HTTP2_PROTOCOL_ERROR,
+    ROTA_HTTP2_INTERNAL_ERROR,
+    ROTA_HTTP2_FLOW_CONTROL_ERROR,
+    ROTA_HTTP2_SETTINGS_TIMEOUT,
+    ROTA_HTTP2_STREAM_CLOSED,
+    ROTA_HTTP2_FRAME_SIZE_ERROR,
+    ROTA_HTTP2_REFUSED_STREAM,
+    ROTA_HTTP2_CANCEL,
+    ROTA_HTTP2_COMPRESSION_ERROR,
+    ROTA_HTTP2_CONNECT_ERROR,
+    ROTA_HTTP2_ENHANCE_YOUR_CALM,
+    ROTA_HTTP2_INADEQUATE_SECURITY,
+    ROTA_HTTP2_HTTP_1_1_REQUIRED,
+};
+
+enum {
+    ROTA_HTTP2_FRAME_HEAD = 9,
+    ROTA_HTTP2_FRAME_MAX = 16384,    /* what every peer accepts, and all that we accept */
+    ROTA_HTTP2_WINDOW_FIRST = 65535, /* before any settings */
+    ROTA_HTTP2_STREAMS_FIRST = 100,  /* before the server has sent its limit */
+};
+
+#define ROTA_HTTP2_WINDOW_MAX INT32_MAX
+#define ROTA_HTTP2_STREAM_MAX INT32_MAX
+#define ROTA_HTTP2_MAGIC      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+struct rota_http2_frame {
+    uint32_t size;
+    uint8_t type, flags;
+    int32_t stream;
+};
+
+enum { ROTA_HTTP2_MEMO_MAX = 64 };
+
+/* A block of fields that left its table as it was. As long as the table is still
+ * the same, the same bytes are the same fields. */
+struct rota_http2_memo {
+    uint32_t n_added, n; /* of the table */
+    uint32_t size;       /* 0: none */
+    char bytes[ROTA_HTTP2_MEMO_MAX];
+};
+
+struct rota_http2 {
+    struct rota_http2_options options;
+    struct rota_http2_handler handler;
+    struct rota_list_node calls;       /* with a stream, or soon */
+    struct rota_list_node queue;       /* waiting for the peer's limit, oldest first */
+    struct rota_http2_call *with_room; /* with a rejected message, to be notified of room */
+    uint64_t n_room_rounds;            /* how often calls were notified */
+    struct rota_http2_call **buckets;  /* those with a stream, by its number */
+    size_t n_buckets, n_open, n_queued;
+    size_t in_size, out_size;
+    size_t n_since_pull, size_since_pull;
+
+    /* Input. */
+    struct rota_hpack_decoder decoder;
+    struct rota_http2_memo head_memo;    /* most calls begin like the one before, */
+    struct rota_grpc_head head;          /* which was this */
+    struct rota_buffer in;               /* the begin of a frame that is not DATA */
+    struct rota_buffer block;            /* of header fields, while more of it arrives */
+    struct rota_http2_frame block_frame; /* which began it; stream 0: none */
+    uint32_t n_continued;
+    uint32_t magic_at;                 /* how much of it has arrived at a server */
+    uint32_t data_left, pad_left;      /* of a DATA frame */
+    uint32_t skip_left;                /* of a frame that we do not know */
+    struct rota_http2_call *data_call; /* the call of the current DATA; NULL: none */
+    bool data_ends;
+    int32_t peer_stream; /* the last that the peer began */
+    uint32_t in_window;  /* bytes received since the last window update */
+
+    /* Output. */
+    struct rota_hpack_encoder encoder;
+    struct rota_http2_memo request_memo; /* for this path and timeout */
+    struct rota_buffer last_path;
+    char last_timeout[ROTA_GRPC_TIMEOUT_MAX];
+    size_t last_timeout_size;
+    struct rota_http2_memo reply_memo, trailers_memo; /* without metadata, and OK */
+    struct rota_buffer control, fields;
+    struct rota_list_node ready, blocked; /* to write */
+    size_t n_control, n_acks;             /* frames in `control` */
+    uint64_t n_trifles, n_uses;
+    int32_t next_stream;   /* a client's; negative when there is none left */
+    int32_t goaway_stream; /* the last stream that we announced to serve */
+    int64_t out_window;
+    uint32_t peer_window, peer_streams_max;
+
+    rota_time now, heard_at, pinged_at; /* pinged_at: 0 when no answer is awaited */
+    rota_time called_at;                /* the first call since `heard_at`; 0: none */
+    rota_time doubted_until;            /* the answer is overdue; 0: it is not */
+    rota_time busy_at;                  /* when there was last something to do for a call */
+    bool was_busy;                      /* there was, since the time was last known */
+    rota_time end_by; /* of a session that was idle; 0: it is not ended for that */
+    rota_time refilled_at, settings_refilled_at, peer_pinged_at;
+    double reset_tokens, settings_tokens;
+    uint32_t n_strikes;
+    bool has_heard_call;   /* since the peer's last ping */
+    bool has_settings;     /* the peer's, which come first */
+    bool has_settings_ack; /* and it has ours */
+    bool is_busy;          /* inside: no freeing, no feeding */
+    bool is_freed;         /* being freed: nothing is sent any more */
+    bool is_draining, is_final, is_goaway;
+    enum rota_http2_fault fault;
+};
+
+static inline bool rota_http2_memo_is_good(const struct rota_http2_memo *memo,
+                                           const struct rota_hpack_table *table)
+{
+    return memo->size > 0 && memo->n_added == table->n_added && memo->n == table->n;
+}
+
+/* Store a block; `before` is the table's `n_added` before it. */
+static inline void rota_http2_memo_set(struct rota_http2_memo *memo,
+                                       const struct rota_hpack_table *table, uint32_t before,
+                                       struct rota_str block)
+{
+    memo->size = 0;
+    if (block.size > ROTA_HTTP2_MEMO_MAX || table->n_added != before)
+        return;
+    memo->size = (uint32_t)block.size;
+    memo->n_added = table->n_added;
+    memo->n = table->n;
+    memcpy(memo->bytes, block.data, block.size);
+}
+
+/* --- http2_call.c --- */
+
+/* The call with this stream, or NULL. */
+struct rota_http2_call *rota_http2_find(const struct rota_http2 *session, int32_t stream);
+
+/* Give the call its stream. False when there is no memory. */
+bool rota_http2_open(struct rota_http2_call *call, int32_t stream);
+
+/* Its stream is closed: notify its owner of the result, and release it, unless the owner has to
+ * receive more first. */
+void rota_http2_close(struct rota_http2_call *call, uint32_t code);
+
+/* It need not be notified of room any more. */
+void rota_http2_forget_room(struct rota_http2_call *call);
+
+/* Tell the owner, once, that the call has ended. */
+void rota_http2_end(struct rota_http2_call *call, enum rota_status status, struct rota_str text,
+                    bool is_unsent);
+void rota_http2_end_text(struct rota_http2_call *call, enum rota_status status, const char *text,
+                         bool is_unsent);
+
+/* What the peer's last word, or the lack of it, means to a client's caller. */
+void rota_http2_conclude(struct rota_http2_call *call, bool is_reset, uint32_t code);
+
+/* Has the peer sent everything it had to, and nothing incomplete? */
+bool rota_http2_is_whole(const struct rota_http2_call *call);
+
+/* Give the call's memory back to its owner. */
+void rota_http2_release(struct rota_http2_call *call);
+
+/* Empty a buffer; keep its memory if it is not much. */
+void rota_http2_shrink(struct rota_buffer *buffer);
+
+/* The peer has sent something that costs us time and changes nothing. */
+void rota_http2_spend_trifles(struct rota_http2 *session, unsigned n);
+
+/* Change a sum of bytes held, and with it that of all sessions. */
+void rota_http2_hold(struct rota_http2 *session, size_t *size, ptrdiff_t change);
+
+/* May the session hold so many bytes more, as far as all sessions together are concerned? */
+bool rota_http2_may_hold(struct rota_http2 *session, size_t more);
+
+/* Bring the session's sum of bytes held up to date with the call's. */
+void rota_http2_account_in(struct rota_http2_call *call);
+
+/* Append a message to the call's output. */
+bool rota_http2_frame_out(struct rota_http2_call *call, struct rota_str message);
+
+/* Whether a server packs its replies: as the client has packed its request. */
+static inline bool rota_http2_packs(const struct rota_http2_call *call)
+{
+    return call->session && call->session->options.is_server &&
+           call->head.encoding == ROTA_GRPC_GZIP;
+}
+
+/* --- http2_write.c --- */
+
+/* The call has something to send. */
+void rota_http2_wake(struct rota_http2_call *call);
+void rota_http2_sleep(struct rota_http2_call *call);
+
+/* Reset its stream, with the next output; its owner is not called any more. */
+void rota_http2_drop(struct rota_http2_call *call, enum rota_http2_error code);
+
+/* Frames of the connection. */
+void rota_http2_write_settings(struct rota_http2 *session);
+void rota_http2_write_settings_ack(struct rota_http2 *session);
+void rota_http2_write_ping(struct rota_http2 *session, const char payload[8], bool is_ack);
+void rota_http2_write_goaway(struct rota_http2 *session, int32_t last_stream,
+                             enum rota_http2_error code, struct rota_str text);
+void rota_http2_write_window(struct rota_http2 *session, int32_t stream, uint32_t size);
+void rota_http2_write_reset(struct rota_http2 *session, int32_t stream, enum rota_http2_error code);
+
+/* --- http2_send.c --- */
+
+/* The peer admits more: start those that wait longest. */
+void rota_http2_start_queued(struct rota_http2 *session);
+
+/* It admits none: waiting calls end, unsent. */
+void rota_http2_fail_queued(struct rota_http2 *session);
+
+/* Reject what is not gRPC at all, in plain HTTP: status 415. */
+void rota_http2_answer_http(struct rota_http2_call *call);
+
+static inline void rota_http2_count_out(struct rota_http2 *session, size_t n_calls, size_t size)
+{
+    session->n_since_pull += n_calls;
+    session->size_since_pull += size;
+}
+
+/* --- http2_read.c --- */
+
+/* Bytes from the peer; all of them are used up, or there is a fault. */
+void rota_http2_read(struct rota_http2 *session, struct rota_str bytes);
+
+/* End the connection, with a reason for the peer. */
+void rota_http2_fail(struct rota_http2 *session, enum rota_http2_fault fault,
+                     enum rota_http2_error code);
+
+/* --- http2_hear.c --- */
+
+void rota_http2_hear_fields(struct rota_http2 *session, const struct rota_http2_frame *frame,
+                            struct rota_str block);
+/* DATA: the frame begins, brings bytes, ends. */
+void rota_http2_hear_data(struct rota_http2 *session, const struct rota_http2_frame *frame,
+                          uint32_t padding);
+void rota_http2_hear_bytes(struct rota_http2 *session, struct rota_str bytes);
+void rota_http2_hear_data_end(struct rota_http2 *session);
+void rota_http2_hear_reset(struct rota_http2 *session, int32_t stream, uint32_t code);
+void rota_http2_hear_settings(struct rota_http2 *session);
+void rota_http2_hear_ping(struct rota_http2 *session);
+void rota_http2_hear_ping_ack(struct rota_http2 *session);
+void rota_http2_hear_goaway(struct rota_http2 *session, int32_t last_stream, uint32_t code);
+
+/* A call was dropped, by the peer or because of it. */
+void rota_http2_spend_reset(struct rota_http2 *session);
+
+/* The stream was opened once, be it closed by now or not. */
+bool rota_http2_was_opened(const struct rota_http2 *session, int32_t stream);
