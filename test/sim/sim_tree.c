@@ -383,7 +383,7 @@ int main(int argc, char **argv)
         .name = "sim_tree",
         .n_seeds = 1000,
         .n_plant_seeds = 200,
-        .kept = {472, 100176, 101136},
+        .kept = {472, 100176, 101136, 521607189391},
         .plants = PLANTS,
         .n_plants = sizeof PLANTS / sizeof *PLANTS,
         .run = run_seed,

@@ -295,6 +295,31 @@ static void a_word_is_passed_on_as_far_as_it_is_not_used(void **state)
     rota_tree_fsm_free(fsm);
 }
 
+/* A skipped parent gets words too, so one word may come by many ways: each node that passed on
+ * every copy would multiply them from hop to hop. */
+static void a_copy_that_took_another_way_is_not_passed_on(void **state)
+{
+    struct route route = {"abcc"};
+    struct rota_tree_fsm *fsm = make("b", &route, 2);
+    struct rota_tree_word word = {.kind = ROTA_TREE_OFFER,
+                                  .node = rota_str("c"),
+                                  .queue = QUEUE,
+                                  .stamp = 1,
+                                  .n = 3,
+                                  .hops = ROTA_TREE_HOPS};
+    (void)state;
+    rota_tree_fsm_hear(fsm, 0, &word);
+    assert_string_equal(todo(fsm), "");
+    word.hops = 2; /* a shorter way: this one can go on */
+    rota_tree_fsm_hear(fsm, 1, &word);
+    assert_string_equal(todo(fsm), "a: offer c 3");
+    rota_tree_fsm_hear(fsm, 2, &word);
+    word.hops = 5;
+    rota_tree_fsm_hear(fsm, 3, &word);
+    assert_string_equal(todo(fsm), "");
+    rota_tree_fsm_free(fsm);
+}
+
 static void a_parent_that_is_away_is_passed_over_and_told_again(void **state)
 {
     struct route route = {"abcd"};
@@ -472,6 +497,7 @@ int main(void)
         cmocka_unit_test(nobody_is_sent_where_nobody_was_found),
         cmocka_unit_test(late_and_repeated_words_change_nothing),
         cmocka_unit_test(a_word_is_passed_on_as_far_as_it_is_not_used),
+        cmocka_unit_test(a_copy_that_took_another_way_is_not_passed_on),
         cmocka_unit_test(a_parent_that_is_away_is_passed_over_and_told_again),
         cmocka_unit_test(without_partitions_nodes_meet_by_address),
         cmocka_unit_test(another_route_is_said_to_another_parent),

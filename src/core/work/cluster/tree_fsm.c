@@ -244,8 +244,9 @@ void rota_tree_fsm_hear(struct rota_tree_fsm *fsm, rota_time now, const struct r
     }
     struct rota_tree_said *word =
         said->n > 0 ? rota_tree_need_word(fsm, said) : rota_tree_find_word(fsm, said);
-    if (!word || said->stamp < word->stamp)
-        return;
+    if (!word || said->stamp < word->stamp ||
+        (said->stamp == word->stamp && said->hops >= word->hops))
+        return; /* outdated, or a copy that took another way */
     word->stamp = said->stamp;
     word->n = said->n;
     word->hops = said->hops;

@@ -14,7 +14,8 @@
  * unreachable parent is skipped: the next is the parent's parent, and beyond the root partitions 1,
  * 2, ... in turn, and nodes by their address when all owners of partitions are unreachable; so that
  * nodes that can reach each other meet at one node. Skipped nodes still get a message at every
- * refresh, and one that answers is the parent again.
+ * refresh, and one that answers is the parent again. So one word may arrive by several ways: a node
+ * passes on only the first copy, or one with fewer hops, or copies would multiply at every hop.
  *
  * **Belief.** A receiver believes a word until a visit uses it up, it is revoked, or it is 3
  * refreshes old. A node sends a word when the receiver does not believe it already; when the last
