@@ -84,8 +84,8 @@ enum rota_store_verb {
      * none. Answer: `is_done`; `spaces` has the current configuration. */
     ROTA_STORE_SPACE_PUT,
 
-    /* The space named `space`, or all if that is empty. Answer: `spaces`, by name; finding none is
-     * not an error. */
+    /* The space named `space`, or all, without their texts, if that is empty. Answer: `spaces`, by
+     * name; finding none is not an error. */
     ROTA_STORE_SPACES,
 
     /* Joins `space` as `node`: writes its row if there is none of that name, or if that row is of
@@ -118,6 +118,10 @@ enum rota_store_verb {
      * does not exist has none. If a key does not fit the column's type, like "x" in a column of
      * numbers, a server may reject the whole request: then ask for each key alone. */
     ROTA_STORE_SELECT,
+
+    /* Deletes `space` if it has version `known` with text `known_text`, and no nodes. Answer:
+     * `is_done`. */
+    ROTA_STORE_SPACE_DELETE,
 };
 
 /* The host stays recorded after a release, because the last holder is preferred. */

@@ -384,11 +384,13 @@ static void on_space_done(void *data, struct rota_str space, const char *text, c
 {
     struct rota_node *node = data;
     rota_node_note(node, ROTA_EVENT_OPERATOR, space, "%s, by %s", text, actor);
+    rota_node_spaces_refresh(node->spaces); /* it may have been created or deleted */
 }
 
 static enum rota_code open_space_service(struct rota_node *node, struct rota_error *error)
 {
-    return rota_space_service_open(node->server, on_space_done, node, &node->space_service, error);
+    return rota_space_service_open(node->server, node->store, on_space_done, node,
+                                   &node->space_service, error);
 }
 
 /* The last part: it needs all others until it is closed. */

@@ -219,6 +219,11 @@ static const struct rota_option SPACE_OPTIONS[] = {
      .min = 1,
      .max = ROTA_SPACE_SHARDS_MAX,
      .help = "number of shards when the space is created"},
+    {.name = "seats",
+     ROTA_OPTION_INTO(TEXT, struct rota_node_space, seats),
+     .value_name = "NODES",
+     .help = "engine static: addresses of its nodes when the space is created, separated by "
+             "commas; without them, only this node"},
     {.name = "log",
      ROTA_OPTION_INTO(TEXT, struct rota_node_space, log),
      .value_name = "URL",
@@ -514,6 +519,10 @@ static enum rota_code check_space(const struct rota_settings_section *section,
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "[[space]] on line %u: the engine %s supports at most %d shards",
                               section->line, ENGINES[space->engine], ROTA_LEASE_SHARDS_MAX);
+    if (space->seats && space->engine != ROTA_NODE_ENGINE_STATIC)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "[[space]] on line %u: only the engine static has seats, not %s",
+                              section->line, ENGINES[space->engine]);
     if (space->engine == ROTA_NODE_ENGINE_GROUP && !space->log)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "[[space]] on line %u: the engine group needs a log", section->line);

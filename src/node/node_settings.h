@@ -27,7 +27,7 @@ enum {
 
 /* A space of shards that the cluster owns together. */
 struct rota_node_space {
-    const char *name, *log;
+    const char *name, *log, *seats;
     int engine;
     int64_t shards;
 };

@@ -12,6 +12,7 @@ struct entry {
     struct rota_space_watch watch;
     bool is_member;  /* it is in the settings; else it is only observed */
     bool is_drained; /* owns nothing, and others know it */
+    bool is_closing; /* the store has it no longer */
 
     /* As last reported to people. */
     char engine[32], to[32];
@@ -24,7 +25,7 @@ struct rota_node_spaces {
     struct rota_node *node;
     struct entry *entries[ROTA_NODE_SPACES_MAX];
     size_t n_entries;
-    size_t n_open; /* that are not closed yet */
+    size_t n_open; /* that are not closed yet; those that were deleted included */
     uv_timer_t timer;
     bool is_draining, is_closing;
     void (*on_closed)(void *data);
@@ -92,7 +93,7 @@ static void count_held(struct rota_node_spaces *spaces)
 static void on_change(void *data)
 {
     struct entry *entry = data;
-    if (!entry->space || entry->spaces->is_closing) /* it is being opened, or closed */
+    if (!entry->space || entry->is_closing || entry->spaces->is_closing) /* opened or closed now */
         return;
     const struct rota_space_map *map = rota_space_map(entry->space);
     note_engine(entry, map);
@@ -143,6 +144,7 @@ static enum rota_code open_own(struct rota_node_spaces *spaces, struct rota_erro
             .member = node->advertise,
             .engine = rota_node_engine_name(space->engine),
             .n_shards = (uint32_t)space->shards,
+            .seats = space->seats,
             .log_url = space->log,
         };
         code = open_entry(spaces, &options, error);
@@ -165,19 +167,56 @@ static void observe_space(struct rota_node_spaces *spaces, struct rota_str name)
                  ROTA_LOG_FACT("space", name), ROTA_LOG_FACT("error", error.text));
 }
 
+static bool is_listed(const struct rota_store_answer *answer, struct rota_str name)
+{
+    for (size_t i = 0; i < answer->n_spaces; i++)
+        if (rota_str_is_equal(answer->spaces[i].name, name))
+            return true;
+    return false;
+}
+
+static void on_space_closed(void *data);
+
+/* Stop observing what was deleted. A member keeps its space: it makes it again. */
+static void forget_deleted(struct rota_node_spaces *spaces, const struct rota_store_answer *answer)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < spaces->n_entries; i++) {
+        struct entry *entry = spaces->entries[i];
+        struct rota_str name = rota_space_map(entry->space)->name;
+        if (entry->is_member || is_listed(answer, name)) {
+            spaces->entries[n++] = entry;
+            continue;
+        }
+        rota_node_note(spaces->node, ROTA_EVENT_SHARD, name, "no longer exists");
+        rota_space_service_remove(spaces->node->space_service, name);
+        entry->is_closing = true;
+        rota_space_close(entry->space, on_space_closed, entry);
+    }
+    spaces->n_entries = n;
+}
+
 static void on_spaces(void *data, const struct rota_store_answer *answer)
 {
     struct rota_node_spaces *spaces = data;
-    for (size_t i = 0; !answer->code && !spaces->is_closing && i < answer->n_spaces; i++)
+    if (answer->code || spaces->is_closing)
+        return;
+    forget_deleted(spaces, answer);
+    for (size_t i = 0; i < answer->n_spaces; i++)
         if (rota_space_has_engine(answer->spaces[i].engine))
             observe_space(spaces, answer->spaces[i].name);
 }
 
+void rota_node_spaces_refresh(struct rota_node_spaces *spaces)
+{
+    struct rota_store_request request = {.verb = ROTA_STORE_SPACES};
+    if (spaces && !spaces->is_closing)
+        rota_store_ask(spaces->node->store, &request, on_spaces, spaces, NULL);
+}
+
 static void on_timer(uv_timer_t *timer)
 {
-    struct rota_node_spaces *spaces = timer->data;
-    struct rota_store_request request = {.verb = ROTA_STORE_SPACES};
-    rota_store_ask(spaces->node->store, &request, on_spaces, spaces, NULL);
+    rota_node_spaces_refresh(timer->data);
 }
 
 /* --- draining --- */
@@ -228,7 +267,7 @@ static void on_timer_closed(uv_handle_t *handle)
 
 static void end_when_closed(struct rota_node_spaces *spaces)
 {
-    if (spaces->n_open == 0)
+    if (spaces->is_closing && spaces->n_open == 0)
         uv_close((uv_handle_t *)&spaces->timer, on_timer_closed);
 }
 

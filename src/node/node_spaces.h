@@ -12,13 +12,16 @@ struct rota_json;
 struct rota_node;
 struct rota_node_spaces;
 
-/* How often the store is asked for spaces that are not known here. */
-#define ROTA_NODE_SPACES_EVERY (30 * ROTA_SEC)
+/* How often the store is asked which spaces there are. */
+#define ROTA_NODE_SPACES_EVERY (5 * ROTA_SEC)
 
 /* Open them at the node's store, members and service. Gives `*spaces`, which
  * rota_node_spaces_close() ends. On failure nothing is open. */
 enum rota_code rota_node_spaces_open(struct rota_node *node, struct rota_node_spaces **spaces,
                                      struct rota_error *error);
+
+/* Ask the store now: a space was created or deleted here. */
+void rota_node_spaces_refresh(struct rota_node_spaces *spaces);
 
 /* Own nothing any more; or end that. */
 void rota_node_spaces_drain(struct rota_node_spaces *spaces);

@@ -92,6 +92,13 @@ enum rota_code rota_space_migrate(struct rota_space *space, struct rota_str engi
     return take(space, engine, is_dry_run, on_outcome, data, error);
 }
 
+enum rota_code rota_space_reseat(struct rota_space *space, const char *seats, bool is_dry_run,
+                                 rota_space_on_outcome *on_outcome, void *data,
+                                 struct rota_error *error)
+{
+    return take(space, rota_str(seats), is_dry_run, on_outcome, data, error);
+}
+
 static void tell_outcome(struct rota_space *space, enum rota_code code, const char *text)
 {
     struct rota_space_outcome outcome = {.code = code, .text = text};
@@ -148,7 +155,7 @@ static void open_all(struct fixture *f)
                                          .n_owned = 1,
                                          .n_moving = 1};
     if (rota_server_open(&loop, NULL, &f->server, &error) ||
-        rota_space_service_open(f->server, on_done, f, &f->service, &error) ||
+        rota_space_service_open(f->server, NULL, on_done, f, &f->service, &error) ||
         rota_space_service_add(f->service, space, &error) ||
         rota_server_listen(f->server, "127.0.0.1:0", &error) ||
         rota_channel_open(&loop, rota_server_address(f->server, 0), NULL, &f->channel, &error))

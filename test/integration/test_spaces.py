@@ -121,6 +121,18 @@ class Node:
         finally:
             connection.close()
 
+    def wait_event(self, text):
+        """Until the node's stream has an event with these words."""
+        connection = http.client.HTTPConnection(self.http, timeout=TIMEOUT)
+        try:
+            connection.request("GET", "/api/v1/stream")
+            for line in connection.getresponse():
+                if text in line.decode():
+                    return
+        finally:
+            connection.close()
+        raise AssertionError(f"{self.name} ended its stream")
+
     def wait(self, space, is_so):
         """The space when it is so."""
         for shards, _ in self.follow(space):
@@ -351,6 +363,44 @@ def another_node_answers_for_spaces_it_does_not_have(cluster):
         assert other.grpc not in other.rota("shard", "list", "orders")
     finally:
         assert other.stop() == 0
+
+
+@test
+def a_space_is_created_seated_and_deleted_by_command(cluster):
+    one, two = cluster.nodes[:2]
+    words = ["rooms", "--engine", "static", "--shards", "4", "--seats"]
+    assert "would be created" in one.rota("space", "create", *words, f"{one.grpc},{two.grpc}", "--dry-run")
+    assert "no space rooms" in one.rota("space", "show", "rooms", code=1)
+    one.rota("space", "create", *words, f"{one.grpc},{two.grpc}")
+    assert "exists already" in two.rota("space", "create", *words, one.grpc, code=1)
+    other = Node(cluster.place.name, "e", SETTINGS + '\n[[space]]\nname = "rooms"\nengine = "lease"\nshards = 9\n')
+    try:  # the store decides, not this file
+        other.rota("space", "reseat", "rooms", f"{other.grpc},{two.grpc}")
+        shards = two.wait("rooms", lambda shards: share(shards, other.grpc) == {0, 2})
+        assert sorted(shards) == [0, 1, 2, 3], shards
+        assert "engine\tstatic" in two.rota("space", "show", "rooms")
+        assert other.grpc in two.rota("space", "delete", "rooms", code=1), "it has a member"
+    finally:
+        assert other.stop() == 0
+    assert "would be deleted" in two.rota("space", "delete", "rooms", "--dry-run")
+    two.rota("space", "delete", "rooms")
+    assert "no space rooms" in two.rota("space", "delete", "rooms", code=1)
+    for node in (one, two):
+        node.wait_event("no longer exists")
+        assert "no space rooms" in node.rota("space", "show", "rooms", code=1)
+    one.rota("space", "create", "rooms", "--shards", "7")  # of another size
+    assert len(two.wait("rooms", lambda shards: len(shards) == 7)) == 7
+    one.rota("space", "delete", "rooms")
+
+
+@test
+def what_is_not_a_space_is_not_created(cluster):
+    one = cluster.nodes[0]
+    for words, name in ((["a b"], "1 to 200"), (["x" * 201], "1 to 200"), (["x", "--engine", "static"], "seats"),
+                        (["x", "--seats", one.grpc], "seats"), (["x", "--engine", "lease", "--shards", "131072"], "65536"),
+                        (["x", "--engine", "static", "--seats", ",,"], "seat 0")):
+        assert name in one.rota("space", "create", *words, code=1 if name == "seat 0" else 2), words
+    assert "no space x" in one.rota("space", "show", "x", code=1)
 
 
 def migrate(cluster, space, engine):

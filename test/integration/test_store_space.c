@@ -141,6 +141,30 @@ static void version_that_comes_back_with_another_text_is_another(void **state)
     assert_true(propose(100, "eins, zw\u00f6lf", 200, "two"));
 }
 
+static bool delete_known(uint64_t known, const char *text)
+{
+    struct rota_store_request request = store_request(ROTA_STORE_SPACE_DELETE);
+    request.known = known;
+    request.known_text = rota_str(text);
+    store_must(session, &request, &answer);
+    return answer.is_done;
+}
+
+static void space_with_nodes_or_another_version_is_not_deleted(void **state)
+{
+    (void)state;
+    assert_false(delete_known(100, "one"));
+    assert_true(propose(0, "", 100, "one"));
+    assert_true(node_do(ROTA_STORE_SPACE_JOIN, "a:1", 5));
+    assert_false(delete_known(100, "one"));
+    assert_true(node_do(ROTA_STORE_SPACE_LEAVE, "a:1", 5));
+    assert_false(delete_known(99, "one"));
+    assert_false(delete_known(100, "another"));
+    assert_int_equal(read_space()->n_spaces, 1);
+    assert_true(delete_known(100, "one"));
+    assert_int_equal(read_space()->n_spaces, 0);
+}
+
 static void read_shows_all_nodes_by_name_and_the_highest_lease(void **state)
 {
     (void)state;
@@ -186,6 +210,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(version_that_is_not_replaced_refuses, setup, teardown),
         cmocka_unit_test_setup_teardown(version_that_comes_back_with_another_text_is_another, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(space_with_nodes_or_another_version_is_not_deleted, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(read_shows_all_nodes_by_name_and_the_highest_lease, setup,
                                         teardown),

@@ -21,6 +21,32 @@ static const struct rota_option MIGRATE_OPTIONS[] = {
      .help = "wait until the new engine is in force"},
 };
 
+static const struct rota_option CHANGE_OPTIONS[] = {ROTA_SPACE_OPTIONS, ROTA_SPACE_DRY_RUN};
+
+static const char *const ENGINES[] = {"static", "ring", "lease", "group", NULL};
+
+static const struct rota_option CREATE_OPTIONS[] = {
+    ROTA_SPACE_OPTIONS,
+    ROTA_SPACE_DRY_RUN,
+    {.name = "engine",
+     ROTA_OPTION_INTO(CHOICE, struct rota_space_words, chosen),
+     .value_name = "ENGINE",
+     .default_text = "ring",
+     .choices = ENGINES,
+     .help = "assignment engine: static, ring, lease or group"},
+    {.name = "shards",
+     ROTA_OPTION_INTO(INT, struct rota_space_words, n_shards),
+     .value_name = "N",
+     .default_text = "64",
+     .min = 1,
+     .max = ROTA_SPACE_SHARDS_MAX,
+     .help = "number of shards, which never changes"},
+    {.name = "seats",
+     ROTA_OPTION_INTO(TEXT, struct rota_space_words, seats),
+     .value_name = "NODES",
+     .help = "engine static: addresses of its nodes, separated by commas"},
+};
+
 /* --- list --- */
 
 static enum rota_code list(struct rota_client *client, const struct rota_space_words *words,
@@ -151,6 +177,36 @@ static enum rota_code migrate(struct rota_client *client, const struct rota_spac
     return code;
 }
 
+/* --- create, delete, reseat --- */
+
+static enum rota_code create(struct rota_client *client, const struct rota_space_words *words,
+                             struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_space_request request = {.space = words->space,
+                                         .engine = rota_str(ENGINES[words->chosen]),
+                                         .n_shards = (uint64_t)words->n_shards,
+                                         .seats = rota_str(words->seats ? words->seats : ""),
+                                         .is_dry_run = words->dry_run};
+    return rota_space_client_change(client, "/rota.v1.Space/Create", &ROTA_SPACE_CREATE, &request,
+                                    NULL, buffer, error);
+}
+
+static enum rota_code delete (struct rota_client *client, const struct rota_space_words *words,
+                              struct rota_buffer *buffer, struct rota_error *error) {
+    struct rota_space_request request = {.space = words->space, .is_dry_run = words->dry_run};
+    return rota_space_client_change(client, "/rota.v1.Space/Delete", &ROTA_SPACE_DELETE, &request,
+                                    NULL, buffer, error);
+}
+
+static enum rota_code reseat(struct rota_client *client, const struct rota_space_words *words,
+                             struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_space_request request = {
+        .space = words->space, .seats = rota_str(words->node), .is_dry_run = words->dry_run};
+    return rota_space_client_change(client, "/rota.v1.Space/Reseat", &ROTA_SPACE_RESEAT, &request,
+                                    NULL, buffer, error);
+}
+
 /* --- the commands --- */
 
 #define COMMAND(noun, words, the_table, the_arguments, n, text, the_summary, the_examples)         \
@@ -241,3 +297,25 @@ COMMAND(migrate, MIGRATE_OPTIONS, NULL, "SPACE ENGINE", 2,
         "Switch a space to another engine",
         "rota space migrate orders lease --dry-run\n"
         "rota space migrate orders lease --shadow 10m --wait\n");
+COMMAND(create, CREATE_OPTIONS, NULL, "SPACE", 1,
+        "Creates a space without members. You don't need this for a space that a program or a node "
+        "opens with its own settings: the first one to open it creates it. It helps when the "
+        "settings should not depend on which program starts first, and for static spaces. Exits 1 "
+        "if the "
+        "space exists.\n\nWith --json: {\"plan\": [sentence...], \"is_done\"}.",
+        "Create a space",
+        "rota space create orders --shards 1024\n"
+        "rota space create rooms --engine static --seats 10.0.0.1:7700,10.0.0.2:7700\n");
+COMMAND(delete, CHANGE_OPTIONS, NULL, "SPACE", 1,
+        "Deletes a space that no process has open as a member; stop these first. Nodes that only "
+        "observe it notice within seconds. Epochs keep growing: a later space of the same name "
+        "starts above all epochs of this one, as long as the clock of the store's database does "
+        "not go back.\n\nWith --json: {\"plan\": [sentence...], \"is_done\"}.",
+        "Delete a space that is not in use", "rota space delete orders --dry-run\n");
+COMMAND(reseat, CHANGE_OPTIONS, NULL, "SPACE NODES", 2,
+        "Sets the seats of a static space: shard N is owned by the node at seat N modulo the "
+        "number of seats, and has no owner while that node is down. NODES are addresses, separated "
+        "by commas. Every shard gets a new epoch. In a space with another engine the seats take "
+        "effect when it migrates to static.\n\nWith --json: {\"plan\": [sentence...], "
+        "\"is_done\"}.",
+        "Set the nodes of a static space", "rota space reseat rooms 10.0.0.1:7700,10.0.0.3:7700\n");

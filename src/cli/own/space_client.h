@@ -11,7 +11,9 @@ struct rota_space_words {
     bool dry_run, off, once, wait;
     rota_time shadow;
     const char *owner;
-    int state;
+    int state, chosen; /* the engine that was chosen */
+    int64_t n_shards;
+    const char *seats;
     struct rota_str space;     /* the first argument; empty: none */
     uint32_t shard;            /* the second, of `rota shard` */
     const char *node, *engine; /* the last; NULL: none */

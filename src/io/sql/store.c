@@ -348,7 +348,7 @@ static enum rota_code list_spaces(struct rota_store_session *session, struct rot
     enum rota_code code;
     const char *text = name.size ? "SELECT name, engine, config, version FROM rota_spaces "
                                    "WHERE name = :name"
-                                 : "SELECT name, engine, config, version FROM rota_spaces "
+                                 : "SELECT name, engine, '', version FROM rota_spaces "
                                    "ORDER BY name";
     answer->spaces = list_rows(session, text, arguments, 1, sizeof *answer->spaces, read_space,
                                answer, &answer->n_spaces, &code);
@@ -451,6 +451,7 @@ static enum rota_code dispatch_request(struct rota_store_session *session,
     case ROTA_STORE_SPACE_EVICT:
     case ROTA_STORE_SPACE_READ:
     case ROTA_STORE_SPACE_PROPOSE:
+    case ROTA_STORE_SPACE_DELETE:
         return rota_store_do_space(session, request, answer);
     case ROTA_STORE_SECRET:
         return do_secret(session, request, answer);

@@ -306,6 +306,7 @@ enum rota_code rota_store_request_check(const struct rota_store_request *request
     case ROTA_STORE_SPACE_EVICT:
         return check_node(request, error);
     case ROTA_STORE_SPACE_READ:
+    case ROTA_STORE_SPACE_DELETE:
         code = check_number("the version", request->known, 0, INT64_MAX, error);
         if (!code)
             code = check_known(request, error);

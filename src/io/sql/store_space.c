@@ -163,6 +163,28 @@ static enum rota_code propose_view(struct rota_store_session *session,
     return code;
 }
 
+/* The condition on the nodes is the statement's own, so that a node that joins meanwhile either
+ * keeps the space or finds it missing, as after a database that fell back. */
+static enum rota_code delete_space(struct rota_store_session *session,
+                                   const struct rota_store_request *request,
+                                   struct rota_store_answer *answer)
+{
+    char digest[ROTA_SHA256_TEXT_SIZE];
+    rota_sha256_format(request->known_text, digest);
+    const struct rota_store_argument arguments[] = {ROTA_STORE_STR("space", request->space),
+                                                    ROTA_STORE_INT("known", request->known),
+                                                    ROTA_STORE_STR("digest", rota_str(digest))};
+    struct rota_sql_result result = {0};
+    enum rota_code code = rota_store_run(
+        session,
+        "DELETE FROM rota_spaces WHERE name = :space AND version = :known AND " DIGEST
+        " AND NOT EXISTS (SELECT 1 FROM rota_space_nodes WHERE space = :space)",
+        arguments, &result, &answer->error);
+    answer->is_done = !code && result.n_affected > 0;
+    rota_sql_result_deinit(&result);
+    return code;
+}
+
 enum rota_code rota_store_do_space(struct rota_store_session *session,
                                    const struct rota_store_request *request,
                                    struct rota_store_answer *answer)
@@ -184,5 +206,7 @@ enum rota_code rota_store_do_space(struct rota_store_session *session,
             "DELETE FROM rota_space_nodes " NODE "instance = :instance AND pings = :pings", answer);
     if (request->verb == ROTA_STORE_SPACE_READ)
         return read_space(session, request, answer);
+    if (request->verb == ROTA_STORE_SPACE_DELETE)
+        return delete_space(session, request, answer);
     return propose_view(session, request, answer);
 }

@@ -1,12 +1,15 @@
 #include "run/own/space_service.h"
 
 #include "base/list.h"
+#include "run/own/space_admin.h"
 #include "wire/grpc/grpc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct rota_space_service {
+    struct rota_store *store;
     struct rota_space *spaces[ROTA_SPACE_LIST_MAX]; /* by name */
     size_t n_spaces;
     bool is_ended;
@@ -18,9 +21,10 @@ struct rota_space_service {
 /* A call that changes something. */
 struct change {
     struct rota_space_service *service;
-    struct rota_space *space;
+    char name[ROTA_SPACE_ADMIN_NAME_MAX + 1]; /* of the space */
     struct rota_server_call *call;
     bool is_dry_run;
+    struct rota_space_admin admin; /* of a space that is created or deleted */
     struct rota_list_node link;
     char actor[ROTA_SERVER_ACTOR_MAX];
 };
@@ -253,6 +257,7 @@ static void finish_change(struct change *change, enum rota_code code, const char
     else
         reply_message(change->call, &ROTA_SPACE_PLAN_REPLY, &plan);
     rota_list_remove(&change->link);
+    rota_space_admin_forget(&change->admin);
     free(change);
 }
 
@@ -261,23 +266,26 @@ static void on_outcome(void *data, const struct rota_space_outcome *outcome)
     struct change *change = data;
     struct rota_space_service *service = change->service;
     if (!outcome->code && !change->is_dry_run && service->on_done) {
-        service->on_done(service->data, rota_space_map(change->space)->name, outcome->text,
-                         change->actor);
+        service->on_done(service->data, rota_str(change->name), outcome->text, change->actor);
     }
     finish_change(change, outcome->code, outcome->code ? outcome->error.text : outcome->text);
 }
 
 /* A call that waits for its outcome. NULL: it was finished. */
-static struct change *begin_change(struct rota_space_service *service, struct rota_space *space,
-                                   struct rota_server_call *call, bool is_dry_run)
+static struct change *begin_change(struct rota_space_service *service,
+                                   const struct rota_space_request *request,
+                                   struct rota_server_call *call)
 {
     struct change *change = calloc(1, sizeof *change);
     if (!change) {
         refuse_memory(call);
         return NULL;
     }
-    *change =
-        (struct change){.service = service, .space = space, .call = call, .is_dry_run = is_dry_run};
+    *change = (struct change){.service = service, .call = call, .is_dry_run = request->is_dry_run};
+    snprintf(change->name, sizeof change->name, "%.*s",
+             (int)(request->space.size < sizeof change->name ? request->space.size
+                                                             : sizeof change->name - 1),
+             request->space.data);
     rota_server_call_actor(call, change->actor); /* later its connection may be closed */
     rota_list_push(&service->waiting, &change->link);
     return change;
@@ -288,7 +296,7 @@ static void on_pin(void *data, struct rota_server_call *call)
     struct rota_space_request request;
     struct rota_error error;
     struct rota_space *space = read_request(data, call, &ROTA_SPACE_PIN, &request);
-    struct change *change = space ? begin_change(data, space, call, request.is_dry_run) : NULL;
+    struct change *change = space ? begin_change(data, &request, call) : NULL;
     if (!change)
         return;
     enum rota_code code = rota_space_pin(space, (uint32_t)request.shard, request.node,
@@ -309,7 +317,7 @@ static void on_migrate(void *data, struct rota_server_call *call)
         rota_server_call_finish(call, ROTA_STATUS_INVALID_ARGUMENT, text, NULL, 0);
         return;
     }
-    struct change *change = space ? begin_change(data, space, call, request.is_dry_run) : NULL;
+    struct change *change = space ? begin_change(data, &request, call) : NULL;
     if (!change)
         return;
     rota_time shadow = request.shadow_ms < (uint64_t)(ROTA_DAY / ROTA_MSEC)
@@ -321,9 +329,103 @@ static void on_migrate(void *data, struct rota_server_call *call)
         finish_change(change, code, error.text);
 }
 
+static void on_reseat(void *data, struct rota_server_call *call)
+{
+    struct rota_space_request request;
+    struct rota_error error;
+    struct rota_space *space = read_request(data, call, &ROTA_SPACE_RESEAT, &request);
+    struct change *change = space ? begin_change(data, &request, call) : NULL;
+    if (!change)
+        return;
+    char *seats = strndup(request.seats.data, request.seats.size);
+    enum rota_code code =
+        seats ? rota_space_reseat(space, seats, request.is_dry_run, on_outcome, change, &error)
+              : rota_error_no_memory(&error, "for the seats");
+    free(seats);
+    if (code)
+        finish_change(change, code, error.text);
+}
+
+/* A request to create or delete a space. NULL: the call was finished. */
+static struct change *begin_admin(struct rota_space_service *service, struct rota_server_call *call,
+                                  const struct rota_message_type *type,
+                                  struct rota_space_request *request)
+{
+    struct rota_arena none = {0};
+    struct rota_error error;
+    if (rota_message_decode(type, rota_server_call_request(call), request, &none, &error)) {
+        rota_server_call_finish(call, ROTA_STATUS_INVALID_ARGUMENT, error.text, NULL, 0);
+        return NULL;
+    }
+    if (service->is_ended || !service->store) {
+        rota_server_call_finish(
+            call, ROTA_STATUS_UNAVAILABLE,
+            service->is_ended ? "this node is stopping" : "this node has no store", NULL, 0);
+        return NULL;
+    }
+    return begin_change(service, request, call);
+}
+
+/* Nothing was requested, so the request itself is at fault. */
+static void refuse_request(struct change *change, enum rota_code code, struct rota_error *error)
+{
+    struct rota_server_call *call = change->call;
+    rota_server_call_finish(call,
+                            code == ROTA_ERR_INVALID ? ROTA_STATUS_INVALID_ARGUMENT
+                                                     : rota_grpc_status_of_code(code),
+                            error->text, NULL, 0);
+    rota_list_remove(&change->link);
+    free(change);
+}
+
+static void on_create(void *data, struct rota_server_call *call)
+{
+    enum { SHARDS = 64 };
+    struct rota_space_service *service = data;
+    struct rota_space_request request;
+    struct rota_error error;
+    struct change *change = begin_admin(service, call, &ROTA_SPACE_CREATE, &request);
+    if (!change)
+        return;
+    char *engine = strndup(request.engine.size ? request.engine.data : "ring",
+                           request.engine.size ? request.engine.size : strlen("ring"));
+    char *seats = strndup(request.seats.data, request.seats.size);
+    char *name = strndup(request.space.data, request.space.size);
+    const struct rota_space_options options = {
+        .name = name,
+        .engine = engine,
+        .seats = seats,
+        .n_shards = request.n_shards ? (uint32_t)request.n_shards : SHARDS,
+    };
+    enum rota_code code =
+        name && engine && seats
+            ? rota_space_admin_create(&change->admin, service->store, &options, request.is_dry_run,
+                                      on_outcome, change, &error)
+            : rota_error_no_memory(&error, "for the space");
+    free(name);
+    free(engine);
+    free(seats);
+    if (code)
+        refuse_request(change, code, &error);
+}
+
+static void on_delete(void *data, struct rota_server_call *call)
+{
+    struct rota_space_service *service = data;
+    struct rota_space_request request;
+    struct rota_error error;
+    struct change *change = begin_admin(service, call, &ROTA_SPACE_DELETE, &request);
+    if (!change)
+        return;
+    enum rota_code code = rota_space_admin_delete(&change->admin, service->store, request.space,
+                                                  request.is_dry_run, on_outcome, change, &error);
+    if (code)
+        refuse_request(change, code, &error);
+}
+
 /* --- life --- */
 
-enum rota_code rota_space_service_open(struct rota_server *server,
+enum rota_code rota_space_service_open(struct rota_server *server, struct rota_store *store,
                                        rota_space_service_on_done *on_done, void *data,
                                        struct rota_space_service **service,
                                        struct rota_error *error)
@@ -331,6 +433,7 @@ enum rota_code rota_space_service_open(struct rota_server *server,
     struct rota_space_service *made = calloc(1, sizeof *made);
     if (!made)
         return rota_error_no_memory(error, "for the space service");
+    made->store = store;
     made->on_done = on_done;
     made->data = data;
     rota_list_init(&made->waiting);
@@ -344,6 +447,18 @@ enum rota_code rota_space_service_open(struct rota_server *server,
          .roles = ROTA_ROLE_OPERATOR | ROTA_ROLE_NODE},
         {.path = "/rota.v1.Space/Migrate",
          .on_call = on_migrate,
+         .data = made,
+         .roles = ROTA_ROLE_OPERATOR | ROTA_ROLE_NODE},
+        {.path = "/rota.v1.Space/Create",
+         .on_call = on_create,
+         .data = made,
+         .roles = ROTA_ROLE_OPERATOR | ROTA_ROLE_NODE},
+        {.path = "/rota.v1.Space/Delete",
+         .on_call = on_delete,
+         .data = made,
+         .roles = ROTA_ROLE_OPERATOR | ROTA_ROLE_NODE},
+        {.path = "/rota.v1.Space/Reseat",
+         .on_call = on_reseat,
          .data = made,
          .roles = ROTA_ROLE_OPERATOR | ROTA_ROLE_NODE},
     };
@@ -398,6 +513,16 @@ void rota_space_service_end(struct rota_space_service *service)
             change, ROTA_ERR_UNKNOWN,
             "this node is stopping, and the outcome is unknown: check before you repeat the "
             "request");
+}
+
+void rota_space_service_remove(struct rota_space_service *service, struct rota_str name)
+{
+    size_t at = place_of_space(service, name);
+    if (!rota_space_service_find(service, name))
+        return;
+    service->n_spaces--;
+    memmove(&service->spaces[at], &service->spaces[at + 1],
+            (service->n_spaces - at) * sizeof service->spaces[0]);
 }
 
 struct rota_space *rota_space_service_find(const struct rota_space_service *service,

@@ -18,8 +18,9 @@ enum { ROTA_SPACE_SERVICE_HISTORY = 64 }; /* changes in an explanation */
 typedef void rota_space_service_on_done(void *data, struct rota_str space, const char *text,
                                         const char *actor);
 
-/* Serve; `server` is kept. Gives `*service`; rota_space_service_close() ends it. */
-enum rota_code rota_space_service_open(struct rota_server *server,
+/* Serve; `server` and `store`, in which spaces are created and deleted, are kept. Gives `*service`;
+ * rota_space_service_close() ends it. */
+enum rota_code rota_space_service_open(struct rota_server *server, struct rota_store *store,
                                        rota_space_service_on_done *on_done, void *data,
                                        struct rota_space_service **service,
                                        struct rota_error *error);
@@ -30,6 +31,9 @@ void rota_space_service_close(struct rota_space_service *service);
 /* A space, kept until the service is ended. ROTA_ERR_LIMIT from ROTA_SPACE_LIST_MAX on. */
 enum rota_code rota_space_service_add(struct rota_space_service *service, struct rota_space *space,
                                       struct rota_error *error);
+
+/* Forget a space before it is closed, because the store has it no longer. */
+void rota_space_service_remove(struct rota_space_service *service, struct rota_str name);
 
 /* Forget all spaces, before they are closed. Waiting and later calls are rejected. */
 void rota_space_service_end(struct rota_space_service *service);

@@ -105,7 +105,9 @@ static void step(struct rota_space *space, const struct rota_view_event *event)
         rota_space_engine_start(space, todo.starts[i].shard, todo.starts[i].epoch);
     if (todo.has_run)
         rota_space_run(space, todo.floor);
-    if (todo.went_back)
+    if (todo.went_back && !space->options.member && space->view.fsm.view.number == 0)
+        rota_space_trouble(space, "the store no longer has this space");
+    else if (todo.went_back)
         rota_space_trouble(space, "the store went back to an earlier state: all shards stop, and "
                                   "restart when every node has had time to notice");
     for (size_t i = 0; i < todo.n_outcomes; i++)

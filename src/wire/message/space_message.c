@@ -104,6 +104,12 @@ static const struct rota_message_field PIN[] = {F(1, STR, space), F_MAX(2, UINT,
                                                 F(3, STR, node), F(4, BOOL, is_dry_run)};
 static const struct rota_message_field MIGRATE[] = {F(1, STR, space), F(2, STR, engine),
                                                     F(3, BOOL, is_dry_run), F(4, UINT, shadow_ms)};
+static const struct rota_message_field CREATE[] = {F(1, STR, space), F(2, STR, engine),
+                                                   F_MAX(3, UINT, n_shards, UINT32_MAX),
+                                                   F(4, STR, seats), F(5, BOOL, is_dry_run)};
+static const struct rota_message_field DELETE[] = {F(1, STR, space), F(2, BOOL, is_dry_run)};
+static const struct rota_message_field RESEAT[] = {F(1, STR, space), F(2, STR, seats),
+                                                   F(3, BOOL, is_dry_run)};
 static const struct rota_message_field PIN_BODY[] = {F(3, STR, node), F(4, BOOL, is_dry_run)};
 static const struct rota_message_field MIGRATE_BODY[] = {F(2, STR, engine), F(3, BOOL, is_dry_run),
                                                          F(4, UINT, shadow_ms)};
@@ -112,5 +118,8 @@ TYPE(ROTA_SPACE_SHOW, "request", struct rota_space_request, SHOW);
 TYPE(ROTA_SPACE_EXPLAIN, "request", struct rota_space_request, EXPLAIN);
 TYPE(ROTA_SPACE_PIN, "request", struct rota_space_request, PIN);
 TYPE(ROTA_SPACE_MIGRATE, "request", struct rota_space_request, MIGRATE);
+TYPE(ROTA_SPACE_CREATE, "request", struct rota_space_request, CREATE);
+TYPE(ROTA_SPACE_DELETE, "request", struct rota_space_request, DELETE);
+TYPE(ROTA_SPACE_RESEAT, "request", struct rota_space_request, RESEAT);
 TYPE(ROTA_SPACE_PIN_BODY, "request", struct rota_space_request, PIN_BODY);
 TYPE(ROTA_SPACE_MIGRATE_BODY, "request", struct rota_space_request, MIGRATE_BODY);

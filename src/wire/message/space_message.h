@@ -64,8 +64,8 @@ struct rota_space_explanation {
 struct rota_space_request {
     struct rota_str space;
     uint64_t shard;
-    struct rota_str node, engine;
-    uint64_t shadow_ms;
+    struct rota_str node, engine, seats;
+    uint64_t shadow_ms, n_shards;
     bool is_dry_run;
 };
 
@@ -76,7 +76,8 @@ struct rota_space_plan {
 
 extern const struct rota_message_type ROTA_SPACE_INFO, ROTA_SPACE_LIST_REPLY, ROTA_SPACE_SHOW,
     ROTA_SPACE_SHOW_REPLY, ROTA_SPACE_EXPLAIN, ROTA_SPACE_EXPLAIN_REPLY, ROTA_SPACE_PIN,
-    ROTA_SPACE_MIGRATE, ROTA_SPACE_PLAN_REPLY;
+    ROTA_SPACE_MIGRATE, ROTA_SPACE_CREATE, ROTA_SPACE_DELETE, ROTA_SPACE_RESEAT,
+    ROTA_SPACE_PLAN_REPLY;
 
 /* What POST .../pin and .../migrate have as their bodies. */
 extern const struct rota_message_type ROTA_SPACE_PIN_BODY, ROTA_SPACE_MIGRATE_BODY;

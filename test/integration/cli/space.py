@@ -10,6 +10,9 @@ def calls():
     yield ["space", "list"]
     yield ["space", "show", "orders"]
     yield ["space", "migrate", "orders", "lease"]
+    yield ["space", "create", "orders"]
+    yield ["space", "delete", "orders"]
+    yield ["space", "reseat", "orders", "a:1"]
     yield ["shard", "list", "orders"]
     yield ["shard", "show", "orders", "7"]
     yield ["shard", "explain", "orders", "7"]
@@ -44,7 +47,7 @@ def who_names_nobody_asks_a_node_of_this_machine():
 def all_that_changes_has_a_dry_run():
     for call in calls():
         text = ok(*call[:2], "--help").out
-        assert (b"--dry-run" in text) == (call[1] in ("migrate", "pin", "move")), (call, text)
+        assert (b"--dry-run" in text) == (call[1] in ("migrate", "create", "delete", "reseat", "pin", "move")), (call, text)
         assert b"--json" in text and b"--node" in text and b"Examples:" in text, text
 
 

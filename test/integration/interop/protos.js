@@ -43,7 +43,8 @@ async function listed() {
 }
 
 const OPERATORS = ['Nodes/Drain', 'Nodes/Undrain', 'Nodes/Evict', 'Nodes/Weigh', 'Queue/DeleteQueue', 'Queue/Forget',
-  'Queue/Pause', 'Queue/SetLayout', 'Queue/SetQuarantine', 'Queue/SetWeight', 'Space/Migrate', 'Space/Pin'].map((name) => `/rota.v1.${name}`);
+  'Queue/Pause', 'Queue/SetLayout', 'Queue/SetQuarantine', 'Queue/SetWeight', 'Space/Create', 'Space/Delete', 'Space/Migrate', 'Space/Pin',
+  'Space/Reseat'].map((name) => `/rota.v1.${name}`);
 
 let n = 0, nFailed = 0;
 function check(is, should, name) {
