@@ -1,5 +1,5 @@
 #!/bin/sh
-# The tour of docs/cache.md, from the first server to the loss of a data centre:
+# The tour of docs/cache.md, from the first server to the loss of a data center:
 # `cache.sh ROTA`, the program.
 set -eu
 rota=$(realpath "$1")
@@ -33,13 +33,13 @@ check() {
     cmp -s fruit got || fail "$1: a wrong answer"
 }
 
-# rows DC N: the data centre has so many shards in the list of leases.
+# rows DC N: the data center has so many shards in the list of leases.
 rows() {
     "$rota" lease list >leases
     [ "$(cut -f1 leases | grep -c "$1")" = "$2" ] || fail "$1 should have $2 shards: $(cat leases)"
 }
 
-# asked: the data centres that were asked, each once.
+# asked: the data centers that were asked, each once.
 asked() {
     "$rota" get --explain --timeout 30s apple pear grape lime >explained
     sed '1,/^$/d' explained | cut -f2 | sort -u
@@ -53,7 +53,7 @@ for dc in east west; do
     eval "${dc}2=$!"
     rows $dc 2
 done
-check "two data centres"
+check "two data centers"
 for key in apple pear grape lime; do
     echo $(($(echo $key | "$rota" ring hash) % 4))
 done | sort -u >shards
@@ -62,7 +62,7 @@ done | sort -u >shards
 kill -KILL "$east1"
 check "a server is killed"
 
-# 2 -> 4 shards, one data centre after the other.
+# 2 -> 4 shards, one data center after the other.
 kill "$east2"
 wait "$east2"
 check "east is gone"
@@ -84,7 +84,7 @@ done
 rows west 4
 check "both have 4 shards"
 
-# The whole of a data centre, at once.
+# The whole of a data center, at once.
 kill -KILL $east
 check "east is lost"
 [ "$(asked)" = west ] || fail "only west should be asked: $(cat explained)"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Two data centres with two shards of the price service each; a client asks, also when a
-# data centre is gone: `prices.sh DIRECTORY`, where the program is.
+# Two data centers with two shards of the price service each; a client asks, also when a
+# data center is gone: `prices.sh DIRECTORY`, where the program is.
 set -eu
 bin=$1
 work=$(mktemp -d)

@@ -83,19 +83,19 @@ recorded("on a phone no page is wider than the screen", async (page, server) => 
   }
 }, { context: { viewport: { width: 360, height: 740 }, hasTouch: true } });
 
-recorded("the switch of colours goes round and is remembered", async (page, server) => {
+recorded("the switch of colors goes round and is remembered", async (page, server) => {
   await show(page, server, "cluster");
   const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   const system = await ground();
   await page.keyboard.press("t");
-  await page.getByRole("button", { name: "Colours: light" }).waitFor();
+  await page.getByRole("button", { name: "Colors: light" }).waitFor();
   assert.equal(await ground(), system);
-  await page.getByRole("button", { name: "Colours: light" }).click();
-  await page.getByRole("button", { name: "Colours: dark" }).waitFor();
+  await page.getByRole("button", { name: "Colors: light" }).click();
+  await page.getByRole("button", { name: "Colors: dark" }).waitFor();
   const dark = await ground();
   assert.notEqual(dark, system);
   await page.reload();
-  await page.getByRole("button", { name: "Colours: dark" }).waitFor();
+  await page.getByRole("button", { name: "Colors: dark" }).waitFor();
   assert.equal(await ground(), dark);
 });
 
