@@ -206,7 +206,7 @@ recorded("a node that is dead is shown dead, and its shards elsewhere", async (p
   server.kill(2);
   await row(page, "10.0.0.3:7700").getByText("dead", { exact: true }).waitFor();
   await until("it has no shards", async () => (await shards()) === "0");
-  await page.getByText("dead or off the ring").waitFor();
+  await page.getByText(/^nodes? down$/).waitFor();
   await shoot(page, screenshots, "dead-light");
 });
 
