@@ -1,5 +1,6 @@
 """Checks that the tests exist that the docs name, that no row is without a test, that links between
-pages lead somewhere, to a heading too, and that docs/environment.md has every variable.
+pages lead somewhere, to a heading too, that options exist, and that docs/environment.md has every
+variable.
 
 usage: check_tests.py
 
@@ -16,6 +17,9 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")),
 # The rows of the systems that Rota is compatible with, as docs/calls.md tells: a letter,
 # and how many there are. L14 is bench_balance.
 ROWS = {"c": 21, "e": 30, "k": 10, "l": 13, "p": 8, "r": 3}
+
+# Options that are in no table: of Meson, of the benchmarks, and of rota and rotad themselves.
+OTHERS = {"--prefix", "--libdir", "--mandir", "--destdir", "--quick", "--version", "--print-config"}
 
 PROGRAM = re.compile(r"`(?:(unit|sim|integration)/)?((?:test|sim)_\w+)(?:\.py)?`(:(?: `\w+`,?)+)?")
 
@@ -73,6 +77,23 @@ def check_paths(page):
             yield f"there is no {path}"
 
 
+def options_of_programs():
+    """The options that the pages of commands and settings name, and those of ./dev."""
+    text = "".join((ROOT / name).read_text() for name in ("docs/cli.md", "dev", "src/node/rotad.c"))
+    settings = re.findall(r"^\| `([\w-]+)`", (ROOT / "docs" / "configuration.md").read_text(), re.MULTILINE)
+    return {*re.findall(r"--[a-z][\w-]+", text), *(f"--{name}" for name in settings)}
+
+
+def check_options(page):
+    """Options that a page names, in its text or after `rota` in an example, exist."""
+    known = options_of_programs() | OTHERS
+    spans = re.findall(r"`([^`\n]+)`|^    (rotad? .*)$", prose_of(page), re.MULTILINE)
+    for span in ("".join(each).split(" -- ")[0].split(" #")[0] for each in spans):
+        if re.match(r"--|rotad? |\./dev ", span):
+            yield from (f"there is no option {name}" for name in re.findall(r"(?<!\S)--[a-z][\w-]+", span)
+                        if name not in known)
+
+
 def check_rows():
     names = []
     for path in ROOT.glob("test/*/*.c"):
@@ -87,6 +108,8 @@ def main():
     api = sorted((ROOT / "docs" / "api").glob("*.md"))
     checks = [(f"{page.relative_to(ROOT)}: tests exist", check_page(page)) for page in PAGES]
     checks += [(f"{page.relative_to(ROOT)}: files exist", check_paths(page)) for page in PAGES]
+    checks += [(f"{page.relative_to(ROOT)}: options exist", check_options(page)) for page in PAGES
+               if page.name != "CHANGELOG.md"]  # which names what is gone
     checks += [("rows have tests", check_rows()), ("docs/environment.md has every variable", check_environment())]
     checks += [(f"{page.relative_to(ROOT)}: links lead somewhere", check_links(page)) for page in PAGES + api]
     failed = 0

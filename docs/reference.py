@@ -167,6 +167,8 @@ def show(value, unit):
             if value % (size * 10**9) == 0:
                 return f"{value // (size * 10**9)} {word}"
         return f"{value // 10**6} ms"
+    if unit == "weight":
+        return f"{value // 1000:,}"
     if unit == "bytes":
         for word, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
             if value >= size and value % size == 0:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The tour of docs/cache.md, from the first server to the loss of a data centre:
-# `cache.sh ROTA`, the program.
+# The tour of docs/cache.md, from the first server to the loss of a data center:
+# `cache.sh ROTA`: ROTA is the program.
 set -eu
 rota=$(realpath "$1")
 work=$(mktemp -d)
@@ -10,7 +10,7 @@ cd "$work"
 export ROTA_STORE=sqlite:$work/cache.db
 
 n=0
-# serve DC SHARDS [OPTION...]: one server, which is ready; its pid is in $!.
+# serve DC SHARDS [OPTION...]: starts a server and waits until it is ready; its pid is in $!.
 serve() {
     dc=$1 shards=$2
     shift 2
@@ -27,19 +27,19 @@ fail() {
     exit 1
 }
 
-# All values, from whoever has them.
+# check WHEN: reads all keys and compares the values.
 check() {
     cut -f1 fruit | "$rota" get --timeout 30s - >got || fail "$1: a key was not answered"
     cmp -s fruit got || fail "$1: a wrong answer"
 }
 
-# rows DC N: the data centre has so many shards in the list of leases.
+# rows DC N: checks that the list of leases has N shards of the data center.
 rows() {
     "$rota" lease list >leases
     [ "$(cut -f1 leases | grep -c "$1")" = "$2" ] || fail "$1 should have $2 shards: $(cat leases)"
 }
 
-# asked: the data centres that were asked, each once.
+# asked: prints the data centers that a Get asked, each once.
 asked() {
     "$rota" get --explain --timeout 30s apple pear grape lime >explained
     sed '1,/^$/d' explained | cut -f2 | sort -u
@@ -53,7 +53,7 @@ for dc in east west; do
     eval "${dc}2=$!"
     rows $dc 2
 done
-check "two data centres"
+check "two data centers"
 for key in apple pear grape lime; do
     echo $(($(echo $key | "$rota" ring hash) % 4))
 done | sort -u >shards
@@ -62,7 +62,7 @@ done | sort -u >shards
 kill -KILL "$east1"
 check "a server is killed"
 
-# 2 -> 4 shards, one data centre after the other.
+# 2 -> 4 shards, one data center after the other.
 kill "$east2"
 wait "$east2"
 check "east is gone"
@@ -84,7 +84,7 @@ done
 rows west 4
 check "both have 4 shards"
 
-# The whole of a data centre, at once.
+# Kill a whole data center at once.
 kill -KILL $east
 check "east is lost"
 [ "$(asked)" = west ] || fail "only west should be asked: $(cat explained)"

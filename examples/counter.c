@@ -48,7 +48,7 @@ static bool add_one(const char *name, uint64_t epoch, uint64_t *count)
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (file < 0)
         return false;
-    flock(file, LOCK_EX); /* of two writers the second sees what the first wrote */
+    flock(file, LOCK_EX); /* so that the second of two writers sees the epoch of the first */
     if (pread(file, text, sizeof text - 1, 0) > 0)
         sscanf(text, "%" SCNu64 " %" SCNu64, &highest, count);
     int size = snprintf(text, sizeof text, "%020" PRIu64 " %020" PRIu64 "\n", epoch, ++*count);

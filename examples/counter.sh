@@ -1,6 +1,6 @@
 #!/bin/sh
 # Two processes share the shards of a space: one is killed and the other continues its counters; a
-# call with an old epoch is rejected: `counter.sh DIRECTORY`, where the program is.
+# call with an old epoch is rejected: `counter.sh DIRECTORY`, which has the program.
 set -eu
 bin=$1
 work=$(mktemp -d)

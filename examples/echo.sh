@@ -1,6 +1,6 @@
 #!/bin/sh
 # Starts the echo server, calls it from both clients, and drains it:
-# `echo.sh DIRECTORY`, where the programs are.
+# `echo.sh DIRECTORY`, which has the programs.
 set -eu
 bin=$1
 out=$(mktemp)
@@ -16,6 +16,6 @@ kill -TERM $server
 wait $server
 trap 'rm -f "$out"' EXIT
 if "$bin/echo_wait" "$address" "anyone?"; then
-    echo "echo.sh: a server that is gone has answered" >&2
+    echo "echo.sh: a stopped server has answered" >&2
     exit 1
 fi

@@ -1,5 +1,5 @@
-/* Many calls at once from one thread: `echo_client ADDRESS [CALLS [AT_ONCE]]`.
- * Whenever one ends the next is started, from inside its callback. */
+/* Many concurrent calls from one thread: `echo_client ADDRESS [CALLS [CONCURRENT]]`.
+ * When a call ends, its callback starts the next one. */
 #include <rota/rota.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* A gRPC server that sends every message back: `echo_server [ADDRESS]`. It
- * prints where it serves, and drains on SIGTERM or SIGINT: calls under way
- * finish, new ones go elsewhere. */
+ * prints its address, and drains on SIGTERM or SIGINT: calls in progress
+ * finish, and new ones are rejected, so that clients go elsewhere. */
 #include <rota/rota.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* One call in a program that has no loop of its own: `echo_wait ADDRESS TEXT`. */
+/* One blocking call, in a program without an event loop: `echo_wait ADDRESS TEXT`. */
 #include <rota/rota.h>
 #include <stdio.h>
 #include <uv.h>

@@ -1,6 +1,7 @@
-/* A sharded service with its own keys, values and .proto, both sides of it: `prices serve
+/* A sharded service with its own keys, values and .proto, server and client: `prices serve
  * SHARD SHARDS` and `prices get ARTICLE HOSTS-FILE`. The last three digits of an article
- * count within a shop, whose articles are of one shard; any number of hosts may hold it. */
+ * number it within a shop; all articles of a shop are in one shard, and any number of hosts may
+ * hold that shard. */
 #include "prices.pb-c.h"
 
 #include <rota/rota.h>
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <uv.h>
 
-/* First the service, described once for both sides. */
+/* The description of the service, the same for both sides. */
 static uint64_t sharding_key(void *data, const void *article)
 {
     (void)data;
@@ -86,7 +87,7 @@ static void on_batch(void *data, struct rota_get_batch *batch)
     (void)data;
     for (size_t i = 0; i < rota_get_batch_n_keys(batch); i++) {
         uint64_t article = *(const uint64_t *)rota_get_batch_key(batch, i);
-        if (article % 1000 > 0) /* in real life, a database knows */
+        if (article % 1000 > 0) /* a real service would ask its database */
             rota_get_batch_put(batch, i, rota_str(article % 2 ? "9.99 EUR" : "12.50 EUR"));
     }
     rota_get_batch_finish(batch);
@@ -99,7 +100,7 @@ static void serve(struct rota_interval shard, struct rota_error *error)
     struct rota_get_server *gets;
     if (rota_server_open(uv_default_loop(), NULL, &server, error) ||
         rota_get_server_open(server, &options, &gets, error) ||
-        rota_get_server_hold(gets, &shard, 0, error) || /* in real life, what a lease gave */
+        rota_get_server_hold(gets, &shard, 0, error) || /* in production, by a lease */
         rota_server_listen(server, "127.0.0.1:0", error))
         return;
     dprintf(1, "ready grpc=%s\n", rota_server_address(server, 0));

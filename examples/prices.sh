@@ -1,6 +1,6 @@
 #!/bin/sh
-# Two data centres with two shards of the price service each; a client asks, also when a
-# data centre is gone: `prices.sh DIRECTORY`, where the program is.
+# Starts the price service with two shards in each of two data centers, and reads prices, also after
+# the loss of a data center: `prices.sh DIRECTORY`, which has the program.
 set -eu
 bin=$1
 work=$(mktemp -d)
@@ -25,12 +25,12 @@ test "$("$bin/prices" get 7001 "$work/hosts")" = "9.99 EUR"
 test "$("$bin/prices" get 8002 "$work/hosts")" = "12.50 EUR"
 kill -KILL "$3"
 if "$bin/prices" get 8001 "$work/hosts" 2>"$work/error"; then
-    echo "prices.sh: a shard that nobody holds has answered" >&2
+    echo "prices.sh: a shard without a server has answered" >&2
     exit 1
 fi
 grep -q "1 of 1 keys are missing" "$work/error"
 if "$bin/prices" serve 0 0 2>"$work/error"; then
-    echo "prices.sh: there is a shard of none" >&2
+    echo "prices.sh: shard 0 of 0 was accepted" >&2
     exit 1
 fi
 grep -q "has no keys" "$work/error"

@@ -1,7 +1,7 @@
 /* One request to every shard of a collection: `shard_client DIRECTORY COLLECTION
- * TEXT`. Nothing here knows who serves the shards: the directory tells, and replicas
- * that are slow or gone are covered for by others. Prints a line for each shard; the
- * service is that of echo_server.c. */
+ * TEXT`. The program does not know which nodes serve the shards: the client asks the
+ * directory, and uses other replicas where one is slow or down. Prints a line for each
+ * shard; the service is that of echo_server.c. */
 #include <rota/rota.h>
 #include <stdio.h>
 #include <uv.h>
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
         .method = rota_str("/example.Echo/Echo"),
         .request = rota_str(argv[3]),
         .timeout = 10 * ROTA_SEC,
-        .repeat = ROTA_REPEAT_ANY, /* to echo twice does no harm */
+        .repeat = ROTA_REPEAT_ANY, /* an echo is idempotent */
         .is_partial = true,
         .on_reply = on_reply,
         .on_done = on_done,

@@ -1,8 +1,8 @@
-/* A server that serves a shard if it owns it: `shard_owner NODE SHARD EPOCH [OWNER
- * ADDRESS]`. It says who owns SHARD of collection 1 since EPOCH: itself, or node OWNER
- * at ADDRESS. A call that was routed by an older claim is refused and told of this one;
- * the handler below never sees it. In a real service the claims come from whoever
- * decides on ownership, as long as the server runs. */
+/* A server that serves a shard only if it owns it: `shard_owner NODE SHARD EPOCH [OWNER
+ * ADDRESS]`. The owner of SHARD of collection 1 since EPOCH is this server, or node OWNER
+ * at ADDRESS. The server rejects a call that was routed by an older claim, and returns the
+ * current one; the handler below never sees such a call. A real service takes its claims
+ * from a space or a lease while it runs: see counter.c. */
 #include <rota/rota.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static void on_call(void *data, struct rota_server_call *call)
     struct program *program = data;
     struct rota_str request = rota_server_call_request(call);
     char reply[256];
-    if (!rota_server_call_is_current(call)) { /* as after long work, before an effect */
+    if (!rota_server_call_is_current(call)) { /* check again before an effect, as after long work */
         rota_server_call_refuse(call);
         return;
     }

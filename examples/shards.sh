@@ -1,14 +1,14 @@
 #!/bin/sh
-# Two echo servers stand on a ring of four shards with two replicas each; a client
-# asks all shards, also when one of the servers is gone, or does not own its shard any more:
-# `shards.sh DIRECTORY ROTA`, where the programs are, and `rota`.
+# Two echo servers serve four shards with two replicas each. A client calls all shards, also after
+# one server is killed, and after a shard has moved to another owner:
+# `shards.sh DIRECTORY ROTA`: DIRECTORY has the programs, ROTA is `rota`.
 set -eu
 bin=$1 rota=$2
 work=$(mktemp -d)
 pids=
 trap 'kill $pids 2>/dev/null || true; rm -rf "$work"' EXIT
 
-# Start a program and wait until it says where it serves.
+# Starts a program, waits until it is ready, and prints its address.
 serve() {
     name=$1
     shift
@@ -30,11 +30,11 @@ test "$("$bin/shard_client" "$directory" books hello | grep -c ': hello$')" = 4
 kill -KILL $first
 test "$("$bin/shard_client" "$directory" books again | grep -c ': again$')" = 4
 if "$bin/shard_client" "$directory" papers hello; then
-    echo "shards.sh: a collection that is not there has answered" >&2
+    echo "shards.sh: a collection that does not exist has answered" >&2
     exit 1
 fi
 
-# A shard has moved: the directory still names node 1, which sends the client on.
+# A shard has moved: the directory still names node 1, which redirects the client.
 serve owner_2 "$bin/shard_owner" 2 books-0 2 >"$work/address_2"
 read -r second <"$work/address_2"
 serve owner_1 "$bin/shard_owner" 1 books-0 2 2 "$second" >"$work/address_1"

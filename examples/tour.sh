@@ -12,13 +12,13 @@ else
     bold='' plain=''
 fi
 
-# show TEXT COMMAND: say what it is about, show the command, run it.
+# show TEXT COMMAND: prints the text and the command, and runs it.
 show() {
     printf '\n%s\n%s$ %s%s\n' "$1" "$bold" "$2" "$plain"
     sh -c "$2"
 }
 
-echo "Rota answers where a shard belongs. Everybody who knows the hosts computes the same answer."
+echo "Rota computes where a shard belongs. Every process that knows the same hosts gets the same answer."
 
 show "The cluster: twelve hosts in two zones." \
     "rota hosts check examples/cluster.hosts"

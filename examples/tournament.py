@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""A tournament of Nim: one to three stones a turn, who takes the last one wins.
+"""A tournament of Nim: one to three stones a turn; the player that takes the last one wins.
 
     tournament.py matches N    prints N matches, a line each: FIRST SECOND STONES SEED
     tournament.py match        reads a match, has the two programs play it, prints the winner
     tournament.py table        reads jobs as `rota job show --json` prints them, prints a table
 
-A match is what `rota work` runs for each job. A player that breaks the rules, or does not answer
-any more, has lost; a referee that can't begin says so with exit code 75 and is asked again."""
+`rota work` runs a match for each job. A player that breaks the rules or stops answering has lost; a
+referee that can't begin exits 75, and the job is tried again."""
 import collections
 import json
 import os
@@ -36,7 +36,7 @@ def start(player, seed):
 
 
 def ask(process, stones):
-    """How many it takes; 0 when that is against the rules."""
+    """How many stones it takes; 0 if that breaks the rules."""
     try:
         process.stdin.write(f"{stones}\n")
         process.stdin.flush()

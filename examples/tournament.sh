@@ -1,7 +1,8 @@
 #!/bin/sh
-# A small tournament: two programs play Nim, each match is a job, two workers play them. One
-# worker is killed in the middle, and every match is in the table once.
-# `tournament.sh [ROTA [MATCHES]]`, the program; `rota` of PATH. It works in a folder of its own.
+# A small tournament: two programs play Nim, each match is a job, and two workers run the matches. One
+# worker is killed in the middle, and every match is in the table exactly once.
+# `tournament.sh [ROTA [MATCHES]]`: ROTA is the program, by default `rota` on PATH. It works in a
+# temporary folder.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 rota=$(command -v "${1:-rota}") || {
@@ -24,7 +25,7 @@ done
 ROTA_NODE=$(sed -n 's/^ready grpc=\([^ ]*\).*/\1/p' broker.out)
 export ROTA_NODE
 
-# A worker that plays: two matches at a time, none longer than a minute.
+# Starts a worker: two matches at a time, none longer than a minute.
 worker() {
     "$rota" work --queue nim --can referee --slots 2 --timeout 1m --lease 8s --kill-after 2s \
         --name "$1" --log-level debug -- python3 "$here/tournament.py" match 2>"$1.log" &

@@ -1,5 +1,5 @@
-/* Where do the partitions of a queue belong, and which of them move when a host
- * joins? A program that uses the library and nothing else. */
+/* Computes which hosts own the partitions of a queue, and which partitions move when a host
+ * joins. Uses nothing but the library. */
 #include <rota/rota.h>
 #include <stdio.h>
 

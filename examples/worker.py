@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A worker in another language: what docs/worker-protocol.md says, and nothing else.
+"""A worker over ZeroMQ in Python, written from docs/worker-protocol.md alone.
 
     worker.py ADDRESS --queue QUEUE [--can CAPABILITY]... [--name NAME] [--slots N]
               [--key FILE --broker-key=KEY]
@@ -21,7 +21,7 @@ except ImportError:
 
 DONE, FAILED, GIVEN_BACK = 1, 2, 6
 STOPPING = 0
-REFUSALS = {  # what only a monitor of the socket hears
+REFUSALS = {  # events that only a monitor of the socket gets
     zmq.EVENT_HANDSHAKE_FAILED_AUTH: "our key is not in the broker's list",
     zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: "do the keys match, and do both sides use keys?",
     zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: "do the keys match, and do both sides use keys?",
@@ -77,7 +77,7 @@ def fields(message):
 # --- the worker ---
 
 def check_secret(path, status):
-    """Our own key is for us alone; that of another owner may be there for a group that we are in."""
+    """Rejects a key file that others can read; one of another owner may be readable by our group."""
     if status.st_mode & (0o066 if status.st_uid == os.geteuid() else 0o006):
         sys.exit(f"{path}: others can get at the secret key in it, its mode is {status.st_mode & 0o7777:04o}: chmod 600 {path}")
 
@@ -94,7 +94,7 @@ class Worker:
         self.is_stopping = False
 
     def send(self, kind, body=b""):
-        """Never wait here: a broker that takes nothing in is found out by its silence."""
+        """Never blocks: missing heartbeats show that the broker accepts nothing."""
         try:
             self.socket.send(bytes([len(kind)]) + kind.encode() + body, zmq.DONTWAIT)
             self.sent_at = time.monotonic()
@@ -102,7 +102,7 @@ class Worker:
             pass
 
     def connect(self):
-        """A new socket for each session, so that nothing of the last one arrives in it."""
+        """A new socket for each session, so that no message of the last one arrives in it."""
         self.socket = self.context.socket(zmq.DEALER)
         self.socket.linger = 0
         self.socket.immediate = 1
@@ -131,7 +131,7 @@ class Worker:
                       + data(3, self.options.name.encode()) + number(4, self.epoch))
 
     def is_refused(self):
-        """Whether the handshake has failed: the socket itself just stays silent then."""
+        """Whether the handshake has failed, which the socket itself does not report."""
         while not self.refusal and self.monitor.poll(0):
             self.refusal = REFUSALS.get(int.from_bytes(self.monitor.recv_multipart()[0][:2], sys.byteorder))
         return self.refusal is not None
@@ -154,7 +154,7 @@ class Worker:
             self.send("rota.ends", b"".join(data(1, self.ends[name]) for name in names))
 
     def say_again(self):
-        """All that was not confirmed, until it is."""
+        """Repeats all completions that are not confirmed."""
         self.said_at = time.monotonic()
         self.send_ends(list(self.ends))
 
@@ -176,28 +176,28 @@ class Worker:
         self.send_ends(names)  # all of them in one message
 
     def forget(self, body):
-        """These are confirmed, or cancelled."""
+        """Forgets attempts that are confirmed or cancelled."""
         for _, entry in fields(body):
             name = dict(fields(entry))
             self.held.pop((name[2], name[3]), None)
             self.ends.pop((name[2], name[3]), None)
 
     def on_check(self, body):
-        """What came to us of all that was sent: the numbers of the question go back as they are."""
+        """Reports which attempts we have; the numbers of the check go back unchanged."""
         asked = dict(fields(body))
         self.send("rota.holds", b"".join(data(1, head) for head in self.held.values())
                   + number(2, asked.get(2, 0)) + number(3, asked.get(3, 0))
                   + number(4, 1 + (0 if self.is_stopping else max(self.options.slots, len(self.held)))))
 
     def give_back(self):
-        """What can't be finished costs no attempt."""
+        """Returns unfinished jobs to the queue, which costs them no attempt."""
         for name, head in self.held.items():
             self.ends.setdefault(name, head + number(4, GIVEN_BACK))
         self.send("rota.slots")  # no more jobs
         self.say_again()
 
     def take(self, frame):
-        """False when the session is over."""
+        """Returns false if the session is over."""
         self.heard_at = time.monotonic()
         size = frame[0]
         kind, body = frame[1:1 + size].decode(), frame[1 + size:]

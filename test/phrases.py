@@ -2,8 +2,8 @@
 """Finds phrases that a reader would stumble over, with their places: phrases.py [FILE...].
 
 Without files it reads what people read: README.md and the other pages, every string literal of src/
-(help, errors, log lines, metric help), the comments of proto/ and include/rota/, the texts of web/,
-and the texts of packages and alerts. Prints FILE:LINE: PHRASE; what to write instead. Exits 1 if
+(help, errors, log lines, metric help), the comments of proto/ and include/rota/, the examples, the
+texts of web/, and the texts of packages and alerts. Prints FILE:LINE: PHRASE; what to write instead. Exits 1 if
 there is one. `./dev check` runs it."""
 import pathlib
 import re
@@ -102,6 +102,8 @@ def readable(path):
         return re.sub(r"```.*?```|`[^`\n]*`", lambda code: blank(code[0]), text, flags=re.DOTALL)
     if path.suffix == ".proto" or (path.suffix == ".h" and path.parent.name == "rota"):
         return CODE.sub("", only("comment", text))
+    if path.parent.name == "examples":
+        return text  # to be read as a whole
     if path.suffix == ".json":
         return re.sub(r'^ *(?!"(?:summary|description)"|[ ]).*$', "", text, flags=re.MULTILINE)
     if path.suffix in (".c", ".h", ".js", ".py"):
@@ -117,7 +119,7 @@ def find(path):
 
 
 def pages():
-    for pattern in ("*.md", "dev", "docs/**/*.md", "examples/*.md", "src/**/*.[ch]", "include/rota/*.h", "proto/**/*.proto",
+    for pattern in ("*.md", "dev", "docs/**/*.md", "examples/*", "src/**/*.[ch]", "include/rota/*.h", "proto/**/*.proto",
                     "web/*.js", "web/*.html", "web/openapi.json", "share/*.py", "debian/control", "contrib/**/*.yml"):
         yield from sorted(ROOT.glob(pattern))
 

@@ -1,4 +1,4 @@
-// The dashboard's frame: which page is shown, the connection to the node, colours and shortcuts.
+// The dashboard's frame: which page is shown, the connection to the node, colors and shortcuts.
 import { state, el, svg, patch, listen, onNews, schedule, askToken, hasToken, span, clock, to } from "./core.js";
 import * as cluster from "./cluster.js";
 import * as queues from "./queues.js";
@@ -66,7 +66,7 @@ function render() {
   patch(byId("main"), pageOf(page).show(rest, query).flat(Infinity).filter((each) => each != null && each !== false));
 }
 
-// --- colours ---
+// --- colors ---
 
 const THEMES = { system: "M12 3a9 9 0 1 0 0 18zM12 3a9 9 0 0 1 0 18", light: "M12 8a4 4 0 1 0 .1 0M12 2v3M12 19v3M2 12h3M19 12h3M5 5l2 2M17 17l2 2M5 19l2-2M17 7l2-2", dark: "M20 14A8.5 8.5 0 0 1 10 4a8.5 8.5 0 1 0 10 10z" };
 
@@ -81,7 +81,7 @@ function showTheme(theme) {
   if (theme === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
   patch(byId("theme"), [svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: THEMES[theme] }))]);
-  byId("theme").setAttribute("aria-label", `Colours: ${theme === "system" ? "same as system" : theme}`);
+  byId("theme").setAttribute("aria-label", `Colors: ${theme === "system" ? "same as system" : theme}`);
   byId("theme").title = byId("theme").getAttribute("aria-label");
   window.dispatchEvent(new Event("themechange"));
 }
@@ -98,7 +98,7 @@ function turnTheme() {
 const KEYS = [
   ...Object.entries(pages).map(([name, { title }], i) => [String(i + 1), title, () => { location.hash = to(name); }]),
   ["/", "Search or filter on this page", () => document.querySelector("main input[type=search]")?.focus()],
-  ["t", "Colours: system, light, dark", turnTheme],
+  ["t", "Colors: system, light, dark", turnTheme],
   ["k", "Enter the token", askToken],
   ["?", "Show these shortcuts", showHelp],
 ];

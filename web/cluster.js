@@ -299,7 +299,7 @@ export function show([asked, shardText]) {
     el("h2", {}, "Cluster"),
     el("div", { class: "facts" },
       fact(number(nodes.length - dead.length), nodes.length - dead.length === 1 ? "node alive" : "nodes alive"),
-      dead.length ? fact(number(dead.length), "dead or off the ring", "bad") : null,
+      dead.length ? fact(number(dead.length), dead.length === 1 ? "node down" : "nodes down", "bad", "Dead, evicted or off the ring") : null,
       zones.size ? fact(number(zones.size), zones.size === 1 ? "zone" : "zones") : null,
       sums ? fact(number(space.n - sums.nLost), "shards owned") : null,
       sums && sums.nMoving ? fact(number(sums.nMoving), "moving", "warn") : null,

@@ -57,7 +57,7 @@ export function showJob(name, id) {
       job.spec.priority ? fact(number(job.spec.priority), "priority") : null,
       job.spec.can?.length ? fact(job.spec.can.join(", "), "required capabilities") : null,
       job.worker ? fact(job.worker, "worker") : null),
-drawHistory(job),
+    drawHistory(job),
     el("ol", { class: "story is-long" }, job.events.map((event, i) => el("li", { "data-key": String(i) },
       el("time", { datetime: new Date(event.at_ms).toISOString() }, moment(event.at_ms)), el("span", { class: "tiny" }, ` +${span(event.at_ms - job.enqueued_ms)}`), " ", badge(event.state, STATE_KINDS[event.state] ?? "soft"), " ",
       CAUSES[event.cause] ?? event.cause ?? "", event.worker ? [" on ", el("span", { class: "mono" }, event.worker)] : null,

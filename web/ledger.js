@@ -5,7 +5,7 @@ const OLD_MS = 5000; // the ledger is written once per second
 
 // Violations, by subject.
 const KINDS = [
-  ["jobs lost or run twice", ["job_lost", "job_dead", "job_twice", "job_wrong"]],
+  ["jobs lost or completed twice", ["job_lost", "job_dead", "job_twice", "job_wrong"]],
   ["keys wrong or unanswered", ["get_wrong", "get_unanswered"]],
   ["rows lost, duplicated or late", ["row_lost", "row_twice", "row_late", "two_readers", "partition_early", "partition_forgotten"]],
   ["shards with two owners or none", ["two_owners", "old_owner", "epoch_fell", "shard_unowned"]],

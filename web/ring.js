@@ -1,5 +1,5 @@
 // The ring: nodes by zone around it, the points of the ring, and inside them the shards of a space,
-// each a cell in its owner's colour. Moves fly from node to node.
+// each a cell in its owner's color. Moves fly from node to node.
 //
 // The shards are pixels of an image whose map from pixel to shard is computed once per size, so a
 // hundred thousand cost as little as ten.
@@ -13,7 +13,7 @@ const FLIGHTS_MAX = 160;
 const TURN = 2 * Math.PI;
 const still = window.matchMedia("(prefers-reduced-motion: reduce)");
 
-// --- colours of nodes ---
+// --- colors of nodes ---
 
 const numbers = new Map(); // name -> from 1, in the order in which they were seen
 export function numberOf(name) {
@@ -39,7 +39,7 @@ const linear = (c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055)
 const luminance = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
 const inkOn = (rgb) => (luminance(rgb) > 0.179 ? "#000" : "#fff");
 
-// The number of a node in its colour, by which it is known on the ring.
+// The number of a node in its color, by which it is known on the ring.
 export function chip(name, isDead = false) {
   const rgb = rgbOf(name);
   return el("span", { class: isDead ? "chip is-dead" : "chip", "aria-hidden": "true",

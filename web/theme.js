@@ -1,7 +1,7 @@
-// Applies the chosen colours before anything is drawn.
+// Applies the chosen colors before anything is drawn.
 try {
   const theme = localStorage.getItem("theme");
   if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
 } catch {
-  // Without storage the page uses the system's colours.
+  // Without storage the page uses the system's colors.
 }

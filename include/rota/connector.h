@@ -18,7 +18,7 @@
  *
  * Limits. A message that can't be sent at once waits in a queue of its peer; if the queue is full,
  * rota_connector_send() fails. If the consumer falls behind, the socket is not read until it has
- * caught up, so that the queues of the senders fill instead.
+ * caught up, so that the queues of the senders fill instead (backpressure).
  *
  * Keys. With keys (CURVE) the broker admits the workers in a list, each only under its own name,
  * and workers authenticate their broker; all traffic is encrypted. Without keys the address must be

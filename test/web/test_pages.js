@@ -83,19 +83,19 @@ recorded("on a phone no page is wider than the screen", async (page, server) => 
   }
 }, { context: { viewport: { width: 360, height: 740 }, hasTouch: true } });
 
-recorded("the switch of colours goes round and is remembered", async (page, server) => {
+recorded("the switch of colors goes round and is remembered", async (page, server) => {
   await show(page, server, "cluster");
   const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   const system = await ground();
   await page.keyboard.press("t");
-  await page.getByRole("button", { name: "Colours: light" }).waitFor();
+  await page.getByRole("button", { name: "Colors: light" }).waitFor();
   assert.equal(await ground(), system);
-  await page.getByRole("button", { name: "Colours: light" }).click();
-  await page.getByRole("button", { name: "Colours: dark" }).waitFor();
+  await page.getByRole("button", { name: "Colors: light" }).click();
+  await page.getByRole("button", { name: "Colors: dark" }).waitFor();
   const dark = await ground();
   assert.notEqual(dark, system);
   await page.reload();
-  await page.getByRole("button", { name: "Colours: dark" }).waitFor();
+  await page.getByRole("button", { name: "Colors: dark" }).waitFor();
   assert.equal(await ground(), dark);
 });
 
@@ -206,7 +206,7 @@ recorded("a node that is dead is shown dead, and its shards elsewhere", async (p
   server.kill(2);
   await row(page, "10.0.0.3:7700").getByText("dead", { exact: true }).waitFor();
   await until("it has no shards", async () => (await shards()) === "0");
-  await page.getByText("dead or off the ring").waitFor();
+  await page.getByText(/^nodes? down$/).waitFor();
   await shoot(page, screenshots, "dead-light");
 });
 

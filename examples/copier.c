@@ -1,14 +1,14 @@
-/* A connector: `connector LOG TASK FILE...` copies files, line by line, together with the
- * other tasks of its group, as long as one of them lives.
+/* A task of a group that copies files: `copier LOG TASK FILE...`.
  *
- * Each file in the folder `in` is a partition; FILE... are those to begin with. Its last
- * line is "=> CHILD...", the files in which it goes on, or "=>" if there are none. What is
- * read is appended to the file of the same name in the folder `out`, which refuses who was
- * replaced (connector_out.h).
+ * Each file in the folder `in` is a partition; FILE... are the initial ones. The tasks of the
+ * group share the files and copy them line by line, as long as one task is alive. The last line of
+ * a file is "=> CHILD...", the files that continue it, or "=>" if there are none. A task appends
+ * the lines to the file of the same name in the folder `out`, which rejects a task that was
+ * replaced (copier_out.h).
  *
- * A reader waits when it is WINDOW lines ahead of what the group's log knows. So many may be
- * copied twice when its task dies; none is lost. */
-#include "connector_out.h"
+ * Copying is at-least-once: a reader is at most WINDOW lines ahead of the position in the group's
+ * log, so at most that many lines are copied twice when its task dies. None is lost. */
+#include "copier_out.h"
 
 #include <errno.h>
 #include <rota/rota.h>
@@ -20,7 +20,7 @@ enum { WINDOW = 20, TICK_MS = 10, SEEDS_MAX = 16, NAME_SIZE = 256 };
 struct reader {
     char name[NAME_SIZE]; /* of a file that we copy */
     uint64_t token;
-    int64_t line, committed; /* how many are copied, and how many of them the log knows */
+    int64_t line, committed; /* lines copied, and those of them that are in the log */
     FILE *in;
     int out;
     struct reader *next;
@@ -31,7 +31,7 @@ static struct reader *readers;
 
 static void fail(const char *what, const char *why)
 {
-    fprintf(stderr, "connector: %s: %s\n", what, why);
+    fprintf(stderr, "copier: %s: %s\n", what, why);
     exit(1);
 }
 
@@ -60,7 +60,7 @@ static void end_reader(struct reader *reader)
     free(reader);
 }
 
-/* Whoever reads this line after us, if we die, tells of the same children. */
+/* If we die, the next task reads this line again and reports the same children. */
 static void finish(struct reader *reader, char *children)
 {
     struct rota_str name = rota_str(reader->name);
@@ -79,8 +79,8 @@ static void finish(struct reader *reader, char *children)
     end_reader(reader);
 }
 
-/* A process may be stopped anywhere, for any time: so ask before each effect. If that was
- * still too early, the token tells. */
+/* A process may be paused anywhere, for any time, so check ownership right before each effect. If
+ * the process is paused after the check, the receiver rejects its old token. */
 static bool copy(struct reader *reader, const char *line)
 {
     bool is_ours = rota_group_is_current(group, rota_str(reader->name), reader->token) &&
@@ -175,7 +175,7 @@ int main(int argc, char **argv)
     uv_signal_t signal;
     struct rota_error error;
     struct rota_group_seed seeds[SEEDS_MAX];
-    struct rota_group_options options = {.name = "connector",
+    struct rota_group_options options = {.name = "copier",
                                          .seeds = seeds,
                                          .on_start = on_start,
                                          .on_stop = on_stop,
@@ -183,7 +183,7 @@ int main(int argc, char **argv)
                                          .on_failed = on_failed,
                                          .progress_every = 50 * ROTA_MSEC};
     if (argc < 4 || argc - 3 > SEEDS_MAX)
-        fail("usage", "connector LOG TASK FILE...");
+        fail("usage", "copier LOG TASK FILE...");
     options.log_url = argv[1], options.task = argv[2];
     for (int i = 3; i < argc; i++)
         seeds[options.n_seeds++] = (struct rota_group_seed){rota_str(argv[i]), 0, rota_str("0")};

@@ -1,8 +1,8 @@
-/* Where the connector's lines go: a file that trusts tokens, not tasks.
+/* Where the copier's lines go: a file that checks fencing tokens.
  *
- * Its first line is the highest token that has written here. Whoever comes with a lower one
- * is refused: it has been replaced and does not know it yet. A database does the same with
- * a column beside the data. */
+ * Its first line is the highest token of all writers so far. A writer with a lower token is
+ * rejected: it was replaced and does not know it yet. A database does the same with a column beside
+ * the data. */
 #pragma once
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 enum { TOKEN_WIDTH = 20, LINE_SIZE = 1024 };
 
-/* The file's descriptor; -1: errno tells. */
+/* Returns the file's descriptor; -1: see errno. */
 static inline int out_open(const char *folder, const char *name)
 {
     char path[4096];
@@ -24,11 +24,11 @@ static inline int out_open(const char *folder, const char *name)
     return open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 }
 
-/* Append the line unless a higher token has written here. */
+/* Appends the line unless a writer with a higher token was here before. */
 static inline bool out_write(int out, uint64_t token, const char *line)
 {
     char text[LINE_SIZE + 2] = "";
-    flock(out, LOCK_EX); /* two writers at once: one after the other */
+    flock(out, LOCK_EX); /* concurrent writers take turns */
     ssize_t n = pread(out, text, TOKEN_WIDTH, 0);
     bool is_written = n <= 0 || strtoull(text, NULL, 10) <= token;
     if (is_written) {

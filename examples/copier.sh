@@ -1,7 +1,7 @@
 #!/bin/sh
-# Three tasks copy files that split; one is killed in the middle. No line is lost, none
-# is copied twice beyond the window, and who was replaced can't write any more:
-# `connector.sh DIRECTORY`, where the programs are. It works in a folder of its own.
+# Three tasks copy files that split, and one is killed in the middle. Checks that no line is lost, that
+# at most as many lines as the window are copied twice, and that the dead task's token is rejected.
+# `copier.sh DIRECTORY`: DIRECTORY has the programs. It works in a temporary folder.
 set -eu
 export LC_ALL=C
 bin=$(realpath "$1")
@@ -10,10 +10,10 @@ pids=
 trap 'kill -KILL $pids 2>/dev/null || true; rm -rf "$work"' EXIT
 cd "$work"
 mkdir in out
-window=20 # as in connector.c
+window=20 # as in copier.c
 
 fail() {
-    echo "connector.sh: $1" >&2
+    echo "copier.sh: $1" >&2
     tail -n 5 task.* killed err.* >&2 2>/dev/null
     exit 1
 }
@@ -26,7 +26,7 @@ file() {
     echo "=> $*" >>"in/$name"
 }
 
-# await COMMAND...: until it is so.
+# await COMMAND...: wait until the command succeeds.
 await() {
     tries=0
     until "$@"; do
@@ -40,7 +40,7 @@ is_finished() {
     [ "$(cat task.* | sed -n 's/^finish \([^ ]*\).*/\1/p' | sort -u)" = "$(ls in)" ]
 }
 
-# lines FILE: those copied from it, without the token in front.
+# lines FILE: the lines copied from it, without the token before them.
 lines() {
     tail -n +2 "out/$1"
 }
@@ -53,12 +53,12 @@ for fruit in apples pears plums; do
 done
 
 for task in a b c; do
-    "$bin/connector" "sqlite:$work/group.db" $task fruit >task.$task 2>err.$task &
+    "$bin/copier" "sqlite:$work/group.db" $task fruit >task.$task 2>err.$task &
     pids="$pids $!"
     eval "$task=$!"
 done
 
-# One that is in the middle of a file is killed; the others go on from what the log knows.
+# Kill a task in the middle of a file; the others continue from the positions in the log.
 is_under_way() {
     [ -s out/apples ] && [ "$(lines apples | wc -l)" -ge 100 ]
 }
@@ -70,10 +70,10 @@ mv "$killed" killed
 await grep -qs '^start apples ' task.?
 echo "task ${killed#task.} is killed; it had:"
 grep '^start' killed
-echo "the others go on:"
+echo "the others continue:"
 grep -h '^start .* line=[1-9]' task.?
 
-# Whatever it had is finished by another, and told of by who finished it.
+# Other tasks finish its files, and report that.
 grep '^finish' killed >task.killed || true
 await is_finished
 
@@ -81,12 +81,12 @@ for name in $(ls in); do
     grep -v '^=>' "in/$name" | sort >wanted
     lines "$name" | sort -u | cmp -s - wanted || fail "$name: a line is lost"
     twice=$(lines "$name" | sort | uniq -d | wc -l)
-    [ "$twice" -le $window ] || fail "$name: $twice lines are there twice"
-    [ "$twice" = 0 ] || grep -q "^start $name " killed || fail "$name: copied twice, and its task lived"
-    [ "$twice" = 0 ] || echo "$name: $twice lines are there twice"
+    [ "$twice" -le $window ] || fail "$name: $twice lines were copied twice"
+    [ "$twice" = 0 ] || grep -q "^start $name " killed || fail "$name: copied twice, although its task was alive"
+    [ "$twice" = 0 ] || echo "$name: $twice lines were copied twice"
 done
 
-# The one that was killed comes back from a pause, as it were, and writes on.
-if "$bin/connector_late" out apples "$token" "a late line"; then
-    fail "a token that is over has written"
+# A write by the killed task, as if it had only been paused.
+if "$bin/copier_late" out apples "$token" "a late line"; then
+    fail "a write with an old token was accepted"
 fi
