@@ -27,7 +27,7 @@ def table(head, rows):
 
 # The files that make metrics, and what the reader calls their metrics.
 MAKERS = {
-    "node_metrics.c": "A node",
+    "api_metrics.c": "A node",
     "api.c": "A node",
     "metrics.c": "A node",
     "role_queue.c": "The broker of a node",

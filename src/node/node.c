@@ -2,7 +2,7 @@
 
 #include "io/clock.h"
 #include "io/timer.h"
-#include "node/node_service.h"
+#include "node/api/node_service.h"
 #include "node/node_spaces.h"
 
 #include <stdio.h>

@@ -148,10 +148,3 @@ uint32_t rota_node_identify(void *data, struct rota_server_call *call, char *act
 /* Record events about other nodes: of all nodes that see one, one records it. */
 void rota_node_note_members(struct rota_node *node, const struct rota_members_change *change);
 void rota_node_news_end(struct rota_node *node);
-
-/* --- api.c --- */
-
-void rota_node_on_request(void *data, struct rota_http_request *request);
-bool rota_node_is_urgent(void *data, struct rota_str target);
-void rota_node_on_http_full(void *data, enum rota_http_bound bound, const char *peer);
-void rota_node_end_requests(struct rota_node *node);

@@ -6,12 +6,13 @@
 #include "io/memory.h"
 #include "io/net/address.h"
 #include "node/api/api.h"
+#include "node/api/node_service.h"
 #include "node/api/stream.h"
-#include "node/node_change.h"
-#include "node/node_plan.h"
-#include "node/node_service.h"
+#include "node/change/node_change.h"
+#include "node/change/node_plan.h"
+#include "node/documents/peers.h"
+#include "node/documents/topics.h"
 #include "node/node_spaces.h"
-#include "node/peers.h"
 #include "node/rules/node_memory.h"
 #include "wire/text/hosts_file.h"
 
@@ -353,7 +354,7 @@ enum rota_code rota_node_open_channel(struct rota_node *node, const char *addres
 
 static enum rota_code open_peers(struct rota_node *node, struct rota_error *error)
 {
-    return rota_peers_open(node, &node->peers, error);
+    return rota_peers_open(node, rota_topics, rota_n_topics, &node->peers, error);
 }
 
 static enum rota_code open_service(struct rota_node *node, struct rota_error *error)

@@ -13,8 +13,8 @@
  *
  * Only time depends on it: a member that goes too early is silent for longer, and stops its work
  * in time as always. */
+#include "io/log/sync_kafka_hold.h"
 #include "io/clock.h"
-#include "io/log/sync_kafka_inside.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,9 +9,11 @@
  * proves something only if we were the same member of the same generation before and after,
  * since an expelled client commits without an identity, which an empty group allows.
  * sync_kafka_hold.c decides when we may go from one round into the next. */
+#include "io/log/sync_kafka_member.h"
+
 #include "base/percent.h"
 #include "io/clock.h"
-#include "io/log/sync_kafka_inside.h"
+#include "io/log/sync_kafka_hold.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Clients of Kafka, and the topics of a group. Everything here blocks, for a bounded
  * time. */
+#include "io/log/sync_kafka_topic.h"
 #include "io/clock.h"
-#include "io/log/sync_kafka_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,7 @@
 
 #include "base/metrics.h"
 #include "node/api/pages.h"
-#include "node/api/stream.h"
-#include "node/api/topics.h"
+#include "node/documents/topics.h"
 #include "wire/message/message_json.h"
 #include "wire/message/queue_message.h"
 

@@ -34,6 +34,12 @@ struct rota_api_route {
     const char *summary;
 };
 
+/* For the HTTP server; `data` is the node. */
+void rota_node_on_request(void *data, struct rota_http_request *request);
+bool rota_node_is_urgent(void *data, struct rota_str target);
+void rota_node_on_http_full(void *data, enum rota_http_bound bound, const char *peer);
+void rota_node_end_requests(struct rota_node *node);
+
 extern const struct rota_api_route rota_api_routes[];
 extern const size_t rota_api_n_routes;
 
@@ -85,7 +91,7 @@ void rota_api_job_cancel(struct rota_api_call *call);
 void rota_api_job_retry(struct rota_api_call *call);
 void rota_api_workers(struct rota_api_call *call);
 
-/* --- node_metrics.c --- */
+/* --- api_metrics.c --- */
 
 void rota_api_metrics(struct rota_api_call *call);
 
@@ -96,7 +102,6 @@ void rota_api_space(struct rota_api_call *call);
 void rota_api_space_migrate(struct rota_api_call *call);
 void rota_api_shard(struct rota_api_call *call);
 void rota_api_shard_pin(struct rota_api_call *call);
-void rota_api_write_spaces(struct rota_node *node, struct rota_json *json);
 
 /* --- api_plan.c --- */
 
@@ -117,22 +122,14 @@ void rota_api_node_drain(struct rota_api_call *call);
 void rota_api_node_undrain(struct rota_api_call *call);
 void rota_api_node_evict(struct rota_api_call *call);
 void rota_api_events(struct rota_api_call *call);
-
-/* --- api_calls.c, api_group.c --- */
-
 void rota_api_calls(struct rota_api_call *call);
+void rota_api_ledger(struct rota_api_call *call);
+
+/* --- stream.c --- */
+
+void rota_api_stream(struct rota_api_call *call);
+
+/* --- api_group.c --- */
+
 void rota_api_groups(struct rota_api_call *call);
 void rota_api_group(struct rota_api_call *call);
-
-/* --- api_ledger.c --- */
-
-void rota_api_ledger(struct rota_api_call *call);
-void rota_api_write_ledger(struct rota_node *node, struct rota_json *json);
-
-/* The documents by themselves: of all nodes, and this one's part of it. */
-void rota_api_write_calls(struct rota_node *node, struct rota_json *json);
-void rota_api_write_groups(struct rota_node *node, struct rota_json *json);
-void rota_api_write_cluster(struct rota_node *node, struct rota_json *json);
-void rota_api_write_node_part(struct rota_node *node, struct rota_json *json);
-void rota_api_write_event(const struct rota_node *node, const struct rota_event *event,
-                          struct rota_json *json);

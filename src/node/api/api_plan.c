@@ -4,8 +4,8 @@
  * the loop only copies what the thread needs. */
 #include "node/api/api.h"
 
-#include "node/api/topics.h"
-#include "node/node_plan.h"
+#include "node/change/node_plan.h"
+#include "node/documents/topics.h"
 
 #include <stdlib.h>
 #include <uv.h>

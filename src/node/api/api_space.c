@@ -1,6 +1,7 @@
 /* Spaces and their shards: the documents of rota.v1.Space, from the node's own maps. */
 #include "node/api/api.h"
 
+#include "node/documents/document.h"
 #include "node/node_spaces.h"
 #include "node/rules/space_watch.h"
 #include "wire/message/message_json.h"
@@ -9,21 +10,11 @@
 
 /* --- looking --- */
 
-void rota_api_write_spaces(struct rota_node *node, struct rota_json *json)
-{
-    struct rota_arena arena = {0};
-    struct rota_space_list list;
-    if (!rota_space_service_list(node->space_service, &arena, &list))
-        json->buffer->failed = true;
-    rota_message_write_json(&ROTA_SPACE_LIST_REPLY, &list, json);
-    rota_arena_deinit(&arena);
-}
-
 void rota_api_spaces(struct rota_api_call *call)
 {
     struct rota_buffer buffer = {0};
     struct rota_json json = {.buffer = &buffer};
-    rota_api_write_spaces(call->node, &json);
+    rota_document_spaces_write(call->node, &json);
     rota_api_answer_json(call, 200, &buffer);
 }
 

@@ -2,7 +2,8 @@
 
 #include "base/hash.h"
 #include "node/api/api.h"
-#include "node/api/topics.h"
+#include "node/documents/document.h"
+#include "node/documents/topics.h"
 #include "node/node_spaces.h"
 
 #include <stdio.h>
@@ -69,7 +70,7 @@ static void send_events(struct client *client, rota_time now)
         rota_buffer_clear(line);
         rota_buffer_print(line,
                           "event: event\nid: %llu\ndata: ", (unsigned long long)event->number);
-        rota_api_write_event(client->streams->node, event, &json);
+        rota_document_cluster_write_event(client->streams->node, event, &json);
         rota_buffer_append_text(line, "\n\n");
         client->after = event->number;
         send_line(client, now);

@@ -11,7 +11,6 @@
 
 #include <rota/time.h>
 
-struct rota_api_call;
 struct rota_node;
 struct rota_streams;
 
@@ -24,8 +23,5 @@ enum { ROTA_STREAMS_MAX = 256 }; /* clients at one time */
 enum rota_code rota_streams_open(struct rota_node *node, struct rota_streams **streams,
                                  struct rota_error *error);
 void rota_streams_close(struct rota_streams *streams); /* accepts NULL */
-
-/* Answer a request with a stream. */
-void rota_api_stream(struct rota_api_call *call);
 
 size_t rota_streams_n_clients(const struct rota_streams *streams);

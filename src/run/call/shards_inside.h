@@ -20,8 +20,8 @@
 #include "core/call/call_fsm.h"
 #include "core/call/shards/execute_fsm.h"
 #include "core/call/shards/health_fsm.h"
-#include "core/call/shards/pool_fsm.h"
 #include "core/call/shards/shard_cache.h"
+#include "run/call/shards_nodes.h"
 #include "wire/message/directory_message.h"
 
 #include <rota/channel.h>
@@ -93,31 +93,6 @@ struct rota_shards_look {
     struct rota_shard_map *map;
 };
 
-struct rota_shards_connection {
-    uint64_t number;
-    struct rota_shards *shards;
-    struct rota_shards_node *node;
-    struct rota_list_node link; /* of the node's */
-    struct rota_channel *channel;
-    size_t n_attempts;
-    bool is_over; /* closed when the last attempt has left it */
-};
-
-struct rota_shards_node {
-    int64_t id;
-    struct rota_shards *shards;
-    char address[ROTA_CHANNEL_TARGET_MAX + 1];
-    struct rota_list_node connections;
-    struct rota_channel *health; /* a connection for checks alone, NULL: none yet */
-    struct rota_call *check;
-    uint64_t check_number;
-    struct rota_histogram *latency;
-    uint64_t n_drops; /* by the health checks */
-    char problem[ROTA_ERROR_TEXT_MAX];
-    rota_time failed_at; /* ROTA_TIME_MIN: never */
-    struct rota_shards_node_series *series;
-};
-
 /* An event for a machine, handled when the current step is over. */
 struct rota_shards_note {
     struct rota_shards_call *call; /* or */
@@ -182,35 +157,6 @@ void rota_shards_run_stop(struct rota_shards_run *run); /* its attempts */
 void rota_shards_run_free(struct rota_shards_run *run);
 void rota_shards_note_call(struct rota_shards_call *call, struct rota_call_fsm_event event);
 
-/* --- shards_nodes.c --- */
-
-/* Carry out the actions of the pools. */
-void rota_shards_do_pool(struct rota_shards *shards, const struct rota_pool_action *action);
-
-/* Begin a try, perhaps waiting for a connection, continue when the wait is over (0: no
- * connection), and cancel one. */
-void rota_shards_attempt_start(struct rota_shards_attempt *attempt,
-                               const struct rota_replica *replica);
-void rota_shards_attempt_opened(struct rota_shards_attempt *attempt, uint64_t connection);
-void rota_shards_attempt_cancel(struct rota_shards_attempt *attempt);
-
-/* A map has arrived: reconnect to nodes whose address has changed. */
-void rota_shards_meet(struct rota_shards *shards, const struct rota_shard_map *map);
-
-/* Let time pass for the health checks; forget nodes that have no pool. */
-void rota_shards_check_health(struct rota_shards *shards, rota_time now);
-void rota_shards_forget_nodes(struct rota_shards *shards);
-void rota_shards_close_nodes(struct rota_shards *shards);
-void rota_shards_free_nodes(struct rota_shards *shards);
-struct rota_shards_node *rota_shards_find_node(const struct rota_shards *shards, int64_t id);
-void rota_shards_heard(struct rota_shards *shards, int64_t node, rota_time now);
-
-/* Open connections to the node. */
-size_t rota_shards_n_connections(const struct rota_shards_node *node);
-
-/* Record the failure of a try, or a health check, on the node. */
-void rota_shards_node_failed(struct rota_shards_node *node, struct rota_str problem);
-
 /* --- shards_directory.c --- */
 
 enum rota_code rota_shards_directory_new(struct rota_shards *shards,
@@ -230,6 +176,3 @@ bool rota_shards_read_map(const struct rota_directory_map *from, struct rota_are
 /* Make the series that do not depend on nodes; false without memory. */
 bool rota_shards_measure_init(struct rota_shards *shards);
 void rota_shards_measure_deinit(struct rota_shards *shards);
-
-/* The series of a node: NULL without memory is fine. */
-void rota_shards_measure_node(struct rota_shards_node *node);

@@ -8,83 +8,9 @@
  * is written, so that a call dropped before that leaves no trace. */
 #pragma once
 
-#include "wire/http2/hpack.h"
 #include "wire/http2/http2.h"
-
-enum {
-    ROTA_FRAME_DATA,
-    ROTA_FRAME_HEADERS,
-    ROTA_FRAME_PRIORITY,
-    ROTA_FRAME_RST_STREAM,
-    ROTA_FRAME_SETTINGS,
-    ROTA_FRAME_PUSH_PROMISE,
-    ROTA_FRAME_PING,
-    ROTA_FRAME_GOAWAY,
-    ROTA_FRAME_WINDOW_UPDATE,
-    ROTA_FRAME_CONTINUATION,
-};
-
-enum {
-    ROTA_FLAG_ACK = 1,
-    ROTA_FLAG_END_STREAM = 1,
-    ROTA_FLAG_END_HEADERS = 4,
-    ROTA_FLAG_PADDED = 8,
-    ROTA_FLAG_PRIORITY = 32,
-};
-
-enum {
-    ROTA_SETTING_HEADER_TABLE_SIZE = 1,
-    ROTA_SETTING_ENABLE_PUSH,
-    ROTA_SETTING_MAX_CONCURRENT_STREAMS,
-    ROTA_SETTING_INITIAL_WINDOW_SIZE,
-    ROTA_SETTING_MAX_FRAME_SIZE,
-    ROTA_SETTING_MAX_HEADER_LIST_SIZE,
-    ROTA_SETTING_NO_RFC7540_PRIORITIES = 9,
-};
-
-enum rota_http2_error {
-    ROTA_HTTP2_NO_ERROR,
-    ROTA_HTTP2_PROTOCOL_ERROR,
-    ROTA_HTTP2_INTERNAL_ERROR,
-    ROTA_HTTP2_FLOW_CONTROL_ERROR,
-    ROTA_HTTP2_SETTINGS_TIMEOUT,
-    ROTA_HTTP2_STREAM_CLOSED,
-    ROTA_HTTP2_FRAME_SIZE_ERROR,
-    ROTA_HTTP2_REFUSED_STREAM,
-    ROTA_HTTP2_CANCEL,
-    ROTA_HTTP2_COMPRESSION_ERROR,
-    ROTA_HTTP2_CONNECT_ERROR,
-    ROTA_HTTP2_ENHANCE_YOUR_CALM,
-    ROTA_HTTP2_INADEQUATE_SECURITY,
-    ROTA_HTTP2_HTTP_1_1_REQUIRED,
-};
-
-enum {
-    ROTA_HTTP2_FRAME_HEAD = 9,
-    ROTA_HTTP2_FRAME_MAX = 16384,    /* what every peer accepts, and all that we accept */
-    ROTA_HTTP2_WINDOW_FIRST = 65535, /* before any settings */
-    ROTA_HTTP2_STREAMS_FIRST = 100,  /* before the server has sent its limit */
-};
-
-#define ROTA_HTTP2_WINDOW_MAX INT32_MAX
-#define ROTA_HTTP2_STREAM_MAX INT32_MAX
-#define ROTA_HTTP2_MAGIC      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-
-struct rota_http2_frame {
-    uint32_t size;
-    uint8_t type, flags;
-    int32_t stream;
-};
-
-enum { ROTA_HTTP2_MEMO_MAX = 64 };
-
-/* A block of fields that left its table as it was. As long as the table is still
- * the same, the same bytes are the same fields. */
-struct rota_http2_memo {
-    uint32_t n_added, n; /* of the table */
-    uint32_t size;       /* 0: none */
-    char bytes[ROTA_HTTP2_MEMO_MAX];
-};
+#include "wire/http2/http2_frame.h"
+#include "wire/http2/http2_memo.h"
 
 struct rota_http2 {
     struct rota_http2_options options;
@@ -147,26 +73,6 @@ struct rota_http2 {
     bool is_draining, is_final, is_goaway;
     enum rota_http2_fault fault;
 };
-
-static inline bool rota_http2_memo_is_good(const struct rota_http2_memo *memo,
-                                           const struct rota_hpack_table *table)
-{
-    return memo->size > 0 && memo->n_added == table->n_added && memo->n == table->n;
-}
-
-/* Store a block; `before` is the table's `n_added` before it. */
-static inline void rota_http2_memo_set(struct rota_http2_memo *memo,
-                                       const struct rota_hpack_table *table, uint32_t before,
-                                       struct rota_str block)
-{
-    memo->size = 0;
-    if (block.size > ROTA_HTTP2_MEMO_MAX || table->n_added != before)
-        return;
-    memo->size = (uint32_t)block.size;
-    memo->n_added = table->n_added;
-    memo->n = table->n;
-    memcpy(memo->bytes, block.data, block.size);
-}
 
 /* --- http2_call.c --- */
 

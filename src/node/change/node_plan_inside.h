@@ -5,8 +5,8 @@
 #include "base/map.h"
 #include "base/vector.h"
 #include "core/work/cluster/layout.h"
+#include "node/change/node_plan.h"
 #include "node/node_inside.h"
-#include "node/node_plan.h"
 
 #include <rota/space.h>
 #include <uv.h>

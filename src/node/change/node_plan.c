@@ -1,9 +1,9 @@
-#include "node/node_plan.h"
+#include "node/change/node_plan.h"
 
 #include "io/clock.h"
-#include "node/node_plan_inside.h"
-#include "node/node_queues.h"
-#include "node/peers.h"
+#include "node/change/node_plan_inside.h"
+#include "node/documents/node_queues.h"
+#include "node/documents/peers.h"
 #include "run/own/space_service.h"
 #include "run/work/broker_cluster.h"
 #include "wire/message/space_message.h"

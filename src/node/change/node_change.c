@@ -1,7 +1,8 @@
-#include "node/node_change.h"
+#include "node/change/node_change.h"
 
+#include "node/change/node_moves.h"
+#include "node/documents/topics.h"
 #include "node/node_inside.h"
-#include "node/node_moves.h"
 
 #include <stdlib.h>
 #include <string.h>

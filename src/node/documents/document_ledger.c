@@ -1,7 +1,8 @@
 /* What a program that checks the cluster has seen, as it writes it down. */
-#include "node/api/api.h"
+#include "node/documents/document.h"
 
 #include "io/file.h"
+#include "node/node_inside.h"
 #include "wire/text/json_scan.h"
 
 enum { LEDGER_MAX = 256 << 10 }; /* bytes of the file */
@@ -20,7 +21,7 @@ static bool is_object(struct rota_str text)
 }
 
 /* It is small and local, so it is read at once. Without one there is no check. */
-void rota_api_write_ledger(struct rota_node *node, struct rota_json *json)
+void rota_document_ledger_write(struct rota_node *node, struct rota_json *json)
 {
     const char *path = node->settings->ledger;
     struct rota_buffer content = {0};
@@ -40,9 +41,4 @@ void rota_api_write_ledger(struct rota_node *node, struct rota_json *json)
     rota_json_text(json, code && code != ROTA_ERR_NOT_FOUND ? error.text : NULL);
     rota_json_end_object(json);
     rota_buffer_deinit(&content);
-}
-
-void rota_api_ledger(struct rota_api_call *call)
-{
-    rota_api_document(call, "ledger");
 }

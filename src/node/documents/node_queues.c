@@ -1,4 +1,4 @@
-#include "node/node_queues.h"
+#include "node/documents/node_queues.h"
 
 #include "wire/text/json_scan.h"
 

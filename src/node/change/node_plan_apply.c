@@ -1,8 +1,8 @@
 /* Applying a plan. */
-#include "node/node_plan_inside.h"
+#include "node/change/node_plan_inside.h"
 
-#include "node/node_change.h"
-#include "node/peers.h"
+#include "node/change/node_change.h"
+#include "node/documents/peers.h"
 #include "wire/message/queue_message.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/arena.h"
-#include "node/peers.h"
+#include "node/documents/peers.h"
 #include "wire/message/message.h"
 
 /* Append to `plan` what setting the state of `peer` would do, given the document of all queues.

@@ -1,10 +1,11 @@
-#include "node/node_service.h"
+#include "node/api/node_service.h"
 
 #include "core/own/view.h"
 
-#include "node/api/api.h"
-#include "node/node_change.h"
-#include "node/peers.h"
+#include "node/change/node_change.h"
+#include "node/documents/peers.h"
+#include "node/documents/topics.h"
+#include "node/node_inside.h"
 #include "wire/message/nodes_message.h"
 #include "wire/text/json_scan.h"
 

@@ -1,4 +1,4 @@
-#include "node/peers.h"
+#include "node/documents/peers.h"
 
 #include "base/vector.h"
 #include "node/node_inside.h"
@@ -15,6 +15,8 @@ enum { DOCUMENTS_MAX = 32 << 20 }; /* bytes of one answer */
 
 struct rota_peers {
     struct rota_node *node;
+    const struct rota_topic *topics;
+    size_t n_topics;
     uv_timer_t timer;
     bool is_ticking;
     ROTA_VECTOR(struct rota_peer *) list; /* by address */
@@ -208,14 +210,23 @@ static bool is_document(struct rota_str json)
     return !scan.failed && json.size > 0 && json.data[0] == '{';
 }
 
+/* The place of a topic; SIZE_MAX: there is none of this name. */
+static size_t find_topic(const struct rota_peers *peers, struct rota_str name)
+{
+    for (size_t i = 0; i < peers->n_topics; i++)
+        if (rota_str_is_equal(name, rota_str(peers->topics[i].name)))
+            return i;
+    return SIZE_MAX;
+}
+
 static void take_documents(struct rota_peer *peer, const struct rota_nodes_documents_reply *reply)
 {
     const struct rota_nodes_document *documents = reply->documents.items;
     for (size_t i = 0; i < reply->documents.n; i++) {
-        const struct rota_topic *topic = rota_topic_find(documents[i].topic);
-        if (!topic || !is_document(documents[i].json))
+        size_t topic = find_topic(peer->peers, documents[i].topic);
+        if (topic == SIZE_MAX || !is_document(documents[i].json))
             continue;
-        struct rota_buffer *part = &peer->parts[topic - rota_topics];
+        struct rota_buffer *part = &peer->parts[topic];
         rota_buffer_clear(part);
         rota_buffer_append_str(part, documents[i].json);
     }
@@ -244,7 +255,7 @@ static void end_round(struct rota_peers *peers)
     struct rota_list_node served;
     rota_list_init(&served);
     peers->is_round = false;
-    for (size_t i = 0; i < rota_n_topics; i++)
+    for (size_t i = 0; i < peers->n_topics; i++)
         if (peers->is_asked[i])
             peers->seen_at[i] = peers->round_at;
     ROTA_LIST_EACH (wait, &peers->waits, struct rota_peers_wait, link) {
@@ -321,9 +332,9 @@ static void call_all(struct rota_peers *peers)
 {
     struct rota_str topics[ROTA_TOPICS_MAX];
     struct rota_nodes_documents request = {.topics = {topics, 0}, .with_events = true};
-    for (size_t i = 0; i < rota_n_topics; i++)
+    for (size_t i = 0; i < peers->n_topics; i++)
         if (peers->is_asked[i])
-            topics[request.topics.n++] = rota_str(rota_topics[i].name);
+            topics[request.topics.n++] = rota_str(peers->topics[i].name);
     for (size_t i = 0; i < peers->list.size; i++) {
         struct rota_peer *peer = peers->list.items[i];
         if (!peer->is_self && !peer->call && rota_peer_is_alive(peer))
@@ -352,7 +363,7 @@ static void begin_round(struct rota_peers *peers)
     peers->round_at = now;
     ROTA_LIST_EACH (wait, &peers->waits, struct rota_peers_wait, link)
         peers->wanted_until[wait->topic] = now + ROTA_PEERS_WANTED;
-    for (size_t i = 0; i < rota_n_topics; i++)
+    for (size_t i = 0; i < peers->n_topics; i++)
         peers->is_asked[i] = peers->wanted_until[i] >= now;
     if (!rota_store_is_up(peers->node->store) ||
         rota_store_ask(peers->node->store, &request, on_rows, peers, NULL))
@@ -363,7 +374,7 @@ static void begin_round(struct rota_peers *peers)
 
 static bool is_wanted(const struct rota_peers *peers, rota_time now)
 {
-    for (size_t i = 0; i < rota_n_topics; i++)
+    for (size_t i = 0; i < peers->n_topics; i++)
         if (peers->wanted_until[i] >= now)
             return true;
     return peers->events_until >= now;
@@ -423,13 +434,15 @@ void rota_peers_want_events(struct rota_peers *peers)
 
 /* --- life --- */
 
-enum rota_code rota_peers_open(struct rota_node *node, struct rota_peers **peers,
-                               struct rota_error *error)
+enum rota_code rota_peers_open(struct rota_node *node, const struct rota_topic *topics,
+                               size_t n_topics, struct rota_peers **peers, struct rota_error *error)
 {
     struct rota_peers *made = calloc(1, sizeof *made);
     if (!made)
         return rota_error_no_memory(error, "for peers");
     made->node = node;
+    made->topics = topics;
+    made->n_topics = n_topics;
     rota_list_init(&made->waits);
     uv_timer_init(node->loop, &made->timer);
     made->timer.data = made;

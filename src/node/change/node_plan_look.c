@@ -2,12 +2,12 @@
  *
  * The current owners are compared with those before: the maps of spaces are copied on the loop,
  * a worker thread routes the partitions of queues again. */
-#include "node/node_plan.h"
+#include "node/change/node_plan.h"
 
 #include "io/clock.h"
-#include "node/node_plan_inside.h"
-#include "node/node_queues.h"
-#include "node/peers.h"
+#include "node/change/node_plan_inside.h"
+#include "node/documents/node_queues.h"
+#include "node/documents/peers.h"
 #include "run/own/space_service.h"
 
 #include <stdlib.h>

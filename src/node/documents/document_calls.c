@@ -1,6 +1,7 @@
 /* How this node's calls to the replicas of each collection go. */
-#include "node/api/api.h"
+#include "node/documents/document.h"
 
+#include "node/node_inside.h"
 #include "node/role/role_cache.h"
 
 #include <math.h>
@@ -93,7 +94,7 @@ static void add_replica(const struct rota_node *node, const char *collection,
     rota_json_end_object(json);
 }
 
-void rota_api_write_calls(struct rota_node *node, struct rota_json *json)
+void rota_document_calls_write(struct rota_node *node, struct rota_json *json)
 {
     const struct rota_node_cache *cache;
     const struct rota_get *get;
@@ -107,9 +108,4 @@ void rota_api_write_calls(struct rota_node *node, struct rota_json *json)
                 add_replica(node, cache->name, &view, json);
     rota_json_end_array(json);
     rota_json_end_object(json);
-}
-
-void rota_api_calls(struct rota_api_call *call)
-{
-    rota_api_document(call, "calls");
 }

@@ -1,7 +1,8 @@
-#include "node/api/topics.h"
+#include "node/documents/topics.h"
 
-#include "node/api/api.h"
-#include "node/peers.h"
+#include "node/documents/document.h"
+#include "node/documents/peers.h"
+#include "node/node_inside.h"
 #include "wire/message/message_json.h"
 #include "wire/message/queue_message.h"
 #include "wire/text/json_scan.h"
@@ -14,14 +15,14 @@
 
 const struct rota_topic rota_topics[] = {
     [ROTA_TOPIC_CLUSTER] = {.name = "cluster",
-                            .write = rota_api_write_node_part,
+                            .write = rota_document_cluster_write_part,
                             .key = "nodes",
-                            .write_whole = rota_api_write_cluster},
-    {.name = "calls", .write = rota_api_write_calls, .key = "calls"},
-    {.name = "groups", .write = rota_api_write_groups},
-    {.name = "ledger", .write = rota_api_write_ledger},
+                            .write_whole = rota_document_cluster_write},
+    {.name = "calls", .write = rota_document_calls_write, .key = "calls"},
+    {.name = "groups", .write = rota_document_groups_write},
+    {.name = "ledger", .write = rota_document_ledger_write},
     {.name = "queues", .method = "Queues", .reply_type = &ROTA_QUEUE_QUEUES_REPLY},
-    {.name = "spaces", .write = rota_api_write_spaces},
+    {.name = "spaces", .write = rota_document_spaces_write},
     {.name = "workers", .method = "Workers", .reply_type = &ROTA_QUEUE_WORKERS_REPLY},
 };
 const size_t rota_n_topics = sizeof rota_topics / sizeof rota_topics[0];

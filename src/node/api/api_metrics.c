@@ -7,8 +7,8 @@
 
 #include "base/metrics.h"
 #include "node/api/stream.h"
-#include "node/api/topics.h"
-#include "node/peers.h"
+#include "node/documents/peers.h"
+#include "node/documents/topics.h"
 #include "run/work/broker_cluster.h"
 #include "wire/message/queue_message.h"
 #include "wire/text/json_rows.h"

@@ -1,7 +1,7 @@
-#include "node/node_moves.h"
+#include "node/change/node_moves.h"
 
 #include "io/clock.h"
-#include "node/node_queues.h"
+#include "node/documents/node_queues.h"
 #include "run/work/broker_cluster.h"
 #include "wire/message/nodes_message.h"
 #include "wire/text/json_scan.h"

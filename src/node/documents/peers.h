@@ -8,8 +8,9 @@
  * A round does not wait for a node that did not answer in time, until it answers again. */
 #pragma once
 
+#include "base/buffer.h"
 #include "base/list.h"
-#include "node/api/topics.h"
+#include "node/documents/topic.h"
 
 #include <rota/channel.h>
 #include <rota/store.h>
@@ -44,15 +45,16 @@ struct rota_peer {
     bool is_listed, is_awaited, is_new;
 };
 
-/* Gives `*peers`; rota_peers_close() ends it. */
-enum rota_code rota_peers_open(struct rota_node *node, struct rota_peers **peers,
+/* `topics`, at most ROTA_TOPICS_MAX, is kept. Gives `*peers`; rota_peers_close() ends it. */
+enum rota_code rota_peers_open(struct rota_node *node, const struct rota_topic *topics,
+                               size_t n_topics, struct rota_peers **peers,
                                struct rota_error *error);
 void rota_peers_close(struct rota_peers *peers); /* accepts NULL; all waits are ended */
 
 /* A request for a topic: `on_seen` is called when all nodes that can be expected to have
  * answered; later, or from inside when the data is fresh. The struct is the caller's until then. */
 struct rota_peers_wait {
-    size_t topic; /* its place in rota_topics */
+    size_t topic; /* its place in the table */
     void (*on_seen)(void *data);
     void *data;
 
