@@ -184,11 +184,13 @@ struct drawing {
     size_t n_rows;
     bool is_wide, has_titles; /* these were drawn */
     int widths[ROTA_ROWS_FIELDS_MAX];
+    bool is_left_out[ROTA_ROWS_FIELDS_MAX]; /* no row has a value there, and room is short */
 };
 
 static bool is_shown(const struct drawing *drawing, size_t column)
 {
-    return drawing->is_wide || !drawing->table->columns[column].is_wide;
+    return drawing->is_wide ||
+           (!drawing->table->columns[column].is_wide && !drawing->is_left_out[column]);
 }
 
 static int sum_widths(const struct drawing *drawing)
@@ -204,6 +206,19 @@ static bool is_cut(enum rota_table_kind kind)
     return kind == ROTA_TABLE_TEXT || kind == ROTA_TABLE_LIST;
 }
 
+/* Columns that say nothing go first where the terminal is too narrow for all. */
+static void leave_out(struct drawing *drawing)
+{
+    size_t n_columns = drawing->table->n_columns;
+    for (size_t column = 1; column < n_columns; column++) {
+        size_t row = 1;
+        while (row < drawing->n_rows &&
+               rota_str_is_equal(drawing->cells[row * n_columns + column], rota_str("-")))
+            row++;
+        drawing->is_left_out[column] = drawing->n_rows > 1 && row == drawing->n_rows;
+    }
+}
+
 /* Widths by content; while that is too much, the widest column of text gives way. */
 static void choose_widths(struct drawing *drawing)
 {
@@ -213,6 +228,9 @@ static void choose_widths(struct drawing *drawing)
         int *width = &drawing->widths[i % table->n_columns];
         *width = columns > *width ? columns : *width;
     }
+    if (drawing->terminal->is_terminal && !drawing->has_titles &&
+        sum_widths(drawing) > drawing->terminal->width)
+        leave_out(drawing);
     for (int over = sum_widths(drawing) - drawing->terminal->width;
          over > 0 && !drawing->is_wide && drawing->terminal->is_terminal;) {
         int *widest = NULL;

@@ -59,6 +59,22 @@ static void columns_are_aligned_and_numbers_stand_right(void **state)
            "a\\tb           dead         7          -\n");
 }
 
+static void a_narrow_terminal_does_without_empty_columns(void **state)
+{
+    static const char EMPTY[] = "{\"nodes\": [{\"name\": \"10.0.0.1:7700\", \"state\": "
+                                "\"serving\", \"jobs\": 12345}]}";
+    struct rota_terminal narrow = wide_terminal();
+    (void)state;
+    for (narrow.width = 39; narrow.width <= 40; narrow.width++) {
+        char *text = show(ROTA_TABLE_PLAIN, narrow, EMPTY);
+        assert_string_equal(text, narrow.width < 40 ? "NODE           STATE     JOBS\n"
+                                                      "10.0.0.1:7700  serving  12345\n"
+                                                    : "NODE           STATE     JOBS  HEARTBEAT\n"
+                                                      "10.0.0.1:7700  serving  12345          -\n");
+        free(text);
+    }
+}
+
 static void wide_tables_have_every_column(void **state)
 {
     (void)state;
@@ -93,8 +109,8 @@ static void long_names_lose_their_middle_where_the_terminal_ends(void **state)
     char *text = show(ROTA_TABLE_PLAIN, narrow,
                       "{\"nodes\": [{\"name\": \"node-with-a-long-name.example:7700\", "
                       "\"state\": \"serving\", \"jobs\": 1}]}");
-    assert_string_equal(text, "NODE            STATE    JOBS  HEARTBEAT\n"
-                              "node-w…le:7700  serving     1          -\n");
+    assert_string_equal(text, "NODE                       STATE    JOBS\n"
+                              "node-with-a-…example:7700  serving     1\n");
     free(text);
 }
 
@@ -330,6 +346,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_are_aligned_and_numbers_stand_right),
+        cmocka_unit_test(a_narrow_terminal_does_without_empty_columns),
         cmocka_unit_test(wide_tables_have_every_column),
         cmocka_unit_test(lines_have_no_header_and_times_of_one_width),
         cmocka_unit_test(json_is_the_document_itself),
