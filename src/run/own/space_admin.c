@@ -126,7 +126,7 @@ static void on_read(void *data, const struct rota_store_answer *answer)
     struct rota_error error = answer->error;
     enum rota_code code = answer->code;
     if (!code && admin->is_deletion && answer->n_spaces == 0)
-        code = rota_error_set(&error, ROTA_ERR_NOT_FOUND, "there is no space \"%s\"", admin->name);
+        code = rota_error_set(&error, ROTA_ERR_NOT_FOUND, "there is no space %s", admin->name);
     if (!code && !admin->is_deletion && answer->n_spaces > 0)
         code = rota_error_set(&error, ROTA_ERR_INVALID, "space %s exists already, with engine %.*s",
                               admin->name, ROTA_STR_ARGS(answer->spaces->engine));
