@@ -77,9 +77,9 @@ def fields(message):
 # --- the worker ---
 
 def check_secret(path, status):
-    """Rejects a key file that others can read; one of another owner may be readable by our group."""
+    """Rejects a key file that other users can read; one of another owner may be readable by our group."""
     if status.st_mode & (0o066 if status.st_uid == os.geteuid() else 0o006):
-        sys.exit(f"{path}: others can get at the secret key in it, its mode is {status.st_mode & 0o7777:04o}: chmod 600 {path}")
+        sys.exit(f"{path}: other users can get at the secret key in it (mode {status.st_mode & 0o7777:04o}); run chmod 600 {path}")
 
 
 class Worker:

@@ -42,6 +42,8 @@ def live_arguments(command):
     if not has_node(command):
         return []
     words = (command["arguments"] or "").replace("[", "").replace("]", "").split()
+    if "|" in words:  # "node | space NAME": a name of any of them, after the word
+        return [None, " ".join(word for word in words if word in LIVE.values() and word != "node")]
     return ["node" if word == "ADDRESS" and (command["name"] or "").startswith("node ") else LIVE.get(word) for word in words]
 
 
@@ -202,7 +204,10 @@ _@_live() {
     local -i at
     ((at = ${words[(I)--node]})) && node=(--node $words[at+1])
     ((at = ${words[(I)--node=*]})) && node=($words[at])
-    names=(${(f)"$(@ complete $1 $node 2>/dev/null </dev/null)"})
+    local noun
+    for noun; do
+        names+=(${(f)"$(@ complete $noun $node 2>/dev/null </dev/null)"})
+    done
     compadd -a names
 }
 

@@ -71,6 +71,16 @@ PHRASES = {
     r"\bgoes on\b": "continues, resumes",
     r"\bsound settings?\b|\bis sound\b": "is valid",
     r"\bthat can't be$": "is invalid",
+    r"\b(others|other people) can (read|change|write)\b": "other users can",
+    r"\bstands? still\b": "stalls, is paused",
+    r"\bis on \S+ since\b": "has been on X since",
+    r"\bfor its owner's eyes\b": "readable only by its owner",
+    r"\b(not|isn't) ours to\b": "belongs to another worker",
+    r"\bas far as there (is|are)\b": "if there is",
+    r"\b(is|are) looked for\b": "finds, searches",
+    r"\bwhich is the bound\b|\babove the bound\b": "the limit",
+    r"\b(can't|cannot) be run\b": "cannot run X",
+    r"\bthe time (since|until) which\b": "when, until when",
     r"\bno memory (for|to)\b": "not enough memory: rota_error_no_memory()",
 }
 PATTERN = re.compile("|".join(f"(?P<p{i}>{p})" for i, p in enumerate(PHRASES)), re.IGNORECASE)

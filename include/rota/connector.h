@@ -225,8 +225,8 @@ void rota_connector_stats(const struct rota_connector *connector,
 enum rota_code rota_connector_key_make(const char *path, char public_key[ROTA_CONNECTOR_KEY_SIZE],
                                        struct rota_error *error);
 
-/* Reads the public key of such a pair. Rejects a file that others can read or change: our own file
- * must be private, one of another owner may be accessible to its group. Any thread. */
+/* Reads the public key of such a pair. Rejects a file that other users can read or change: our own
+ * file must be private, one of another owner may be accessible to its group. Any thread. */
 enum rota_code rota_connector_key_read(const char *path, char public_key[ROTA_CONNECTOR_KEY_SIZE],
                                        struct rota_error *error);
 

@@ -3,7 +3,7 @@
  *     rota_log(log, now, ROTA_LOG_INFO, "lease gained",
  *              ROTA_LOG_FACT("name", name), ROTA_LOG_FACT("epoch", epoch));
  *
- *     ts=2026-01-31T12:00:00Z level=info msg="lease gained" name=jobs epoch=7
+ *     ts=2026-01-31T12:00:00.000000Z level=info msg="lease gained" name=jobs epoch=7
  *
  * These functions read no clock and write no file: the time is an argument, and lines go to a sink.
  * A line is always one line of printable UTF-8, whatever the facts contain, and is made without

@@ -115,9 +115,11 @@ struct rota_str rota_log_format(rota_time now, enum rota_log_level level, const 
     char time[ROTA_TIME_TEXT_MAX];
     bool is_whole = true;
 
-    line.size = (size_t)snprintf(text, ROTA_LOG_LINE_MAX,
-                                 "ts=%s level=%s msg=", rota_time_format(now, time),
-                                 rota_log_level_names[level]);
+    /* All times have one width, so that columns align and lines sort as text. */
+    rota_time fraction = (now % ROTA_SEC + ROTA_SEC) % ROTA_SEC;
+    size_t size = strlen(rota_time_format(now - fraction, time)) - 1; /* "...:53Z" */
+    line.size = (size_t)snprintf(text, ROTA_LOG_LINE_MAX, "ts=%.*s.%06dZ level=%s msg=", (int)size,
+                                 time, (int)(fraction / ROTA_USEC), rota_log_level_names[level]);
     append_value(&line, rota_str(phrase));
     for (size_t i = 0; i < n_facts; i++)
         if (facts[i].name && !append_fact(&line, &facts[i]))

@@ -148,7 +148,7 @@ void rota_cli_describe_refusal(struct rota_error *error, enum rota_code code, co
 void rota_cli_add_time(struct rota_json *json, const char *key, rota_time time)
 {
     char text[ROTA_TIME_TEXT_MAX];
-    rota_json_add_text(json, key, time ? rota_time_format(time, text) : NULL);
+    rota_json_add_text(json, key, time ? rota_terminal_format_time(time, 3, text) : NULL);
 }
 
 void rota_cli_write_log(void *data, struct rota_str line)

@@ -90,11 +90,11 @@ static const struct {
     const char *old;
     const struct rota_cli_command *now;
 } RENAMED[] = {
-    {"queue drain", &rota_cmd_queue_wait_empty}, {"members list", &rota_cmd_node_members},
-    {"members beat", &rota_cmd_node_beat},       {"members drain", &rota_cmd_node_drain},
-    {"members evict", &rota_cmd_node_evict},     {"members restore", &rota_cmd_node_undrain},
-    {"members remove", &rota_cmd_node_remove},   {"shards show", &rota_cmd_directory_show},
-    {"shards watch", &rota_cmd_directory_watch},
+    {"queue drain", &rota_cmd_queue_wait_empty}, {"lease hold", &rota_cmd_lease_hold},
+    {"members list", &rota_cmd_node_members},    {"members beat", &rota_cmd_node_beat},
+    {"members drain", &rota_cmd_node_drain},     {"members evict", &rota_cmd_node_evict},
+    {"members restore", &rota_cmd_node_undrain}, {"members remove", &rota_cmd_node_remove},
+    {"shards show", &rota_cmd_directory_show},   {"shards watch", &rota_cmd_directory_watch},
 };
 
 static const char INTRODUCTION[] =
@@ -137,8 +137,7 @@ enum { N_NOUNS = sizeof NOUNS / sizeof *NOUNS };
 /* By their number. */
 static const char *const EXIT_CODES[] = {
     [ROTA_CLI_OK] = "success",
-    [ROTA_CLI_NO] =
-        "the answer is negative, or something was not found or is unavailable right now",
+    [ROTA_CLI_NO] = "the answer is no, or something was not found or is unavailable right now",
     [ROTA_CLI_BAD] = "invalid command line, file or input; nothing was changed, and only input "
                      "before the error was processed",
 };
@@ -223,7 +222,7 @@ static int refuse_words(char *const *words)
         rota_spell_offer(&spell, "help");
     rota_quote(rota_str(word), quoted);
     if (!spell.best)
-        return rota_cli_fail(ROTA_CLI_BAD, "unknown command %s, see `rota --help`", quoted);
+        return rota_cli_fail(ROTA_CLI_BAD, "unknown command %s; see `rota --help`", quoted);
     return rota_cli_fail(ROTA_CLI_BAD, "unknown command %s, did you mean `%s%s%s`?", quoted,
                          group ? group : "", group ? " " : "", spell.best);
 }
@@ -403,7 +402,7 @@ static int run_words(int n_words, char *const *words)
 {
     char quoted[ROTA_QUOTE_MAX];
     if (n_words == 0)
-        return rota_cli_fail(ROTA_CLI_BAD, "no command is given, see `rota --help`");
+        return rota_cli_fail(ROTA_CLI_BAD, "no command given; see `rota --help`");
     if (is_help(words[0]))
         return print_help();
     if (strcmp(words[0], "--version") == 0) {
@@ -411,7 +410,7 @@ static int run_words(int n_words, char *const *words)
         return ROTA_CLI_OK;
     }
     if (words[0][0] == '-')
-        return rota_cli_fail(ROTA_CLI_BAD, "unknown option %s, see `rota --help`",
+        return rota_cli_fail(ROTA_CLI_BAD, "unknown option %s; see `rota --help`",
                              rota_quote(rota_str(words[0]), quoted));
     return run_command(n_words, words);
 }

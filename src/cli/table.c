@@ -74,6 +74,19 @@ static void append_time(struct rota_buffer *buffer, struct rota_str cell, enum r
         rota_terminal_append_local(buffer, time);
 }
 
+/* In the largest unit that leaves a digit or more: "18.2 MiB". */
+static void append_bytes(struct rota_buffer *buffer, struct rota_str cell)
+{
+    static const char *const UNITS[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double bytes = 0;
+    size_t unit = 0;
+    for (size_t i = 0; i < cell.size && cell.data[i] >= '0' && cell.data[i] <= '9'; i++)
+        bytes = bytes * 10 + (cell.data[i] - '0');
+    for (; bytes >= 1024 && unit + 1 < sizeof UNITS / sizeof *UNITS; unit++)
+        bytes /= 1024;
+    rota_buffer_print(buffer, "%.*f %s", unit > 0 && bytes < 100, bytes, UNITS[unit]);
+}
+
 static void append_list(struct rota_buffer *buffer, struct rota_str array)
 {
     struct rota_scan scan;
@@ -126,6 +139,12 @@ static void append_cell(struct rota_buffer *buffer, struct rota_str cell, enum r
     case ROTA_TABLE_LIST:
         append_list(buffer, cell);
         break;
+    case ROTA_TABLE_BYTES:
+        if (is_table)
+            append_bytes(buffer, cell);
+        else
+            rota_terminal_append(buffer, cell);
+        break;
     }
 }
 
@@ -165,11 +184,13 @@ struct drawing {
     size_t n_rows;
     bool is_wide, has_titles; /* these were drawn */
     int widths[ROTA_ROWS_FIELDS_MAX];
+    bool is_left_out[ROTA_ROWS_FIELDS_MAX]; /* no row has a value there, and room is short */
 };
 
 static bool is_shown(const struct drawing *drawing, size_t column)
 {
-    return drawing->is_wide || !drawing->table->columns[column].is_wide;
+    return drawing->is_wide ||
+           (!drawing->table->columns[column].is_wide && !drawing->is_left_out[column]);
 }
 
 static int sum_widths(const struct drawing *drawing)
@@ -185,6 +206,19 @@ static bool is_cut(enum rota_table_kind kind)
     return kind == ROTA_TABLE_TEXT || kind == ROTA_TABLE_LIST;
 }
 
+/* Columns that say nothing go first where the terminal is too narrow for all. */
+static void leave_out(struct drawing *drawing)
+{
+    size_t n_columns = drawing->table->n_columns;
+    for (size_t column = 1; column < n_columns; column++) {
+        size_t row = 1;
+        while (row < drawing->n_rows &&
+               rota_str_is_equal(drawing->cells[row * n_columns + column], rota_str("-")))
+            row++;
+        drawing->is_left_out[column] = drawing->n_rows > 1 && row == drawing->n_rows;
+    }
+}
+
 /* Widths by content; while that is too much, the widest column of text gives way. */
 static void choose_widths(struct drawing *drawing)
 {
@@ -194,6 +228,9 @@ static void choose_widths(struct drawing *drawing)
         int *width = &drawing->widths[i % table->n_columns];
         *width = columns > *width ? columns : *width;
     }
+    if (drawing->terminal->is_terminal && !drawing->has_titles &&
+        sum_widths(drawing) > drawing->terminal->width)
+        leave_out(drawing);
     for (int over = sum_widths(drawing) - drawing->terminal->width;
          over > 0 && !drawing->is_wide && drawing->terminal->is_terminal;) {
         int *widest = NULL;
@@ -214,8 +251,8 @@ static void append_padded(struct drawing *drawing, size_t row, size_t column, bo
     enum rota_table_kind kind = drawing->table->columns[column].kind;
     int columns = rota_terminal_columns(cell), width = drawing->widths[column];
     int room = columns < width ? width - columns : 0;
-    bool is_right =
-        kind == ROTA_TABLE_NUMBER || kind == ROTA_TABLE_DURATION || kind == ROTA_TABLE_AGE;
+    bool is_right = kind == ROTA_TABLE_NUMBER || kind == ROTA_TABLE_DURATION ||
+                    kind == ROTA_TABLE_AGE || kind == ROTA_TABLE_BYTES;
     enum rota_color color = row == 0                   ? ROTA_COLOR_BOLD
                             : kind == ROTA_TABLE_STATE ? color_of(cell)
                                                        : ROTA_COLOR_NONE;
@@ -362,7 +399,23 @@ static enum rota_code append_objects(struct drawing *drawing, enum rota_table_fo
 
 /* --- a sheet --- */
 
-/* A value on a terminal: further lines of a text stand below its first one. */
+/* One line of a text, with its words below each other where the terminal is too narrow. */
+static void append_wrapped(struct drawing *drawing, struct rota_str line, int indent)
+{
+    struct rota_buffer shown = {0}, wrapped = {0};
+    rota_terminal_append(&shown, line);
+    rota_buffer_append_char(&shown, '\0');
+    if (!shown.failed && drawing->terminal->is_terminal && !drawing->is_wide)
+        rota_terminal_wrap(&wrapped, shown.data, indent, drawing->terminal->width);
+    struct rota_str text = wrapped.size > 0 ? rota_str_of(wrapped.data, wrapped.size - 1)
+                                            : rota_str(shown.failed ? "" : shown.data);
+    rota_buffer_append_str(drawing->buffer, text);
+    drawing->buffer->failed |= shown.failed || wrapped.failed;
+    rota_buffer_deinit(&shown);
+    rota_buffer_deinit(&wrapped);
+}
+
+/* A value on a terminal: further lines of a text are below its first one. */
 static void append_value(struct drawing *drawing, const struct rota_table_column *column,
                          struct rota_str cell, int indent, rota_time now)
 {
@@ -370,13 +423,19 @@ static void append_value(struct drawing *drawing, const struct rota_table_column
     const char *end;
     while (column->kind == ROTA_TABLE_LINES && (end = memchr(cell.data, '\n', cell.size))) {
         size_t size = (size_t)(end - cell.data);
-        rota_terminal_append(drawing->buffer, rota_str_of(cell.data, size));
+        append_wrapped(drawing, rota_str_of(cell.data, size), indent);
         cell = rota_str_of(end + 1, cell.size - size - 1);
         if (cell.size == 0)
             return;
         rota_buffer_print(drawing->buffer, "\n%*s", indent, "");
     }
+    if (column->kind == ROTA_TABLE_LINES) {
+        append_wrapped(drawing, cell, indent);
+        return;
+    }
     append_cell(&shown, cell, column->kind, true, now);
+    if (column->kind == ROTA_TABLE_AGE)
+        rota_buffer_append_text(&shown, " ago");
     struct rota_str text = rota_buffer_str(&shown);
     enum rota_color color = column->kind == ROTA_TABLE_STATE ? color_of(text) : ROTA_COLOR_NONE;
     if (color)

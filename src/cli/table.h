@@ -48,7 +48,8 @@ enum rota_table_kind {
     ROTA_TABLE_AGE,      /* the same; how long ago on a terminal */
     ROTA_TABLE_DURATION, /* milliseconds */
     ROTA_TABLE_LIST,     /* an array of texts, with commas between them */
-    ROTA_TABLE_LINES,    /* a text of several lines, of a sheet; never cut */
+    ROTA_TABLE_BYTES,    /* a size; KiB, MiB or GiB on a terminal */
+    ROTA_TABLE_LINES,    /* a text of several lines, of a sheet; wrapped, never cut */
 };
 
 struct rota_table_column {

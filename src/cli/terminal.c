@@ -147,6 +147,15 @@ void rota_terminal_append_local(struct rota_buffer *buffer, rota_time time)
         rota_buffer_append_text(buffer, text);
 }
 
+void rota_terminal_append_time(struct rota_buffer *buffer, rota_time time)
+{
+    char text[ROTA_TIME_TEXT_MAX];
+    if (rota_terminal_look().is_terminal)
+        rota_terminal_append_local(buffer, time);
+    else
+        rota_buffer_append_text(buffer, rota_terminal_format_time(time, 3, text));
+}
+
 void rota_terminal_wrap(struct rota_buffer *buffer, const char *text, int indent, int width)
 {
     int column = indent;

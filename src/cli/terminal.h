@@ -63,6 +63,9 @@ char *rota_terminal_format_time(rota_time time, int digits, char text[ROTA_TIME_
 /* Append a time as people read it, in the local time zone. */
 void rota_terminal_append_local(struct rota_buffer *buffer, rota_time time);
 
+/* The same where standard output is a terminal, and RFC 3339 with milliseconds elsewhere. */
+void rota_terminal_append_time(struct rota_buffer *buffer, rota_time time);
+
 /* Append `text` in lines of at most `width` columns, each with a newline, where
  * the words allow it. The first one begins at column `indent`, to which the
  * caller has gone; the others are indented. */

@@ -57,12 +57,16 @@ void rota_watch_stop(struct rota_watch *watch, int exit_code)
 
 void rota_watch_begin(struct rota_watch *watch, const char *event)
 {
+    enum { EVENT_WIDTH = 9 }; /* "continued": what follows is aligned on a terminal */
     char time[ROTA_TIME_TEXT_MAX];
-    rota_terminal_format_time(rota_clock_wall(), 3, time);
+    rota_time now = rota_clock_wall();
     if (!watch->is_json) {
-        rota_buffer_print(&watch->line, "%s\t%s", time, event);
+        rota_terminal_append_time(&watch->line, now);
+        rota_buffer_print(&watch->line, "\t%-*s",
+                          rota_terminal_look().is_terminal ? EVENT_WIDTH : 0, event);
         return;
     }
+    rota_terminal_format_time(now, 3, time);
     watch->json = (struct rota_json){.buffer = &watch->line};
     rota_json_begin_object(&watch->json);
     rota_json_add_text(&watch->json, "time", time);

@@ -263,7 +263,7 @@ static void on_checked(void *data)
         rota_cli_fail(ROTA_CLI_NO, "%s: %s", rota_check_fault_name(check->told[i].fault),
                       check->told[i].text);
     if (n_faults > check->n_told)
-        rota_cli_fail(ROTA_CLI_NO, "%llu faults in all", (unsigned long long)n_faults);
+        rota_cli_fail(ROTA_CLI_NO, "%llu faults in total", (unsigned long long)n_faults);
     fail(up, n_faults == 0 ? up->exit_code : ROTA_CLI_NO);
 }
 
@@ -642,8 +642,8 @@ const struct rota_cli_command rota_cmd_up = {
                 "two kinds of workers with jobs on the queue `sample`, Gets of the keys sample-0 "
                 "to sample-999 from a cache with 2 shards in each zone, and a group of three tasks "
                 "whose partitions split and merge. Prints the address of each node and of the "
-                "dashboard, and commands to try. The program `rotad` is looked for beside this "
-                "one, on PATH, or where ROTA_ROTAD points. A process that exits is restarted, "
+                "dashboard, and commands to try. Finds `rotad` next to this program, on PATH, "
+                "or at ROTA_ROTAD. A process that exits is restarted, "
                 "after longer and longer pauses if it keeps exiting. When this command ends, for "
                 "any reason, everything it started ends too, within 3 seconds. Logs are files in "
                 "the data directory, at most 8 MiB each.\n\nWith --chaos, random nodes are killed "

@@ -2,7 +2,12 @@
 
 #include "cli/table.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static void show_json(struct rota_watch *watch, const struct rota_up_process *nodes, size_t n_nodes,
                       const char *data)
@@ -29,6 +34,25 @@ static void show_json(struct rota_watch *watch, const struct rota_up_process *no
     }
     rota_json_end_array(json);
     rota_watch_end(watch);
+}
+
+/* How to call this program: by its name where the shell finds it, by its path elsewhere. */
+static const char *command_of(const char *rota)
+{
+    const char *at = getenv("PATH");
+    struct stat self, found;
+    char path[PATH_MAX];
+    if (stat(rota, &self) != 0)
+        return rota;
+    while (at && *at) {
+        size_t size = strcspn(at, ":");
+        snprintf(path, sizeof path, "%.*s/rota", (int)size, at);
+        if (access(path, X_OK) == 0 && stat(path, &found) == 0) /* the first one is taken */
+            return found.st_ino == self.st_ino && found.st_dev == self.st_dev ? "rota" : rota;
+        at += size;
+        at += *at == ':';
+    }
+    return rota;
 }
 
 static void append_commands(struct rota_buffer *line, const struct rota_up_process *nodes,
@@ -66,7 +90,7 @@ void rota_up_show(struct rota_watch *watch, const struct rota_up_process *nodes,
                           nodes[i].zone, nodes[i].grpc, nodes[i].zmq, nodes[i].http, nodes[i].pid);
     rota_buffer_print(line, "\nDashboard: http://%s/\n\nTry, in another terminal:\n",
                       nodes[0].http);
-    append_commands(line, nodes, n_nodes, data, rota, has_no_load);
+    append_commands(line, nodes, n_nodes, data, command_of(rota), has_no_load);
     rota_buffer_append_text(line, "\nCtrl-C stops it.\n\n");
     rota_watch_print(watch);
 }

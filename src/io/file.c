@@ -32,7 +32,7 @@ static enum rota_code check_kind(int fd, const char *path, struct rota_error *er
     if (fstat(fd, &status) != 0)
         return refuse_errno(path, error);
     if (!S_ISREG(status.st_mode))
-        return rota_error_set(error, ROTA_ERR_INVALID, "%s: is %s, not a file", path,
+        return rota_error_set(error, ROTA_ERR_INVALID, "%s is %s, not a file", path,
                               kind_of(status.st_mode));
     return ROTA_OK;
 }
@@ -65,7 +65,7 @@ enum rota_code rota_file_read(const char *path, size_t size_max, struct rota_buf
     /* Without O_NONBLOCK a pipe would be waited for before it could be refused. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 && errno == ENXIO)
-        return rota_error_set(error, ROTA_ERR_INVALID, "%s: is a socket, not a file", path);
+        return rota_error_set(error, ROTA_ERR_INVALID, "%s is a socket, not a file", path);
     if (fd < 0)
         return refuse_errno(path, error);
 
@@ -101,8 +101,8 @@ enum rota_code rota_file_check_secret(const char *path, bool group_may, struct r
         return ROTA_OK;
     bool is_read = status.st_mode & refused & (S_IROTH | S_IRGRP);
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "%s: others can %s the secret in it, its mode is %04o: chmod %s %s", path,
-                          is_read ? "read" : "change", (unsigned)status.st_mode & 07777,
+                          "%s: other users can %s the secret in it (mode %04o); run chmod %s %s",
+                          path, is_read ? "read" : "change", (unsigned)status.st_mode & 07777,
                           is_ours ? "600" : "640", path);
 }
 

@@ -97,7 +97,7 @@ enum rota_code rota_local_token_write(const char *address, const char *token, in
         if (name_folder(i, folder) && (*fd = open_locked(folder, address, token)) >= 0)
             return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_IO,
-                          "cannot leave the token of %.270s for commands on this machine in "
+                          "cannot publish the token of %.270s for commands on this machine in "
                           "/run/rota, $XDG_RUNTIME_DIR/rota or /tmp/rota-%ld: %s",
                           address, (long)geteuid(), strerror(errno));
 }

@@ -53,8 +53,8 @@ static void announce_ready(struct rota_node *node)
     log_state(node, "node serving");
     rota_node_note(node, ROTA_EVENT_NODE, rota_str(node->advertise), "%s",
                    node->was_killed && !node->has_served
-                       ? "serves again: its previous process ended without leaving"
-                       : "serves");
+                       ? "is serving again: its previous process ended without leaving"
+                       : "is serving");
     if (!node->has_served)
         node->options.on_ready(node->options.data, line);
     node->has_served = true;
@@ -64,7 +64,7 @@ static void drain_node(struct rota_node *node)
 {
     struct rota_error error;
     log_state(node, "node draining");
-    rota_node_note(node, ROTA_EVENT_NODE, rota_str(node->advertise), "drains");
+    rota_node_note(node, ROTA_EVENT_NODE, rota_str(node->advertise), "is draining");
     rota_health_set(node->health, "", false, NULL);
     if (!node->is_drained_by_operator && rota_node_beat(node, true, &error))
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN,
@@ -211,7 +211,7 @@ static enum rota_code adopt_settings(struct rota_node *node, const struct rota_s
         *is_told |= strcmp(name, "zone") == 0 || strcmp(name, "weight") == 0;
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_INFO, "setting changed",
                  ROTA_LOG_FACT("setting", name));
-        rota_node_note(node, ROTA_EVENT_SETTING, rota_str(name), "the value changed");
+        rota_node_note(node, ROTA_EVENT_SETTING, rota_str(name), "has a new value");
     }
     if (!rota_settings_has_same_sections(own, fresh))
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "setting needs a restart",

@@ -572,7 +572,7 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
         return code;
     if (!rota_hosts_parse_weight(values->weight, &weight))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "%s: a weight must be a number such as 1, 2.5 or 0.5",
+                              "%s: a weight must be a number from 0.01 to 1000, such as 2.5",
                               rota_settings_where(settings, "weight", where));
     if ((values->operators || values->nodes) && !values->ca)
         return rota_error_set(error, ROTA_ERR_INVALID,

@@ -135,7 +135,7 @@ static const struct rota_balance_scenario SCENARIOS[] = {
      .slowness = 1,
      .load = 0.5},
     {.name = "freezes",
-     .what = "one of 3 stands still for 1 s in 10, 8 clients",
+     .what = "one of 3 stalls for 1 s in 10, 8 clients",
      USUAL,
      .trouble = ROTA_BALANCE_FREEZES,
      .n_replicas = 3,

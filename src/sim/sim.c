@@ -11,10 +11,10 @@ struct rota_sim_pending *rota_sim_pending_new(struct rota_sim *sim, enum rota_si
 {
     uint32_t size_class = 0;
     if (size > ROTA_SIM_MESSAGE_MAX)
-        rota_sim_fail(sim, "a message of %zu bytes to node %u is above the bound of %d", size, node,
+        rota_sim_fail(sim, "a message of %zu bytes to node %u exceeds the limit of %d", size, node,
                       ROTA_SIM_MESSAGE_MAX);
     if (sim->queue.size + sim->n_late >= ROTA_SIM_PENDING_MAX)
-        rota_sim_fail(sim, "%d events pend, which is the bound", ROTA_SIM_PENDING_MAX);
+        rota_sim_fail(sim, "%d events are pending, which is the limit", ROTA_SIM_PENDING_MAX);
     if (sim->is_failed)
         return NULL;
 
@@ -85,7 +85,7 @@ enum rota_code rota_sim_new(const struct rota_sim_options *options, struct rota_
 {
     struct rota_sim_link link = rota_sim_link_normal(options->link);
     if (options->n_nodes < 1 || options->n_nodes > ROTA_SIM_NODES_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "a world of %u nodes: 1 to %d are possible",
+        return rota_error_set(error, ROTA_ERR_LIMIT, "a world of %u nodes: 1 to %d are allowed",
                               options->n_nodes, ROTA_SIM_NODES_MAX);
     if (!rota_sim_link_is_valid(&link))
         return rota_error_set(
@@ -187,7 +187,7 @@ static void advance_clock(struct rota_sim *sim, rota_time at)
         sim->now = at;
         sim->instant = 0;
     } else if (++sim->instant > ROTA_SIM_INSTANT_EVENTS_MAX) {
-        rota_sim_fail(sim, "time stands still: %d events at one moment",
+        rota_sim_fail(sim, "time does not advance: %d events at one time",
                       ROTA_SIM_INSTANT_EVENTS_MAX);
     }
 }

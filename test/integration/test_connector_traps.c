@@ -702,9 +702,9 @@ static void key_files_that_are_wrong_are_told_of(void **state)
         static const struct {
             mode_t mode;
             const char *phrase;
-        } cases[] = {{0644, ": others can read the secret in it, its mode is 0644: chmod 600 "},
+        } cases[] = {{0644, ": other users can read the secret in it (mode 0644); run chmod 600 "},
                      {0640, "its mode is 0640"},
-                     {0602, "others can change the secret in it, its mode is 0602"}};
+                     {0602, "other users can change the secret in it (mode 0602)"}};
         assert_int_equal(chmod(paths[0], cases[i].mode), 0);
         assert_int_equal(rota_connector_open_broker(&options, &connector, &error),
                          ROTA_ERR_INVALID);

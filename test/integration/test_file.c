@@ -133,10 +133,11 @@ static void a_secret_is_not_for_everybody(void **state)
         {0711, true, false, NULL},
         {0640, true, true, NULL},
         {0640, false, false, NULL},
-        {0640, true, false, ": others can read the secret in it, its mode is 0640: chmod 600 "},
-        {0644, true, true, ": others can read the secret in it, its mode is 0644: chmod 600 "},
-        {0644, false, false, ": others can read the secret in it, its mode is 0644: chmod 640 "},
-        {0620, true, false, ": others can change the secret in it, its mode is 0620: chmod 600 "},
+        {0640, true, false, ": other users can read the secret in it (mode 0640); run chmod 600 "},
+        {0644, true, true, ": other users can read the secret in it (mode 0644); run chmod 600 "},
+        {0644, false, false, ": other users can read the secret in it (mode 0644); run chmod 640 "},
+        {0620, true, false,
+         ": other users can change the secret in it (mode 0620); run chmod 600 "},
     };
     enum { NOBODY = 65534 };
     struct rota_error error;

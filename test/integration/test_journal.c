@@ -732,9 +732,9 @@ static void journal_that_others_can_read_is_refused(void **state)
     assert_int_equal(chmod(path, 0644), 0);
     assert_int_equal(chmod(book.directory, 0755), 0);
     assert_refused(ROTA_ERR_INVALID,
-                   "others can read the jobs in it, its mode is 0644: chmod 600 ");
+                   "other users can read the jobs in it (mode 0644); run chmod 600 ");
     assert_int_equal(chmod(path, 0602), 0);
-    assert_refused(ROTA_ERR_INVALID, "others can change the jobs in it");
+    assert_refused(ROTA_ERR_INVALID, "other users can change the jobs in it");
     assert_int_equal(chmod(book.directory, 0700), 0);
     book_open(); /* nobody else gets so far */
     book_close();

@@ -207,7 +207,7 @@ def only_operators_change_a_cluster_and_events_name_them():
         rota("node", "undrain", two.name, node=one)  # the command finds the token of a node here by itself
         texts = [event["text"] for event in one.get("/api/v1/events?kind=operator")["events"]
                  if event["subject"] == two.name]
-        assert len(texts) == 2 and all(", by the token, from 127.0.0.1:" in text for text in texts), texts
+        assert len(texts) == 2 and all(", by an operator with the token, from 127.0.0.1:" in text for text in texts), texts
 
 
 @test
@@ -227,7 +227,7 @@ def events_of_all_nodes_are_told_by_each():
                 if len(texts) == 2:
                     break
             assert "is paused" in texts, texts
-            assert any(re.fullmatch(r"Pause, by the token, over HTTP, from 127\.0\.0\.1:\d+", text) for text in texts), texts
+            assert any(re.fullmatch(r"Pause requested, by an operator with the token, over HTTP, from 127\.0\.0\.1:\d+", text) for text in texts), texts
             process.send_signal(signal.SIGINT)
             assert process.wait(TIMEOUT) == 0
         finally:

@@ -213,7 +213,7 @@ def a_key_that_others_can_read_is_refused():
         for refuses in (words, [ROTA, "worker-key", path]):
             refused = subprocess.run(refuses, capture_output=True, text=True, timeout=TIMEOUT)
             assert (refused.returncode, refused.stdout) == (2, ""), refused
-            assert f"{path}: others can read the secret in it, its mode is 0644: chmod 600 {path}\n" in refused.stderr
+            assert f"{path}: other users can read the secret in it (mode 0644); run chmod 600 {path}\n" in refused.stderr
         os.chmod(path, 0o600)
         assert len(subprocess.run([ROTA, "worker-key", path], capture_output=True, timeout=TIMEOUT).stdout) == 41
 
@@ -227,7 +227,7 @@ def a_key_that_would_be_made_is_told():
             return done.stderr if code else done.stdout
 
         for path in (os.path.join(place, "new"), "new"):
-            assert key(path, "--dry-run") == (f"a new key pair would be written to {path}, for its owner's eyes only "
+            assert key(path, "--dry-run") == (f"a new key pair would be written to {path}, readable only by its owner "
                                               "(mode 0600), and its public key printed\n")
         assert "and the line of snake with" in key("new", "--name", "snake", "--dry-run")
         assert os.listdir(place) == []
@@ -284,12 +284,12 @@ def shares_of_keys_and_workers_are_for_operators_too():
 def a_script_waits_until_things_are_ready():
     nobody = subprocess.run([ROTA, "wait", "--node", "127.0.0.1:1", "--timeout", "300ms"], capture_output=True, text=True,
                             timeout=TIMEOUT)
-    assert nobody.returncode == 1 and re.match(r"rota: node is not ready: .*cannot connect to 127.0.0.1:1", nobody.stderr), nobody
+    assert nobody.returncode == 1 and re.match(r"rota: timed out waiting for node: .*cannot connect to 127.0.0.1:1", nobody.stderr), nobody
     with Broker("--durability", "memory") as broker:
         broker.run("wait", "node")
         assert re.fullmatch(rf"{re.escape(broker.node)} answered in [\d.]+ ms\n", broker.run("ping"))
         assert json.loads(broker.run("ping", "--json"))["node"] == broker.node
-        assert "queue work is not ready: there is no queue work" in broker.run("wait", "queue", "work", "--timeout", "300ms",
+        assert "timed out waiting for queue work: there is no queue \"work\"" in broker.run("wait", "queue", "work", "--timeout", "300ms",
                                                                                code=1)
         for words in (["queue"], ["node", "x"], ["sapce", "x"]):
             broker.run("wait", *words, code=2)
@@ -305,11 +305,11 @@ def a_slip_makes_no_queue():
     with Broker("--durability", "memory") as broker:
         broker.add("x")
         for words in (["queue", "pause"], ["queue", "resume"], ["queue", "weight", "--key", "k", "--weight", "50"]):
-            assert "there is no queue wrok" in broker.run(*words, "wrok", code=1), words
+            assert "there is no queue \"wrok\"" in broker.run(*words, "wrok", code=1), words
         for words in (["queue", "dead"], ["job", "list", "--queue"]):
             listed = subprocess.run([ROTA, *words, "wrok", "--node", broker.node], capture_output=True, text=True,
                                     timeout=TIMEOUT)
-            assert listed.returncode == 1 and listed.stderr == "rota: there is no queue wrok\n", listed
+            assert listed.returncode == 1 and listed.stderr == "rota: there is no queue \"wrok\"\n", listed
         assert "wrok" not in broker.run("queue", "list")
         assert broker.run("queue", "dead", "work") == "" and broker.jobs("dead") == []
         assert "would be paused" in broker.run("queue", "pause", "new", "--create", "--dry-run")

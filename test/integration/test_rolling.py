@@ -120,7 +120,7 @@ def run(*words):
     return done.stdout
 
 
-REFUSALS = ("job was not ours to end", "job is over", "job stopped")
+REFUSALS = ("job result rejected", "job no longer ours", "job stopped")
 
 
 class Attempt:
@@ -147,14 +147,14 @@ def attempts_of(path):
             if found := re.search(r" queue=(\S+) job=(\S+) attempt=\d+ number=(\S+)", line):
                 queue, job, attempt = found.groups()
                 jobs.setdefault(f"{queue}/{job}", {}).setdefault(attempt, Attempt()).lines.append(line)
-    return {job: [attempt for attempt in attempts.values() if attempt.count("job begins")]
+    return {job: [attempt for attempt in attempts.values() if attempt.count("job started")]
             for job, attempts in jobs.items()}
 
 
 def check_runs(job, attempts):
     """The last one is what counts. Those before it were refused, and never acknowledged."""
     story = [attempt.lines for attempt in attempts]
-    assert all(attempt.count("job begins") == 1 for attempt in attempts), (job, story)
+    assert all(attempt.count("job started") == 1 for attempt in attempts), (job, story)
     for attempt in attempts[:-1]:
         assert attempt.was_refused() and not attempt.was_acknowledged(), (job, story)
     # An answer that was lost is asked for again, perhaps of a node that knows of no such attempt any more.

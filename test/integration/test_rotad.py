@@ -318,12 +318,12 @@ def directory_has_one_node_at_a_time():
             assert "Sanitizer" not in done.stderr, done
             one.process.kill()
             one.wait()
-        for text, end in (("serves again: its previous process ended without leaving", signal.SIGTERM),
-                          ("serves", signal.SIGKILL)):
+        for text, end in (("is serving again: its previous process ended without leaving", signal.SIGTERM),
+                          ("is serving", signal.SIGKILL)):
             with node(*ANY_PORTS, folder=folder) as other:
                 assert other.ready.startswith("ready "), other.seen
                 events = json.loads(other.get("/api/v1/events?kind=node")[1])["events"]
-                assert [event["text"] for event in events if "serves" in event["text"]] == [text], events
+                assert [event["text"] for event in events if "is serving" in event["text"]] == [text], events
                 other.signal(end)
                 other.wait()
 
@@ -491,7 +491,7 @@ def settings_are_checked_as_strictly_as_at_the_start():
         done = run(*ANY_PORTS, *tls, "--advertise", "other.example:7700", "--check-config", folder=folder)
         assert done.returncode == 0, done
         os.chmod(tls[3], 0o644)
-        refused(folder, "others can read the secret in it", *ANY_PORTS, *tls, "--advertise", "other.example:7700")
+        refused(folder, "other users can read the secret in it", *ANY_PORTS, *tls, "--advertise", "other.example:7700")
         with open(os.path.join(folder, "keys"), "w") as file:
             file.write("public nonsense\n")
         refused(folder, "keys", *ANY_PORTS, "--workers-key", "keys", "--workers-list", "keys")
@@ -512,9 +512,9 @@ def what_others_can_read_or_change_is_refused():
             one.wait()
         data = os.path.join(folder, "rota-data")
         for path, mode, said in ((data, 0o777, "every user can write to rota-data"),
-                                 (os.path.join(data, "token"), 0o644, "rota-data/token: others can read the secret in it"),
-                                 (os.path.join(data, "token"), 0o602, "others can change the secret in it"),
-                                 (os.path.join(data, "store.db"), 0o666, "rota-data/store.db: others can read the secret in it"),
+                                 (os.path.join(data, "token"), 0o644, "rota-data/token: other users can read the secret in it"),
+                                 (os.path.join(data, "token"), 0o602, "other users can change the secret in it"),
+                                 (os.path.join(data, "store.db"), 0o666, "rota-data/store.db: other users can read the secret in it"),
                                  (os.path.join(data, "jobs"), 0o777, "rota-data/jobs: every user can write to it")):
             before = stat.S_IMODE(os.stat(path).st_mode)
             os.chmod(path, mode)
@@ -524,7 +524,7 @@ def what_others_can_read_or_change_is_refused():
         segment = glob.glob(jobs + "/*.journal")[0]
         os.chmod(segment, 0o644)
         os.chmod(jobs, 0o755)
-        refused(folder, "others can read the jobs in it, its mode is 0644", *ANY_PORTS)
+        refused(folder, "other users can read the jobs in it (mode 0644)", *ANY_PORTS)
         assert run(*ANY_PORTS, "--roles", "directory", "--check-config", folder=folder).returncode == 0
         os.chmod(segment, 0o600)
         os.chmod(jobs, 0o700)
@@ -544,7 +544,7 @@ def a_store_that_others_can_read_is_refused():
         with node(*ANY_PORTS, "--store", f"sqlite:{store}", folder=folder) as one:
             assert one.ready, one.seen
         os.chmod(store, 0o644)
-        refused(folder, f"--store: {store}: others can read the secret in it, its mode is 0644: chmod 600 {store}",
+        refused(folder, f"--store: {store}: other users can read the secret in it (mode 0644); run chmod 600 {store}",
                 *ANY_PORTS, "--store", f"sqlite:{store}")
 
 

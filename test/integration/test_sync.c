@@ -533,7 +533,7 @@ static void observer_of_nothing_is_told_and_makes_nothing(void **state)
     sync_open(&sync_a);
     peer_start(&sync_b, &sync_loop, sync_checks.url, "nobody-made-this", 0, true);
     await(&sync_loop, &sync_b.n_failed, 1);
-    assert_non_null(strstr(sync_b.error, "no group 'nobody-made-this'"));
+    assert_non_null(strstr(sync_b.error, "there is no group \"nobody-made-this\""));
     peer_close(&sync_b);
     run_once("SELECT 1 FROM rota_group_head WHERE name = ?");
     if (!is_sqlite())

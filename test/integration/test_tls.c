@@ -553,9 +553,10 @@ static void what_is_wrong_with_a_file_is_said(void **state)
     fclose(file);
     refuse(true, good, path, NULL, "needs a password");
     assert_int_equal(chmod(key, 0644), 0);
-    refuse(true, good, key, NULL, "others can read the secret in it, its mode is 0644: chmod 600 ");
+    refuse(true, good, key, NULL,
+           "other users can read the secret in it (mode 0644); run chmod 600 ");
     assert_int_equal(chmod(key, 0602), 0);
-    refuse(false, good, key, NULL, "others can change the secret in it, its mode is 0602");
+    refuse(false, good, key, NULL, "other users can change the secret in it (mode 0602)");
     assert_int_equal(chmod(key, 0640), 0);
     use_server(good, key, NULL); /* its group may */
     assert_non_null(file = fopen(path, "w"));

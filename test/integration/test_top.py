@@ -131,9 +131,9 @@ def nodes_queues_and_one_of_them_are_shown():
         top.type("\r")
         top.await_text(r"(?m)^  n_waiting +1")
         top.type("\x1b")
-        top.await_text(r"QUEUEv")
+        top.await_text(r"QUEUE(v|▼)")
         top.type(">>")
-        top.await_text(r"WAITINGv")
+        top.await_text(r"WAITING(v|▼)")
         top.type("?")
         top.await_text(r"reverse the order")
         top.type("?4")
@@ -225,7 +225,7 @@ def scripts_get_a_page_and_pipes_a_sentence():
         done = subprocess.run([ROTA, "top", "--once", "--node", one.name], capture_output=True, text=True,
                               timeout=TIMEOUT)
         lines = done.stdout.splitlines()
-        assert done.returncode == 0 and lines[0].startswith("NODEv") and len(lines) == 4, done
+        assert done.returncode == 0 and lines[0].startswith("NODE ") and len(lines) == 4, done
         assert {line.split()[0].removeprefix("> ") for line in lines[1:3]} == {one.name, two.name}, lines
         assert lines[3].startswith("TOTAL "), lines
         done = subprocess.run([ROTA, "top", "--node", one.name], capture_output=True, text=True, timeout=TIMEOUT,

@@ -303,6 +303,7 @@ def live_cases():
             nowhere = {**here, "ROTA_NODE": "127.0.0.1:1"}
             yield [
                 (here, "rota queue show let", "rota queue show letters "),
+                (here, "rota wait queue let", "rota wait queue letters "),
                 (here, "rota job list --queue let", "rota job list --queue letters "),
                 (here, "rota space show sam", "rota space show sample-shards "),
                 (here, "rota shard list sam", "rota shard list sample-shards "),

@@ -78,7 +78,8 @@ static void an_event_names_who_is_responsible(void **state)
     char text[ROTA_SERVER_ACTOR_MAX];
     struct rota_access_caller who = caller("Bearer token-of-the-node", NULL);
     (void)state;
-    assert_string_equal(rota_access_actor(&ACCESS, &who, text), "the token, from 127.0.0.1:4711");
+    assert_string_equal(rota_access_actor(&ACCESS, &who, text),
+                        "an operator with the token, from 127.0.0.1:4711");
     who = caller("", "ops");
     assert_string_equal(rota_access_actor(&ACCESS, &who, text),
                         "certificate ops, from 127.0.0.1:4711");
@@ -96,7 +97,8 @@ static void only_a_node_may_name_somebody_else(void **state)
     who.actor = rota_str("certificate ops,\nfrom 10.0.0.1:1");
     assert_string_equal(rota_access_actor(&ACCESS, &who, text), "certificate ops,?from 10.0.0.1:1");
     who.authorization = rota_str("Bearer token-of-the-node");
-    assert_string_equal(rota_access_actor(&ACCESS, &who, text), "the token, from 127.0.0.1:4711");
+    assert_string_equal(rota_access_actor(&ACCESS, &who, text),
+                        "an operator with the token, from 127.0.0.1:4711");
 }
 
 static void lists_are_names_with_commas(void **state)

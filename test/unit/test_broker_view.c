@@ -39,6 +39,20 @@ static void it_says_why_a_job_waits(void **state)
     assert_string_equal(why(bench_add(&bench, "z")), "waiting: its record is not on disk yet");
 }
 
+static void it_says_that_a_worker_returned_a_job(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    bench_open(&bench, "w", 1);
+    struct rota_attempt_end end = {.queue = rota_str("q"),
+                                   .id = id,
+                                   .attempt = bench_view(&bench, id).attempt,
+                                   .cause = ROTA_JOB_CAUSE_GIVEN_BACK,
+                                   .retry_after = ROTA_MIN};
+    assert_int_equal(rota_broker_end(bench.broker, bench.now, &end, &bench.number, NULL), ROTA_OK);
+    assert_string_equal(why(id), "delayed: its worker returned it; the next attempt starts in 1m");
+}
+
 static void it_says_whether_a_dead_job_was_ever_begun(void **state)
 {
     (void)state;
@@ -320,6 +334,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RULE(it_says_why_a_job_waits),
+        RULE(it_says_that_a_worker_returned_a_job),
         RULE(it_says_whether_a_dead_job_was_ever_begun),
         RULE(after_a_restart_it_is_said_who_may_come_back_and_for_how_long),
         RULE(a_job_waits_for_workers_that_poll_and_are_busy),

@@ -251,11 +251,11 @@ static void a_key_nobody_knows_is_refused_with_a_guess(void **state)
             "did you mean matching.numTaskqueueWritePartitions?");
     refused("spreadRoutingMode = 'slots'", 1, "did you mean matching.spreadRoutingMode?");
     refused("[matching]\nspreadRoutingMod = 'slots'", 2,
-            "matching.spreadRoutingMod is not a setting; did you mean matching.spreadRoutingMode?");
-    refused("entirely.different = 1", 1, "entirely.different is not a setting");
+            "unknown setting matching.spreadRoutingMod; did you mean matching.spreadRoutingMode?");
+    refused("entirely.different = 1", 1, "unknown setting entirely.different");
     refused("[[override]]\nqueu = 'x'", 2, "did you mean queue?");
-    refused("queue = 'x'", 1, "queue is not a setting");
-    refused("matching.spreadRoutingBatchSize.old = 1", 1, "is not a setting");
+    refused("queue = 'x'", 1, "unknown setting queue");
+    refused("matching.spreadRoutingBatchSize.old = 1", 1, "unknown setting");
 }
 
 static void a_table_nobody_knows_is_refused(void **state)

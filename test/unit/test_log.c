@@ -29,12 +29,13 @@ static void facts_of_every_type_are_written(void **state)
              ROTA_LOG_FACT("n", -5), ROTA_LOG_FACT("max", UINT64_MAX), ROTA_LOG_FACT("load", 0.25),
              ROTA_LOG_FACT("held", (bool)true), ROTA_LOG_SPAN("ttl", 1500 * ROTA_MSEC),
              ROTA_LOG_TIME("until", 0));
-    assert_string_equal(last, "ts=2026-01-31T12:00:00Z level=info msg=\"lease gained\" name=jobs "
-                              "epoch=7 host=10.0.0.1:7000 shard=ab n=-5 "
-                              "max=18446744073709551615 load=0.25 held=true ttl=1.5s "
-                              "until=1970-01-01T00:00:00Z\n");
+    assert_string_equal(last,
+                        "ts=2026-01-31T12:00:00.000000Z level=info msg=\"lease gained\" name=jobs "
+                        "epoch=7 host=10.0.0.1:7000 shard=ab n=-5 "
+                        "max=18446744073709551615 load=0.25 held=true ttl=1.5s "
+                        "until=1970-01-01T00:00:00Z\n");
     rota_log(&info, 0, ROTA_LOG_ERROR, "stopped", ROTA_LOG_NO_FACTS);
-    assert_string_equal(last, "ts=1970-01-01T00:00:00Z level=error msg=stopped\n");
+    assert_string_equal(last, "ts=1970-01-01T00:00:00.000000Z level=error msg=stopped\n");
 }
 
 static void a_level_that_is_off_costs_nothing(void **state)

@@ -552,20 +552,21 @@ static void mistakes_of_the_simulation_end_it(void **state)
     rota_sim_send(world.sim, 0, 1, rota_str_of(large, sizeof large));
     assert_false(rota_sim_run(world.sim, ROTA_MIN));
     assert_string_equal(rota_sim_violation(world.sim),
-                        "a message of 1048577 bytes to node 1 is above the bound of 1048576");
+                        "a message of 1048577 bytes to node 1 exceeds the limit of 1048576");
     rota_sim_free(world.sim);
 
     begin(&world, (struct rota_sim_options){.n_nodes = 1, .seed = 1});
     rota_sim_call(world.sim, ROTA_SEC, call_again, &world, 0);
     assert_false(rota_sim_run(world.sim, ROTA_MIN));
     assert_string_equal(rota_sim_violation(world.sim),
-                        "time stands still: 200000 events at one moment");
+                        "time does not advance: 200000 events at one time");
     rota_sim_free(world.sim);
 
     begin(&world, (struct rota_sim_options){.n_nodes = 1, .seed = 1});
     for (int i = 0; i <= ROTA_SIM_PENDING_MAX; i++)
         rota_sim_call(world.sim, ROTA_SEC, call_again, &world, 0);
-    assert_string_equal(rota_sim_violation(world.sim), "1048576 events pend, which is the bound");
+    assert_string_equal(rota_sim_violation(world.sim),
+                        "1048576 events are pending, which is the limit");
     rota_sim_free(world.sim);
 }
 

@@ -59,6 +59,22 @@ static void columns_are_aligned_and_numbers_stand_right(void **state)
            "a\\tb           dead         7          -\n");
 }
 
+static void a_narrow_terminal_does_without_empty_columns(void **state)
+{
+    static const char EMPTY[] = "{\"nodes\": [{\"name\": \"10.0.0.1:7700\", \"state\": "
+                                "\"serving\", \"jobs\": 12345}]}";
+    struct rota_terminal narrow = wide_terminal();
+    (void)state;
+    for (narrow.width = 39; narrow.width <= 40; narrow.width++) {
+        char *text = show(ROTA_TABLE_PLAIN, narrow, EMPTY);
+        assert_string_equal(text, narrow.width < 40 ? "NODE           STATE     JOBS\n"
+                                                      "10.0.0.1:7700  serving  12345\n"
+                                                    : "NODE           STATE     JOBS  HEARTBEAT\n"
+                                                      "10.0.0.1:7700  serving  12345          -\n");
+        free(text);
+    }
+}
+
 static void wide_tables_have_every_column(void **state)
 {
     (void)state;
@@ -93,8 +109,8 @@ static void long_names_lose_their_middle_where_the_terminal_ends(void **state)
     char *text = show(ROTA_TABLE_PLAIN, narrow,
                       "{\"nodes\": [{\"name\": \"node-with-a-long-name.example:7700\", "
                       "\"state\": \"serving\", \"jobs\": 1}]}");
-    assert_string_equal(text, "NODE            STATE    JOBS  HEARTBEAT\n"
-                              "node-w…le:7700  serving     1          -\n");
+    assert_string_equal(text, "NODE                       STATE    JOBS\n"
+                              "node-with-a-…example:7700  serving     1\n");
     free(text);
 }
 
@@ -220,6 +236,49 @@ static void expect_sheet(enum rota_table_form form, struct rota_terminal termina
     rota_buffer_deinit(&buffer);
 }
 
+static void a_long_text_of_a_sheet_is_wrapped_and_a_size_has_a_unit(void **state)
+{
+    static const struct rota_table_column TEXT_COLUMNS[] = {
+        {"WHY", "why", ROTA_TABLE_LINES, false},
+        {"MEMORY", "memory", ROTA_TABLE_BYTES, false},
+        {"DISK", "disk", ROTA_TABLE_BYTES, false},
+    };
+    static const struct rota_table SHEET = ROTA_TABLE_SHEET(TEXT_COLUMNS, NULL, 0);
+    static const struct {
+        enum rota_table_form form;
+        const char *expected;
+    } CASES[] = {
+        {ROTA_TABLE_PLAIN, "WHY     because it is the next node\n"
+                           "        clockwise on the ring\n"
+                           "        and not pinned\n"
+                           "MEMORY  17.3 MiB\n"
+                           "DISK    512 B\n"},
+        {ROTA_TABLE_WIDE, "WHY     because it is the next node clockwise on the ring\n"
+                          "        and not pinned\n"
+                          "MEMORY  17.3 MiB\n"
+                          "DISK    512 B\n"},
+        {ROTA_TABLE_TSV, "why\tbecause it is the next node clockwise on the ring\\nand not pinned\n"
+                         "memory\t18190336\n"
+                         "disk\t512\n"},
+    };
+    struct rota_terminal narrow = wide_terminal();
+    (void)state;
+    narrow.width = 40;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct rota_buffer buffer = {0};
+        struct rota_error error;
+        assert_int_equal(
+            rota_table_append(
+                &buffer, &SHEET, CASES[i].form, &narrow,
+                rota_str("{\"why\": \"because it is the next node clockwise on the "
+                         "ring\\nand not pinned\", \"memory\": 18190336, \"disk\": 512}"),
+                0, &error),
+            ROTA_OK);
+        assert_string_equal(buffer.data, CASES[i].expected);
+        rota_buffer_deinit(&buffer);
+    }
+}
+
 static void a_sheet_has_a_line_per_field_and_a_table_per_array(void **state)
 {
     struct rota_terminal narrow = wide_terminal();
@@ -228,7 +287,7 @@ static void a_sheet_has_a_line_per_field_and_a_table_per_array(void **state)
     expect_sheet(ROTA_TABLE_PLAIN, narrow,
                  "JOB      mail/17\n"
                  "STATE    dead\n"
-                 "ADDED    30s\n"
+                 "ADDED    30s ago\n"
                  "MESSAGE  exit code 1\n"
                  "         no route\n"
                  "PAYLOAD  012345678901234…7890123456789\\n\n"
@@ -239,7 +298,7 @@ static void a_sheet_has_a_line_per_field_and_a_table_per_array(void **state)
     expect_sheet(ROTA_TABLE_WIDE, narrow,
                  "\033[1mJOB    \033[0m  mail/17\n"
                  "\033[1mSTATE  \033[0m  \033[31mdead\033[0m\n"
-                 "\033[1mADDED  \033[0m  30s\n"
+                 "\033[1mADDED  \033[0m  30s ago\n"
                  "\033[1mMESSAGE\033[0m  exit code 1\n"
                  "         no route\n"
                  "\033[1mPAYLOAD\033[0m  0123456789012345678901234567890123456789\\n\n"
@@ -287,6 +346,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_are_aligned_and_numbers_stand_right),
+        cmocka_unit_test(a_narrow_terminal_does_without_empty_columns),
         cmocka_unit_test(wide_tables_have_every_column),
         cmocka_unit_test(lines_have_no_header_and_times_of_one_width),
         cmocka_unit_test(json_is_the_document_itself),
@@ -296,6 +356,7 @@ int main(void)
         cmocka_unit_test(the_form_suits_the_output_unless_one_is_chosen),
         cmocka_unit_test(objects_may_come_a_line_each),
         cmocka_unit_test(a_sheet_has_a_line_per_field_and_a_table_per_array),
+        cmocka_unit_test(a_long_text_of_a_sheet_is_wrapped_and_a_size_has_a_unit),
         cmocka_unit_test(lines_of_a_sheet_name_every_field),
         cmocka_unit_test(what_has_no_such_rows_is_refused),
     };

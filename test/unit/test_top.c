@@ -220,16 +220,20 @@ static void views_change_by_number_and_tab(void **state)
 static void enter_goes_in_and_escape_comes_back(void **state)
 {
     const struct rota_top_detail details[] = {{rota_str("name"), rota_str("\"a\"")},
+                                              {rota_str("is_paused"), rota_str("false")},
+                                              {rota_str("why"), rota_str("null")},
                                               {rota_str("n_done"), rota_str("7")}};
     (void)state;
     take(0, THREE, 3);
     feed("\r");
     assert_true(top.is_detail);
     assert_string_equal(top.chosen, "a");
-    rota_top_draw(&top, "title", 0, details, 2, &screen);
+    rota_top_draw(&top, "title", 0, details, 4, &screen);
     assert_string_equal(line(2), "a");
-    assert_string_equal(line(3), "  name    \"a\"");
-    assert_string_equal(line(4), "  n_done  7");
+    assert_string_equal(line(3), "  name       a");
+    assert_string_equal(line(4), "  is_paused  no");
+    assert_string_equal(line(5), "  why        -");
+    assert_string_equal(line(6), "  n_done     7");
     feed("\033[15~"); /* F5 is not an escape, and not three keys */
     assert_true(top.is_detail && top.view == 2);
     feed("\033");

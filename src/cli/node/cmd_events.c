@@ -64,34 +64,60 @@ static void append_json(struct rota_buffer *buffer, const struct rota_nodes_even
     rota_json_end_object(&json);
 }
 
+static rota_time time_of(const struct rota_nodes_event *event)
+{
+    return event->at_ms < INT64_MAX / ROTA_MSEC ? (rota_time)event->at_ms * ROTA_MSEC : 0;
+}
+
 static void append_text(struct rota_buffer *buffer, const struct rota_nodes_event *event)
 {
-    enum { KIND_WIDTH = 8 }; /* "operator" */
     char at[ROTA_TIME_TEXT_MAX];
-    rota_time time = event->at_ms < INT64_MAX / ROTA_MSEC ? (rota_time)event->at_ms * ROTA_MSEC : 0;
-    bool is_terminal = rota_terminal_look().is_terminal;
-    if (is_terminal)
-        rota_terminal_append_local(buffer, time);
-    else
-        rota_buffer_append_text(buffer, rota_terminal_format_time(time, 3, at));
-    rota_buffer_append_text(buffer, is_terminal ? "  " : "\t");
+    rota_buffer_append_text(buffer, rota_terminal_format_time(time_of(event), 3, at));
+    rota_buffer_append_char(buffer, '\t');
     rota_terminal_append(buffer, event->kind);
-    int room = KIND_WIDTH - rota_terminal_columns(event->kind);
-    rota_buffer_print(buffer, "%*s", is_terminal && room > 0 ? room : 0, "");
-    rota_buffer_append_text(buffer, is_terminal ? "  " : "\t");
+    rota_buffer_append_char(buffer, '\t');
     rota_terminal_append(buffer, event->subject);
     rota_buffer_append_char(buffer, ' ');
     rota_terminal_append(buffer, event->text);
-    rota_buffer_append_text(buffer, is_terminal ? "  @" : "\t");
+    rota_buffer_append_char(buffer, '\t');
     rota_terminal_append(buffer, event->node);
+}
+
+/* The same for people: further lines of a sentence are below its first one. */
+static void append_wrapped(struct rota_buffer *buffer, const struct rota_nodes_event *event,
+                           int width)
+{
+    enum { KIND_WIDTH = 8, INDENT = 19 + 2 + KIND_WIDTH + 2 }; /* "operator", behind a time */
+    struct rota_buffer text = {0};
+    rota_terminal_append_local(buffer, time_of(event));
+    rota_buffer_append_text(buffer, "  ");
+    rota_terminal_append(buffer, event->kind);
+    int room = KIND_WIDTH - rota_terminal_columns(event->kind);
+    rota_buffer_print(buffer, "%*s", room > 0 ? room + 2 : 2, "");
+    rota_terminal_append(&text, event->subject);
+    rota_buffer_append_char(&text, ' ');
+    rota_terminal_append(&text, event->text);
+    if (!rota_str_is_equal(event->subject, event->node)) {
+        rota_buffer_append_text(&text, " @");
+        rota_terminal_append(&text, event->node);
+    }
+    rota_buffer_append_char(&text, '\0');
+    if (!text.failed)
+        rota_terminal_wrap(buffer, text.data, INDENT, width);
+    buffer->failed |= text.failed;
+    buffer->size -= buffer->size > 0; /* its newline, which all lines get */
+    rota_buffer_deinit(&text);
 }
 
 static void print(struct reader *reader, const struct rota_nodes_event *event)
 {
     struct rota_buffer *line = &reader->line;
+    struct rota_terminal terminal = rota_terminal_look();
     rota_buffer_clear(line);
     if (reader->options->of.json)
         append_json(line, event);
+    else if (terminal.is_terminal)
+        append_wrapped(line, event, terminal.width);
     else
         append_text(line, event);
     rota_buffer_append_char(line, '\n');

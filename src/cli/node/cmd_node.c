@@ -247,14 +247,14 @@ static const struct rota_table_column SHOW_COLUMNS[] = {
     {"DRAINING", "is_draining", ROTA_TABLE_FLAG, true},
     {"PLACED", "is_placed", ROTA_TABLE_FLAG, true},
     {"CPU TIME", "cpu_ms", ROTA_TABLE_DURATION, false},
-    {"MEMORY", "memory", ROTA_TABLE_NUMBER, false},
+    {"MEMORY", "memory", ROTA_TABLE_BYTES, false},
     {"SHARDS", "shards", ROTA_TABLE_NUMBER, false},
     {"JOBS", "jobs", ROTA_TABLE_NUMBER, false},
     {"RUNNING", "running", ROTA_TABLE_NUMBER, false},
     {"POLLS", "polls", ROTA_TABLE_NUMBER, true},
-    {"JOBS MEMORY", "jobs_memory", ROTA_TABLE_NUMBER, true},
+    {"JOBS MEMORY", "jobs_memory", ROTA_TABLE_BYTES, true},
     {"CALLS", "calls", ROTA_TABLE_NUMBER, false},
-    {"CALLS IN ALL", "calls_total", ROTA_TABLE_NUMBER, true},
+    {"TOTAL CALLS", "calls_total", ROTA_TABLE_NUMBER, true},
     {"CACHE SHARDS", "cache_shards", ROTA_TABLE_NUMBER, false},
     {"GETS", "gets", ROTA_TABLE_NUMBER, false},
     {"GETS FAILED", "gets_failed", ROTA_TABLE_NUMBER, false},
@@ -281,7 +281,8 @@ const struct rota_cli_command rota_cmd_node_show = {
                            "node you ask], one field per line: a title and a value on a terminal, "
                            "where -o wide shows all of them; elsewhere the name of the field, a "
                            "tab and its value. HEARTBEAT is how long ago the node was last seen, "
-                           "MEMORY is in bytes.\n\nWith --json: one object, as GET /api/v1/cluster "
+                           "MEMORY is in bytes where the output is not a terminal.\n\nWith --json: "
+                           "one object, as GET /api/v1/cluster "
                            "lists it; fields may be missing if the node runs another version.",
             .options = LIST_OPTIONS,
             .n_options = sizeof LIST_OPTIONS / sizeof *LIST_OPTIONS,

@@ -45,7 +45,7 @@ static void add_time(struct rota_json *json, const char *name, rota_time time)
 {
     char text[ROTA_TIME_TEXT_MAX];
     rota_json_key(json, name);
-    rota_json_text(json, time ? rota_time_format(time, text) : NULL);
+    rota_json_text(json, time ? rota_terminal_format_time(time, 6, text) : NULL);
 }
 
 static void append_json(struct rota_buffer *buffer, const struct rota_store_answer *answer)
@@ -54,7 +54,7 @@ static void append_json(struct rota_buffer *buffer, const struct rota_store_answ
     char text[ROTA_TIME_TEXT_MAX];
     rota_json_begin_object(&json);
     rota_json_key(&json, "now");
-    rota_json_text(&json, rota_time_format(answer->db_now, text));
+    rota_json_text(&json, rota_terminal_format_time(answer->db_now, 6, text));
     rota_json_key(&json, "members");
     rota_json_begin_array(&json);
     for (size_t i = 0; i < answer->n_members; i++) {
@@ -71,7 +71,7 @@ static void append_json(struct rota_buffer *buffer, const struct rota_store_answ
         rota_json_key(&json, "weight");
         rota_json_double(&json, (double)member->weight / ROTA_WEIGHT_ONE);
         rota_json_key(&json, "heartbeat");
-        rota_json_text(&json, rota_time_format(member->heartbeat, text));
+        rota_json_text(&json, rota_terminal_format_time(member->heartbeat, 6, text));
         add_time(&json, "start_at", member->start_at);
         add_time(&json, "stop_at", member->stop_at);
         rota_json_key(&json, "ttl");

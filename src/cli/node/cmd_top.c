@@ -84,15 +84,17 @@ static enum rota_code look_once(struct rota_client *client, struct rota_top *top
 static void append_page(struct rota_top *top, struct rota_buffer *buffer)
 {
     static struct rota_top_screen screen;
-    enum { BEFORE = 2, AROUND = 5, PAGE = ROTA_TOP_HEIGHT_MAX - AROUND };
+    enum { BEFORE = 2, AROUND = 5, MARGIN = 2, PAGE = ROTA_TOP_HEIGHT_MAX - AROUND };
     size_t n_rows = top->rows.size < PAGE ? top->rows.size : PAGE;
-    top->width = ONCE_WIDTH;
+    struct rota_terminal terminal = rota_terminal_look();
+    top->width = terminal.is_terminal ? terminal.width + MARGIN : ONCE_WIDTH;
+    top->marks[0] = top->marks[1] = "";
     top->height = (int)n_rows + AROUND + (n_rows == 0);
     rota_top_draw(top, "", now_ms(), NULL, 0, &screen);
     for (size_t i = BEFORE; i + 1 < screen.n; i++) {
         struct rota_str line =
             rota_str_of(screen.text.data + screen.lines[i].at, screen.lines[i].size);
-        line = rota_str_of(line.data + 2, line.size > 2 ? line.size - 2 : 0); /* its margin */
+        line = rota_str_of(line.data + MARGIN, line.size > MARGIN ? line.size - MARGIN : 0);
         while (line.size > 0 && line.data[line.size - 1] == ' ')
             line.size--;
         if (line.size == 0) /* between nothing and its totals */
@@ -172,13 +174,14 @@ static void stop(struct live *live)
 static void draw(struct live *live)
 {
     struct rota_top_detail details[DETAILS_MAX];
-    struct rota_buffer out = {0};
-    char title[400], at[ROTA_TIME_TEXT_MAX], *room;
-    rota_time now = rota_clock_wall();
+    struct rota_buffer out = {0}, at = {0};
+    char title[400], *room;
     size_t n = read_details(live, details, &room);
-    snprintf(title, sizeof title, "rota top  %s  %s%s%s",
-             rota_channel_target(live->client->channel), rota_time_format(now - now % ROTA_SEC, at),
+    rota_terminal_append_local(&at, rota_clock_wall());
+    snprintf(title, sizeof title, "rota top  %s  %.*s%s%s",
+             rota_channel_target(live->client->channel), ROTA_STR_ARGS(rota_buffer_str(&at)),
              live->away[0] ? "  " : "", live->away);
+    rota_buffer_deinit(&at);
     struct rota_top_screen *wanted = &live->screens[live->shown == 0];
     rota_top_draw(&live->top, title, now_ms(), details, n, wanted);
     rota_top_paint(live->shown < 0 ? NULL : &live->screens[live->shown], wanted, live->is_colored,
@@ -269,6 +272,10 @@ static void measure_terminal(struct live *live)
 {
     struct rota_terminal terminal = rota_terminal_look();
     live->top.width = terminal.width;
+    if (terminal.is_utf8) {
+        live->top.marks[0] = "▼";
+        live->top.marks[1] = "▲";
+    }
     live->top.height = terminal.height;
     live->is_colored = terminal.is_colored;
     live->shown = -1;

@@ -146,7 +146,7 @@ static enum rota_code await_ready(struct rota_client *client, const struct wait 
         rota_progress_end(&progress);
         if (code == ROTA_OK)
             return ROTA_OK;
-        return rota_error_set(error, code, "%s%s%.*s is not ready: %s", what,
+        return rota_error_set(error, code, "timed out waiting for %s%s%.*s: %s", what,
                               wait->name.size ? " " : "", ROTA_STR_ARGS(wait->name), why.text);
     }
 }

@@ -52,7 +52,7 @@ static void look_at_descriptors(struct rota_doctor *doctor)
             ? "Raise the hard limit with `ulimit -Hn 65536`, or LimitNOFILE=65536 in the unit: "
               "every connection needs one."
             : NULL,
-        "%llu can be open at a time", (unsigned long long)limit.rlim_max);
+        "up to %llu can be open at a time", (unsigned long long)limit.rlim_max);
 }
 
 static void look_at_memory(struct rota_doctor *doctor, uint64_t allowed)
@@ -78,7 +78,7 @@ static void look_at_memory(struct rota_doctor *doctor, uint64_t allowed)
                      verdict == ROTA_MEMORY_TOO_LITTLE ? ROTA_VERDICT_FAIL
                      : is_small                        ? ROTA_VERDICT_WARN
                                                        : ROTA_VERDICT_OK,
-                     is_small ? FIXES[verdict] : NULL, "%llu MiB may be used, by %s%s",
+                     is_small ? FIXES[verdict] : NULL, "%llu MiB available, limited by %s%s",
                      (unsigned long long)(memory.bytes >> 20), rota_memory_bound_name(memory.bound),
                      verdict == ROTA_MEMORY_LESS_THAN_ALLOWED ? ", which is less than --memory"
                                                               : "");

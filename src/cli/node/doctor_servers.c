@@ -367,10 +367,10 @@ void rota_doctor_node(struct rota_doctor *doctor, struct uv_loop_s *loop, const 
     else if (reply.size != sizeof SERVING || memcmp(reply.message, SERVING, sizeof SERVING) != 0)
         rota_doctor_find(doctor, "node", ROTA_VERDICT_WARN,
                          "The node is starting or draining: see `rota top` and its log.",
-                         "%.200s answers, but reports that it does not serve", address);
+                         "%.200s answers, but reports that it is not serving", address);
     else
         rota_doctor_find(doctor, "node", ROTA_VERDICT_OK, NULL,
-                         "%.200s serves; connecting and asking took %s", address,
+                         "%.200s is serving; connecting and asking took %s", address,
                          rota_doctor_span(took, text));
     rota_reply_deinit(&reply);
     rota_channel_close(channel);

@@ -21,7 +21,7 @@ static const struct rota_top_column SPACES[] = {
     {"OWNED", "n_owned", ROTA_TOP_NUMBER},
     {"MOVING", "n_moving", ROTA_TOP_NUMBER},
     {"VERSION", "version", ROTA_TOP_VALUE},
-    {"MIGRATES", "migration.phase", ROTA_TOP_TEXT},
+    {"MIGRATION", "migration.phase", ROTA_TOP_TEXT},
 };
 
 static const struct rota_top_column QUEUES[] = {
@@ -37,7 +37,7 @@ static const struct rota_top_column CALLS[] = {
     {"REPLICA", "replica", ROTA_TOP_TEXT},        {"COLLECTION", "collection", ROTA_TOP_TEXT},
     {"SHARD", "shard", ROTA_TOP_VALUE},           {"CALLER", "node", ROTA_TOP_TEXT},
     {"CALLS/S", "n_calls", ROTA_TOP_RATE},        {"FAILED", "n_failed", ROTA_TOP_NUMBER},
-    {"HEDGED", "n_hedged", ROTA_TOP_NUMBER},      {"FLYING", "in_flight", ROTA_TOP_NUMBER},
+    {"HEDGED", "n_hedged", ROTA_TOP_NUMBER},      {"IN FLIGHT", "in_flight", ROTA_TOP_NUMBER},
     {"P50 MS", "latency.p50_ms", ROTA_TOP_VALUE}, {"P99 MS", "latency.p99_ms", ROTA_TOP_VALUE},
     {"CIRCUIT", "circuit", ROTA_TOP_TEXT},
 };
@@ -64,7 +64,7 @@ static const struct rota_top_view *view_of(const struct rota_top *top)
 
 void rota_top_init(struct rota_top *top)
 {
-    *top = (struct rota_top){.width = 80, .height = 24};
+    *top = (struct rota_top){.width = 80, .height = 24, .marks = {"v", "^"}};
 }
 
 void rota_top_deinit(struct rota_top *top)

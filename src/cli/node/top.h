@@ -105,6 +105,7 @@ struct rota_top {
     char chosen[ROTA_TOP_NAME_MAX];
     size_t scroll; /* of details */
     int width, height;
+    const char *marks[2]; /* of the column that rows are sorted by: ascending, reversed */
 
     rota_top_row_vector rows, before; /* of `view`, sorted; and those of the last time */
     rota_time taken_at, before_at;

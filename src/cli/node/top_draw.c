@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MARGIN = 2, GAP = 2, NAME_MIN = 10, HEAD_LINES = 3, FOOT_LINES = 1, TOTAL_LINES = 1 };
+enum { MARGIN = 2, GAP = 2, NAME_MIN = 21, HEAD_LINES = 3, FOOT_LINES = 1, TOTAL_LINES = 1 };
 
 /* --- cells --- */
 
@@ -234,7 +234,7 @@ static void add_titles(const struct rota_top *top, const struct layout *layout,
         bool is_sorted = i == top->sorted_by[top->view];
         put_text(&cell, rota_str(view->columns[i].title));
         if (is_sorted)
-            put_text(&cell, rota_str(top->is_reversed[top->view] ? "^" : "v"));
+            put_text(&cell, rota_str(top->marks[top->is_reversed[top->view]]));
         if (i > 0)
             rota_buffer_print(&screen->text, "%*s", GAP, "");
         add_cell(screen, &cell, layout->widths[i], !rota_top_is_text(view->columns[i].kind));
@@ -301,6 +301,20 @@ static void draw_table(const struct rota_top *top, uint64_t now_ms, struct rota_
 
 /* --- one row, and help --- */
 
+/* A value of JSON as people read it; lists and objects stay as they are. */
+static struct rota_str readable(struct rota_str value)
+{
+    static const struct {
+        const char *json, *text;
+    } WORDS[] = {{"true", "yes"}, {"false", "no"}, {"null", "-"}, {"\"\"", "-"}};
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
+        if (rota_str_is_equal(value, rota_str(WORDS[i].json)))
+            return rota_str(WORDS[i].text);
+    if (value.size > 2 && value.data[0] == '"' && !memchr(value.data, '\\', value.size))
+        return rota_str_of(value.data + 1, value.size - 2);
+    return value;
+}
+
 static void draw_details(struct rota_top *top, const struct rota_top_detail *details, size_t n,
                          struct rota_top_screen *screen)
 {
@@ -315,7 +329,7 @@ static void draw_details(struct rota_top *top, const struct rota_top_detail *det
     for (size_t i = top->scroll; i < n && i < top->scroll + height; i++) {
         struct cell name = {.size = 0}, value = {.size = 0};
         put_text(&name, details[i].name);
-        put_text(&value, details[i].value);
+        put_text(&value, readable(details[i].value));
         int left = top->width - MARGIN - width - GAP;
         begin_line(screen);
         rota_buffer_print(&screen->text, "%*s", MARGIN, "");
@@ -351,7 +365,8 @@ static void add_tabs(const struct rota_top *top, struct rota_top_screen *screen)
     for (size_t i = 0; i < ROTA_TOP_VIEWS; i++)
         n += snprintf(text + n, sizeof text - (size_t)n, i == top->view ? " [%zu %s]" : "  %zu %s ",
                       i + 1, rota_top_views[i].name);
-    snprintf(text + n, sizeof text - (size_t)n, "  %zu rows", top->rows.size);
+    snprintf(text + n, sizeof text - (size_t)n, "  %zu row%s", top->rows.size,
+             top->rows.size == 1 ? "" : "s");
     add_line(top, screen, ROTA_TOP_PLAIN, rota_str(text));
 }
 

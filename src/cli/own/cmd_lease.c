@@ -287,8 +287,9 @@ static int plan_hold(const struct lease *options)
         rota_dry_run_say(&dry_run, "%s has %zu shards: %zu are held, and their holders keep them",
                          whose, answer.n_leases, n_held);
     if (options->span > 0)
-        rota_dry_run_say(&dry_run, "no host could claim a shard of %s until %s", whose,
-                         rota_time_format(rota_time_add(answer.db_now, options->span), until));
+        rota_dry_run_say(
+            &dry_run, "no host could claim a shard of %s until %s", whose,
+            rota_terminal_format_time(rota_time_add(answer.db_now, options->span), 3, until));
     else
         rota_dry_run_say(&dry_run, "a freeze of %s would end, if there is one",
                          options->space ? whose : "all spaces");
@@ -303,7 +304,6 @@ static int run_hold(int argc, char *const *argv)
     struct rota_store_answer answer = {0};
     struct rota_buffer buffer = {0};
     struct rota_error error;
-    char text[ROTA_TIME_TEXT_MAX];
     int code;
     if (!rota_cli_parse(&rota_cmd_lease_hold, argc, argv, &options, NULL, &code))
         return code;
@@ -322,10 +322,11 @@ static int run_hold(int argc, char *const *argv)
         rota_json_end_object(&json);
         rota_buffer_append_char(&buffer, '\n');
     } else if (answer.hold_until) {
-        rota_buffer_print(&buffer, "no claims until %s\n",
-                          rota_time_format(answer.hold_until, text));
+        rota_buffer_append_text(&buffer, "claims are frozen until ");
+        rota_terminal_append_time(&buffer, answer.hold_until);
+        rota_buffer_append_char(&buffer, '\n');
     } else {
-        rota_buffer_append_text(&buffer, "no hold\n");
+        rota_buffer_append_text(&buffer, "claims are not frozen\n");
     }
     rota_store_answer_deinit(&answer);
     return rota_cli_print(&buffer);
@@ -334,7 +335,7 @@ static int run_hold(int argc, char *const *argv)
 const struct rota_cli_command rota_cmd_lease_hold = {
     .command =
         {
-            .name = "lease hold",
+            .name = "lease freeze",
             .summary = "Freeze claims: no host can claim a shard for a while",
             .description = "Use this after a failover to a replica that may lack the last writes, "
                            "or after restoring a dump: a host whose lease was lost that way still "
@@ -345,7 +346,7 @@ const struct rota_cli_command rota_cmd_lease_hold = {
                            "{\"hold_until\"}, null if claims are not frozen. " ROTA_DRY_RUN_JSON,
             .options = HOLD_OPTIONS,
             .n_options = sizeof HOLD_OPTIONS / sizeof *HOLD_OPTIONS,
-            .examples = "rota lease hold --store postgres://rota@db.example/rota --for 30s\n",
+            .examples = "rota lease freeze --store postgres://rota@db.example/rota --for 30s\n",
         },
     .run = run_hold,
 };

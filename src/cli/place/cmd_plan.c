@@ -224,8 +224,8 @@ static const char *advice_on(const struct plan *options)
     if (options->partitions_to < 0 || options->partitions_to >= options->queue.partitions)
         return NULL;
     return "Fewer partitions: lower the number of write partitions first, wait until "
-           "those that go are empty, and only then lower the number of read partitions; jobs in a "
-           "partition that no client reads are not found again.";
+           "those that go are empty, and only then lower the number of read partitions: jobs in a "
+           "partition that no client reads never run.";
 }
 
 static int print_result(struct plan_run *run, const struct rota_plan_view *view)
@@ -316,8 +316,8 @@ static enum rota_code check_window(const struct plan *options, struct rota_error
         return ROTA_OK;
     if (sudden)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "plan: --%s takes effect at once; only --batch-to and --mode-to can "
-                              "come gradually with --start and --end",
+                              "plan: --%s takes effect immediately; only --batch-to and --mode-to "
+                              "can be gradual, with --start and --end",
                               sudden);
     if (has_start != has_end)
         return rota_error_set(error, ROTA_ERR_INVALID, "plan: --%s is given without --%s",

@@ -5,12 +5,13 @@
 
 #include <stdio.h>
 
-enum { CHUNK = 4096 };
+enum { CHUNK = 4096, TABLE_MAX = 100000 /* of what a terminal gets */ };
 
 struct route {
     struct rota_queue_options queue;
     int64_t partition; /* -1: all of them */
     bool json;
+    int output;
 };
 
 static const struct rota_option OPTIONS[] = {
@@ -26,7 +27,16 @@ static const struct rota_option OPTIONS[] = {
      .max = ROTA_PARTITIONS_MAX - 1,
      .help = "only this partition"},
     {.name = "json", ROTA_OPTION_INTO(FLAG, struct route, json), .help = "print JSON"},
+    ROTA_TABLE_OPTION(struct route, output),
 };
+
+static const struct rota_table_column COLUMNS[] = {
+    {"PARTITION", "partition", ROTA_TABLE_NUMBER, false},
+    {"KEY", "key", ROTA_TABLE_NAME, false},
+    {"INDEX", "index", ROTA_TABLE_NUMBER, false},
+    {"HOST", "host", ROTA_TABLE_NAME, false},
+};
+static const struct rota_table TABLE = ROTA_TABLE_OF("partitions", COLUMNS);
 
 static void begin_json(struct rota_json *json, const struct rota_queue_options *queue)
 {
@@ -69,8 +79,16 @@ static int print_routes(const struct rota_ring *ring, struct rota_partition part
     uint32_t hosts[CHUNK];
     struct rota_buffer buffer = {0};
     struct rota_json json = {.buffer = &buffer};
+    const struct rota_terminal terminal = rota_terminal_look();
+    enum rota_table_form form =
+        options->json ? ROTA_TABLE_JSON
+        : options->output == ROTA_TABLE_AUTO && to - from > TABLE_MAX
+            ? ROTA_TABLE_TSV
+            : rota_table_choose((enum rota_table_form)options->output, &terminal);
+    bool is_json = form != ROTA_TABLE_TSV; /* a table is made from the document */
+    bool is_table = is_json && form != ROTA_TABLE_JSON;
 
-    if (options->json)
+    if (is_json)
         begin_json(&json, &options->queue);
     for (int64_t first = from; first < to && rota_cli_can_print(); first += CHUNK) {
         int64_t n = to - first < CHUNK ? to - first : CHUNK;
@@ -79,20 +97,22 @@ static int print_routes(const struct rota_ring *ring, struct rota_partition part
             struct rota_route_key key;
             partition.id = first + i;
             rota_partition_route_key(&partition, spread.batch, &key);
-            append_route(&json, &partition, &key, rota_ring_host(ring, hosts[i]).address,
-                         options->json);
+            append_route(&json, &partition, &key, rota_ring_host(ring, hosts[i]).address, is_json);
         }
         if (buffer.failed)
             break;
+        if (is_table)
+            continue;
         fwrite(buffer.data, 1, buffer.size, stdout);
         rota_buffer_clear(&buffer);
     }
-    if (options->json) {
+    if (is_json) {
         rota_json_end_array(&json);
         rota_json_end_object(&json);
         rota_buffer_append_char(&buffer, '\n');
     }
-    return rota_cli_print(&buffer);
+    return is_table ? rota_cli_answer(&rota_cmd_route, (int)form, &buffer)
+                    : rota_cli_print(&buffer);
 }
 
 static int run(int argc, char *const *argv)
@@ -129,8 +149,8 @@ const struct rota_cli_command rota_cmd_route = {
             .name = "route",
             .summary = "Find the node of each partition of a queue",
             .description =
-                "Prints one line per partition, with tab-separated values: its number, its routing "
-                "key, its position among the hosts of that key, and the host. Keys and hosts are "
+                "Columns: PARTITION; its routing KEY; its INDEX among the hosts of that key; its "
+                "HOST. Keys and hosts are "
                 "the ones Temporal's matching service computes from the same hosts.\n\nWith "
                 "--json: {\"namespace\", \"queue\", \"type\", \"batch\", \"mode\", \"partitions\": "
                 "[{\"partition\", \"key\", \"index\", \"host\"}]}.",
@@ -141,4 +161,5 @@ const struct rota_cli_command rota_cmd_route = {
                 "rota route --hosts hosts --queue orders --partitions 8 --batch 4 --mode slots\n",
         },
     .run = run,
+    .table = &TABLE,
 };

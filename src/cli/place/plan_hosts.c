@@ -82,7 +82,7 @@ static enum rota_code check_added(const struct host_list *list, const struct rot
 {
     char text[ROTA_TIME_TEXT_MAX];
     if (find_host(list, host->address))
-        return rota_error_set(error, ROTA_ERR_INVALID, "plan: --add: host %.*s exists already",
+        return rota_error_set(error, ROTA_ERR_INVALID, "plan: --add: host %.*s is listed already",
                               ROTA_STR_ARGS(host->address));
     if (rota_host_is_placed(host, list->now))
         return ROTA_OK;

@@ -30,8 +30,7 @@ enum rota_code rota_queue_plan_job(enum rota_queue_plan plan, const struct rota_
         rota_dry_run_say(&dry_run, "job %s is %s now, with priority %d", now->job, state,
                          details->job.priority);
     else
-        rota_dry_run_say(&dry_run, "job %s is %s now: %.*s", now->job, state,
-                         ROTA_STR_ARGS(details->explain));
+        rota_dry_run_say(&dry_run, "job %s is %.*s", now->job, ROTA_STR_ARGS(details->explain));
     if (plan == ROTA_QUEUE_PLAN_PRIORITY)
         rota_dry_run_say(&dry_run, "it would have priority %lld", (long long)priority);
     else if (plan == ROTA_QUEUE_PLAN_RETRY)

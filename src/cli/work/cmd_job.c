@@ -168,7 +168,7 @@ static int run_priority(int argc, char *const *argv)
 static const struct rota_table_column SHOW_COLUMNS[] = {
     {"JOB", "job", ROTA_TABLE_NAME, false},
     {"STATE", "state", ROTA_TABLE_STATE, false},
-    {"EXPLAIN", "explain", ROTA_TABLE_LINES, false},
+    {"SUMMARY", "explain", ROTA_TABLE_LINES, false},
     {"ADDED", "enqueued_at", ROTA_TABLE_TIME, false},
     {"NOT BEFORE", "not_before", ROTA_TABLE_TIME, false},
     {"DEADLINE", "deadline", ROTA_TABLE_TIME, false},
@@ -181,7 +181,7 @@ static const struct rota_table_column SHOW_COLUMNS[] = {
     {"MAX BACKOFF", "backoff_max_ms", ROTA_TABLE_DURATION, true},
     {"CAPABILITIES", "can", ROTA_TABLE_LIST, false},
     {"KEY", "key", ROTA_TABLE_TEXT, false},
-    {"IDEMPOTENCY KEY", "unique", ROTA_TABLE_TEXT, false},
+    {"UNIQUE KEY", "unique", ROTA_TABLE_TEXT, false},
     {"TRACE", "trace", ROTA_TABLE_TEXT, false},
     {"WORKER", "worker", ROTA_TABLE_NAME, false},
     {"PROGRESS", "progress", ROTA_TABLE_TEXT, false},
@@ -298,7 +298,7 @@ static enum rota_code list_jobs(struct rota_client *client, const void *data,
 
 static const struct rota_table_column JOB_COLUMNS[] = {
     {"JOB", "job", ROTA_TABLE_NAME, false},
-    {"ADDED", "enqueued_at", ROTA_TABLE_TIME, false},
+    {"ADDED", "enqueued_at", ROTA_TABLE_AGE, false},
     {"PRIORITY", "priority", ROTA_TABLE_NUMBER, false},
     {"ATTEMPTS", "attempts", ROTA_TABLE_NUMBER, false},
     {"WORKER", "worker", ROTA_TABLE_TEXT, true},

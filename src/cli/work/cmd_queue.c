@@ -444,8 +444,9 @@ static enum rota_code forget_node(struct rota_client *client, const void *data,
         rota_buffer_print(buffer, "{\"chunks\":%llu,\"jobs\":%llu}\n",
                           (unsigned long long)reply.n_chunks, (unsigned long long)reply.n_jobs);
     else
-        rota_buffer_print(buffer, "chunks=%llu\tjobs=%llu\n", (unsigned long long)reply.n_chunks,
-                          (unsigned long long)reply.n_jobs);
+        rota_buffer_print(buffer, "%s: %llu (chunks: %llu)\n",
+                          options->of.dry_run ? "jobs to reclaim" : "jobs reclaimed",
+                          (unsigned long long)reply.n_jobs, (unsigned long long)reply.n_chunks);
     return ROTA_OK;
 }
 
@@ -505,23 +506,23 @@ static const struct rota_table_column SHOW_COLUMNS[] = {
     {"DEAD", "dead", ROTA_TABLE_NUMBER, false},
     {"DONE", "done", ROTA_TABLE_NUMBER, false},
     {"CANCELLED", "cancelled", ROTA_TABLE_NUMBER, false},
-    {"OLDEST", "oldest_at", ROTA_TABLE_AGE, false},
+    {"OLDEST ADDED", "oldest_at", ROTA_TABLE_AGE, false},
     {"WORKERS", "workers", ROTA_TABLE_NUMBER, false},
     {"SLOTS", "slots", ROTA_TABLE_NUMBER, false},
-    {"FREE", "free", ROTA_TABLE_NUMBER, false},
-    {"ADDED IN ALL", "added_total", ROTA_TABLE_NUMBER, true},
-    {"DONE IN ALL", "done_total", ROTA_TABLE_NUMBER, true},
-    {"DEAD IN ALL", "dead_total", ROTA_TABLE_NUMBER, true},
-    {"RETRIES", "retries_total", ROTA_TABLE_NUMBER, true},
-    {"QUARANTINED", "quarantined_total", ROTA_TABLE_NUMBER, true},
-    {"FETCHED", "fetched_total", ROTA_TABLE_NUMBER, true},
-    {"LENT", "lent_total", ROTA_TABLE_NUMBER, true},
+    {"FREE SLOTS", "free", ROTA_TABLE_NUMBER, false},
+    {"TOTAL ADDED", "added_total", ROTA_TABLE_NUMBER, true},
+    {"TOTAL DONE", "done_total", ROTA_TABLE_NUMBER, true},
+    {"TOTAL DEAD", "dead_total", ROTA_TABLE_NUMBER, true},
+    {"TOTAL RETRIES", "retries_total", ROTA_TABLE_NUMBER, true},
+    {"TOTAL QUARANTINED", "quarantined_total", ROTA_TABLE_NUMBER, true},
+    {"TOTAL FETCHED", "fetched_total", ROTA_TABLE_NUMBER, true},
+    {"TOTAL LENT", "lent_total", ROTA_TABLE_NUMBER, true},
     {"BATCH", "batch", ROTA_TABLE_NUMBER, false},
     {"MODE", "mode", ROTA_TABLE_TEXT, false},
     {"CHANGING UNTIL", "change.end", ROTA_TABLE_TIME, false},
     {"PARTITIONS", "partitions", ROTA_TABLE_NUMBER, false},
-    {"WRITE", "write", ROTA_TABLE_NUMBER, false},
-    {"READ", "read", ROTA_TABLE_NUMBER, false},
+    {"WRITE PARTITIONS", "write", ROTA_TABLE_NUMBER, false},
+    {"READ PARTITIONS", "read", ROTA_TABLE_NUMBER, false},
 };
 
 static const struct rota_table_column AT_NODE_COLUMNS[] = {
@@ -546,7 +547,7 @@ static const struct rota_table_column WORKER_COLUMNS[] = {
 static const struct rota_table_column DEAD_COLUMNS[] = {
     {"JOB", "job", ROTA_TABLE_NAME, false},
     {"ATTEMPTS", "attempts", ROTA_TABLE_NUMBER, false},
-    {"ENDED", "ended_at", ROTA_TABLE_TIME, true},
+    {"ENDED", "ended_at", ROTA_TABLE_AGE, false},
     {"REASON", "reason", ROTA_TABLE_TEXT, false},
 };
 
@@ -554,8 +555,8 @@ LIST_COMMAND(
     QUEUE_COLUMNS, list, "queue list", "List queues", NULL, 0,
     "Lists every queue that has had a job, summed over all nodes.\n\nColumns: QUEUE; STATE: `open` "
     "or `paused`; jobs WAITING, DELAYED, RUNNING, DEAD and DONE (as long as they are kept); "
-    "WORKERS that serve it and their FREE slots; the time since which the OLDEST job has been "
-    "waiting; the time until which a gradual change of the spread is CHANGING partitions; "
+    "WORKERS that serve it and their FREE slots; when the OLDEST waiting job was added; "
+    "until when a gradual change is CHANGING the spread; "
     "partitions to WRITE to and to READ from (see `rota queue partitions`).\n\nWith --json: one "
     "object per line, {\"queue\", \"state\", \"is_paused\", \"oldest_at\", \"partitions\", "
     "\"waiting\", \"delayed\", \"running\", \"done\", \"dead\", \"cancelled\", \"added_total\", "

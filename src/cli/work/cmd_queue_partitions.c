@@ -152,7 +152,7 @@ static const struct rota_option SPREAD_OPTIONS[] = {
      ROTA_OPTION_INTO(INT, struct spread, batch),
      .value_name = "N",
      .max = ROTA_BATCH_MAX,
-     .help = "place partitions in batches of N, each batch on different nodes as far as there are "
+     .help = "place partitions in batches of N, each batch on different nodes if there are "
              "enough; 0: place each partition by its own key"},
     {.name = "mode",
      ROTA_OPTION_INTO(CHOICE, struct spread, mode),
@@ -174,15 +174,15 @@ static const struct rota_option SPREAD_OPTIONS[] = {
 static void append_spread(struct rota_buffer *buffer, struct rota_str queue,
                           const struct rota_queue_laid_out *laid, bool is_dry_run)
 {
-    char at[ROTA_TIME_TEXT_MAX];
     rota_terminal_append(buffer, queue);
     rota_buffer_print(buffer, " %s spread by batch %llu and mode %s",
                       is_dry_run ? "would be" : "is", (unsigned long long)laid->batch,
                       laid->is_slots ? "slots" : "lookup");
-    if (rota_queue_from_ms(laid->change_end_ms) > rota_clock_wall())
-        rota_buffer_print(
-            buffer, ": partitions move one by one until %s",
-            rota_terminal_format_time(rota_queue_from_ms(laid->change_end_ms), 3, at));
+    rota_time end = rota_queue_from_ms(laid->change_end_ms);
+    if (end > rota_clock_wall()) {
+        rota_buffer_append_text(buffer, ": partitions move one by one until ");
+        rota_terminal_append_time(buffer, end);
+    }
     rota_buffer_append_char(buffer, '\n');
 }
 

@@ -238,7 +238,7 @@ static enum rota_code check_command(const char *name, struct rota_error *error)
     }
     if (!failed)
         return ROTA_OK;
-    return rota_error_set(error, ROTA_ERR_INVALID, "%s can't be run: %s", name[0] ? name : "\"\"",
+    return rota_error_set(error, ROTA_ERR_INVALID, "cannot run %s: %s", name[0] ? name : "\"\"",
                           strerror(failed));
 }
 

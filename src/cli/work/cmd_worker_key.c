@@ -66,7 +66,7 @@ static enum rota_code plan(const char *path, const char *name, bool is_there,
                          path, printed);
     else
         rota_dry_run_say(&dry_run,
-                         "a new key pair would be written to %s, for its owner's eyes only (mode "
+                         "a new key pair would be written to %s, readable only by its owner (mode "
                          "0600), and %s printed",
                          path, printed);
     rota_dry_run_end(&dry_run);
@@ -113,7 +113,8 @@ const struct rota_cli_command rota_cmd_worker_key = {
             .description =
                 "Nodes (or brokers) and workers authenticate each other over ZeroMQ by their keys. "
                 "Makes a key pair and writes it to FILE, readable only by you. An existing FILE is "
-                "read and never changed; it is rejected if others can read it. Prints the public "
+                "read and never changed; it is rejected if other users can read it. Prints the "
+                "public "
                 "key. A worker needs its node's public key, and the node a list (--workers-list) "
                 "with a name and a public key per line, as --name prints it.",
             .options = OPTIONS,

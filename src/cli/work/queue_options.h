@@ -53,7 +53,7 @@ enum rota_code rota_queue_options_check(const char *command, const char *namespa
          .value_name = "N",                                                                        \
          .default_text = "0",                                                                      \
          .max = ROTA_BATCH_MAX,                                                                    \
-         .help = "place partitions in batches of N, each batch on different hosts as far as "      \
+         .help = "place partitions in batches of N, each batch on different hosts if "             \
                  "there are enough; 0: place each partition by its own key"},                      \
         {.name = "mode",                                                                           \
          ROTA_OPTION_INTO(CHOICE, result, queue.mode),                                             \

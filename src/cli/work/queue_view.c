@@ -103,9 +103,9 @@ enum rota_code rota_queue_view_queues(struct rota_client *client,
         return code;
     if (rota_queue_view_read_missing(client) > 0)
         return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
-                              "no node that answers knows queue %.*s, but %s may",
+                              "no node that answers knows queue \"%.*s\", but %s may",
                               ROTA_STR_ARGS(queue), client->missing.names);
-    return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "there is no queue %.*s",
+    return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "there is no queue \"%.*s\"",
                           ROTA_STR_ARGS(queue));
 }
 

@@ -82,7 +82,7 @@ static void note_node(struct node *node, bool is_away, const char *why)
         return;
     node->is_away = is_away;
     rota_log(node->work->options.log, rota_clock_wall(), is_away ? ROTA_LOG_WARN : ROTA_LOG_INFO,
-             is_away ? "node unreachable" : "node back",
+             is_away ? "node unreachable" : "node reachable again",
              ROTA_LOG_FACT("node", node->work->options.nodes[node->number]),
              ROTA_LOG_FACT("why", *why ? why : "OK"));
 }
@@ -163,7 +163,7 @@ static void start(struct job *job, const struct rota_queue_work *handed)
         .on_end = on_ended,
         .data = job,
     };
-    log_phrase(work, ROTA_LOG_DEBUG, "job begins", job, number);
+    log_phrase(work, ROTA_LOG_DEBUG, "job started", job, number);
     if (rota_child_start(work->loop, work->options.guard, &options, &job->child, &error)) {
         log_phrase(work, ROTA_LOG_ERROR, "job not started", job, error.text);
         rota_buffer_append_str(&job->log, rota_str(error.text));
@@ -246,7 +246,7 @@ static void on_extended(void *data, const struct rota_queue_result *result)
     note_node(job->node, answer == ROTA_WORKER_UNKNOWN, result->text);
     if (answer == ROTA_WORKER_OVER && job->child) {
         note_over(job, result);
-        log_phrase(job->work, ROTA_LOG_INFO, "job is over", job, job->over);
+        log_phrase(job->work, ROTA_LOG_INFO, "job no longer ours", job, job->over);
     }
     rota_worker_fsm_extended(&job->work->fsm, rota_clock_boot(), job->number, job->extended_at,
                              answer);
@@ -283,7 +283,7 @@ static void on_said(void *data, const struct rota_queue_result *result)
     note_node(job->node, answer == ROTA_WORKER_UNKNOWN, result->text);
     if (answer == ROTA_WORKER_OVER) {
         note_over(job, result);
-        log_phrase(job->work, ROTA_LOG_WARN, "job was not ours to end", job, job->over);
+        log_phrase(job->work, ROTA_LOG_WARN, "job result rejected", job, job->over);
     } else if (answer == ROTA_WORKER_YES) {
         log_phrase(job->work, ROTA_LOG_DEBUG, "job ended", job, rota_status_name(result->status));
     }

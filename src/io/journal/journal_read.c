@@ -174,7 +174,7 @@ static enum rota_code check_segment(struct reading *reading, int fd, const char 
         return rota_error_set(reading->error, ROTA_ERR_INVALID, "%s: is not a file", path);
     if (reading->files->is_open && status.st_mode & (S_IROTH | S_IWOTH))
         return rota_error_set(reading->error, ROTA_ERR_INVALID,
-                              "%s: others can %s the jobs in it, its mode is %04o: chmod 600 %s",
+                              "%s: other users can %s the jobs in it (mode %04o); run chmod 600 %s",
                               path, status.st_mode & S_IROTH ? "read" : "change",
                               (unsigned)status.st_mode & 07777, path);
     if (status.st_uid != geteuid() && geteuid() == 0)

@@ -164,7 +164,7 @@ enum rota_code rota_sync_schema_open(struct rota_sync_session *session, bool *is
     rota_sql_result_deinit(&result);
     if (code == ROTA_ERR_NOT_FOUND || (!code && !is_there && session->is_observer)) {
         char text[ROTA_SQL_URL_TEXT_MAX];
-        return rota_error_set(error, ROTA_ERR_NOT_FOUND, "%.200s: no group '%s'",
+        return rota_error_set(error, ROTA_ERR_NOT_FOUND, "%.200s: there is no group \"%s\"",
                               rota_sql_url_format(&session->url, text), session->name);
     }
     if (code || is_there)

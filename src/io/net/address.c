@@ -24,7 +24,7 @@ static bool read_port(struct rota_str text, uint16_t *port)
 static enum rota_code reject_address(const char *text, const char *why, struct rota_error *error)
 {
     char quoted[ROTA_QUOTE_MAX];
-    return rota_error_set(error, ROTA_ERR_INVALID, "address %s: %s",
+    return rota_error_set(error, ROTA_ERR_INVALID, "address %s %s",
                           rota_quote(rota_str(text), quoted), why);
 }
 
@@ -43,14 +43,15 @@ enum rota_code rota_address_parse(const char *text, struct rota_address *address
     if (host.size >= 2 && host.data[0] == '[' && host.data[host.size - 1] == ']')
         host = rota_str_of(host.data + 1, host.size - 2);
     else if (memchr(host.data, ':', host.size))
-        return reject_address(text, "an IPv6 address needs brackets, as in [::1]:80", error);
+        return reject_address(text, "needs brackets around its IPv6 address, as in [::1]:80",
+                              error);
 
     if (host.size == 0)
         return reject_address(text, "has no host; use HOST:PORT", error);
     if (host.size >= sizeof read.host)
-        return reject_address(text, "its host is too long", error);
+        return reject_address(text, "has a host name that is too long", error);
     if (!read_port(port, &read.port))
-        return reject_address(text, "its port is not a number from 0 to 65535", error);
+        return reject_address(text, "has a port that is not a number from 0 to 65535", error);
     memcpy(read.host, host.data, host.size);
     snprintf(read.port_text, sizeof read.port_text, "%u", read.port);
     *address = read;

@@ -243,7 +243,8 @@ void rota_api_ask_one(struct rota_api_call *call, const char *method,
     snprintf(path, sizeof path, "%s%s", method[0] == '/' ? "" : "/rota.v1.Queue/", method);
     /* The guard has seen the token of every request that changes something. */
     char peer[ROTA_ADDRESS_TEXT_MAX], who[ROTA_SERVER_ACTOR_MAX];
-    snprintf(who, sizeof who, "the token, over HTTP, from %s", rota_http_peer(call->request, peer));
+    snprintf(who, sizeof who, "an operator with the token, over HTTP, from %s",
+             rota_http_peer(call->request, peer));
     const struct rota_metadata actor = {rota_str(ROTA_NOTE_ACTOR), rota_str(who)};
     struct rota_call_options options = {
         .method = rota_str(path),

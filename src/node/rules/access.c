@@ -66,7 +66,8 @@ char *rota_access_actor(const struct rota_access *access, const struct rota_acce
     else if (name)
         snprintf(text, ROTA_SERVER_ACTOR_MAX, "certificate %s, from %s", name, caller->address);
     else if (rota_access_is_bearer(caller->authorization, access->token))
-        snprintf(text, ROTA_SERVER_ACTOR_MAX, "the token, from %s", caller->address);
+        snprintf(text, ROTA_SERVER_ACTOR_MAX, "an operator with the token, from %s",
+                 caller->address);
     else if (is_node(access, caller))
         snprintf(text, ROTA_SERVER_ACTOR_MAX, "a node, from %s", caller->address);
     else

@@ -51,9 +51,9 @@ bool rota_access_is_bearer(struct rota_str authorization, struct rota_str secret
 uint32_t rota_access_roles(const struct rota_access *access,
                            const struct rota_access_caller *caller);
 
-/* Who is responsible for the call, for events and logs: "the token, from 127.0.0.1:4711" or
- * "certificate ops, from ...". Of a forwarded call, the actor that the node names. Control
- * characters become '?'. Returns `text`. */
+/* Who is responsible for the call, for events and logs: "an operator with the token, from
+ * 127.0.0.1:4711" or "certificate ops, from ...". Of a forwarded call, the actor that the node
+ * names. Control characters become '?'. Returns `text`. */
 char *rota_access_actor(const struct rota_access *access, const struct rota_access_caller *caller,
                         char text[ROTA_SERVER_ACTOR_MAX]);
 

@@ -233,7 +233,7 @@ static void explain_shard(const void *state, uint32_t shard, char *text, size_t 
         known->owner == ROTA_SPACE_NOBODY ? rota_str("") : space->nodes.items[known->owner];
     if (owner.size > 0)
         snprintf(text, size,
-                 "shard %u is on %.*s since epoch %llu because that node took its lease first and "
+                 "shard %u is on %.*s (epoch %llu) because that node took its lease first and "
                  "keeps it",
                  (unsigned)shard, (int)owner.size, owner.data, (unsigned long long)known->epoch);
     else

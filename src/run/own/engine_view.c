@@ -59,7 +59,7 @@ static void explain_shard(const void *state, uint32_t shard, char *text, size_t 
                  (unsigned)shard, (int)owner.name.size, owner.name.data,
                  (unsigned long long)owner.epoch, reason, (int)former.size, former.data);
     else
-        snprintf(text, size, "shard %u is on %.*s since epoch %llu because %s", (unsigned)shard,
+        snprintf(text, size, "shard %u is on %.*s (epoch %llu) because %s", (unsigned)shard,
                  (int)owner.name.size, owner.name.data, (unsigned long long)owner.epoch, reason);
 }
 

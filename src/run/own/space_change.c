@@ -143,7 +143,7 @@ static enum rota_code check_pin(struct rota_space *space, uint32_t shard, struct
                               "space %s has engine %s, which can't pin shards; ring and static can",
                               space->options.name, space->engine->name);
     if (node.size > 0 && rota_view_find(view, node) == ROTA_VIEW_NOBODY)
-        return rota_error_set(error, ROTA_ERR_INVALID, "space %s: node %s is not in it now",
+        return rota_error_set(error, ROTA_ERR_INVALID, "space %s has no live node %s",
                               space->options.name, rota_quote(node, quoted));
     return ROTA_OK;
 }

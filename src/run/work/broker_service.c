@@ -44,7 +44,7 @@ static void note_operation(struct rota_work_broker *broker, struct rota_server_c
         rota_work_broker_is_carried(call))
         return;
     snprintf(subject, sizeof subject, "%.*s", ROTA_STR_ARGS(request->setting.queue));
-    snprintf(what, sizeof what, "%s, by %.200s", strrchr(method->path, '/') + 1,
+    snprintf(what, sizeof what, "%s requested, by %.200s", strrchr(method->path, '/') + 1,
              rota_server_call_actor(call, actor));
     broker->options.on_news(broker->options.data, false, subject, what);
 }

@@ -366,7 +366,7 @@ enum rota_code rota_child_start(uv_loop_t *loop, const struct rota_guard *guard,
 fail:
     made->pid = 0;
     rota_child_free(made);
-    return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%s can't be run: %s", options->argv[0],
+    return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "cannot run %s: %s", options->argv[0],
                           strerror(reason));
 }
 

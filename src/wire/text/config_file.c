@@ -163,7 +163,7 @@ static enum rota_code refuse_key(const struct reader *reader, struct rota_str na
         else
             rota_spell_offer(&spell, full);
     }
-    return refuse(reader, entry->line, "%.*s is not a setting%s", ROTA_STR_ARGS(name),
+    return refuse(reader, entry->line, "unknown setting %.*s%s", ROTA_STR_ARGS(name),
                   format_hint(&spell, near));
 }
 

@@ -81,7 +81,7 @@ enum rota_code rota_settings_set(struct rota_settings *settings, const char *nam
         find_option(settings->options, settings->n_options, rota_str(name));
     struct rota_error why;
     if (!option)
-        return rota_error_set(error, ROTA_ERR_NOT_FOUND, "%.80s is not a setting", name);
+        return rota_error_set(error, ROTA_ERR_NOT_FOUND, "unknown setting %.80s", name);
     struct rota_str copy = rota_arena_copy(&settings->arena, rota_str(text));
     if (!copy.data)
         return rota_error_no_memory(error, "for the setting %s", name);
@@ -224,7 +224,7 @@ static enum rota_code read_entry(struct reader *reader, const struct rota_option
         char near[ROTA_QUOTE_MAX];
         for (size_t i = 0; i < n; i++)
             rota_spell_offer(&spell, options[i].name);
-        return refuse(reader, entry->line, "%.*s is not a setting%s", ROTA_STR_ARGS(entry->key),
+        return refuse(reader, entry->line, "unknown setting %.*s%s", ROTA_STR_ARGS(entry->key),
                       format_hint(&spell, near));
     }
     enum rota_code code = value_text(reader, option, entry, &text);

@@ -58,7 +58,7 @@ def doctor_tells_whose_memory_is_short():
 
         if b"__asan_init" in pathlib.Path(ROTA).read_bytes():
             return  # it takes all addresses that there are
-        assert memory()["verdict"] == "warn" and "200 MiB may be used, by the address space" in memory()["found"], memory()
+        assert memory()["verdict"] == "warn" and "200 MiB available, limited by the address space" in memory()["found"], memory()
         assert "--memory" in memory("--memory", str(1 << 40), mib=4096)["found"]
         assert memory(mib=100, code=1)["verdict"] == "fail"
 

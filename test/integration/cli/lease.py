@@ -92,21 +92,21 @@ def hold_is_set_and_ended():
         def held():
             return dict(database.execute("SELECT space, hold_until FROM rota_holds"))
 
-        assert ok("lease", "hold", "--store", url, "--for", "1h").out.startswith(b"no claims until 2")
+        assert ok("lease", "freeze", "--store", url, "--for", "1h").out.startswith(b"claims are frozen until 2")
         assert held()[""] > 1700000000 * SECOND
-        assert ok("lease", "hold", "--store", url, "--for", "1h", "--space", "x", "--json").json()["hold_until"]
-        assert ok("lease", "hold", "--store", url, "--for", "0").out == b"no hold\n"
+        assert ok("lease", "freeze", "--store", url, "--for", "1h", "--space", "x", "--json").json()["hold_until"]
+        assert ok("lease", "freeze", "--store", url, "--for", "0").out == b"claims are not frozen\n"
         assert held()[""] == 0 and held()["x"] > 0
-        assert ok("lease", "hold", "--store", url, "--for", "0", "--space", "x", "--json").json() == {"hold_until": None}
+        assert ok("lease", "freeze", "--store", url, "--for", "0", "--space", "x", "--json").json() == {"hold_until": None}
         before = held()
-        assert b"any space until 2" in ok("lease", "hold", "--store", url, "--for", "1h", "--dry-run").out
-        assert b"would end" in ok("lease", "hold", "--store", url, "--for", "0", "--dry-run").out
+        assert b"any space until 2" in ok("lease", "freeze", "--store", url, "--for", "1h", "--dry-run").out
+        assert b"would end" in ok("lease", "freeze", "--store", url, "--for", "0", "--dry-run").out
         add_lease(database, "east", 0, "a:1", 7, 70, 4000000000 * SECOND)
-        plan = ok("lease", "hold", "--store", url, "--for", "1h", "--space", "cache", "--dry-run", "--json").json()
+        plan = ok("lease", "freeze", "--store", url, "--for", "1h", "--space", "cache", "--dry-run", "--json").json()
         assert "1 shards: 1 are held" in plan["plan"][0] and plan["is_done"] is False, plan
         assert held() == before
-        refuse("lease", "hold", "--store", url, name="--for")
-        refuse("lease", "hold", "--store", url, "--for", "500d", name="500d")
+        refuse("lease", "freeze", "--store", url, name="--for")
+        refuse("lease", "freeze", "--store", url, "--for", "500d", name="500d")
 
 
 @test
@@ -119,7 +119,7 @@ def a_store_that_can_not_be_used_is_named_without_its_password():
         refuse("lease", "list", "--store", "oracle://x/y", name="postgres://")
         answer = refuse("lease", "list", "--store", "mysql://u:s3cret@127.0.0.1:1/d", code=1, name="127.0.0.1")
         assert b"s3cret" not in answer.err
-        answer = refuse("lease", "hold", "--for", "1s", "--store", "postgres://u:s3cret@127.0.0.1:1/d", code=1)
+        answer = refuse("lease", "freeze", "--for", "1s", "--store", "postgres://u:s3cret@127.0.0.1:1/d", code=1)
         assert b"s3cret" not in answer.err
         refuse("lease", "list", name="--store")
         path = files.write("store.db", "")

@@ -113,7 +113,7 @@ def plan_has_no_timeline_of_what_happens_at_once():
         for change in (["--add", "d:1"], ["--remove", "a:1"], ["--remove-zone", "x"], ["--weight", "a:1=2"],
                        ["--then-hosts", path], ["--partitions-to", "70"], ["--points-to", "50"]):
             for more in ([], ["--batch-to", "8"], ["--mode-to", "slots"]):
-                refuse(*plan, *change, *more, name=[change[0], "at once", "--batch-to"])
+                refuse(*plan, *change, *more, name=[change[0], "immediately", "--batch-to"])
         ok(*plan, "--batch-to", "8", "--mode-to", "slots")
 
 

@@ -244,7 +244,7 @@ enum rota_code rota_broker_delete_queue(struct rota_broker *broker, struct rota_
     if (*n_live > 0)
         return rota_error_set(
             error, ROTA_ERR_INVALID,
-            "queue %s has %zu unfinished jobs: wait for them, or cancel them first",
+            "queue %s has unfinished jobs (%zu): wait for them, or cancel them first",
             rota_quote(name, quoted), *n_live);
     if (is_dry_run)
         return ROTA_OK;

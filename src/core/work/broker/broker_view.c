@@ -308,6 +308,9 @@ char *rota_broker_explain(const struct rota_broker *broker, struct rota_work_now
         if (extra->cause == ROTA_JOB_CAUSE_NONE)
             snprintf(text, size, "delayed: not before %s from now",
                      format_left(broker, now, extra->wait_until, left));
+        else if (extra->cause == ROTA_JOB_CAUSE_GIVEN_BACK) /* which does not count */
+            snprintf(text, size, "delayed: its worker returned it; the next attempt starts in %s",
+                     format_left(broker, now, extra->wait_until, left));
         else
             snprintf(text, size, "delayed: attempt %u %s; the next starts in %s", extra->n_attempts,
                      rota_job_cause_text((enum rota_job_cause)extra->cause),
