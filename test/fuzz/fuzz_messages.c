@@ -3,7 +3,7 @@
  * says which message it is. */
 #include "core/call/shards/shard_map.h"
 #include "oracle.h"
-#include "run/call/shards_inside.h"
+#include "run/call/shards_directory.h"
 #include "wire/message/standard_message.h"
 
 #include "directory.pb-c.h"

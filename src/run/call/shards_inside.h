@@ -21,8 +21,9 @@
 #include "core/call/shards/execute_fsm.h"
 #include "core/call/shards/health_fsm.h"
 #include "core/call/shards/shard_cache.h"
+#include "run/call/shards_directory.h"
+#include "run/call/shards_metrics.h"
 #include "run/call/shards_nodes.h"
-#include "wire/message/directory_message.h"
 
 #include <rota/channel.h>
 #include <rota/shards.h>
@@ -156,23 +157,3 @@ void rota_shards_step_call(struct rota_shards_call *call, const struct rota_call
 void rota_shards_run_stop(struct rota_shards_run *run); /* its attempts */
 void rota_shards_run_free(struct rota_shards_run *run);
 void rota_shards_note_call(struct rota_shards_call *call, struct rota_call_fsm_event event);
-
-/* --- shards_directory.c --- */
-
-enum rota_code rota_shards_directory_new(struct rota_shards *shards,
-                                         struct rota_shards_source *source,
-                                         struct rota_error *error);
-
-/* The map in a directory's reply, in the arena; NULL when it is not one. */
-const struct rota_directory_map *rota_shards_decode_map(struct rota_str reply,
-                                                        struct rota_arena *arena);
-
-/* Pass the map, which may be NULL, to `use`. False when it is not one that can be used. */
-bool rota_shards_read_map(const struct rota_directory_map *from, struct rota_arena *arena,
-                          void (*use)(void *data, const struct rota_shards_map *map), void *data);
-
-/* --- shards_metrics.c --- */
-
-/* Make the series that do not depend on nodes; false without memory. */
-bool rota_shards_measure_init(struct rota_shards *shards);
-void rota_shards_measure_deinit(struct rota_shards *shards);

@@ -64,6 +64,3 @@ size_t rota_shards_n_connections(const struct rota_shards_node *node);
 
 /* Record the failure of a try, or a health check, on the node. */
 void rota_shards_node_failed(struct rota_shards_node *node, struct rota_str problem);
-
-/* shards_metrics.c: the series of a node: NULL without memory is fine. */
-void rota_shards_measure_node(struct rota_shards_node *node);
