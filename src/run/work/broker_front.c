@@ -1,30 +1,48 @@
-/* Calls of rota.v1.Queue: each is read, and handled here or carried to other nodes. */
-#include "run/work/broker_method.h"
+#include "run/work/broker_front.h"
 
 #include "run/work/broker_errand.h"
+#include "run/work/broker_inside.h"
+#include "run/work/broker_method.h"
+#include "run/work/broker_reply.h"
+#include "run/work/broker_settings.h"
+#include "run/work/broker_store.h"
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* Room for any request of ours. Those of operators begin with a name. */
-union request {
-    struct rota_queue_add add;
-    struct rota_queue_list list;
-    struct rota_queue_about about;
-    struct rota_queue_list_request jobs;
-    struct rota_queue_page page;
-    struct rota_queue_setting setting;
-    struct rota_queue_poll poll;
-    struct rota_queue_word word;
-    struct rota_queue_adopt adopt;
-    struct rota_queue_forget forget;
-    struct rota_queue_delete delete;
-    struct rota_queue_settings settings;
-    struct rota_queue_lay_out lay_out;
-};
+/* --- what the machine asks --- */
 
-bool rota_work_broker_is_carried(struct rota_server_call *call)
+static struct rota_front_owner owner_of(void *data, struct rota_str queue, uint32_t partition)
+{
+    const struct rota_work_broker *broker = data;
+    return rota_broker_cluster_whose(broker->cluster, queue, partition);
+}
+
+static struct rota_work_layout layout_of(void *data, struct rota_str queue)
+{
+    const struct rota_work_broker *broker = data;
+    return rota_broker_cluster_layout(broker->cluster, queue);
+}
+
+static size_t n_others(void *data, enum rota_front_others which)
+{
+    const struct rota_work_broker *broker = data;
+    size_t n = rota_broker_cluster_n_peers(broker->cluster);
+    return which == ROTA_FRONT_LISTED ? n : n + rota_broker_settings_n_absent(broker, false);
+}
+
+static bool is_told(void *data)
+{
+    const struct rota_work_broker *broker = data;
+    return rota_broker_settings_are_told(broker->settings);
+}
+
+/* --- reading --- */
+
+/* Whether it comes from a node that has routed it to us. */
+static bool is_carried(struct rota_server_call *call)
 {
     size_t n;
     const struct rota_metadata *metadata = rota_server_call_metadata(call, &n);
@@ -33,267 +51,320 @@ bool rota_work_broker_is_carried(struct rota_server_call *call)
 }
 
 /* For people: who requested a change. The change itself is another event. */
-static void note_operation(struct rota_work_broker *broker, struct rota_server_call *call,
-                           const struct rota_broker_method *method, const union request *request)
+static void note_operation(const struct rota_broker_request *request)
 {
+    const struct rota_work_broker *broker = request->broker;
+    const struct rota_broker_method *method = request->method;
     char actor[ROTA_SERVER_ACTOR_MAX], subject[ROTA_JOB_QUEUE_NAME_MAX + 1], what[256];
-    bool is_dry_run = (method->type == &ROTA_QUEUE_SET_LAYOUT && request->lay_out.is_dry_run) ||
-                      (method->type == &ROTA_QUEUE_FORGET && request->forget.is_dry_run) ||
-                      (method->type == &ROTA_QUEUE_DELETE && request->delete.is_dry_run);
+    bool is_dry_run = (method->type == &ROTA_QUEUE_SET_LAYOUT && request->as.lay_out.is_dry_run) ||
+                      (method->type == &ROTA_QUEUE_FORGET && request->as.forget.is_dry_run) ||
+                      (method->type == &ROTA_QUEUE_DELETE && request->as.delete.is_dry_run);
     if (!broker->options.on_news || !(method->roles & ROTA_ROLE_OPERATOR) || is_dry_run ||
-        rota_work_broker_is_carried(call))
+        request->front.is_carried)
         return;
-    snprintf(subject, sizeof subject, "%.*s", ROTA_STR_ARGS(request->setting.queue));
+    snprintf(subject, sizeof subject, "%.*s", ROTA_STR_ARGS(request->as.setting.queue));
     snprintf(what, sizeof what, "%s, by %.200s", strrchr(method->path, '/') + 1,
-             rota_server_call_actor(call, actor));
+             rota_server_call_actor(request->call, actor));
     broker->options.on_news(broker->options.data, false, subject, what);
 }
 
-static bool is_for_others(const struct rota_work_broker *broker, struct rota_server_call *call)
+/* One job to be added: its id follows from its key, and fields that only nodes may set count only
+ * if a node has set them. False without memory. */
+static bool read_new(struct rota_broker_front *front, struct rota_queue_job_spec *spec,
+                     bool is_from_node, struct rota_front_new *job)
 {
-    return !rota_broker_cluster_is_alone(broker->cluster) && !rota_work_broker_is_carried(call);
-}
-
-/* Where no other node is listed all nodes are this one, which need not be able to reach itself. */
-static bool has_others(const struct rota_work_broker *broker)
-{
-    return rota_broker_cluster_n_peers(broker->cluster) > 0;
-}
-
-/* ... which is different if nodes are down whose journals may hold jobs. */
-static bool has_other_jobs(const struct rota_work_broker *broker)
-{
-    return has_others(broker) || rota_work_broker_n_absent(broker, false) > 0;
-}
-
-/* True when other nodes answer it; else `request` is to be handled here. */
-static bool route_request(struct rota_work_broker *broker, struct rota_server_call *call,
-                          const struct rota_broker_method *method, union request *request)
-{
-    switch (method->by) {
-    case ROTA_BROKER_BY_THIS:
-        return false;
-    case ROTA_BROKER_BY_OWNER_OF_NEW:
-        return rota_work_broker_route_add(broker, call, method->path, &request->add);
-    case ROTA_BROKER_BY_OWNERS_OF_NEW:
-        return rota_work_broker_route_batch(broker, call, method->path, &request->list);
-    case ROTA_BROKER_BY_OWNER:
-        return rota_work_broker_route_job(broker, call, method->path, &request->about, false);
-    case ROTA_BROKER_BY_OWNER_OR_ALL:
-        if (request->about.id.size > 0)
-            return rota_work_broker_route_job(broker, call, method->path, &request->about, true);
-        if (has_others(broker))
-            rota_work_broker_gather_watch(broker, call, method->path);
-        return has_others(broker);
-    case ROTA_BROKER_BY_ALL_IN_TURN:
-        if (has_other_jobs(broker))
-            rota_work_broker_gather_list(broker, call, method->path, &request->jobs);
-        return has_other_jobs(broker);
-    case ROTA_BROKER_BY_ALL_QUEUES:
-        if (has_other_jobs(broker))
-            rota_work_broker_gather_queues(broker, call, method->path, &request->page);
-        return has_other_jobs(broker);
-    case ROTA_BROKER_BY_ALL_WORKERS:
-        if (has_others(broker))
-            rota_work_broker_gather_workers(broker, call, method->path);
-        return has_others(broker);
-    case ROTA_BROKER_BY_ALL_ALIKE:
-        if (has_others(broker))
-            rota_work_broker_gather_set(broker, call, method->path);
-        return has_others(broker);
-    case ROTA_BROKER_BY_ALL_DELETING:
-        if (has_other_jobs(broker))
-            rota_work_broker_gather_delete(broker, call, method->path, &request->delete);
-        return has_other_jobs(broker);
-    case ROTA_BROKER_BY_ALL_FORGETTING:
-        if (has_others(broker))
-            rota_work_broker_gather_forget(broker, call, method->path);
-        return has_others(broker);
-    }
-    return false;
-}
-
-/* The jobs of an add or a batch, which are the arena's. */
-static struct rota_queue_job_spec *new_jobs(const struct rota_broker_method *method,
-                                            const union request *request)
-{
-    const void *jobs =
-        method->by == ROTA_BROKER_BY_OWNERS_OF_NEW ? request->list.items.items : request->add.job;
-    return (struct rota_queue_job_spec *)(uintptr_t)jobs;
-}
-
-bool rota_work_broker_name_jobs(struct rota_work_broker *broker, struct rota_queue_job_spec *jobs,
-                                size_t n, bool is_carried)
-{
-    uint32_t partitions = rota_broker_cluster_n_partitions(broker->cluster);
-    for (size_t i = 0; i < n; i++) {
-        if (jobs[i].idempotency_key.size == 0)
-            continue;
-        jobs[i].is_keyed = is_carried && jobs[i].id.size == ROTA_QUEUE_ID_SIZE;
-        char *id = rota_arena_take(&broker->arena, ROTA_QUEUE_ID_SIZE);
+    if (!is_from_node)
+        spec->is_known = false;
+    if (spec->idempotency_key.size > 0) {
+        char *id = rota_arena_take(&front->arena, ROTA_QUEUE_ID_SIZE);
         if (!id)
             return false;
-        rota_queue_spec_name(&jobs[i], partitions, id);
+        spec->is_keyed = is_from_node && spec->id.size == ROTA_QUEUE_ID_SIZE;
+        rota_queue_spec_name(spec, front->fsm.options.n_partitions, id);
     }
+    *job = (struct rota_front_new){
+        .queue = spec->queue,
+        .unique = spec->unique,
+        .asked = (uint32_t)spec->partition,
+        .is_keyed = spec->is_keyed,
+        .is_again = spec->is_again,
+        .is_known = spec->is_known,
+    };
+    if (rota_queue_id_read(spec->id, &job->id, NULL))
+        job->id = (struct rota_job_id){0}; /* it is refused when it is added */
+    rota_front_fsm_read(job, is_from_node);
     return true;
 }
 
-static void refuse_memory(struct rota_server_call *call)
+static bool read_new_jobs(struct rota_broker_request *request)
 {
-    rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED,
-                            "not enough memory for the request", NULL, 0);
+    struct rota_broker_front *front = &request->broker->front;
+    bool is_batch = request->method->type == &ROTA_QUEUE_ADD_BATCH;
+    const void *specs = is_batch ? request->as.list.items.items : request->as.add.job;
+    request->n_jobs = is_batch ? request->as.list.items.n : specs != NULL;
+    request->specs = (struct rota_queue_job_spec *)(uintptr_t)specs; /* of our arena */
+    request->jobs = rota_arena_take(&front->arena, (request->n_jobs + 1) * sizeof *request->jobs);
+    bool is_read = request->jobs != NULL;
+    for (size_t i = 0; is_read && i < request->n_jobs; i++)
+        is_read = read_new(front, &request->specs[i], request->front.is_carried, &request->jobs[i]);
+    return is_read;
 }
 
-/* True when an add may have been made before, and all nodes are asked for its job. */
-static bool search_added_job(struct rota_broker_service *service, struct rota_server_call *call,
-                             const union request *request)
+/* --- deciding --- */
+
+static void handle(struct rota_broker_request *request)
 {
-    if (service->method->by == ROTA_BROKER_BY_OWNERS_OF_NEW)
-        return rota_work_broker_search(service, call, &request->list, true);
-    if (service->method->by != ROTA_BROKER_BY_OWNER_OF_NEW || !request->add.job)
-        return false;
-    struct rota_queue_list one = {.items = {request->add.job, 1}};
-    return rota_work_broker_search(service, call, &one, false);
+    struct rota_work_broker *broker = request->broker;
+    broker->front.call_first = rota_broker_last_number(broker->core) + 1;
+    request->method->handle(request);
 }
 
-/* Another node searches a job. True when it is not here; the answer includes the nodes that this
- * one knows: it may have sent the job to one that the other does not know of. */
-static bool refuse_unknown(struct rota_work_broker *broker, struct rota_server_call *call,
-                           const struct rota_queue_about *about)
+/* Another node searches a job that is not here. The answer includes the nodes that this one knows:
+ * it may have sent the job to one that the other does not know of. */
+static void refuse_unknown(const struct rota_broker_request *request, struct rota_job_id id)
 {
-    struct rota_job_id id;
+    const struct rota_broker *core = request->broker->core;
     struct rota_job_view view;
     struct rota_error error;
     char hash[20];
-    if (rota_work_broker_read_id(about, &id, NULL) ||
-        !rota_broker_find(broker->core, about->queue, id, &view, &error))
-        return false;
-    snprintf(hash, sizeof hash, "%llx", (unsigned long long)rota_broker_nodes_hash(broker->core));
-    rota_server_call_finish(call, rota_grpc_status_of_code(error.code), error.text,
+    rota_broker_find(core, request->as.about.queue, id, &view, &error);
+    snprintf(hash, sizeof hash, "%llx", (unsigned long long)rota_broker_nodes_hash(core));
+    rota_server_call_finish(request->call, ROTA_STATUS_NOT_FOUND, error.text,
                             &(struct rota_metadata){rota_str(ROTA_NOTE_NODES), rota_str(hash)}, 1);
-    return true;
 }
 
-/* A call about a job waits here before the job is searched elsewhere; where a new job goes is
- * known after routing. */
-static bool is_admitted(struct rota_broker_service *service, struct rota_server_call *call,
-                        union request *request)
+/* Here, after a wait, or not at all. */
+static void carry_out(struct rota_broker_request *request, const struct rota_front_action *action)
 {
-    struct rota_work_broker *broker = service->broker;
-    enum rota_broker_need need = service->method->need;
-    if (need == ROTA_BROKER_NEEDS_JOB &&
-        !rota_work_broker_store_admit(service, call, need, request))
-        return false;
-    if (is_for_others(broker, call) && (search_added_job(service, call, request) ||
-                                        route_request(broker, call, service->method, request)))
-        return false;
-    if (need != ROTA_BROKER_NEEDS_JOB)
-        return rota_work_broker_store_admit(service, call, need, request);
-    if (!rota_work_broker_store_vouches(broker, &request->about)) {
-        rota_work_broker_refuse_unowned(call);
-        return false;
-    }
-    return !rota_work_broker_is_carried(call) || broker->store ||
-           !refuse_unknown(broker, call, &request->about);
+    if (action->what == ROTA_FRONT_WAIT)
+        rota_broker_store_park(request);
+    else if (action->what == ROTA_FRONT_REFUSE)
+        rota_broker_reply_reason(request->call, action->reason, NULL);
+    else
+        handle(request);
 }
 
-/* Whether the id alone decides where a job goes, under any layout of its queue, so that a
- * repeated add finds it. A client that gives both an id and a partition can choose another of
- * each. */
-static bool is_placed(const struct rota_queue_job_spec *job, bool is_carried)
+static void serve_job(struct rota_broker_request *request)
 {
+    struct rota_work_broker *broker = request->broker;
+    const struct rota_front_fsm *fsm = &broker->front.fsm;
+    const struct rota_queue_about *about = &request->as.about;
     struct rota_job_id id;
-    if (job->is_keyed || rota_queue_id_read(job->id, &id, NULL) || rota_job_id_is_none(id))
-        return job->is_keyed;
-    return is_carried ? rota_job_id_partition(id) != job->partition : job->partition == 0;
-}
-
-/* Ignore fields that only nodes may set, and derive ids from keys. False without memory. */
-static bool read_new_jobs(struct rota_broker_service *service, struct rota_server_call *call,
-                          const union request *request)
-{
-    const struct rota_broker_method *method = service->method;
-    bool is_batch = method->by == ROTA_BROKER_BY_OWNERS_OF_NEW;
-    if (!is_batch && (method->by != ROTA_BROKER_BY_OWNER_OF_NEW || !request->add.job))
-        return true;
-    struct rota_queue_job_spec *jobs = new_jobs(method, request);
-    size_t n = is_batch ? request->list.items.n : 1;
-    bool is_carried = rota_work_broker_is_carried(call);
-    for (size_t i = 0; !is_carried && i < n; i++)
-        jobs[i].is_known = false;
-    if (!rota_work_broker_name_jobs(service->broker, jobs, n, is_carried))
-        return false;
-    for (size_t i = 0; i < n; i++)
-        jobs[i].is_placed = is_placed(&jobs[i], is_carried);
-    return true;
-}
-
-static void serve_request(struct rota_broker_service *service, struct rota_server_call *call,
-                          union request *request)
-{
-    struct rota_work_broker *broker = service->broker;
-    if (!is_admitted(service, call, request))
-        return;
-    broker->call_first = rota_broker_last_number(broker->core) + 1;
-    service->method->handle(broker, call, request);
-}
-
-void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call,
-                           bool is_resumed)
-{
-    struct rota_work_broker *broker = service->broker;
-    const struct rota_message_type *type = service->method->type;
-    union request request = {0};
     struct rota_error error;
-    rota_server_call_set_data(call, NULL);
-    rota_arena_clear(&broker->arena);
-    if (broker->is_closing) {
-        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, "this broker is stopping", NULL, 0);
+    if (rota_broker_store_check_size(broker, about->bytes, "a result", &error)) {
+        rota_broker_reply_error(request->call, &error, true);
         return;
     }
-    assert(!type || type->size <= sizeof request);
-    if (type && rota_message_decode(type, rota_server_call_request(call), &request, &broker->arena,
-                                    &error)) {
-        if (error.code == ROTA_ERR_LIMIT) /* however often it is tried */
-            error.code = ROTA_ERR_INVALID;
-        rota_work_broker_refuse(call, &error, false);
-    } else if (!read_new_jobs(service, call, &request)) {
-        refuse_memory(call);
-    } else {
-        if (!is_resumed)
-            note_operation(broker, call, service->method, &request);
-        serve_request(service, call, &request);
+    if ((rota_front_fsm_denies(fsm) && !request->front.is_carried) ||
+        rota_broker_reply_read_id(about, &id, NULL)) {
+        handle(request);
+        return;
+    }
+    struct rota_front_action action = rota_front_fsm_job(fsm, &request->front, about->queue, id);
+    if (action.what == ROTA_FRONT_ASK_OWNER || action.what == ROTA_FRONT_ASK_OTHERS)
+        rota_broker_route_job(request, &action);
+    else if (action.what == ROTA_FRONT_REFUSE && action.reason == ROTA_FRONT_NOT_HERE)
+        refuse_unknown(request, id);
+    else
+        carry_out(request, &action);
+}
+
+static void serve_all(struct rota_broker_request *request)
+{
+    const struct rota_broker_method *method = request->method;
+    struct rota_front_action action = rota_front_fsm_all(
+        &request->broker->front.fsm, &request->front, method->others, method->needs_jobs);
+    if (action.what == ROTA_FRONT_ASK_OTHERS)
+        method->gather(request);
+    else
+        carry_out(request, &action);
+}
+
+/* The jobs are to be added here: a store has to be reachable, and their partitions loaded. An
+ * invalid job is refused when it is added. */
+static void accept_new(struct rota_broker_request *request)
+{
+    struct rota_work_broker *broker = request->broker;
+    struct rota_front_fsm *fsm = &broker->front.fsm;
+    bool may_be_there = false;
+    if (!broker->store) {
+        handle(request);
+        return;
+    }
+    for (size_t i = 0; i < request->n_jobs; i++)
+        may_be_there = may_be_there || rota_front_new_may_be_there(&request->jobs[i]);
+    struct rota_front_action action = rota_front_fsm_accept(fsm, may_be_there);
+    rota_time now = rota_work_broker_now().wall;
+    for (size_t i = 0; action.what != ROTA_FRONT_REFUSE && i < request->n_jobs; i++) {
+        struct rota_job_spec spec;
+        struct rota_error error;
+        if (rota_queue_spec_read(&request->specs[i], now, &spec, NULL) ||
+            rota_job_queue_check(spec.queue, NULL))
+            continue;
+        if (rota_broker_store_check_size(broker, spec.payload, "a payload", &error)) {
+            rota_broker_reply_error(request->call, &error, !may_be_there);
+            return;
+        }
+        if (rota_front_fsm_must_wait(fsm, &request->front, &request->jobs[i]))
+            action.what = ROTA_FRONT_WAIT;
+    }
+    carry_out(request, &action);
+}
+
+enum rota_code rota_broker_front_route(struct rota_broker_request *request, size_t index,
+                                       struct rota_front_action *action, struct rota_error *error)
+{
+    struct rota_front_fsm *fsm = &request->broker->front.fsm;
+    const struct rota_queue_job_spec *spec = &request->specs[index];
+    struct rota_job_id id;
+    enum rota_code code = rota_job_queue_check(spec->queue, error);
+    if (!code)
+        code = rota_queue_id_read(spec->id, &id, error);
+    if (!code)
+        code = rota_queue_key_check(spec, error);
+    return code ? code
+                : rota_front_fsm_route(fsm, &request->front, &request->jobs[index], action, error);
+}
+
+static void serve_batch(struct rota_broker_request *request)
+{
+    struct rota_front_action *actions =
+        rota_arena_take(&request->broker->front.arena, (request->n_jobs + 1) * sizeof *actions);
+    bool is_all_here = true;
+    if (!actions) {
+        rota_broker_reply_no_memory(request->call);
+        return;
+    }
+    for (size_t i = 0; i < request->n_jobs; i++) {
+        if (rota_broker_front_route(request, i, &actions[i], NULL))
+            actions[i].what = ROTA_FRONT_REFUSE;
+        is_all_here = is_all_here && actions[i].what != ROTA_FRONT_ASK_OWNER;
+    }
+    if (is_all_here)
+        accept_new(request);
+    else
+        rota_broker_route_batch(request, actions);
+}
+
+static void serve_add(struct rota_broker_request *request)
+{
+    struct rota_front_action action;
+    struct rota_error error;
+    if (request->n_jobs == 0)
+        accept_new(request);
+    else if (rota_broker_front_route(request, 0, &action, &error))
+        rota_broker_reply_bad_add(request->broker, request->call, request->jobs[0].queue, &error);
+    else if (action.what == ROTA_FRONT_ASK_OWNER)
+        rota_broker_route_add(request, action.owner);
+    else
+        accept_new(request);
+}
+
+static void serve_new(struct rota_broker_request *request)
+{
+    const struct rota_front_fsm *fsm = &request->broker->front.fsm;
+    bool is_again = false;
+    for (size_t i = 0; i < request->n_jobs; i++)
+        is_again = is_again || request->jobs[i].is_again;
+    bool may_route = !fsm->options.is_alone && !request->front.is_carried;
+    if (is_again && rota_front_fsm_must_search(fsm, &request->front))
+        rota_broker_again_search(request);
+    else if (!may_route)
+        accept_new(request);
+    else if (request->method->type == &ROTA_QUEUE_ADD_BATCH)
+        serve_batch(request);
+    else
+        serve_add(request);
+}
+
+static void serve(struct rota_broker_request *request)
+{
+    if (request->broker->front.fsm.is_closing) {
+        rota_broker_reply_reason(request->call, ROTA_FRONT_CLOSING, NULL);
+        return;
+    }
+    switch (request->method->by) {
+    case ROTA_BROKER_BY_THIS:
+        handle(request);
+        break;
+    case ROTA_BROKER_BY_OWNER_OF_NEW:
+        serve_new(request);
+        break;
+    case ROTA_BROKER_BY_OWNER:
+        if (request->as.about.id.size == 0 && request->method->gather)
+            serve_all(request);
+        else
+            serve_job(request);
+        break;
+    case ROTA_BROKER_BY_ALL:
+        serve_all(request);
+        break;
     }
 }
 
-void rota_work_broker_call_known(struct rota_broker_service *service, struct rota_server_call *call,
-                                 const uint32_t *known, size_t n)
+/* --- keeping --- */
+
+struct rota_broker_request *rota_broker_front_keep(struct rota_broker_request *request)
 {
-    struct rota_work_broker *broker = service->broker;
-    union request request = {0};
-    struct rota_error error;
-    rota_arena_clear(&broker->arena);
-    if (rota_message_decode(service->method->type, rota_server_call_request(call), &request,
-                            &broker->arena, &error)) {
-        rota_work_broker_refuse(call, &error, false);
-        return;
-    }
-    if (!read_new_jobs(service, call, &request)) {
-        refuse_memory(call);
-        return;
-    }
-    struct rota_queue_job_spec *jobs = new_jobs(service->method, &request);
-    for (size_t i = 0; i < n; i++) {
-        jobs[i].is_sought = jobs[i].is_again;
-        jobs[i].is_again = false;
-        jobs[i].is_known = known[i];
-    }
-    serve_request(service, call, &request);
+    struct rota_broker_front *front = &request->broker->front;
+    struct rota_broker_request *kept = malloc(sizeof *kept);
+    if (!kept)
+        return NULL;
+    *kept = *request;
+    kept->arena = front->arena;
+    front->arena = (struct rota_arena){0};
+    return kept;
 }
+
+void rota_broker_front_drop(struct rota_broker_request *kept)
+{
+    if (kept)
+        rota_arena_deinit(&kept->arena);
+    free(kept);
+}
+
+/* It may be kept again, with its arena. */
+void rota_broker_front_resume(struct rota_broker_request *kept)
+{
+    struct rota_broker_request request = *kept;
+    struct rota_broker_front *front = &request.broker->front;
+    struct rota_arena own = front->arena;
+    front->arena = kept->arena;
+    free(kept);
+    serve(&request);
+    rota_arena_deinit(&front->arena);
+    front->arena = own;
+}
+
+/* --- calls --- */
 
 static void on_call(void *data, struct rota_server_call *call)
 {
-    rota_work_broker_call(data, call, false);
+    const struct rota_broker_service *service = data;
+    struct rota_broker_front *front = &service->broker->front;
+    const struct rota_message_type *type = service->method->type;
+    struct rota_broker_request request = {.broker = service->broker,
+                                          .method = service->method,
+                                          .call = call,
+                                          .front.is_carried = is_carried(call)};
+    struct rota_error error;
+    rota_server_call_set_data(call, NULL);
+    rota_arena_clear(&front->arena);
+    assert(!type || type->size <= sizeof request.as);
+    if (front->fsm.is_closing) {
+        rota_broker_reply_reason(call, ROTA_FRONT_CLOSING, NULL);
+    } else if (type && rota_message_decode(type, rota_server_call_request(call), &request.as,
+                                           &front->arena, &error)) {
+        if (error.code == ROTA_ERR_LIMIT) /* however often it is tried */
+            error.code = ROTA_ERR_INVALID;
+        rota_broker_reply_error(call, &error, false);
+    } else if (service->method->by == ROTA_BROKER_BY_OWNER_OF_NEW && !read_new_jobs(&request)) {
+        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED,
+                                "not enough memory for the request", NULL, 0);
+    } else {
+        note_operation(&request);
+        serve(&request);
+    }
 }
 
 static void on_cancel(void *data, struct rota_server_call *call)
@@ -312,19 +383,44 @@ static void on_room(void *data, struct rota_server_call *call)
         service->method->room(service->broker, call);
 }
 
-enum rota_code rota_work_broker_serve(struct rota_work_broker *broker, struct rota_server *server,
+/* --- life --- */
+
+enum rota_code rota_broker_front_open(struct rota_work_broker *broker, struct rota_server *server,
                                       struct rota_error *error)
 {
+    struct rota_broker_front *front = &broker->front;
+    const struct rota_front_options options = {
+        .broker = broker->core,
+        .partitions = rota_broker_store_partitions(broker),
+        .is_alone = rota_broker_cluster_is_alone(broker->cluster),
+        .n_partitions = rota_broker_cluster_n_partitions(broker->cluster),
+        .owner = owner_of,
+        .layout = layout_of,
+        .n_others = n_others,
+        .is_told = is_told,
+        .data = broker,
+        .seed = broker->seed,
+    };
     enum rota_code code = ROTA_OK;
+    rota_front_fsm_init(&front->fsm, &options);
     for (size_t i = 0; !code && i < ROTA_BROKER_METHODS; i++) {
-        broker->services[i] = (struct rota_broker_service){broker, &rota_work_broker_methods[i]};
-        struct rota_server_method method = {.path = rota_work_broker_methods[i].path,
-                                            .on_call = on_call,
-                                            .on_cancel = on_cancel,
-                                            .on_room = on_room,
-                                            .data = &broker->services[i],
-                                            .roles = rota_work_broker_methods[i].roles};
-        code = rota_server_add(server, &method, error);
+        const struct rota_broker_method *method = &rota_broker_method_all[i];
+        front->services[i] = (struct rota_broker_service){broker, method};
+        code = rota_server_add(server,
+                               &(struct rota_server_method){.path = method->path,
+                                                            .on_call = on_call,
+                                                            .on_cancel = on_cancel,
+                                                            .on_room = on_room,
+                                                            .data = &front->services[i],
+                                                            .roles = method->roles},
+                               error);
     }
     return code;
+}
+
+void rota_broker_front_deinit(struct rota_broker_front *front)
+{
+    rota_map_deinit(&front->errands);
+    rota_arena_deinit(&front->arena);
+    rota_buffer_deinit(&front->buffer);
 }

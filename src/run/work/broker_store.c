@@ -1,5 +1,6 @@
 /* The schedule of a broker's store, whose connection is run/store/store.c's. */
-#include "run/work/broker_store.h"
+#include "run/work/broker_reply.h"
+#include "run/work/broker_store_inside.h"
 
 #include "io/clock.h"
 
@@ -68,7 +69,7 @@ static void on_down(void *data, const struct rota_error *error)
 
 static void go_away(struct rota_broker_store *store)
 {
-    store->is_away = true;
+    store->broker->front.fsm.is_store_away = true;
     log_store(store, ROTA_LOG_ERROR, "store unreachable", store->why.text);
     rota_broker_hold(store->broker->core, rota_work_broker_now(), true);
     rota_work_broker_drop_answers(store->broker,
@@ -78,9 +79,9 @@ static void go_away(struct rota_broker_store *store)
 
 void rota_broker_store_there(struct rota_broker_store *store)
 {
-    if (!store->is_away)
+    if (!store->broker->front.fsm.is_store_away)
         return;
-    store->is_away = false;
+    store->broker->front.fsm.is_store_away = false;
     log_store(store, ROTA_LOG_INFO, "store reachable again", "");
     rota_broker_hold(store->broker->core, rota_work_broker_now(), false);
     rota_work_broker_touch(store->broker);
@@ -96,7 +97,7 @@ static void set_timer(struct rota_broker_store *store, rota_time now)
     rota_time at = ROTA_TIME_NEVER;
     if (store->is_up)
         at = rota_partition_fsm_deadline(&store->fsm);
-    else if (!store->is_away)
+    else if (!store->broker->front.fsm.is_store_away)
         at = rota_time_add(store->down_at, ROTA_BROKER_STORE_PATIENCE);
     if (store->look.is_under_way || at == ROTA_TIME_NEVER) {
         uv_timer_stop(&store->timer);
@@ -117,7 +118,7 @@ void rota_broker_store_drive(struct rota_broker_store *store)
     rota_time now = rota_clock_boot();
     if (store->is_closing)
         return;
-    if (!store->is_up && !store->is_away &&
+    if (!store->is_up && !store->broker->front.fsm.is_store_away &&
         now >= rota_time_add(store->down_at, ROTA_BROKER_STORE_PATIENCE))
         go_away(store);
     rota_broker_store_write(store);
@@ -203,7 +204,7 @@ static void close_store(struct rota_work_broker *broker, void (*on_closed)(void 
         rota_broker_store_end(store);
 }
 
-const struct rota_broker_sink rota_work_broker_store_sink = {
+const struct rota_broker_sink rota_broker_store_sink = {
     .append = rota_broker_store_append,
     .turn = run_store_turn,
     .close = close_store,
@@ -251,8 +252,8 @@ static bool init(struct rota_broker_store *store)
     return rota_partition_fsm_init(&store->fsm, &options);
 }
 
-enum rota_code rota_work_broker_store_open(struct rota_work_broker *broker, uv_loop_t *loop,
-                                           const char *url, struct rota_error *error)
+enum rota_code rota_broker_store_open(struct rota_work_broker *broker, uv_loop_t *loop,
+                                      const char *url, struct rota_error *error)
 {
     struct rota_broker_store *store = calloc(1, sizeof *store);
     const struct rota_store_options options = {.url = url,
@@ -281,7 +282,7 @@ enum rota_code rota_work_broker_store_open(struct rota_work_broker *broker, uv_l
     store->timer.data = store;
     store->n_parts_open = 2;
     broker->store = store;
-    broker->sink = &rota_work_broker_store_sink;
+    broker->log.sink = &rota_broker_store_sink;
     broker->options.store = NULL; /* the caller's; and it has the password */
     store->route = (struct rota_broker_cluster_subscriber){.on_route = on_route, .data = store};
     rota_broker_cluster_subscribe(broker->cluster, &store->route);

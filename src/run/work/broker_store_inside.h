@@ -1,4 +1,4 @@
-/* broker_store: jobs as rows that the nodes of a cluster share.
+/* broker_store_inside: jobs as rows that the nodes of a cluster share.
  *
  * partition_fsm decides which partitions are taken, loaded, opened and left.
  *
@@ -16,6 +16,7 @@
 #include "io/sql/store_jobs.h"
 #include "run/store/store_thread.h"
 #include "run/work/broker_inside.h"
+#include "run/work/broker_store.h"
 
 enum {
     ROTA_BROKER_STORE_JOBS_MAX = 4096,     /* of a turn */
@@ -42,9 +43,7 @@ struct rota_broker_pending {
 
 struct rota_broker_parked {
     struct rota_list_node link;
-    rota_time at; /* monotonic: when the call came */
-    struct rota_server_call *call;
-    struct rota_broker_service *service;
+    struct rota_broker_request *request;
 };
 
 /* A table of settings, as last read. */
@@ -73,7 +72,6 @@ struct rota_broker_store {
     void (*on_closed)(void *data);
     void *data;
     bool is_up, is_closing, is_leaving;
-    bool is_away;      /* unreachable for too long */
     rota_time down_at; /* boot */
     size_t bytes_max;  /* of a payload, of a result */
 
@@ -90,7 +88,6 @@ struct rota_broker_store {
     bool is_all_void;
     struct rota_list_node parked;
     size_t n_parked;
-    rota_time resumed_at; /* of the call that is handled again: when it arrived; 0: none */
 
     struct rota_broker_cluster_subscriber route;
     bool has_route;

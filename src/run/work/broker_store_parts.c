@@ -1,5 +1,5 @@
 /* The partitions that a broker has of its store: the driver of partition_fsm. */
-#include "run/work/broker_store.h"
+#include "run/work/broker_store_inside.h"
 
 #include "base/hash.h"
 #include "base/quote.h"
@@ -77,7 +77,7 @@ static void forget_part(struct rota_broker_store *store, const struct rota_parti
         log_part(store, is_lost ? ROTA_LOG_WARN : ROTA_LOG_INFO,
                  is_lost ? "partition lost" : "partition released", part, action->text);
     if (is_lost || action->end == ROTA_PARTITION_RELEASED)
-        rota_work_broker_watch_lost(store->broker, part->queue, part->number);
+        rota_broker_watch_lost(store->broker, part->queue, part->number);
     if (action->is_kept)
         log_part(store, ROTA_LOG_ERROR, "partition not forgotten", part, "no memory");
     rota_broker_store_void(store, part);
@@ -135,23 +135,19 @@ void rota_broker_store_tell(struct rota_broker_store *store,
 void rota_broker_store_take(struct rota_broker_store *store)
 {
     if (!store->is_closing)
-        rota_broker_store_tell(store,
-                               &(struct rota_partition_event){.type = ROTA_PARTITION_TURN,
-                                                              .durable = store->broker->durable});
+        rota_broker_store_tell(
+            store, &(struct rota_partition_event){.type = ROTA_PARTITION_TURN,
+                                                  .durable = store->broker->log.durable});
 }
 
 enum rota_partition_owner rota_broker_store_owner(void *data, struct rota_str queue,
                                                   uint32_t number)
 {
     const struct rota_broker_store *store = data;
-    struct rota_broker_cluster *cluster = store->broker->cluster;
-    if (rota_broker_cluster_is_ours(cluster, queue, number))
-        return ROTA_PARTITION_OURS;
-    return rota_broker_cluster_owner(cluster, queue, number).size > 0 ? ROTA_PARTITION_ANOTHERS
-                                                                      : ROTA_PARTITION_NOBODYS;
+    return rota_broker_cluster_whose(store->broker->cluster, queue, number).whose;
 }
 
-void rota_work_broker_store_delete(struct rota_work_broker *broker, struct rota_str queue)
+void rota_broker_store_delete(struct rota_work_broker *broker, struct rota_str queue)
 {
     if (broker->store)
         rota_broker_store_tell(broker->store, &(struct rota_partition_event){
@@ -420,7 +416,7 @@ static void look_at_settings(struct rota_broker_store *store)
 {
     const struct rota_work_broker *broker = store->broker;
     if (store->settings.size > 0 || (store->has_turn && store->turn.n_settings > 0) ||
-        broker->appended != rota_broker_last_number(broker->core))
+        broker->log.appended != rota_broker_last_number(broker->core))
         return;
     look_at_table(store, &store->pauses, &store->list.queues, look_at_pauses);
     look_at_table(store, &store->weights, &store->list.weights, look_at_weights);
