@@ -341,7 +341,9 @@ static struct rota_front_action all_said(const struct bench *bench, enum rota_lo
                                          enum rota_lookup_word b)
 {
     const enum rota_lookup_word words[] = {a, b};
-    return rota_front_fsm_others_said(&bench->fsm, words, 2);
+    struct rota_front_search search = {.n_rounds = 1, .until = ROTA_FRONT_SEARCH_MAX};
+    return rota_front_fsm_others_said(&bench->fsm, &search, bench->now, queue(), id_in(1, 1), words,
+                                      2);
 }
 
 static void a_job_is_denied_when_all_nodes_deny_it(void **state)
@@ -355,6 +357,38 @@ static void a_job_is_denied_when_all_nodes_deny_it(void **state)
     assert_int_equal(action.index, 1);
     action = all_said(bench, ROTA_LOOKUP_UNASKED, ROTA_LOOKUP_FOUND);
     assert_int_equal(action.index, 1);
+}
+
+static void a_job_is_denied_after_two_rounds_within_the_time_that_received_jobs_stay(void **state)
+{
+    struct bench *bench = *state;
+    const enum rota_lookup_word words[] = {ROTA_LOOKUP_NONE, ROTA_LOOKUP_NONE};
+    struct rota_front_search search = rota_front_fsm_begin_search(bench->now);
+    assert_int_equal(
+        rota_front_fsm_others_said(&bench->fsm, &search, bench->now, queue(), id_in(1, 1), words, 2)
+            .what,
+        ROTA_FRONT_ASK_OTHERS);
+    assert_refused(rota_front_fsm_others_said(&bench->fsm, &search,
+                                              bench->now + ROTA_FRONT_SEARCH_MAX + 1, queue(),
+                                              id_in(1, 1), words, 2),
+                   ROTA_FRONT_LATE);
+    search = rota_front_fsm_begin_search(bench->now);
+    search.n_rounds = 1;
+    assert_int_equal(
+        rota_front_fsm_others_said(&bench->fsm, &search, bench->now, queue(), id_in(1, 1), words, 2)
+            .what,
+        ROTA_FRONT_PASS);
+}
+
+static void a_job_that_came_here_meanwhile_is_not_denied(void **state)
+{
+    struct bench *bench = *state;
+    const enum rota_lookup_word words[] = {ROTA_LOOKUP_NONE, ROTA_LOOKUP_NONE};
+    struct rota_front_search search = rota_front_fsm_begin_search(bench->now);
+    search.n_rounds = 1;
+    assert_refused(rota_front_fsm_others_said(&bench->fsm, &search, bench->now, queue(),
+                                              put(bench, 1), words, 2),
+                   ROTA_FRONT_MOVED);
 }
 
 static void a_node_that_does_not_know_the_others_denies_nothing(void **state)
@@ -630,9 +664,8 @@ static void a_job_that_is_here_is_not_known_but_added_to_wait_for_the_disk(void 
 
 static void a_refusal_lets_the_caller_go_elsewhere_only_if_nothing_was_done(void **state)
 {
-    static const enum rota_front_reason doubtful[] = {ROTA_FRONT_STORE_AWAY_AGAIN,
-                                                      ROTA_FRONT_NOT_TOLD_AGAIN, ROTA_FRONT_SILENT,
-                                                      ROTA_FRONT_LATE};
+    static const enum rota_front_reason doubtful[] = {
+        ROTA_FRONT_STORE_AWAY_AGAIN, ROTA_FRONT_NOT_TOLD_AGAIN, ROTA_FRONT_SILENT, ROTA_FRONT_LATE};
     (void)state;
     for (size_t i = 0; i < sizeof doubtful / sizeof *doubtful; i++) {
         assert_false(rota_front_fsm_refusal(doubtful[i])->is_undone);
@@ -664,6 +697,8 @@ int main(void)
         RULE(an_owner_that_lacks_a_job_is_not_the_last_to_be_asked),
         RULE(the_owner_of_a_shared_partition_has_the_last_word),
         RULE(a_job_is_denied_when_all_nodes_deny_it),
+        RULE(a_job_is_denied_after_two_rounds_within_the_time_that_received_jobs_stay),
+        RULE(a_job_that_came_here_meanwhile_is_not_denied),
         RULE(a_node_that_does_not_know_the_others_denies_nothing),
         RULE(without_the_owner_of_a_shared_partition_nothing_is_known),
         RULE(a_job_without_any_wish_stays_here),

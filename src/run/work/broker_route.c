@@ -1,10 +1,10 @@
 /* Calls that other nodes answer, one or several, as core/work/cluster/front_fsm.h decides. */
+#include "io/clock.h"
 #include "run/work/broker_errand.h"
 #include "run/work/broker_inside.h"
 #include "run/work/broker_method.h"
 #include "run/work/broker_reply.h"
 #include "run/work/broker_settings.h"
-#include "wire/grpc/grpc.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,9 +42,24 @@ static void pass_word(struct rota_broker_errand *errand, struct rota_broker_part
     rota_broker_errand_pass(errand, part);
 }
 
+/* Once more: a job that moves may have been seen nowhere. */
+static void ask_again(struct rota_broker_errand *errand)
+{
+    for (size_t i = 0; i < errand->n_parts; i++) {
+        char address[ROTA_ADDRESS_MAX + 1]; /* asking writes the part's own */
+        snprintf(address, sizeof address, "%s", errand->parts[i].address);
+        if (address[0])
+            rota_broker_errand_ask(errand, i, rota_str(address),
+                                   rota_server_call_request(errand->call));
+    }
+    rota_broker_errand_begin(errand);
+}
+
 static void on_searched(struct rota_broker_errand *errand)
 {
     struct rota_work_broker *broker = errand->broker;
+    const struct rota_queue_about *about = &errand->request->as.about;
+    struct rota_job_id id;
     rota_arena_clear(&broker->front.arena);
     enum rota_lookup_word *words =
         rota_arena_take(&broker->front.arena, errand->n_parts * sizeof *words);
@@ -54,11 +69,15 @@ static void on_searched(struct rota_broker_errand *errand)
     }
     for (size_t i = 0; i < errand->n_parts; i++)
         words[i] = word_of(&errand->parts[i]);
+    rota_broker_reply_read_id(about, &id, NULL);
     struct rota_front_action action =
-        rota_front_fsm_others_said(&broker->front.fsm, words, errand->n_parts);
+        rota_front_fsm_others_said(&broker->front.fsm, &errand->search, rota_clock_boot(),
+                                   about->queue, id, words, errand->n_parts);
     if (action.is_unsure)
         rota_broker_settings_ask_soon(broker->settings);
-    if (action.what == ROTA_FRONT_PASS)
+    if (action.what == ROTA_FRONT_ASK_OTHERS)
+        ask_again(errand);
+    else if (action.what == ROTA_FRONT_PASS)
         pass_word(errand, &errand->parts[action.index]);
     else
         rota_broker_errand_refuse_for(errand, action.reason, NULL);
@@ -105,10 +124,15 @@ void rota_broker_route_job(struct rota_broker_request *request,
     struct rota_work_broker *broker = request->broker;
     struct rota_broker_errand *errand = rota_broker_errand_new(
         broker, request->call, request->method->path, n_others(broker) + 1, on_owner);
-    if (!errand) {
+    if (errand)
+        errand->request = rota_broker_front_keep(request);
+    if (!errand || !errand->request) {
+        if (errand)
+            rota_broker_errand_end(errand);
         refuse_memory(request->call);
         return;
     }
+    errand->search = rota_front_fsm_begin_search(rota_clock_boot());
     errand->is_stream = request->method->room != NULL;
     errand->parts[0].status = ROTA_STATUS_NOT_FOUND; /* when no node can be asked */
     snprintf(errand->parts[0].text, sizeof errand->parts[0].text, "no such job in the queue");

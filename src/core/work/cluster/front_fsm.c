@@ -31,6 +31,8 @@ const struct rota_front_refusal *rota_front_fsm_refusal(enum rota_front_reason r
         [ROTA_FRONT_LATE] = {ROTA_STATUS_UNAVAILABLE, false, false,
                              "the other nodes did not confirm in time that none of them has the "
                              "job"},
+        [ROTA_FRONT_MOVED] = {ROTA_STATUS_UNAVAILABLE, false, true,
+                              "the job has just moved to this node; try again"},
         [ROTA_FRONT_NOT_OWNED] = {ROTA_STATUS_UNAVAILABLE, true, true,
                                   "this node does not own the job's partition, which may be in "
                                   "handover; try again"},
@@ -111,6 +113,11 @@ struct rota_front_action rota_front_fsm_all(const struct rota_front_fsm *fsm,
 
 /* --- a job --- */
 
+struct rota_front_search rota_front_fsm_begin_search(rota_time now)
+{
+    return (struct rota_front_search){.until = now + ROTA_FRONT_SEARCH_MAX};
+}
+
 bool rota_front_fsm_has(const struct rota_front_fsm *fsm, struct rota_str queue,
                         struct rota_job_id id)
 {
@@ -179,7 +186,17 @@ struct rota_front_action rota_front_fsm_owner_said(const struct rota_front_fsm *
     return act(is_asked && (is_settled || has_sent) ? ROTA_FRONT_PASS : ROTA_FRONT_ASK_OTHERS);
 }
 
+/* It is nowhere, as far as the nodes have said. */
+static struct rota_front_action finish_round(struct rota_front_search *search, rota_time now)
+{
+    if (++search->n_rounds < ROUNDS)
+        return act(ROTA_FRONT_ASK_OTHERS);
+    return now > search->until ? refuse(ROTA_FRONT_LATE) : act(ROTA_FRONT_HERE);
+}
+
 struct rota_front_action rota_front_fsm_others_said(const struct rota_front_fsm *fsm,
+                                                    struct rota_front_search *search, rota_time now,
+                                                    struct rota_str queue, struct rota_job_id id,
                                                     const enum rota_lookup_word *words, size_t n)
 {
     bool is_shared = fsm->options.partitions != NULL;
@@ -192,6 +209,13 @@ struct rota_front_action rota_front_fsm_others_said(const struct rota_front_fsm 
         return action;
     if (!is_asked && !is_none)
         return refuse(ROTA_FRONT_NOT_OWNED);
+    if (is_none && !is_shared && rota_front_fsm_has(fsm, queue, id))
+        return refuse(ROTA_FRONT_MOVED);
+    if (is_none && !is_shared && is_asked) {
+        action = finish_round(search, now);
+        if (action.what != ROTA_FRONT_HERE)
+            return action;
+    }
     return (struct rota_front_action){.what = ROTA_FRONT_PASS, .index = is_asked ? chosen : 0};
 }
 
@@ -394,7 +418,7 @@ struct rota_front_action rota_front_fsm_search(const struct rota_front_fsm *fsm,
                                                struct rota_front_search *search, rota_time now,
                                                size_t n_sought)
 {
-    *search = (struct rota_front_search){.until = now + ROTA_FRONT_SEARCH_MAX};
+    *search = rota_front_fsm_begin_search(now);
     if (n_sought == 0)
         return act(ROTA_FRONT_HERE);
     return is_told(fsm) ? act(ROTA_FRONT_ASK_OTHERS) : refuse(ROTA_FRONT_NOT_TOLD_AGAIN);
@@ -403,14 +427,9 @@ struct rota_front_action rota_front_fsm_search(const struct rota_front_fsm *fsm,
 struct rota_front_action rota_front_fsm_searched(struct rota_front_search *search, rota_time now,
                                                  bool is_in_doubt, bool is_silent)
 {
-    search->n_rounds++;
     if (!is_in_doubt)
         return act(ROTA_FRONT_HERE);
-    if (is_silent)
-        return refuse(ROTA_FRONT_SILENT);
-    if (search->n_rounds < ROUNDS)
-        return act(ROTA_FRONT_ASK_OTHERS);
-    return now > search->until ? refuse(ROTA_FRONT_LATE) : act(ROTA_FRONT_HERE);
+    return is_silent ? refuse(ROTA_FRONT_SILENT) : finish_round(search, now);
 }
 
 /* One that was here when the search began and still is may not be on disk: its add waits for that.

@@ -2,6 +2,7 @@
  *
  *     about a job:   HERE, if it is here
  *                    else ASK_OWNER of its partition --not there--> ASK_OTHERS --> PASS an answer
+ *                    nowhere: ASK_OTHERS, and the owner, once more
  *     new jobs:      each HERE or ASK_OWNER, by its partition
  *     ... again:     ASK_OTHERS, twice; one that a node has is known, any other is new
  *     all jobs:      ASK_OTHERS, if there are any, else HERE
@@ -10,14 +11,15 @@
  *
  * A job is at one node, which follows from its partition, unless it is being handed over or is at
  * a node with another list of nodes. So that a job does not exist is said only when every node that
- * may hold jobs has said so and this node knows these nodes. Where nodes share a store, the node
- * that has the partition open, or owns it and has read it since, speaks for all.
+ * may hold jobs, also one that is down, has said so twice and this node knows these nodes: a job
+ * that is moving may be seen at neither node the first time. A received job stays for at least
+ * ROTA_HANDOVER_HOLD, so that twice is enough when both rounds take less than that. Where nodes
+ * share a store, the node that has the partition open, or owns it and has read it since, speaks for
+ * all.
  *
  * The add of a job whose first add had no answer is *repeated*: a former owner may have accepted
- * it, and still have it, or have it in flight. All nodes are asked, also those that are down and
- * may hold jobs; and a second time, because a job that was moving may have been seen at neither
- * node. A received job stays for at least ROTA_HANDOVER_HOLD, so that twice is enough when both
- * rounds take less than that.
+ * it, and still have it, or have it in flight. So it is searched in the same way before it is
+ * added.
  *
  * A call that another node has routed here is *carried*: it is answered here or refused, never
  * routed again.
@@ -101,6 +103,7 @@ enum rota_front_reason {
     ROTA_FRONT_NOT_TOLD_AGAIN,    /* ... of a repeated add */
     ROTA_FRONT_SILENT,            /* a node that may have the job of a repeated add is silent */
     ROTA_FRONT_LATE,              /* the nodes took too long to deny it */
+    ROTA_FRONT_MOVED,             /* the job came here while other nodes were asked */
     ROTA_FRONT_NOT_OWNED,         /* another node owns the partition, or will */
     ROTA_FRONT_NOT_HERE,          /* of a carried call: another node may have the job */
     ROTA_FRONT_NOT_HERE_IN_BATCH, /* the same, of several: one call for each searches it */
@@ -137,6 +140,13 @@ struct rota_front_action rota_front_fsm_all(const struct rota_front_fsm *fsm,
 
 /* --- a job --- */
 
+/* All nodes are asked, from `now` on. */
+struct rota_front_search {
+    unsigned n_rounds; /* that have ended */
+    rota_time until;
+};
+struct rota_front_search rota_front_fsm_begin_search(rota_time now);
+
 /* `id` is not none. ASK_OWNER, or ASK_OTHERS when there is no other owner. */
 struct rota_front_action rota_front_fsm_job(const struct rota_front_fsm *fsm,
                                             const struct rota_front_call *call,
@@ -157,9 +167,11 @@ enum rota_lookup_word rota_front_fsm_word(const struct rota_front_fsm *fsm,
 struct rota_front_action rota_front_fsm_owner_said(const struct rota_front_fsm *fsm,
                                                    enum rota_lookup_word word, bool has_sent);
 
-/* All have answered; the owner, or UNASKED, is the first. PASS the first, when none was asked: then
- * no node has it. */
+/* All have answered; the owner, or UNASKED, is the first. ASK_OTHERS: all of them again. PASS the
+ * first, when none was asked: then no node has it. */
 struct rota_front_action rota_front_fsm_others_said(const struct rota_front_fsm *fsm,
+                                                    struct rota_front_search *search, rota_time now,
+                                                    struct rota_str queue, struct rota_job_id id,
                                                     const enum rota_lookup_word *words, size_t n);
 
 /* Whether a job that is not here does not exist, without any further question. */
@@ -228,11 +240,6 @@ bool rota_front_fsm_must_search(const struct rota_front_fsm *fsm,
 /* Whether a job is here. */
 bool rota_front_fsm_has(const struct rota_front_fsm *fsm, struct rota_str queue,
                         struct rota_job_id id);
-
-struct rota_front_search {
-    unsigned n_rounds; /* that have ended */
-    rota_time until;
-};
 
 /* `n_sought` jobs are not here. HERE: there is nothing to search. */
 struct rota_front_action rota_front_fsm_search(const struct rota_front_fsm *fsm,
