@@ -4,7 +4,7 @@
 
 #include "await.h"
 
-#include "run/work/broker_inside.h"
+#include "run/work/work_broker_inside.h"
 #include "run/work/broker_settings.h"
 #include "wire/message/queue_message.h"
 

@@ -1,9 +1,9 @@
 /* Repeated adds: the node that has the job answers before it is added again; core/work/cluster/
  * front_fsm.h says whom to ask, and how often. */
 #include "run/work/broker_errand.h"
-#include "run/work/broker_inside.h"
 #include "run/work/broker_reply.h"
 #include "run/work/broker_settings.h"
+#include "run/work/work_broker_inside.h"
 
 #include "io/clock.h"
 

@@ -1,7 +1,7 @@
 /* What workers ask of rota.v1.Queue, but for polls: attempts end, or last longer. */
-#include "run/work/broker_inside.h"
 #include "run/work/broker_method.h"
 #include "run/work/broker_reply.h"
+#include "run/work/work_broker_inside.h"
 #include "wire/grpc/grpc.h"
 
 static enum rota_code end_one(struct rota_work_broker *broker, struct rota_work_now now,

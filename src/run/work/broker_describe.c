@@ -2,15 +2,15 @@
  *
  * A worker of another node may take a waiting job: if the caller asks for it, the other nodes
  * are asked for their workers, but not for long. */
-#include "run/work/broker_inside.h"
 #include "run/work/broker_method.h"
+#include "run/work/work_broker_inside.h"
 
 #include "core/work/broker/elsewhere.h"
 #include "run/work/broker_errand.h"
 #include "run/work/broker_forward.h"
 #include "run/work/broker_reply.h"
+#include "run/work/broker_show.h"
 #include "run/work/broker_store.h"
-#include "run/work/broker_view.h"
 
 #define ASK_TIMEOUT (1 * ROTA_SEC)
 
@@ -110,7 +110,7 @@ static void answer_describe(struct rota_work_broker *broker, struct rota_server_
     }
     struct rota_queue_description reply = {
         .explain = rota_str(text),
-        .job = rota_broker_view_job(
+        .job = rota_broker_show_job(
             broker, &view, about->with_payload ? ROTA_BROKER_SHOW_PAYLOAD : ROTA_BROKER_SHOW_ALL)};
     if (!reply.job) {
         rota_broker_reply_no_memory(call);

@@ -1,8 +1,8 @@
 #include "run/work/broker_errand.h"
 
 #include "core/call/failure.h"
-#include "run/work/broker_inside.h"
 #include "run/work/broker_reply.h"
+#include "run/work/work_broker_inside.h"
 #include "wire/grpc/call_notes.h"
 
 #include <stdio.h>

@@ -199,8 +199,8 @@ static bool fetch_jobs(struct rota_broker_forward *forward, struct rota_broker_t
     return false;
 }
 
-void rota_broker_forward_visit(struct rota_broker_forward *forward, struct rota_server_call *call,
-                               uint64_t number, const struct rota_tree_word *offer)
+void rota_broker_fetch_visit(struct rota_broker_forward *forward, struct rota_server_call *call,
+                             uint64_t number, const struct rota_tree_word *offer)
 {
     struct rota_broker_trip *trip = calloc(1, sizeof *trip);
     struct rota_idle_worker idle;

@@ -181,7 +181,7 @@ static void cause_visit(struct rota_broker_forward *forward, const struct rota_t
                                             .n = action->word.n};
     struct rota_broker_sent sent = {.on_end = on_visit_over, .number = action->visit};
     if (rota_str_is_equal(action->to, rota_broker_cluster_self(forward->broker->cluster))) {
-        rota_broker_forward_visit(forward, NULL, action->visit, &action->word);
+        rota_broker_fetch_visit(forward, NULL, action->visit, &action->word);
         return;
     }
     rota_buffer_clear(buffer);
@@ -193,7 +193,7 @@ static void cause_visit(struct rota_broker_forward *forward, const struct rota_t
         rota_tree_fsm_answered(forward->tree, rota_work_broker_now().boot, action->visit, 0, false);
 }
 
-void rota_broker_forward_order_visit(struct rota_broker_request *request)
+void rota_broker_forward_visit(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -210,7 +210,7 @@ void rota_broker_forward_order_visit(struct rota_broker_request *request)
     if (code)
         rota_broker_reply_error(call, &error, false);
     else
-        rota_broker_forward_visit(forward, call, 0, &offer);
+        rota_broker_fetch_visit(forward, call, 0, &offer);
 }
 
 void rota_broker_forward_visited(struct rota_work_broker *broker, struct rota_str queue, size_t n)
@@ -280,7 +280,7 @@ void rota_broker_forward_turn(struct rota_work_broker *broker, struct rota_work_
     if (now.boot >= rota_tree_fsm_deadline(forward->tree))
         rota_tree_fsm_tick(forward->tree, now.boot);
     report_own_load(forward, now);
-    while (execute_tree_actions(forward) | rota_broker_forward_remote(forward))
+    while (execute_tree_actions(forward) | rota_broker_remote_drive(forward))
         ;
     notify_listeners(forward);
 }

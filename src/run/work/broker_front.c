@@ -1,11 +1,11 @@
 #include "run/work/broker_front.h"
 
 #include "run/work/broker_errand.h"
-#include "run/work/broker_inside.h"
 #include "run/work/broker_method.h"
 #include "run/work/broker_reply.h"
 #include "run/work/broker_settings.h"
 #include "run/work/broker_store.h"
+#include "run/work/work_broker_inside.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -3,10 +3,10 @@
  * This node is asked like any other, so that there is one way to ask. A node that does not
  * answer is named in the answer, whose data is then incomplete. */
 #include "run/work/broker_errand.h"
-#include "run/work/broker_inside.h"
 #include "run/work/broker_layout.h"
 #include "run/work/broker_method.h"
 #include "run/work/broker_settings.h"
+#include "run/work/work_broker_inside.h"
 
 #include "core/work/cluster/tally.h"
 

@@ -1,9 +1,9 @@
 /* The driver of handover_fsm: chunks of jobs to other nodes, and from them. */
 #include "run/work/broker_handover.h"
 #include "run/work/broker_ask.h"
-#include "run/work/broker_inside.h"
 #include "run/work/broker_reply.h"
 #include "run/work/broker_settings.h"
+#include "run/work/work_broker_inside.h"
 
 #include "base/quote.h"
 #include "core/work/cluster/handover_fsm.h"

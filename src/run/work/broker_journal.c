@@ -1,5 +1,5 @@
 /* A broker's journal: replaying it, writing it, and the state of the disk. */
-#include "run/work/broker_inside.h"
+#include "run/work/work_broker_inside.h"
 
 #include "base/quote.h"
 

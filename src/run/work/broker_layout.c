@@ -3,10 +3,10 @@
 #include "run/work/broker_layout.h"
 #include "run/work/broker_ask.h"
 #include "run/work/broker_errand.h"
-#include "run/work/broker_inside.h"
 #include "run/work/broker_reply.h"
 #include "run/work/broker_settings.h"
 #include "run/work/broker_store.h"
+#include "run/work/work_broker_inside.h"
 
 #include <stdlib.h>
 #include <string.h>

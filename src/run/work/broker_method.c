@@ -59,7 +59,7 @@ const struct rota_broker_method rota_broker_method_all[] = {
      GATHERED(rota_broker_gather_set, LISTED, ANY), FOR_OPERATORS},
     {PEER("Settings", &ROTA_QUEUE_SETTINGS_REQUEST, rota_broker_settings_exchange)},
     {PEER("Tell", &ROTA_QUEUE_TELL, rota_broker_forward_hear)},
-    {PEER("Visit", &ROTA_QUEUE_VISIT, rota_broker_forward_order_visit)},
+    {PEER("Visit", &ROTA_QUEUE_VISIT, rota_broker_forward_visit)},
     {METHOD("Watch", OWNER, &ROTA_QUEUE_NAME, rota_broker_watch_open),
      GATHERED(rota_broker_gather_watch, LISTED, ANY), .cancel = rota_broker_watch_cancel,
      .room = rota_broker_watch_room},

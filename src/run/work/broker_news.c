@@ -1,5 +1,5 @@
 /* Events about a broker for people, from the records that it writes. */
-#include "run/work/broker_inside.h"
+#include "run/work/work_broker_inside.h"
 
 #include <stdarg.h>
 #include <stdio.h>

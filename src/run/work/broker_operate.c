@@ -1,11 +1,11 @@
 /* Methods of rota.v1.Queue for operators: lists, and settings of queues. */
 #include "run/work/broker_forward.h"
-#include "run/work/broker_inside.h"
 #include "run/work/broker_layout.h"
 #include "run/work/broker_method.h"
 #include "run/work/broker_reply.h"
+#include "run/work/broker_show.h"
 #include "run/work/broker_store.h"
-#include "run/work/broker_view.h"
+#include "run/work/work_broker_inside.h"
 
 void rota_broker_operate_list(struct rota_broker_request *request)
 {
@@ -24,7 +24,7 @@ void rota_broker_operate_list(struct rota_broker_request *request)
                                            (enum rota_job_state)list->state, &place, &view);
          n++) {
         const struct rota_queue_job_info *info =
-            rota_broker_view_job(broker, &view, ROTA_BROKER_SHOW_LIST);
+            rota_broker_show_job(broker, &view, ROTA_BROKER_SHOW_LIST);
         if (!info) {
             rota_broker_reply_no_memory(call);
             return;

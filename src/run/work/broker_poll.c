@@ -2,8 +2,8 @@
  * gets. */
 #include "base/container.h"
 #include "run/work/broker_forward.h"
-#include "run/work/broker_inside.h"
 #include "run/work/broker_reply.h"
+#include "run/work/work_broker_inside.h"
 
 #include "run/rpc/server_call.h"
 

@@ -99,7 +99,7 @@ static void cancel_at_worker(struct rota_work_broker *broker,
     rota_broker_workers_cancel(broker->workers, &effect, 1);
 }
 
-bool rota_broker_forward_remote(struct rota_broker_forward *forward)
+bool rota_broker_remote_drive(struct rota_broker_forward *forward)
 {
     size_t n, i = 0;
     const struct rota_remote_action *actions = rota_remote_fsm_actions(&forward->remote, &n);

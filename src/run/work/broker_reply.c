@@ -1,7 +1,7 @@
 #include "run/work/broker_reply.h"
 
 #include "core/call/failure.h"
-#include "run/work/broker_inside.h"
+#include "run/work/work_broker_inside.h"
 #include "wire/grpc/call_notes.h"
 #include "wire/grpc/grpc.h"
 

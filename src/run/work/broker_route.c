@@ -1,10 +1,10 @@
 /* Calls that other nodes answer, one or several, as core/work/cluster/front_fsm.h decides. */
 #include "io/clock.h"
 #include "run/work/broker_errand.h"
-#include "run/work/broker_inside.h"
 #include "run/work/broker_method.h"
 #include "run/work/broker_reply.h"
 #include "run/work/broker_settings.h"
+#include "run/work/work_broker_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,8 +11,8 @@
  * exits. */
 #include "run/work/broker_settings.h"
 #include "run/work/broker_handover.h"
-#include "run/work/broker_inside.h"
 #include "run/work/broker_reply.h"
+#include "run/work/work_broker_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -59,7 +59,7 @@ void rota_broker_store_park(struct rota_broker_request *request)
     rota_work_broker_touch(store->broker);
 }
 
-void rota_broker_store_unpark(struct rota_broker_store *store, const char *why)
+void rota_broker_store_gate_unpark(struct rota_broker_store *store, const char *why)
 {
     struct rota_list_node waiting;
     rota_list_take(&waiting, &store->parked);

@@ -15,8 +15,8 @@
 #include "core/work/cluster/partition_fsm.h"
 #include "io/sql/store_jobs.h"
 #include "run/store/store_thread.h"
-#include "run/work/broker_inside.h"
 #include "run/work/broker_store.h"
+#include "run/work/work_broker_inside.h"
 
 enum {
     ROTA_BROKER_STORE_JOBS_MAX = 4096,     /* of a turn */
@@ -135,39 +135,39 @@ void rota_broker_store_there(struct rota_broker_store *store);
 
 /* --- broker_store_turn.c --- */
 
-bool rota_broker_store_append(struct rota_work_broker *broker,
-                              const struct rota_work_record *record);
+bool rota_broker_store_turn_append(struct rota_work_broker *broker,
+                                   const struct rota_work_record *record);
 
 /* Write what was collected, if no write is in flight. */
-void rota_broker_store_write(struct rota_broker_store *store);
-void rota_broker_store_work_write(struct rota_letter *letter);
-void rota_broker_store_done_write(struct rota_letter *letter, bool is_cancelled);
+void rota_broker_store_turn_write(struct rota_broker_store *store);
+void rota_broker_store_turn_work_write(struct rota_letter *letter);
+void rota_broker_store_turn_done_write(struct rota_letter *letter, bool is_cancelled);
 
 /* The partition is lost: its records are void. */
-void rota_broker_store_void(struct rota_broker_store *store,
-                            const struct rota_partition_held *part);
+void rota_broker_store_turn_void(struct rota_broker_store *store,
+                                 const struct rota_partition_held *part);
 void rota_broker_store_turn_deinit(struct rota_broker_store *store);
 
 /* --- broker_store_parts.c --- */
 
 /* Step the machine, and execute its actions. */
-void rota_broker_store_tell(struct rota_broker_store *store,
-                            const struct rota_partition_event *event);
+void rota_broker_store_parts_tell(struct rota_broker_store *store,
+                                  const struct rota_partition_event *event);
 
 /* ... because records were written, or something is due. */
-void rota_broker_store_take(struct rota_broker_store *store);
+void rota_broker_store_parts_take(struct rota_broker_store *store);
 
-enum rota_partition_owner rota_broker_store_owner(void *data, struct rota_str queue,
-                                                  uint32_t number);
-void rota_broker_store_work_take(struct rota_letter *letter);
-void rota_broker_store_done_take(struct rota_letter *letter, bool is_cancelled);
-void rota_broker_store_work_load(struct rota_letter *letter);
-void rota_broker_store_done_load(struct rota_letter *letter, bool is_cancelled);
-void rota_broker_store_work_look(struct rota_letter *letter);
-void rota_broker_store_done_look(struct rota_letter *letter, bool is_cancelled);
+enum rota_partition_owner rota_broker_store_parts_owner(void *data, struct rota_str queue,
+                                                        uint32_t number);
+void rota_broker_store_parts_work_take(struct rota_letter *letter);
+void rota_broker_store_parts_done_take(struct rota_letter *letter, bool is_cancelled);
+void rota_broker_store_parts_work_load(struct rota_letter *letter);
+void rota_broker_store_parts_done_load(struct rota_letter *letter, bool is_cancelled);
+void rota_broker_store_parts_work_look(struct rota_letter *letter);
+void rota_broker_store_parts_done_look(struct rota_letter *letter, bool is_cancelled);
 void rota_broker_store_parts_deinit(struct rota_broker_store *store);
 
 /* --- broker_store_gate.c --- */
 
 /* Handle calls that wait for a partition again; or reject them, when `why` is set. */
-void rota_broker_store_unpark(struct rota_broker_store *store, const char *why);
+void rota_broker_store_gate_unpark(struct rota_broker_store *store, const char *why);

@@ -132,8 +132,8 @@ static bool append_record(struct rota_broker_store *store, const struct rota_wor
     return true;
 }
 
-bool rota_broker_store_append(struct rota_work_broker *broker,
-                              const struct rota_work_record *record)
+bool rota_broker_store_turn_append(struct rota_work_broker *broker,
+                                   const struct rota_work_record *record)
 {
     if (!append_record(broker->store, record))
         return false;
@@ -149,7 +149,8 @@ static int compare_numbers(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-void rota_broker_store_void(struct rota_broker_store *store, const struct rota_partition_held *part)
+void rota_broker_store_turn_void(struct rota_broker_store *store,
+                                 const struct rota_partition_held *part)
 {
     size_t n = 0;
     ROTA_LIST_EACH (dirty, &store->dirty, struct rota_broker_dirty, link) {
@@ -386,7 +387,7 @@ static bool make_turn(struct rota_broker_store *store)
     return true;
 }
 
-void rota_broker_store_write(struct rota_broker_store *store)
+void rota_broker_store_turn_write(struct rota_broker_store *store)
 {
     forget_voids(store);
     if (!store->is_up || store->write.is_under_way || store->is_leaving)
@@ -401,7 +402,7 @@ void rota_broker_store_write(struct rota_broker_store *store)
 }
 
 /* On the thread. */
-void rota_broker_store_work_write(struct rota_letter *letter)
+void rota_broker_store_turn_work_write(struct rota_letter *letter)
 {
     struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
     struct rota_broker_store *store = own->store;
@@ -416,25 +417,25 @@ static void finish_turn(struct rota_broker_store *store)
     for (size_t i = 0; i < store->turn.n_partitions; i++) {
         const struct rota_store_partition *partition = &store->turn.partitions[i];
         if (partition->is_stale)
-            rota_broker_store_tell(store,
-                                   &(struct rota_partition_event){.type = ROTA_PARTITION_REJECTED,
-                                                                  .queue = partition->queue,
-                                                                  .number = partition->number,
-                                                                  .epoch = partition->epoch});
+            rota_broker_store_parts_tell(
+                store, &(struct rota_partition_event){.type = ROTA_PARTITION_REJECTED,
+                                                      .queue = partition->queue,
+                                                      .number = partition->number,
+                                                      .epoch = partition->epoch});
     }
     for (size_t i = 0; i < store->turn.n_settings; i++) {
         const struct rota_store_setting *setting = &store->turn.settings[i];
         if (setting->epoch)
-            rota_broker_store_tell(store,
-                                   &(struct rota_partition_event){.type = ROTA_PARTITION_REMOVED,
-                                                                  .queue = setting->queue,
-                                                                  .number = setting->partition,
-                                                                  .epoch = setting->epoch});
+            rota_broker_store_parts_tell(
+                store, &(struct rota_partition_event){.type = ROTA_PARTITION_REMOVED,
+                                                      .queue = setting->queue,
+                                                      .number = setting->partition,
+                                                      .epoch = setting->epoch});
     }
     advance_durable(store, store->turn_number);
 }
 
-void rota_broker_store_done_write(struct rota_letter *letter, bool is_cancelled)
+void rota_broker_store_turn_done_write(struct rota_letter *letter, bool is_cancelled)
 {
     struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
     struct rota_broker_store *store = own->store;
@@ -447,7 +448,7 @@ void rota_broker_store_done_write(struct rota_letter *letter, bool is_cancelled)
         return;
     }
     if (is_written)
-        rota_broker_store_write(store);
+        rota_broker_store_turn_write(store);
     if (!own->is_under_way)
         rota_broker_store_end(store);
 }

@@ -1,7 +1,7 @@
 /* Methods of rota.v1.Queue for submitters: add, read and change jobs. */
-#include "run/work/broker_inside.h"
 #include "run/work/broker_method.h"
 #include "run/work/broker_reply.h"
+#include "run/work/work_broker_inside.h"
 
 /* --- adding --- */
 

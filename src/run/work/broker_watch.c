@@ -1,9 +1,9 @@
 /* Watchers of a job or a queue. Those of a job get its latest state, not each step on the way;
  * those of a queue each change, as far as the client keeps up. */
-#include "run/work/broker_inside.h"
 #include "run/work/broker_reply.h"
+#include "run/work/broker_show.h"
 #include "run/work/broker_store.h"
-#include "run/work/broker_view.h"
+#include "run/work/work_broker_inside.h"
 
 #include <stdlib.h>
 
@@ -293,7 +293,7 @@ static void tell_job(struct rota_work_broker *broker, struct rota_broker_watcher
     }
     rota_arena_clear(&broker->front.arena);
     rota_buffer_clear(&broker->front.buffer);
-    news.job = rota_broker_view_job(broker, &view, ROTA_BROKER_SHOW_ALL);
+    news.job = rota_broker_show_job(broker, &view, ROTA_BROKER_SHOW_ALL);
     if (news.job)
         rota_message_encode(&ROTA_QUEUE_NEWS, &news, &broker->front.buffer);
     if (!news.job || broker->front.buffer.failed) {

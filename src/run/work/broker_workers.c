@@ -2,8 +2,8 @@
  * message with all its jobs, one with all that it has to stop, and one with the answers to its
  * ends. */
 #include "run/work/broker_workers.h"
-#include "run/work/broker_inside.h"
 #include "run/work/broker_store.h"
+#include "run/work/work_broker_inside.h"
 
 #include "core/work/worker/delivery_fsm.h"
 #include "run/connector/connector_inside.h"

@@ -1,4 +1,4 @@
-/* broker_view: jobs for people. */
+/* broker_show: jobs for people. */
 #pragma once
 
 #include "wire/message/queue_message.h"
@@ -13,6 +13,6 @@ enum rota_broker_shown {
 };
 
 /* A job for people. Pointers are into the arena or the broker; NULL without memory. */
-const struct rota_queue_job_info *rota_broker_view_job(struct rota_work_broker *broker,
+const struct rota_queue_job_info *rota_broker_show_job(struct rota_work_broker *broker,
                                                        const struct rota_job_view *view,
                                                        enum rota_broker_shown shown);

@@ -1,4 +1,4 @@
-#include "run/work/broker_inside.h"
+#include "run/work/work_broker_inside.h"
 
 #include "base/hash.h"
 #include "core/call/failure.h"

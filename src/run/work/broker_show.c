@@ -1,6 +1,6 @@
 /* Jobs, queues and workers for people. */
-#include "run/work/broker_view.h"
-#include "run/work/broker_inside.h"
+#include "run/work/broker_show.h"
+#include "run/work/work_broker_inside.h"
 
 /* Who knows the number of an attempt that is open may end it: only its worker does. */
 static uint64_t shown_attempt(const struct rota_job_view *view, uint64_t attempt)
@@ -48,7 +48,7 @@ static void show_job(struct rota_queue_job_info *info, const struct rota_job_vie
     info->reason = view->reason;
 }
 
-const struct rota_queue_job_info *rota_broker_view_job(struct rota_work_broker *broker,
+const struct rota_queue_job_info *rota_broker_show_job(struct rota_work_broker *broker,
                                                        const struct rota_job_view *view,
                                                        enum rota_broker_shown shown)
 {

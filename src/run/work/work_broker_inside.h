@@ -1,7 +1,7 @@
-/* broker_inside: a broker that serves, and its parts: the front door (broker_front.h), records and
- * the answers that wait for them (broker_log.h), polls, watchers, connected workers, the other
+/* work_broker_inside: a broker that serves, and its parts: the front door (broker_front.h), records
+ * and the answers that wait for them (broker_log.h), polls, watchers, connected workers, the other
  * nodes (broker_cluster.h, broker_forward.h, broker_handover.h, broker_settings.h, broker_layout.h)
- * and a store (broker_store.h). broker.c runs their turns. Private to these. */
+ * and a store (broker_store.h). work_broker.c runs their turns. Private to these. */
 #pragma once
 
 #include "run/work/broker_cluster.h"
