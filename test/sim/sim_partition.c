@@ -1,6 +1,6 @@
-/* Nodes that share the partitions of a store: the real machine of core/work/cluster/partition_fsm.h
- * over core/work/broker/broker.h at each node, and a store with a row for each partition and each
- * job.
+/* Nodes that share the partitions of a store: the real machines of
+ * core/work/cluster/partition_fsm.h and front_fsm.h over core/work/broker/broker.h at each node,
+ * and a store with a row for each partition and each job.
  *
  * The store stalls, requests and answers are lost and late, also those of a node that crashed
  * meanwhile; nodes crash, pause and are cut off; the route reaches each node at another time, and
@@ -11,7 +11,7 @@
  * in the store; no node denies a job that was acknowledged. Once faults stop, every partition is
  * open at the node that the route names, under the epoch of its row, and no call waits. */
 #include "base/vector.h"
-#include "core/work/cluster/partition_fsm.h"
+#include "core/work/cluster/front_fsm.h"
 #include "sim/chaos.h"
 #include "sim_main.h"
 #include "wire/message/queue_message.h"
@@ -118,6 +118,7 @@ struct node {
     uint32_t number;
     struct rota_broker *core; /* NULL: down */
     struct rota_partition_fsm fsm;
+    struct rota_front_fsm front;
     uint64_t instance, connection;
     uint64_t serials[N_REQUESTS]; /* in flight; 0: none */
     rota_time until[N_REQUESTS];
@@ -374,44 +375,49 @@ static void tell(struct world *world, struct node *node, struct rota_partition_e
     rota_partition_fsm_clear(&node->fsm);
 }
 
-/* --- calls --- */
+/* --- calls, which another node has routed here --- */
+
+static const struct rota_front_call CARRIED = {.is_carried = true};
+
+static struct rota_front_new new_of(const struct job *job)
+{
+    return (struct rota_front_new){.queue = queue(), .id = job->id, .asked = job->part};
+}
 
 static void add_job(struct world *world, struct node *node, uint32_t number)
 {
     struct job *job = &world->jobs[number];
-    struct rota_job_spec spec = {
-        .queue = queue(), .partition = job->part, .max_attempts = 3, .id = job->id};
-    struct rota_job_id id;
-    uint64_t record;
-    bool is_new;
-    if (rota_broker_add(node->core, now_of(world, node->number), &spec, &id, &is_new, &record,
-                        NULL))
+    struct rota_job_spec spec = {.queue = queue(), .max_attempts = 3, .id = job->id};
+    struct rota_front_new new = new_of(job);
+    struct rota_front_added added;
+    if (rota_front_fsm_add(&node->front, now_of(world, node->number), &CARRIED, &new, &spec, &added,
+                           NULL))
         return; /* the partition is not ours */
     if (world->plant == PLANT_ACK_EARLY)
         job->is_added = true;
     pump(world, node);
 }
 
-static void answer(struct world *world, const struct node *node, uint32_t number)
+static void answer(struct world *world, const struct node *node, uint32_t number,
+                   const struct rota_front_action *action)
 {
-    const struct job *job = &world->jobs[number];
-    struct rota_job_view view;
-    if (rota_broker_find(node->core, queue(), job->id, &view, NULL) &&
-        rota_partition_fsm_vouches(&node->fsm, queue(), job->part))
+    if (action->what != ROTA_FRONT_REFUSE &&
+        !rota_front_fsm_has(&node->front, queue(), world->jobs[number].id))
         rota_sim_fail(world->sim, "node %u denies job %u", node->number, number);
 }
 
 static void handle(struct world *world, struct node *node, struct parked call)
 {
     const struct job *job = &world->jobs[call.job];
-    struct rota_job_view view;
+    struct rota_front_new new = new_of(job);
     rota_time since = world->plant == PLANT_ANY_CHECK ? 1 : call.since;
-    bool must_wait = call.is_add
-                         ? rota_partition_fsm_must_wait_to_add(&node->fsm, queue(), job->part)
-                         : rota_broker_find(node->core, queue(), job->id, &view, NULL) &&
-                               rota_partition_fsm_must_wait(&node->fsm, queue(), job->part,
-                                                            since < 0 ? 1 : since);
-    if (must_wait && (call.is_add || world->plant != PLANT_NO_WAIT)) {
+    struct rota_front_call facts = {.is_carried = true, .since = since < 0 ? 1 : since};
+    struct rota_front_action action = {.what = ROTA_FRONT_HERE};
+    if (!call.is_add)
+        action = rota_front_fsm_job(&node->front, &facts, queue(), job->id);
+    else if (rota_front_fsm_must_wait(&node->front, &CARRIED, &new))
+        action.what = ROTA_FRONT_WAIT;
+    if (action.what == ROTA_FRONT_WAIT && (call.is_add || world->plant != PLANT_NO_WAIT)) {
         if (!call.since)
             call.since = rota_sim_mono(world->sim, node->number);
         if (node->parked.size < 64 && !rota_vector_push(&node->parked, call))
@@ -420,7 +426,7 @@ static void handle(struct world *world, struct node *node, struct parked call)
     } else if (call.is_add) {
         add_job(world, node, call.job);
     } else {
-        answer(world, node, call.job);
+        answer(world, node, call.job, &action);
     }
 }
 
@@ -624,6 +630,18 @@ static enum rota_partition_owner owner(void *data, struct rota_str name, uint32_
                                : ROTA_PARTITION_ANOTHERS;
 }
 
+static struct rota_front_owner front_owner(void *data, struct rota_str name, uint32_t part)
+{
+    return (struct rota_front_owner){.whose = owner(data, name, part)};
+}
+
+static struct rota_work_layout layout(void *data, struct rota_str name)
+{
+    (void)data;
+    (void)name;
+    return (struct rota_work_layout){.wanted = PARTS, .write = PARTS, .read = PARTS};
+}
+
 static void start_node(struct world *world, uint32_t number)
 {
     struct node *node = &world->nodes[number];
@@ -643,6 +661,12 @@ static void start_node(struct world *world, uint32_t number)
                                                    .seed = chance};
     if (!rota_partition_fsm_init(&node->fsm, &options))
         die("no memory");
+    rota_front_fsm_init(&node->front, &(struct rota_front_options){.broker = node->core,
+                                                                   .partitions = &node->fsm,
+                                                                   .n_partitions = PARTS,
+                                                                   .owner = front_owner,
+                                                                   .layout = layout,
+                                                                   .data = node});
     connect(world, node);
     pump(world, node);
 }

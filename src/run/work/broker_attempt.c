@@ -1,5 +1,8 @@
 /* What workers ask of rota.v1.Queue, but for polls: attempts end, or last longer. */
 #include "run/work/broker_method.h"
+#include "run/work/broker_reply.h"
+#include "run/work/work_broker_inside.h"
+#include "wire/grpc/grpc.h"
 
 static enum rota_code end_one(struct rota_work_broker *broker, struct rota_work_now now,
                               const struct rota_queue_about *about, enum rota_job_cause cause,
@@ -23,83 +26,85 @@ static enum rota_code end_one(struct rota_work_broker *broker, struct rota_work_
                 : rota_broker_end(broker->core, now, &end, number, error);
     /* An invalid end is not found either: only then is it checked. */
     enum rota_code bad =
-        code == ROTA_ERR_NOT_FOUND ? rota_work_broker_read_id(about, &end.id, error) : ROTA_OK;
+        code == ROTA_ERR_NOT_FOUND ? rota_broker_reply_read_id(about, &end.id, error) : ROTA_OK;
     return bad ? bad : code;
 }
 
-static void end_attempt(struct rota_work_broker *broker, struct rota_server_call *call,
-                        const struct rota_queue_about *about, enum rota_job_cause cause)
+static void end_attempt(const struct rota_broker_request *request, enum rota_job_cause cause)
 {
+    struct rota_work_broker *broker = request->broker;
+    struct rota_server_call *call = request->call;
+    const struct rota_queue_about *about = &request->as.about;
     struct rota_error error;
     uint64_t number;
     enum rota_code code = end_one(broker, rota_work_broker_now(), about, cause, &number, &error);
     rota_work_broker_touch(broker);
     if (code)
-        rota_work_broker_refuse(call, &error, false);
+        rota_broker_reply_error(call, &error, false);
     else
-        rota_work_broker_reply(broker, call, number, NULL, NULL);
+        rota_broker_reply_message(broker, call, number, NULL, NULL);
 }
 
-void rota_work_broker_handle_complete(struct rota_work_broker *broker,
-                                      struct rota_server_call *call, const void *request)
+void rota_broker_attempt_complete(struct rota_broker_request *request)
 {
-    end_attempt(broker, call, request, ROTA_JOB_CAUSE_DONE);
+    end_attempt(request, ROTA_JOB_CAUSE_DONE);
 }
 
 /* A job that is not here may be at another node, or in a row that is not loaded. */
-void rota_work_broker_handle_complete_batch(struct rota_work_broker *broker,
-                                            struct rota_server_call *call, const void *request)
+void rota_broker_attempt_complete_batch(struct rota_broker_request *request)
 {
-    const struct rota_queue_list *list = request;
+    struct rota_work_broker *broker = request->broker;
+    struct rota_server_call *call = request->call;
+    const struct rota_queue_list *list = &request->as.list;
     const struct rota_queue_about *abouts = list->items.items;
     struct rota_work_now now = rota_work_broker_now();
-    bool has_others = broker->store || !rota_broker_cluster_is_alone(broker->cluster);
+    const struct rota_front_refusal *not_here =
+        rota_front_fsm_refusal(ROTA_FRONT_NOT_HERE_IN_BATCH);
+    bool denies = rota_front_fsm_denies(&broker->front.fsm);
     uint64_t last = 0, number = 0;
-    rota_buffer_clear(&broker->buffer);
+    rota_buffer_clear(&broker->front.buffer);
     for (size_t i = 0; i < list->items.n; i++) {
         struct rota_queue_added ended = {0};
         struct rota_error error;
         enum rota_code code =
             end_one(broker, now, &abouts[i], ROTA_JOB_CAUSE_DONE, &number, &error);
-        if (code == ROTA_ERR_NOT_FOUND && has_others) /* which does not mean that there is none */
-            ended = (struct rota_queue_added){
-                .status = ROTA_STATUS_UNAVAILABLE,
-                .error = rota_str("this node does not have the job; Complete searches all nodes"),
-                .may_go_elsewhere = true};
+        if (code == ROTA_ERR_NOT_FOUND && !denies)
+            ended = (struct rota_queue_added){.status = not_here->status,
+                                              .error = rota_str(not_here->text),
+                                              .may_go_elsewhere = not_here->is_undone};
         else if (code)
             ended = (struct rota_queue_added){.status = rota_grpc_status_of_code(code),
                                               .error = rota_str(error.text)};
         else
             last = number > last ? number : last;
-        rota_message_encode_entry(&ROTA_QUEUE_COMPLETED, 1, &ended, &broker->buffer);
+        rota_message_encode_entry(&ROTA_QUEUE_COMPLETED, 1, &ended, &broker->front.buffer);
     }
     rota_work_broker_touch(broker);
-    rota_work_broker_reply_buffer(broker, call, last);
+    rota_broker_reply_buffer(broker, call, last);
 }
 
-void rota_work_broker_handle_fail(struct rota_work_broker *broker, struct rota_server_call *call,
-                                  const void *request)
+void rota_broker_attempt_fail(struct rota_broker_request *request)
 {
-    const struct rota_queue_about *about = request;
+    const struct rota_queue_about *about = &request->as.about;
     if (about->is_final && about->is_given_back)
-        rota_server_call_finish(call, ROTA_STATUS_INVALID_ARGUMENT,
+        rota_server_call_finish(request->call, ROTA_STATUS_INVALID_ARGUMENT,
                                 "an attempt can be final or returned, not both", NULL, 0);
     else if (about->is_given_back)
-        end_attempt(broker, call, about, ROTA_JOB_CAUSE_GIVEN_BACK);
+        end_attempt(request, ROTA_JOB_CAUSE_GIVEN_BACK);
     else if (about->is_lost)
-        end_attempt(broker, call, about, ROTA_JOB_CAUSE_LOST);
+        end_attempt(request, ROTA_JOB_CAUSE_LOST);
     else
-        end_attempt(broker, call, about,
-                    about->is_final ? ROTA_JOB_CAUSE_REFUSED : ROTA_JOB_CAUSE_FAILED);
+        end_attempt(request, about->is_final ? ROTA_JOB_CAUSE_REFUSED : ROTA_JOB_CAUSE_FAILED);
 }
 
-void rota_work_broker_handle_extend(struct rota_work_broker *broker, struct rota_server_call *call,
-                                    const void *request)
+void rota_broker_attempt_extend(struct rota_broker_request *request)
 {
-    const struct rota_queue_about *about = request;
+    struct rota_work_broker *broker = request->broker;
+    struct rota_server_call *call = request->call;
+    const struct rota_queue_about *about = &request->as.about;
     struct rota_job_id id;
     struct rota_error error;
-    if (!rota_work_broker_read_job(call, about, &id))
+    if (!rota_broker_reply_read_job(call, about, &id))
         return;
     enum rota_code code = rota_broker_extend(
         broker->core, rota_work_broker_now(), about->queue, id, about->attempt,
@@ -113,7 +118,7 @@ void rota_work_broker_handle_extend(struct rota_work_broker *broker, struct rota
     if (is_cancelled) /* the worker's node reports the reason */
         rota_server_call_finish(call, ROTA_STATUS_ABORTED, error.text, &note, 1);
     else if (code)
-        rota_work_broker_refuse(call, &error, false);
+        rota_broker_reply_error(call, &error, false);
     else
-        rota_work_broker_reply(broker, call, 0, NULL, NULL);
+        rota_broker_reply_message(broker, call, 0, NULL, NULL);
 }

@@ -208,6 +208,21 @@ bool rota_broker_cluster_is_ours(struct rota_broker_cluster *cluster, struct rot
            host_of(cluster, queue, partition) == cluster->self_host;
 }
 
+struct rota_front_owner rota_broker_cluster_whose(struct rota_broker_cluster *cluster,
+                                                  struct rota_str queue, uint32_t partition)
+{
+    struct rota_front_owner owner = {.whose = ROTA_PARTITION_OURS};
+    if (!cluster->members)
+        return owner;
+    uint32_t host = host_of(cluster, queue, partition);
+    if (host == ROTA_RING_NONE)
+        owner.whose = ROTA_PARTITION_NOBODYS;
+    else if (host != cluster->self_host)
+        owner = (struct rota_front_owner){.whose = ROTA_PARTITION_ANOTHERS,
+                                          .address = rota_ring_host(cluster->ring, host).address};
+    return owner;
+}
+
 bool rota_broker_cluster_is_alone(const struct rota_broker_cluster *cluster)
 {
     return !cluster->members;

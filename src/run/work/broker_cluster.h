@@ -12,6 +12,7 @@
 #pragma once
 
 #include "base/list.h"
+#include "core/work/cluster/front_fsm.h"
 #include "core/work/cluster/reach.h"
 #include "core/work/job/job.h"
 
@@ -83,6 +84,8 @@ struct rota_str rota_broker_cluster_owner(struct rota_broker_cluster *cluster,
                                           struct rota_str queue, uint32_t partition);
 bool rota_broker_cluster_is_ours(struct rota_broker_cluster *cluster, struct rota_str queue,
                                  uint32_t partition);
+struct rota_front_owner rota_broker_cluster_whose(struct rota_broker_cluster *cluster,
+                                                  struct rota_str queue, uint32_t partition);
 
 /* The one partition of the queue where jobs with this unique key go. It stays the same when the
  * queue gets more partitions; going below the initial number moves some keys. */

@@ -1,7 +1,8 @@
 #include "run/work/broker_errand.h"
 
 #include "core/call/failure.h"
-#include "run/work/broker_inside.h"
+#include "run/work/broker_reply.h"
+#include "run/work/work_broker_inside.h"
 #include "wire/grpc/call_notes.h"
 
 #include <stdio.h>
@@ -26,7 +27,7 @@ struct rota_broker_errand *rota_broker_errand_new(
     errand->n_parts = n_parts;
     for (size_t i = 0; i < n_parts; i++)
         errand->parts[i].errand = errand;
-    if (!rota_map_put(&broker->errands, key_of(&errand->call), errand)) {
+    if (!rota_map_put(&broker->front.errands, key_of(&errand->call), errand)) {
         free(errand);
         return NULL;
     }
@@ -36,7 +37,7 @@ struct rota_broker_errand *rota_broker_errand_new(
 struct rota_server_call *rota_broker_errand_end(struct rota_broker_errand *errand)
 {
     struct rota_server_call *call = errand->call;
-    rota_map_remove(&errand->broker->errands, key_of(&errand->call));
+    rota_map_remove(&errand->broker->front.errands, key_of(&errand->call));
     for (size_t i = 0; i < errand->n_parts; i++) {
         if (errand->parts[i].call)
             rota_call_cancel(errand->parts[i].call);
@@ -44,6 +45,7 @@ struct rota_server_call *rota_broker_errand_end(struct rota_broker_errand *erran
     }
     rota_buffer_deinit(&errand->reply);
     free(errand->parts_of);
+    rota_broker_front_drop(errand->request);
     free(errand);
     return call;
 }
@@ -56,25 +58,20 @@ void rota_broker_errand_reply(struct rota_broker_errand *errand, struct rota_str
     rota_broker_errand_end(errand);
 }
 
-static void finish_errand_call(struct rota_server_call *call, enum rota_status status,
-                               const char *text, bool is_stale, bool is_undone)
-{
-    struct rota_metadata notes[2];
-    size_t n = 0;
-    if (is_stale)
-        notes[n++] = (struct rota_metadata){rota_str(ROTA_NOTE_FAILURE),
-                                            rota_str(rota_failure_name(ROTA_FAILURE_STALE))};
-    if (is_undone)
-        notes[n++] = (struct rota_metadata){rota_str(ROTA_NOTE_ELSEWHERE), rota_str("1")};
-    rota_server_call_finish(call, status, text, notes, n);
-}
-
 void rota_broker_errand_refuse(struct rota_broker_errand *errand, enum rota_status status,
                                const char *text, bool is_stale, bool is_undone)
 {
     char copy[ROTA_BROKER_ERRAND_TEXT_MAX];
     snprintf(copy, sizeof copy, "%s", text); /* it may be of a part */
-    finish_errand_call(rota_broker_errand_end(errand), status, copy, is_stale, is_undone);
+    rota_broker_reply_finish(rota_broker_errand_end(errand), status, copy, is_stale, is_undone);
+}
+
+void rota_broker_errand_refuse_for(struct rota_broker_errand *errand, enum rota_front_reason reason,
+                                   const char *text)
+{
+    const struct rota_front_refusal *refusal = rota_front_fsm_refusal(reason);
+    rota_broker_errand_refuse(errand, refusal->status, text ? text : refusal->text,
+                              refusal->is_stale, refusal->is_undone);
 }
 
 void rota_broker_errand_pass(struct rota_broker_errand *errand, const struct rota_broker_part *part)
@@ -192,16 +189,16 @@ void rota_broker_errand_begin(struct rota_broker_errand *errand)
 
 bool rota_broker_errand_cancel(struct rota_work_broker *broker, struct rota_server_call *call)
 {
-    struct rota_broker_errand *errand = rota_map_get(&broker->errands, key_of(&call));
+    struct rota_broker_errand *errand = rota_map_get(&broker->front.errands, key_of(&call));
     if (errand)
-        finish_errand_call(rota_broker_errand_end(errand), ROTA_STATUS_CANCELLED,
-                           "the caller disconnected", false, false);
+        rota_broker_reply_finish(rota_broker_errand_end(errand), ROTA_STATUS_CANCELLED,
+                                 "the caller disconnected", false, false);
     return errand;
 }
 
 bool rota_broker_errand_room(struct rota_work_broker *broker, struct rota_server_call *call)
 {
-    struct rota_broker_errand *errand = rota_map_get(&broker->errands, key_of(&call));
+    struct rota_broker_errand *errand = rota_map_get(&broker->front.errands, key_of(&call));
     for (size_t i = 0; errand && i < errand->n_parts; i++) {
         struct rota_broker_part *part = &errand->parts[i];
         if (part->message.size == 0 || !part->call)
@@ -217,7 +214,7 @@ bool rota_broker_errand_room(struct rota_work_broker *broker, struct rota_server
 void rota_broker_errands_end(struct rota_work_broker *broker)
 {
     const struct rota_map_entry *entry;
-    for (size_t place = 0; (entry = rota_map_next(&broker->errands, &place)); place = 0)
-        finish_errand_call(rota_broker_errand_end(entry->value), ROTA_STATUS_UNAVAILABLE,
-                           "this broker is stopping", false, false);
+    for (size_t place = 0; (entry = rota_map_next(&broker->front.errands, &place)); place = 0)
+        rota_broker_reply_finish(rota_broker_errand_end(entry->value), ROTA_STATUS_UNAVAILABLE,
+                                 "this broker is stopping", false, false);
 }

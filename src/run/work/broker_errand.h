@@ -8,6 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/list.h"
+#include "core/work/cluster/front_fsm.h"
 
 #include <rota/channel.h>
 #include <rota/ring.h>
@@ -16,7 +17,7 @@
 enum { ROTA_BROKER_ERRAND_TEXT_MAX = ROTA_ERROR_TEXT_MAX };
 
 struct rota_broker_errand;
-struct rota_broker_service;
+struct rota_broker_request;
 struct rota_work_broker;
 
 struct rota_broker_part {
@@ -41,11 +42,11 @@ struct rota_broker_errand {
     bool is_stream, ends_with_first;     /* done when one part has ended */
     rota_time timeout_max;               /* of a part; 0: ROTA_BROKER_CLUSTER_TIMEOUT */
     uint32_t *parts_of;                  /* of a batch: which part has which job; freed */
-    size_t n_jobs;                       /* ... and how many there are */
-    struct rota_broker_service *service; /* of an add whose job is searched ... */
-    rota_time until;                     /* ... until this time */
+    struct rota_broker_request *request; /* kept, when on_done needs it; freed */
+    struct rota_front_search search;     /* of an add whose job is searched */
     uint64_t rank, max; /* of a list: the node that is asked, and how many jobs are still wanted */
     bool has_answer;    /* ... and whether any node has answered */
+    bool is_dry_run;    /* of a deletion */
     struct rota_buffer reply;
     size_t n_parts, n_left;
     struct rota_broker_part parts[];
@@ -69,6 +70,10 @@ void rota_broker_errand_pass(struct rota_broker_errand *errand,
                              const struct rota_broker_part *part);
 void rota_broker_errand_refuse(struct rota_broker_errand *errand, enum rota_status status,
                                const char *text, bool is_stale, bool is_undone);
+
+/* ... for a reason of front_fsm; `text` replaces that of the reason, unless it is NULL. */
+void rota_broker_errand_refuse_for(struct rota_broker_errand *errand, enum rota_front_reason reason,
+                                   const char *text);
 
 /* Free it without answering its call: gives the call. */
 struct rota_server_call *rota_broker_errand_end(struct rota_broker_errand *errand);

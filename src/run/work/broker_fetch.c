@@ -1,6 +1,10 @@
 /* Idle workers of this node go for jobs of another. Their slots are kept meanwhile, so that
  * none gets a job here too. */
 #include "run/work/broker_forward.h"
+#include "run/work/broker_poll.h"
+#include "run/work/broker_reply.h"
+#include "run/work/broker_settings.h"
+#include "run/work/broker_workers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +19,9 @@ static void end_trip(struct rota_broker_forward *forward, struct rota_broker_tri
     if (trip->n_left > 0)
         return;
     if (trip->call) {
-        rota_buffer_clear(&broker->buffer);
-        rota_message_encode(&ROTA_QUEUE_VISITED, &visited, &broker->buffer);
-        rota_work_broker_answer(broker, trip->call, 0, rota_buffer_str(&broker->buffer));
+        rota_buffer_clear(&broker->front.buffer);
+        rota_message_encode(&ROTA_QUEUE_VISITED, &visited, &broker->front.buffer);
+        rota_work_broker_answer(broker, trip->call, 0, rota_buffer_str(&broker->front.buffer));
     } else {
         rota_tree_fsm_answered(forward->tree, rota_work_broker_now().boot, trip->visit, trip->n,
                                trip->is_lost);
@@ -32,18 +36,17 @@ static bool keep_worker(struct rota_work_broker *broker, const struct rota_idle_
                         uint32_t n)
 {
     if (idle->is_poll)
-        return rota_work_broker_poll_keep(broker, idle->session, idle->slots,
-                                          ROTA_BROKER_FETCH_TIMEOUT);
-    return rota_work_broker_workers_keep(broker->workers, idle->session, n);
+        return rota_broker_poll_keep(broker, idle->session, idle->slots, ROTA_BROKER_FETCH_TIMEOUT);
+    return rota_broker_workers_keep(broker->workers, idle->session, n);
 }
 
 static void release_worker(struct rota_work_broker *broker, bool is_poll, uint64_t session,
                            uint32_t n)
 {
     if (n > 0 && is_poll)
-        rota_work_broker_poll_release(broker, session);
+        rota_broker_poll_release(broker, session);
     else if (n > 0)
-        rota_work_broker_workers_release(broker->workers, session, n);
+        rota_broker_workers_release(broker->workers, session, n);
 }
 
 /* --- fetched jobs --- */
@@ -51,7 +54,7 @@ static void release_worker(struct rota_work_broker *broker, bool is_poll, uint64
 /* No worker can take it any more: return it to the other node, or let its lease expire. */
 static void return_job(const struct rota_broker_sent *from, const struct rota_queue_handed *job)
 {
-    struct rota_buffer *buffer = &from->forward->broker->buffer;
+    struct rota_buffer *buffer = &from->forward->broker->front.buffer;
     struct rota_broker_sent sent = {0};
     const struct rota_queue_about about = {
         .queue = job->queue,
@@ -90,8 +93,8 @@ static bool hand_job(const struct rota_broker_sent *sent, const struct rota_queu
         .key = job->key,
         .trace = job->trace,
     };
-    return rota_work_broker_workers_hand_other(broker->workers, rota_str(sent->node), sent->lease,
-                                               &effect);
+    return rota_broker_workers_hand_other(broker->workers, rota_str(sent->node), sent->lease,
+                                          &effect);
 }
 
 /* Returns how many were taken. */
@@ -100,12 +103,12 @@ static uint32_t take_jobs(const struct rota_broker_sent *sent, struct rota_str m
     struct rota_work_broker *broker = sent->forward->broker;
     struct rota_queue_list list;
     uint32_t n = 0;
-    rota_arena_clear(&broker->arena);
-    if (rota_message_decode(&ROTA_QUEUE_POLL_REPLY, message, &list, &broker->arena, NULL))
+    rota_arena_clear(&broker->front.arena);
+    if (rota_message_decode(&ROTA_QUEUE_POLL_REPLY, message, &list, &broker->front.arena, NULL))
         return 0;
     const struct rota_queue_handed *jobs = list.items.items;
     bool is_passed_on = sent->is_poll && list.items.n > 0 &&
-                        rota_work_broker_poll_fetched(broker, sent->number, message, list.items.n);
+                        rota_broker_poll_fetched(broker, sent->number, message, list.items.n);
     for (size_t i = 0; i < list.items.n; i++)
         if (is_passed_on || (!sent->is_poll && n < sent->n && hand_job(sent, &jobs[i])))
             n++;
@@ -185,19 +188,19 @@ static bool fetch_jobs(struct rota_broker_forward *forward, struct rota_broker_t
     };
     rota_broker_sent_name(sent.node, sizeof sent.node, offer->node);
     rota_broker_sent_name(sent.queue, sizeof sent.queue, offer->queue);
-    if (!write_poll(broker, idle, offer->queue, n, sent.lease, &broker->buffer) ||
+    if (!write_poll(broker, idle, offer->queue, n, sent.lease, &broker->front.buffer) ||
         !keep_worker(broker, idle, n))
         return false;
     if (rota_broker_forward_send(forward, &sent, "/rota.v1.Queue/Poll",
-                                 rota_buffer_str(&broker->buffer), ROTA_BROKER_FETCH_TIMEOUT))
+                                 rota_buffer_str(&broker->front.buffer), ROTA_BROKER_FETCH_TIMEOUT))
         return true;
     trip->is_lost = true;
     release_worker(broker, idle->is_poll, idle->session, n);
     return false;
 }
 
-void rota_broker_forward_visit(struct rota_broker_forward *forward, struct rota_server_call *call,
-                               uint64_t number, const struct rota_tree_word *offer)
+void rota_broker_fetch_visit(struct rota_broker_forward *forward, struct rota_server_call *call,
+                             uint64_t number, const struct rota_tree_word *offer)
 {
     struct rota_broker_trip *trip = calloc(1, sizeof *trip);
     struct rota_idle_worker idle;
@@ -214,7 +217,7 @@ void rota_broker_forward_visit(struct rota_broker_forward *forward, struct rota_
     trip->visit = number;
     rota_list_push(&forward->trips, &trip->link);
     trip->is_lost = !rota_broker_forward_is_peer(forward, offer->node);
-    while (trip->n < offer->n && !trip->is_lost && !forward->broker->is_draining &&
+    while (trip->n < offer->n && !trip->is_lost && !forward->broker->front.fsm.is_draining &&
            rota_broker_find_idle(forward->broker->core, offer->queue, offer->can, &idle)) {
         uint32_t left = offer->n - trip->n, n = idle.n_free < left ? idle.n_free : left;
         if (!fetch_jobs(forward, trip, &idle, n, offer))

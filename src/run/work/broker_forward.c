@@ -1,4 +1,7 @@
 #include "run/work/broker_forward.h"
+#include "run/work/broker_reply.h"
+#include "run/work/broker_settings.h"
+#include "run/work/broker_workers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,12 +123,13 @@ static void notify_listeners(struct rota_broker_forward *forward)
     }
 }
 
-void rota_work_broker_forward_tell(struct rota_work_broker *broker, struct rota_server_call *call,
-                                   const void *message)
+void rota_broker_forward_hear(struct rota_broker_request *request)
 {
-    const struct rota_queue_list *request = message;
-    const struct rota_queue_word *words = request->items.items;
-    for (size_t i = 0; broker->forward && i < request->items.n; i++) {
+    struct rota_work_broker *broker = request->broker;
+    struct rota_server_call *call = request->call;
+    const struct rota_queue_list *message = &request->as.list;
+    const struct rota_queue_word *words = message->items.items;
+    for (size_t i = 0; broker->forward && i < message->items.n; i++) {
         const struct rota_tree_word word = {
             .kind = words[i].is_offer ? ROTA_TREE_OFFER : ROTA_TREE_WANT,
             .node = words[i].node,
@@ -158,10 +162,10 @@ static void on_visit_over(struct rota_broker_sent *sent, const struct rota_call_
 {
     struct rota_broker_forward *forward = sent->forward;
     struct rota_queue_visited visited = {0};
-    rota_arena_clear(&forward->broker->arena);
+    rota_arena_clear(&forward->broker->front.arena);
     if (result->status != ROTA_STATUS_OK ||
-        rota_message_decode(&ROTA_QUEUE_VISITED, result->message, &visited, &forward->broker->arena,
-                            NULL))
+        rota_message_decode(&ROTA_QUEUE_VISITED, result->message, &visited,
+                            &forward->broker->front.arena, NULL))
         visited = (struct rota_queue_visited){0};
     rota_tree_fsm_answered(forward->tree, rota_work_broker_now().boot, sent->number,
                            (uint32_t)visited.n, visited.is_lost);
@@ -170,14 +174,14 @@ static void on_visit_over(struct rota_broker_sent *sent, const struct rota_call_
 /* Let a node visit another: ourselves, or a listed one. */
 static void cause_visit(struct rota_broker_forward *forward, const struct rota_tree_action *action)
 {
-    struct rota_buffer *buffer = &forward->broker->buffer;
+    struct rota_buffer *buffer = &forward->broker->front.buffer;
     const struct rota_queue_word request = {.node = action->word.node,
                                             .queue = action->word.queue,
                                             .can = action->word.can,
                                             .n = action->word.n};
     struct rota_broker_sent sent = {.on_end = on_visit_over, .number = action->visit};
     if (rota_str_is_equal(action->to, rota_broker_cluster_self(forward->broker->cluster))) {
-        rota_broker_forward_visit(forward, NULL, action->visit, &action->word);
+        rota_broker_fetch_visit(forward, NULL, action->visit, &action->word);
         return;
     }
     rota_buffer_clear(buffer);
@@ -189,27 +193,27 @@ static void cause_visit(struct rota_broker_forward *forward, const struct rota_t
         rota_tree_fsm_answered(forward->tree, rota_work_broker_now().boot, action->visit, 0, false);
 }
 
-void rota_work_broker_forward_visit(struct rota_work_broker *broker, struct rota_server_call *call,
-                                    const void *message)
+void rota_broker_forward_visit(struct rota_broker_request *request)
 {
-    const struct rota_queue_word *request = message;
+    struct rota_work_broker *broker = request->broker;
+    struct rota_server_call *call = request->call;
+    const struct rota_queue_word *message = &request->as.word;
     struct rota_broker_forward *forward = broker->forward;
     struct rota_error error;
-    const struct rota_tree_word offer = {.node = request->node,
-                                         .queue = request->queue,
-                                         .can = request->can,
-                                         .n = (uint32_t)request->n};
-    enum rota_code code = rota_job_queue_check(request->queue, &error);
-    if (!code && (!forward || !rota_broker_forward_is_peer(forward, request->node)))
+    const struct rota_tree_word offer = {.node = message->node,
+                                         .queue = message->queue,
+                                         .can = message->can,
+                                         .n = (uint32_t)message->n};
+    enum rota_code code = rota_job_queue_check(message->queue, &error);
+    if (!code && (!forward || !rota_broker_forward_is_peer(forward, message->node)))
         code = rota_error_set(&error, ROTA_ERR_NOT_FOUND, "no such peer of this node");
     if (code)
-        rota_work_broker_refuse(call, &error, false);
+        rota_broker_reply_error(call, &error, false);
     else
-        rota_broker_forward_visit(forward, call, 0, &offer);
+        rota_broker_fetch_visit(forward, call, 0, &offer);
 }
 
-void rota_work_broker_forward_visited(struct rota_work_broker *broker, struct rota_str queue,
-                                      size_t n)
+void rota_broker_forward_visited(struct rota_work_broker *broker, struct rota_str queue, size_t n)
 {
     if (!broker->forward)
         return;
@@ -233,7 +237,7 @@ static void report_own_load(struct rota_broker_forward *forward, struct rota_wor
     struct rota_broker *core = forward->broker->core;
     struct rota_idle_view idle;
     struct rota_waiting_view waiting;
-    bool is_open = !forward->broker->is_draining && !forward->broker->is_failed &&
+    bool is_open = !forward->broker->front.fsm.is_draining && !forward->broker->is_failed &&
                    rota_broker_cluster_n_peers(forward->broker->cluster) > 0;
     rota_broker_share(core, now, is_open);
     rota_tree_fsm_begin(forward->tree, now.boot);
@@ -266,7 +270,7 @@ static bool execute_tree_actions(struct rota_broker_forward *forward)
     return i > 0;
 }
 
-void rota_work_broker_forward_turn(struct rota_work_broker *broker, struct rota_work_now now)
+void rota_broker_forward_turn(struct rota_work_broker *broker, struct rota_work_now now)
 {
     struct rota_broker_forward *forward = broker->forward;
     if (!forward)
@@ -276,12 +280,12 @@ void rota_work_broker_forward_turn(struct rota_work_broker *broker, struct rota_
     if (now.boot >= rota_tree_fsm_deadline(forward->tree))
         rota_tree_fsm_tick(forward->tree, now.boot);
     report_own_load(forward, now);
-    while (execute_tree_actions(forward) | rota_broker_forward_remote(forward))
+    while (execute_tree_actions(forward) | rota_broker_remote_drive(forward))
         ;
     notify_listeners(forward);
 }
 
-rota_time rota_work_broker_forward_deadline(const struct rota_work_broker *broker)
+rota_time rota_broker_forward_deadline(const struct rota_work_broker *broker)
 {
     if (!broker->forward)
         return ROTA_TIME_NEVER;
@@ -314,8 +318,7 @@ void rota_broker_forward_count(struct rota_broker_forward *forward, struct rota_
     }
 }
 
-void rota_work_broker_forward_info(const struct rota_work_broker *broker,
-                                   struct rota_queue_info *info)
+void rota_broker_forward_info(const struct rota_work_broker *broker, struct rota_queue_info *info)
 {
     const struct rota_broker_traffic *traffic =
         broker->forward ? rota_map_get(&broker->forward->traffic, info->name) : NULL;
@@ -325,8 +328,8 @@ void rota_work_broker_forward_info(const struct rota_work_broker *broker,
     info->lent_total = traffic->n_lent;
 }
 
-void rota_work_broker_forward_counts(const struct rota_work_broker *broker,
-                                     struct rota_work_broker_counts *counts)
+void rota_broker_forward_counts(const struct rota_work_broker *broker,
+                                struct rota_work_broker_counts *counts)
 {
     const struct rota_broker_forward *forward = broker->forward;
     if (!forward)
@@ -339,8 +342,8 @@ void rota_work_broker_forward_counts(const struct rota_work_broker *broker,
     counts->lent_total = forward->n_lent;
 }
 
-void rota_work_broker_forward_explain(struct rota_work_broker *broker, struct rota_str queue,
-                                      char *text, size_t size)
+void rota_broker_forward_explain(struct rota_work_broker *broker, struct rota_str queue, char *text,
+                                 size_t size)
 {
     size_t used = strlen(text);
     if (!broker->forward || used >= size || rota_broker_cluster_n_peers(broker->cluster) == 0)
@@ -376,8 +379,7 @@ static void on_route(void *data)
     rota_work_broker_touch(forward->broker);
 }
 
-enum rota_code rota_work_broker_forward_open(struct rota_work_broker *broker,
-                                             struct rota_error *error)
+enum rota_code rota_broker_forward_open(struct rota_work_broker *broker, struct rota_error *error)
 {
     struct rota_work_now now = rota_work_broker_now();
     struct rota_broker_forward *forward = calloc(1, sizeof *forward);
@@ -410,7 +412,7 @@ enum rota_code rota_work_broker_forward_open(struct rota_work_broker *broker,
     return ROTA_OK;
 }
 
-void rota_work_broker_forward_close(struct rota_work_broker *broker)
+void rota_broker_forward_close(struct rota_work_broker *broker)
 {
     struct rota_broker_forward *forward = broker->forward;
     const struct rota_map_entry *entry;

@@ -11,7 +11,7 @@
 #include "core/work/cluster/remote_fsm.h"
 #include "core/work/cluster/tree_fsm.h"
 #include "run/work/broker_ask.h"
-#include "run/work/broker_inside.h"
+#include "run/work/work_broker_inside.h"
 
 enum { ROTA_BROKER_WORDS_BYTES = 1 << 20 }; /* pending for one node; more are sent later */
 
@@ -92,10 +92,31 @@ void rota_broker_forward_count(struct rota_broker_forward *forward, struct rota_
 
 /* Idle workers fetch jobs of `queue` that need `can`, at most `n`; the sender gets the result
  * when they are back. Takes `call`. */
-void rota_broker_forward_visit(struct rota_broker_forward *forward, struct rota_server_call *call,
-                               uint64_t number, const struct rota_tree_word *offer);
+void rota_broker_fetch_visit(struct rota_broker_forward *forward, struct rota_server_call *call,
+                             uint64_t number, const struct rota_tree_word *offer);
 
 /* --- broker_remote.c --- */
 
 /* Execute the actions of remote_fsm; true when there were any. */
-bool rota_broker_forward_remote(struct rota_broker_forward *forward);
+bool rota_broker_remote_drive(struct rota_broker_forward *forward);
+
+/* --- what the rest of a broker asks of it --- */
+
+enum rota_code rota_broker_forward_open(struct rota_work_broker *broker, struct rota_error *error);
+void rota_broker_forward_close(struct rota_work_broker *broker);
+void rota_broker_forward_turn(struct rota_work_broker *broker, struct rota_work_now now);
+rota_time rota_broker_forward_deadline(const struct rota_work_broker *broker);
+
+/* The methods of nodes. */
+rota_broker_handler rota_broker_forward_hear;
+rota_broker_handler rota_broker_forward_visit;
+
+/* Another node has polled us, and received `n` jobs. */
+void rota_broker_forward_visited(struct rota_work_broker *broker, struct rota_str queue, size_t n);
+
+/* Additional information for people. */
+void rota_broker_forward_info(const struct rota_work_broker *broker, struct rota_queue_info *info);
+void rota_broker_forward_counts(const struct rota_work_broker *broker,
+                                struct rota_work_broker_counts *counts);
+void rota_broker_forward_explain(struct rota_work_broker *broker, struct rota_str queue, char *text,
+                                 size_t size);

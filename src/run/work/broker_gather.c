@@ -3,7 +3,10 @@
  * This node is asked like any other, so that there is one way to ask. A node that does not
  * answer is named in the answer, whose data is then incomplete. */
 #include "run/work/broker_errand.h"
-#include "run/work/broker_inside.h"
+#include "run/work/broker_layout.h"
+#include "run/work/broker_method.h"
+#include "run/work/broker_settings.h"
+#include "run/work/work_broker_inside.h"
 
 #include "core/work/cluster/tally.h"
 
@@ -27,7 +30,7 @@ static size_t n_listed(const struct rota_work_broker *broker)
 
 static size_t n_nodes(const struct rota_work_broker *broker)
 {
-    return n_listed(broker) + rota_work_broker_n_absent(broker, false);
+    return n_listed(broker) + rota_broker_settings_n_absent(broker, false);
 }
 
 static struct rota_str node_at(const struct rota_work_broker *broker, size_t rank)
@@ -38,33 +41,42 @@ static struct rota_str node_at(const struct rota_work_broker *broker, size_t ran
            rota_str_compare(rota_broker_cluster_peer(broker->cluster, n_before), self) < 0)
         n_before++;
     if (rank > n)
-        return rota_work_broker_absent(broker, false, rank - n - 1);
+        return rota_broker_settings_absent(broker, false, rank - n - 1);
     if (rank == n_before)
         return self;
     return rota_broker_cluster_peer(broker->cluster, rank < n_before ? rank : rank - 1);
 }
 
+/* NULL without memory: then the call is rejected. */
+static struct rota_broker_errand *begin_errand(const struct rota_broker_request *request,
+                                               size_t n_parts,
+                                               void (*on_done)(struct rota_broker_errand *errand))
+{
+    struct rota_broker_errand *errand = rota_broker_errand_new(
+        request->broker, request->call, request->method->path, n_parts, on_done);
+    if (!errand)
+        rota_server_call_finish(request->call, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, NULL, 0);
+    return errand;
+}
+
 /* The first `n` nodes: listed ones come first. */
-static void ask_first(struct rota_work_broker *broker, struct rota_server_call *call,
-                      const char *method, size_t n, bool is_stream,
+static void ask_first(const struct rota_broker_request *request, size_t n, bool is_stream,
                       void (*on_done)(struct rota_broker_errand *errand))
 {
-    struct rota_broker_errand *errand = rota_broker_errand_new(broker, call, method, n, on_done);
-    if (!errand) {
-        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, NULL, 0);
+    struct rota_broker_errand *errand = begin_errand(request, n, on_done);
+    if (!errand)
         return;
-    }
     errand->is_stream = errand->ends_with_first = is_stream;
     for (size_t i = 0; i < n; i++)
-        rota_broker_errand_ask(errand, i, node_at(broker, i), rota_server_call_request(call));
+        rota_broker_errand_ask(errand, i, node_at(request->broker, i),
+                               rota_server_call_request(request->call));
     rota_broker_errand_begin(errand);
 }
 
-static void ask_all_listed(struct rota_work_broker *broker, struct rota_server_call *call,
-                           const char *method, bool is_stream,
+static void ask_all_listed(const struct rota_broker_request *request, bool is_stream,
                            void (*on_done)(struct rota_broker_errand *errand))
 {
-    ask_first(broker, call, method, n_listed(broker), is_stream, on_done);
+    ask_first(request, n_listed(request->broker), is_stream, on_done);
 }
 
 /* The first part that did not go well, NULL if there is none. */
@@ -139,10 +151,9 @@ static void on_set(struct rota_broker_errand *errand)
         rota_broker_errand_reply(errand, rota_str(""));
 }
 
-void rota_work_broker_gather_set(struct rota_work_broker *broker, struct rota_server_call *call,
-                                 const char *method)
+void rota_broker_gather_set(struct rota_broker_request *request)
 {
-    ask_all_listed(broker, call, method, false, on_set);
+    ask_all_listed(request, false, on_set);
 }
 
 /* --- deleting a queue: on all nodes, or the answer names the others --- */
@@ -155,14 +166,14 @@ static void on_deleted(struct rota_broker_errand *errand)
         rota_broker_errand_pass(errand, failed);
         return;
     }
-    rota_arena_clear(&errand->broker->arena);
+    rota_arena_clear(&errand->broker->front.arena);
     for (size_t i = 0; i < errand->n_parts; i++)
         if (!rota_message_decode(&ROTA_QUEUE_DELETED, rota_buffer_str(&errand->parts[i].message),
-                                 &part, &errand->broker->arena, NULL))
+                                 &part, &errand->broker->front.arena, NULL))
             sum.n_jobs += part.n_jobs;
-    rota_buffer_clear(&errand->broker->buffer);
-    rota_message_encode(&ROTA_QUEUE_DELETED, &sum, &errand->broker->buffer);
-    reply_gathered(errand, &errand->broker->buffer);
+    rota_buffer_clear(&errand->broker->front.buffer);
+    rota_message_encode(&ROTA_QUEUE_DELETED, &sum, &errand->broker->front.buffer);
+    reply_gathered(errand, &errand->broker->front.buffer);
 }
 
 /* No node has refused it, and none is silent: only now is anything changed. A node that deletes the
@@ -170,18 +181,11 @@ static void on_deleted(struct rota_broker_errand *errand)
 static void on_may_delete(struct rota_broker_errand *errand)
 {
     const struct rota_broker_part *failed = find_failed(errand);
-    struct rota_queue_delete asked;
-    rota_arena_clear(&errand->broker->arena);
     if (failed) {
         rota_broker_errand_pass(errand, failed);
         return;
     }
-    if (rota_message_decode(&ROTA_QUEUE_DELETE, rota_server_call_request(errand->call), &asked,
-                            &errand->broker->arena, NULL)) {
-        refuse_memory(errand);
-        return;
-    }
-    if (asked.is_dry_run) {
+    if (errand->is_dry_run) {
         on_deleted(errand);
         return;
     }
@@ -195,25 +199,24 @@ static void on_may_delete(struct rota_broker_errand *errand)
     rota_broker_errand_begin(errand);
 }
 
-void rota_work_broker_gather_delete(struct rota_work_broker *broker, struct rota_server_call *call,
-                                    const char *method, const struct rota_queue_delete *request)
+void rota_broker_gather_delete(struct rota_broker_request *request)
 {
+    struct rota_work_broker *broker = request->broker;
     size_t n = n_nodes(broker); /* absent ones may have it */
-    struct rota_queue_delete ask = {.queue = request->queue, .is_dry_run = true};
-    struct rota_broker_errand *errand =
-        rota_broker_errand_new(broker, call, method, n, on_may_delete);
-    rota_buffer_clear(&broker->buffer);
-    rota_message_encode(&ROTA_QUEUE_DELETE, &ask, &broker->buffer);
-    if (!errand) {
-        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, NULL, 0);
+    struct rota_queue_delete ask = {.queue = request->as.delete.queue, .is_dry_run = true};
+    struct rota_broker_errand *errand = begin_errand(request, n, on_may_delete);
+    if (!errand)
         return;
-    }
-    if (broker->buffer.failed) {
+    errand->is_dry_run = request->as.delete.is_dry_run;
+    rota_buffer_clear(&broker->front.buffer);
+    rota_message_encode(&ROTA_QUEUE_DELETE, &ask, &broker->front.buffer);
+    if (broker->front.buffer.failed) {
         refuse_memory(errand);
         return;
     }
     for (size_t i = 0; i < n; i++)
-        rota_broker_errand_ask(errand, i, node_at(broker, i), rota_buffer_str(&broker->buffer));
+        rota_broker_errand_ask(errand, i, node_at(broker, i),
+                               rota_buffer_str(&broker->front.buffer));
     rota_broker_errand_begin(errand);
 }
 
@@ -221,15 +224,15 @@ void rota_work_broker_gather_delete(struct rota_work_broker *broker, struct rota
 
 static void on_forgotten(struct rota_broker_errand *errand)
 {
-    struct rota_buffer *buffer = &errand->broker->buffer;
+    struct rota_buffer *buffer = &errand->broker->front.buffer;
     struct rota_queue_forgotten sum = {0}, part;
     if (pass_refusal(errand) || pass_silence(errand, errand->n_parts))
         return;
-    rota_arena_clear(&errand->broker->arena);
+    rota_arena_clear(&errand->broker->front.arena);
     for (size_t i = 0; i < errand->n_parts; i++) {
         if (errand->parts[i].status != ROTA_STATUS_OK ||
             rota_message_decode(&ROTA_QUEUE_FORGOTTEN, rota_buffer_str(&errand->parts[i].message),
-                                &part, &errand->broker->arena, NULL))
+                                &part, &errand->broker->front.arena, NULL))
             continue;
         sum.n_chunks += part.n_chunks;
         sum.n_jobs += part.n_jobs;
@@ -240,10 +243,9 @@ static void on_forgotten(struct rota_broker_errand *errand)
     reply_gathered(errand, buffer);
 }
 
-void rota_work_broker_gather_forget(struct rota_work_broker *broker, struct rota_server_call *call,
-                                    const char *method)
+void rota_broker_gather_forget(struct rota_broker_request *request)
 {
-    ask_all_listed(broker, call, method, false, on_forgotten);
+    ask_all_listed(request, false, on_forgotten);
 }
 
 /* --- watching a queue: until one of the nodes ends its stream --- */
@@ -254,18 +256,17 @@ static void on_watched(struct rota_broker_errand *errand)
     rota_broker_errand_pass(errand, failed ? failed : &errand->parts[0]);
 }
 
-void rota_work_broker_gather_watch(struct rota_work_broker *broker, struct rota_server_call *call,
-                                   const char *method)
+void rota_broker_gather_watch(struct rota_broker_request *request)
 {
-    rota_server_call_head(call, NULL, 0, NULL);
-    ask_all_listed(broker, call, method, true, on_watched);
+    rota_server_call_head(request->call, NULL, 0, NULL);
+    ask_all_listed(request, true, on_watched);
 }
 
 /* --- workers --- */
 
 static void on_workers(struct rota_broker_errand *errand)
 {
-    struct rota_buffer *buffer = &errand->broker->buffer;
+    struct rota_buffer *buffer = &errand->broker->front.buffer;
     if (pass_refusal(errand) || pass_silence(errand, errand->n_parts))
         return;
     rota_buffer_clear(buffer);
@@ -275,10 +276,9 @@ static void on_workers(struct rota_broker_errand *errand)
     reply_gathered(errand, buffer);
 }
 
-void rota_work_broker_gather_workers(struct rota_work_broker *broker, struct rota_server_call *call,
-                                     const char *method)
+void rota_broker_gather_workers(struct rota_broker_request *request)
 {
-    ask_all_listed(broker, call, method, false, on_workers);
+    ask_all_listed(request, false, on_workers);
 }
 
 /* --- queues --- */
@@ -369,11 +369,11 @@ static bool add_workers(struct rota_tally *tally, struct rota_broker_errand *err
 {
     const struct rota_broker_part *part = &errand->parts[errand->n_parts / 2 + node];
     struct rota_queue_list list;
-    rota_arena_clear(&errand->broker->arena);
+    rota_arena_clear(&errand->broker->front.arena);
     if (part->status != ROTA_STATUS_OK)
         return true;
     if (rota_message_decode(&ROTA_QUEUE_WORKERS_REPLY, rota_buffer_str(&part->message), &list,
-                            &errand->broker->arena, NULL))
+                            &errand->broker->front.arena, NULL))
         return false;
     const struct rota_queue_worker_info *workers = list.items.items;
     for (size_t i = 0; i < list.items.n; i++)
@@ -405,7 +405,7 @@ static bool count_workers(struct sums *sums, struct rota_broker_errand *errand)
 /* Half of the parts are the nodes' queues, the other half their workers. */
 static void on_queues(struct rota_broker_errand *errand)
 {
-    struct rota_buffer *buffer = &errand->broker->buffer;
+    struct rota_buffer *buffer = &errand->broker->front.buffer;
     struct sums sums = {0};
     bool is_fine = true;
     if (pass_refusal(errand) || pass_silence(errand, errand->n_parts / 2))
@@ -417,7 +417,7 @@ static void on_queues(struct rota_broker_errand *errand)
     is_fine = is_fine && count_workers(&sums, errand);
     rota_buffer_clear(buffer);
     for (size_t i = 0; i < sums.rows.size; i++) {
-        rota_work_broker_layout_info(errand->broker, sums.rows.items[i]);
+        rota_broker_layout_info(errand->broker, sums.rows.items[i]);
         rota_message_encode_entry(&ROTA_QUEUE_INFO, 1, sums.rows.items[i], buffer);
     }
     struct rota_queue_list rest = {.next = sums.until};
@@ -432,19 +432,18 @@ static void on_queues(struct rota_broker_errand *errand)
         refuse_memory(errand);
 }
 
-void rota_work_broker_gather_queues(struct rota_work_broker *broker, struct rota_server_call *call,
-                                    const char *method, const struct rota_queue_page *page)
+void rota_broker_gather_queues(struct rota_broker_request *request)
 {
+    struct rota_work_broker *broker = request->broker;
+    const struct rota_queue_page *page = &request->as.page;
     size_t n = n_nodes(broker);
-    struct rota_broker_errand *errand =
-        rota_broker_errand_new(broker, call, method, 2 * n, on_queues);
-    if (!errand) {
-        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, NULL, 0);
+    struct rota_broker_errand *errand = begin_errand(request, 2 * n, on_queues);
+    if (!errand)
         return;
-    }
     errand->max = page->max_queues ? page->max_queues : ROTA_QUEUE_PAGE_MAX;
     for (size_t i = 0; i < n; i++)
-        rota_broker_errand_ask(errand, i, node_at(broker, i), rota_server_call_request(call));
+        rota_broker_errand_ask(errand, i, node_at(broker, i),
+                               rota_server_call_request(request->call));
     errand->method = "/rota.v1.Queue/Workers";
     for (size_t i = 0; i < n_listed(broker); i++) /* no worker is at a node that is down */
         rota_broker_errand_ask(errand, n + i, node_at(broker, i), rota_str(""));
@@ -458,23 +457,17 @@ enum { RANK_SHIFT = 40 }; /* of `after`: the node's place above, the place at th
 static void ask_next(struct rota_broker_errand *errand, uint64_t place)
 {
     struct rota_work_broker *broker = errand->broker;
-    struct rota_queue_list_request request;
-    rota_arena_clear(&broker->arena);
-    rota_buffer_clear(&broker->buffer);
-    if (rota_message_decode(&ROTA_QUEUE_LIST, rota_server_call_request(errand->call), &request,
-                            &broker->arena, NULL)) {
-        refuse_memory(errand);
-        return;
-    }
+    struct rota_queue_list_request request = errand->request->as.jobs_of;
+    rota_buffer_clear(&broker->front.buffer);
     request.after = place;
     request.max_jobs = errand->max;
-    rota_message_encode(&ROTA_QUEUE_LIST, &request, &broker->buffer);
-    if (broker->buffer.failed) {
+    rota_message_encode(&ROTA_QUEUE_LIST, &request, &broker->front.buffer);
+    if (broker->front.buffer.failed) {
         refuse_memory(errand);
         return;
     }
     rota_broker_errand_ask(errand, 0, node_at(broker, errand->rank),
-                           rota_buffer_str(&broker->buffer));
+                           rota_buffer_str(&broker->front.buffer));
     rota_broker_errand_begin(errand);
 }
 
@@ -492,10 +485,10 @@ static void on_list(struct rota_broker_errand *errand)
     if (pass_refusal(errand))
         return;
     append_missing(errand, &errand->reply);
-    rota_arena_clear(&broker->arena);
+    rota_arena_clear(&broker->front.arena);
     if (errand->parts[0].status == ROTA_STATUS_OK &&
         rota_message_decode(&ROTA_QUEUE_LIST_REPLY, rota_buffer_str(&errand->parts[0].message),
-                            &part, &broker->arena, NULL)) {
+                            &part, &broker->front.arena, NULL)) {
         refuse_memory(errand);
         return;
     }
@@ -515,21 +508,22 @@ static void on_list(struct rota_broker_errand *errand)
         ask_next(errand, part.next);
 }
 
-void rota_work_broker_gather_list(struct rota_work_broker *broker, struct rota_server_call *call,
-                                  const char *method, const struct rota_queue_list_request *request)
+void rota_broker_gather_list(struct rota_broker_request *request)
 {
-    struct rota_broker_errand *errand = rota_broker_errand_new(broker, call, method, 1, on_list);
-    if (!errand) {
-        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, NULL, 0);
+    const struct rota_queue_list_request *list = &request->as.jobs_of;
+    struct rota_broker_errand *errand = begin_errand(request, 1, on_list);
+    if (!errand)
         return;
-    }
-    errand->rank = request->after >> RANK_SHIFT;
-    errand->max = request->max_jobs ? request->max_jobs : 100;
-    errand->has_answer = request->after > 0; /* of the call before */
-    if (errand->rank >= n_nodes(broker))
+    errand->rank = list->after >> RANK_SHIFT;
+    errand->max = list->max_jobs ? list->max_jobs : 100;
+    errand->has_answer = list->after > 0; /* of the call before */
+    errand->request = rota_broker_front_keep(request);
+    if (!errand->request)
+        refuse_memory(errand);
+    else if (errand->rank >= n_nodes(request->broker))
         end_list(errand, 0);
     else
-        ask_next(errand, request->after & (((uint64_t)1 << RANK_SHIFT) - 1));
+        ask_next(errand, list->after & (((uint64_t)1 << RANK_SHIFT) - 1));
 }
 
 /* --- nodes --- */
@@ -545,18 +539,20 @@ static void count_jobs(struct rota_work_broker *broker, struct rota_queue_nodes 
     }
 }
 
-void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_call *call,
-                            const void *message)
+void rota_broker_gather_nodes(struct rota_broker_request *request)
 {
-    struct rota_str queue = ((const struct rota_queue_setting *)message)->queue;
+    struct rota_work_broker *broker = request->broker;
+    struct rota_server_call *call = request->call;
+    struct rota_str queue = request->as.setting.queue;
     size_t n = rota_broker_cluster_n_peers(broker->cluster), n_known = 0;
-    size_t n_absent = rota_work_broker_n_absent(broker, false);
+    size_t n_absent = rota_broker_settings_n_absent(broker, false);
     struct rota_work_layout layout = rota_broker_cluster_layout(broker->cluster, queue);
     struct rota_queue_nodes nodes = {
         .partitions = broker->options.partitions, .write = layout.write, .read = layout.read};
-    struct rota_str *listed = rota_arena_take(&broker->arena, (n + 1 + n_absent) * sizeof *listed);
+    struct rota_str *listed =
+        rota_arena_take(&broker->front.arena, (n + 1 + n_absent) * sizeof *listed);
     ROTA_BROKER_TELL_SPREAD(&nodes, &layout);
-    rota_buffer_clear(&broker->buffer);
+    rota_buffer_clear(&broker->front.buffer);
     if (listed && !rota_broker_cluster_is_alone(broker->cluster)) {
         nodes.node = rota_broker_cluster_self(broker->cluster);
         for (size_t i = 0; i <= n; i++) {
@@ -566,14 +562,14 @@ void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_
         }
         nodes.nodes = (struct rota_message_strs){listed, n_known};
         for (size_t i = 0; i < n_absent; i++)
-            listed[n + 1 + i] = rota_work_broker_absent(broker, false, i);
+            listed[n + 1 + i] = rota_broker_settings_absent(broker, false, i);
         nodes.absent = (struct rota_message_strs){listed + n + 1, n_absent};
     }
     if (queue.size == 0) /* clients ask for a layout often */
         count_jobs(broker, &nodes);
-    rota_message_encode(&ROTA_QUEUE_NODES, &nodes, &broker->buffer);
-    if (!listed || broker->buffer.failed)
+    rota_message_encode(&ROTA_QUEUE_NODES, &nodes, &broker->front.buffer);
+    if (!listed || broker->front.buffer.failed)
         rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, NULL, 0);
     else
-        rota_work_broker_answer(broker, call, 0, rota_buffer_str(&broker->buffer));
+        rota_work_broker_answer(broker, call, 0, rota_buffer_str(&broker->front.buffer));
 }

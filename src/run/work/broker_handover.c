@@ -1,6 +1,9 @@
 /* The driver of handover_fsm: chunks of jobs to other nodes, and from them. */
+#include "run/work/broker_handover.h"
 #include "run/work/broker_ask.h"
-#include "run/work/broker_inside.h"
+#include "run/work/broker_reply.h"
+#include "run/work/broker_settings.h"
+#include "run/work/work_broker_inside.h"
 
 #include "base/quote.h"
 #include "core/work/cluster/handover_fsm.h"
@@ -39,10 +42,11 @@ static void log_unanswered(const struct rota_broker_handover *handover, struct r
 static void note_receiver(struct rota_work_broker *broker, struct rota_str message)
 {
     struct rota_queue_settings reply;
-    rota_arena_clear(&broker->arena);
-    if (!rota_message_decode(&ROTA_QUEUE_ADOPT_REPLY, message, &reply, &broker->arena, NULL) &&
+    rota_arena_clear(&broker->front.arena);
+    if (!rota_message_decode(&ROTA_QUEUE_ADOPT_REPLY, message, &reply, &broker->front.arena,
+                             NULL) &&
         reply.self)
-        rota_work_broker_take_node(broker, reply.self, NULL);
+        rota_broker_settings_take_node(broker, reply.self, NULL);
 }
 
 static void on_send_end(struct rota_broker_ask *ask, const struct rota_call_result *result)
@@ -91,11 +95,11 @@ static bool begin_send(struct rota_broker_handover *handover, const struct rota_
 {
     struct rota_work_broker *broker = handover->broker;
     struct rota_error error;
-    rota_buffer_clear(&broker->buffer);
-    if (!write_request(broker, send, &broker->buffer))
+    rota_buffer_clear(&broker->front.buffer);
+    if (!write_request(broker, send, &broker->front.buffer))
         return false;
     const struct rota_call_options options = {.method = rota_str(ADOPT),
-                                              .request = rota_buffer_str(&broker->buffer)};
+                                              .request = rota_buffer_str(&broker->front.buffer)};
     struct sending *sending = malloc(sizeof *sending);
     if (!sending)
         return false;
@@ -130,24 +134,24 @@ static void drive(struct rota_broker_handover *handover, struct rota_handover_ev
     rota_work_broker_touch(handover->broker);
 }
 
-bool rota_work_broker_handover_turn(struct rota_broker_handover *handover, struct rota_work_now now)
+bool rota_broker_handover_turn(struct rota_broker_handover *handover, struct rota_work_now now)
 {
     if (!handover)
         return false;
     struct rota_work_broker *broker = handover->broker;
     bool is_due = rota_handover_fsm_deadline(&handover->fsm) <= now.boot;
     bool has_news =
-        rota_handover_fsm_is_busy(&handover->fsm) && handover->durable < broker->durable;
+        rota_handover_fsm_is_busy(&handover->fsm) && handover->durable < broker->log.durable;
     if (!is_due && !has_news)
         return false;
     uint64_t before = rota_broker_last_number(broker->core);
-    handover->durable = broker->durable;
-    drive(handover,
-          (struct rota_handover_event){.type = ROTA_HANDOVER_DURABLE, .number = broker->durable});
+    handover->durable = broker->log.durable;
+    drive(handover, (struct rota_handover_event){.type = ROTA_HANDOVER_DURABLE,
+                                                 .number = broker->log.durable});
     return rota_broker_last_number(broker->core) != before;
 }
 
-rota_time rota_work_broker_handover_deadline(const struct rota_broker_handover *handover)
+rota_time rota_broker_handover_deadline(const struct rota_broker_handover *handover)
 {
     return handover ? rota_handover_fsm_deadline(&handover->fsm) : ROTA_TIME_NEVER;
 }
@@ -169,8 +173,7 @@ static void on_route(void *data)
     drive(data, (struct rota_handover_event){.type = ROTA_HANDOVER_LOOK});
 }
 
-enum rota_code rota_work_broker_handover_open(struct rota_work_broker *broker,
-                                              struct rota_error *error)
+enum rota_code rota_broker_handover_open(struct rota_work_broker *broker, struct rota_error *error)
 {
     struct rota_broker_handover *made = calloc(1, sizeof *made);
     if (!made)
@@ -187,7 +190,7 @@ enum rota_code rota_work_broker_handover_open(struct rota_work_broker *broker,
     return ROTA_OK;
 }
 
-void rota_work_broker_handover_close(struct rota_broker_handover *handover)
+void rota_broker_handover_close(struct rota_broker_handover *handover)
 {
     if (!handover)
         return;
@@ -244,10 +247,11 @@ static enum rota_code adopt_all(struct rota_work_broker *broker, struct rota_wor
     return code;
 }
 
-void rota_work_broker_adopt(struct rota_work_broker *broker, struct rota_server_call *call,
-                            const void *message)
+void rota_broker_handover_adopt(struct rota_broker_request *request)
 {
-    const struct rota_queue_adopt *request = message;
+    struct rota_work_broker *broker = request->broker;
+    struct rota_server_call *call = request->call;
+    const struct rota_queue_adopt *message = &request->as.adopt;
     struct rota_work_now now = rota_work_broker_now();
     struct rota_job_id name;
     struct rota_error error;
@@ -258,31 +262,31 @@ void rota_work_broker_adopt(struct rota_work_broker *broker, struct rota_server_
                                 NULL, 0);
         return;
     }
-    enum rota_code code = rota_queue_id_read(request->name, &name, &error);
+    enum rota_code code = rota_queue_id_read(message->name, &name, &error);
     if (!code && rota_job_id_is_none(name))
         code = rota_error_set(&error, ROTA_ERR_INVALID, "the chunk of jobs has no name");
-    if (!code && request->is_over)
+    if (!code && message->is_over)
         code = rota_broker_adopted_over(broker->core, now, name, &number, &error);
     /* Even while it drains: its sender can't give the chunk to another node, and it is passed
      * on. */
     else if (!code && !rota_broker_has_adopted(broker->core, name, &number))
-        code = adopt_all(broker, now, request, name, &number, &error);
+        code = adopt_all(broker, now, message, name, &number, &error);
     struct rota_queue_node self;
     struct rota_queue_settings reply = {.self = NULL};
-    if (!code && !request->is_over) {
-        reply.self = rota_work_broker_speak(broker, true, &self);
-        rota_work_broker_settings_take_back(broker->settings);
+    if (!code && !message->is_over) {
+        reply.self = rota_broker_settings_speak(broker, true, &self);
+        rota_broker_settings_take_back(broker->settings);
     }
     if (code)
-        rota_work_broker_refuse(call, &error, false);
+        rota_broker_reply_error(call, &error, false);
     else
-        rota_work_broker_reply(broker, call, number, &ROTA_QUEUE_ADOPT_REPLY, &reply);
+        rota_broker_reply_message(broker, call, number, &ROTA_QUEUE_ADOPT_REPLY, &reply);
     rota_work_broker_touch(broker);
-    if (!code && !request->is_over && broker->handover)
+    if (!code && !message->is_over && broker->handover)
         drive(broker->handover,
               (struct rota_handover_event){.type = ROTA_HANDOVER_CAME,
-                                           .queue = request->queue,
-                                           .partition = (uint32_t)request->partition});
+                                           .queue = message->queue,
+                                           .partition = (uint32_t)message->partition});
 }
 
 /* --- a node that is lost --- */
@@ -312,33 +316,34 @@ static void answer_forgotten(struct rota_work_broker *broker, struct rota_server
                              size_t n_chunks, size_t n_jobs)
 {
     struct rota_queue_forgotten reply = {.n_chunks = n_chunks, .n_jobs = n_jobs};
-    rota_work_broker_reply(broker, call, rota_broker_last_number(broker->core),
-                           &ROTA_QUEUE_FORGOTTEN, &reply);
+    rota_broker_reply_message(broker, call, rota_broker_last_number(broker->core),
+                              &ROTA_QUEUE_FORGOTTEN, &reply);
 }
 
-void rota_work_broker_forget_node(struct rota_work_broker *broker, struct rota_server_call *call,
-                                  const void *message)
+void rota_broker_handover_forget_node(struct rota_broker_request *request)
 {
-    const struct rota_queue_forget *request = message;
+    struct rota_work_broker *broker = request->broker;
+    struct rota_server_call *call = request->call;
+    const struct rota_queue_forget *message = &request->as.forget;
     struct rota_error error;
     size_t n_chunks = 0, n_jobs = 0;
     uint64_t number;
-    if (check_forget(broker, request, &error)) {
+    if (check_forget(broker, message, &error)) {
         rota_server_call_finish(call, ROTA_STATUS_FAILED_PRECONDITION, error.text, NULL, 0);
         return;
     }
-    if (rota_broker_chunks_forget(broker->core, rota_work_broker_now(), request->node,
-                                  request->is_dry_run, &n_chunks, &n_jobs, &error) ||
-        (!request->is_dry_run && rota_broker_node_forget(broker->core, rota_work_broker_now(),
-                                                         request->node, &number, &error))) {
-        rota_work_broker_refuse(call, &error, false);
+    if (rota_broker_chunks_forget(broker->core, rota_work_broker_now(), message->node,
+                                  message->is_dry_run, &n_chunks, &n_jobs, &error) ||
+        (!message->is_dry_run && rota_broker_node_forget(broker->core, rota_work_broker_now(),
+                                                         message->node, &number, &error))) {
+        rota_broker_reply_error(call, &error, false);
         return;
     }
     answer_forgotten(broker, call, n_chunks, n_jobs);
-    if (request->is_dry_run)
+    if (message->is_dry_run)
         return;
     rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
              "node forgotten, jobs in handover to it reclaimed",
-             ROTA_LOG_FACT("node", request->node), ROTA_LOG_FACT("jobs", n_jobs));
+             ROTA_LOG_FACT("node", message->node), ROTA_LOG_FACT("jobs", n_jobs));
     drive(broker->handover, (struct rota_handover_event){.type = ROTA_HANDOVER_LOOK});
 }

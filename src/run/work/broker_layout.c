@@ -1,7 +1,12 @@
 /* The driver of layout_fsm: layouts of queues are applied to the route, sent to all nodes, and
  * completed step by step by the node that has partition 0 of the queue. */
+#include "run/work/broker_layout.h"
 #include "run/work/broker_ask.h"
-#include "run/work/broker_inside.h"
+#include "run/work/broker_errand.h"
+#include "run/work/broker_reply.h"
+#include "run/work/broker_settings.h"
+#include "run/work/broker_store.h"
+#include "run/work/work_broker_inside.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -68,11 +73,11 @@ static void on_layout_answer(struct rota_broker_ask *ask, const struct rota_call
     struct rota_queue_lies_so told = {0};
     struct rota_journal_room room;
     struct rota_work_record record;
-    rota_arena_clear(&broker->arena);
-    bool is_told =
-        result->status == ROTA_STATUS_OK &&
-        !rota_message_decode(&ROTA_QUEUE_LIES_SO, result->message, &told, &broker->arena, NULL) &&
-        read_layout(told.records, lead ? name_of(lead) : rota_str(""), &record, &room);
+    rota_arena_clear(&broker->front.arena);
+    bool is_told = result->status == ROTA_STATUS_OK &&
+                   !rota_message_decode(&ROTA_QUEUE_LIES_SO, result->message, &told,
+                                        &broker->front.arena, NULL) &&
+                   read_layout(told.records, lead ? name_of(lead) : rota_str(""), &record, &room);
     if (lead)
         rota_layout_fsm_answer(&lead->fsm, asking->round, is_told ? record.layout : NULL,
                                is_told ? record.at : 0, told.has_beyond);
@@ -156,7 +161,7 @@ static void leave_lead(struct rota_broker_layouts *layouts, struct lead *lead)
 static bool has_beyond(const struct rota_work_broker *broker, struct rota_str queue,
                        const struct rota_work_layout *layout)
 {
-    return !rota_work_broker_store_is_loaded(broker) ||
+    return !rota_broker_store_is_loaded(broker) ||
            rota_broker_has_beyond(broker->core, queue, layout);
 }
 
@@ -227,7 +232,7 @@ static bool take_over_layouts(struct rota_broker_layouts *layouts)
     return is_changed;
 }
 
-bool rota_work_broker_layouts_turn(struct rota_broker_layouts *layouts, struct rota_work_now now)
+bool rota_broker_layout_turn(struct rota_broker_layouts *layouts, struct rota_work_now now)
 {
     bool has_more = false;
     if (!layouts)
@@ -239,7 +244,7 @@ bool rota_work_broker_layouts_turn(struct rota_broker_layouts *layouts, struct r
     return has_more;
 }
 
-rota_time rota_work_broker_layouts_deadline(const struct rota_broker_layouts *layouts)
+rota_time rota_broker_layout_deadline(const struct rota_broker_layouts *layouts)
 {
     rota_time at = ROTA_TIME_NEVER;
     if (!layouts)
@@ -271,32 +276,32 @@ static enum rota_code make_layout(const struct rota_work_broker *broker,
     return rota_layout_want(&now, &wish, wall - wall % ROTA_MSEC, layout, error);
 }
 
-void rota_work_broker_set_layout(struct rota_work_broker *broker, struct rota_server_call *call,
-                                 const void *message)
+void rota_broker_layout_set(struct rota_broker_request *request)
 {
-    const struct rota_queue_lay_out *request = message;
+    struct rota_work_broker *broker = request->broker;
+    struct rota_server_call *call = request->call;
+    const struct rota_queue_lay_out *message = &request->as.lay_out;
     struct rota_work_layout layout;
     struct rota_error error;
     uint64_t number = 0;
-    enum rota_code code = make_layout(broker, request, &layout, &error);
-    if (!code && !request->is_dry_run)
-        code = rota_broker_set_layout(broker->core, rota_work_broker_now(), request->queue, &layout,
+    enum rota_code code = make_layout(broker, message, &layout, &error);
+    if (!code && !message->is_dry_run)
+        code = rota_broker_set_layout(broker->core, rota_work_broker_now(), message->queue, &layout,
                                       0, &number, &error);
     if (code) {
-        rota_work_broker_refuse(call, &error, false);
+        rota_broker_reply_error(call, &error, false);
         return;
     }
     struct rota_queue_laid_out reply = {
         .wanted = layout.wanted, .write = layout.write, .read = layout.read};
     ROTA_BROKER_TELL_SPREAD(&reply, &layout);
-    rota_work_broker_reply(broker, call, number, &ROTA_QUEUE_LAID_OUT, &reply);
-    if (!request->is_dry_run)
-        ask_all_peers(broker->layouts, request->queue, NULL);
+    rota_broker_reply_message(broker, call, number, &ROTA_QUEUE_LAID_OUT, &reply);
+    if (!message->is_dry_run)
+        ask_all_peers(broker->layouts, message->queue, NULL);
     rota_work_broker_touch(broker);
 }
 
-void rota_work_broker_layout_info(const struct rota_work_broker *broker,
-                                  struct rota_queue_info *info)
+void rota_broker_layout_info(const struct rota_work_broker *broker, struct rota_queue_info *info)
 {
     struct rota_work_layout layout = rota_broker_cluster_layout(broker->cluster, info->name);
     info->wanted = layout.wanted;
@@ -318,28 +323,29 @@ static enum rota_code take_settings(struct rota_work_broker *broker,
                 : rota_broker_take_setting(broker->core, rota_work_broker_now(), &record, error);
 }
 
-void rota_work_broker_lay_out(struct rota_work_broker *broker, struct rota_server_call *call,
-                              const void *message)
+void rota_broker_layout_lay_out(struct rota_broker_request *request)
 {
-    const struct rota_queue_settings *request = message;
+    struct rota_work_broker *broker = request->broker;
+    struct rota_server_call *call = request->call;
+    const struct rota_queue_settings *message = &request->as.settings;
     struct rota_work_layout layout;
     struct rota_queue_lies_so reply = {0};
     struct rota_buffer records = {0};
     struct rota_error error;
     rota_time at;
-    if (take_settings(broker, request, &error)) {
-        rota_work_broker_refuse(call, &error, false);
+    if (take_settings(broker, message, &error)) {
+        rota_broker_reply_error(call, &error, false);
         return;
     }
-    if (rota_broker_layout(broker->core, request->queue, &layout, &at))
-        reply.has_beyond = has_beyond(broker, request->queue, &layout);
-    write_layout(broker, request->queue, &records);
+    if (rota_broker_layout(broker->core, message->queue, &layout, &at))
+        reply.has_beyond = has_beyond(broker, message->queue, &layout);
+    write_layout(broker, message->queue, &records);
     reply.records = rota_buffer_str(&records);
     if (records.failed)
-        rota_work_broker_refuse_memory(call);
+        rota_broker_reply_no_memory(call);
     else
-        rota_work_broker_reply(broker, call, rota_broker_last_number(broker->core),
-                               &ROTA_QUEUE_LIES_SO, &reply);
+        rota_broker_reply_message(broker, call, rota_broker_last_number(broker->core),
+                                  &ROTA_QUEUE_LIES_SO, &reply);
     rota_buffer_deinit(&records);
     rota_work_broker_touch(broker);
 }
@@ -352,8 +358,7 @@ static void on_route(void *data)
     rota_work_broker_touch(((struct rota_broker_layouts *)data)->broker);
 }
 
-enum rota_code rota_work_broker_layouts_open(struct rota_work_broker *broker,
-                                             struct rota_error *error)
+enum rota_code rota_broker_layout_open(struct rota_work_broker *broker, struct rota_error *error)
 {
     struct rota_broker_layouts *made = calloc(1, sizeof *made);
     if (!made)
@@ -368,7 +373,7 @@ enum rota_code rota_work_broker_layouts_open(struct rota_work_broker *broker,
     return ROTA_OK;
 }
 
-void rota_work_broker_layouts_close(struct rota_broker_layouts *layouts)
+void rota_broker_layout_close(struct rota_broker_layouts *layouts)
 {
     if (!layouts)
         return;

@@ -1,5 +1,5 @@
 /* Events about a broker for people, from the records that it writes. */
-#include "run/work/broker_inside.h"
+#include "run/work/work_broker_inside.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static bool is_ours_to_tell(struct rota_work_broker *broker, struct rota_str que
     return !broker->cluster || rota_broker_cluster_is_ours(broker->cluster, queue, 0);
 }
 
-void rota_work_broker_news(struct rota_work_broker *broker, const struct rota_work_effect *effect)
+void rota_broker_news_report(struct rota_work_broker *broker, const struct rota_work_effect *effect)
 {
     const struct rota_work_record *record = &effect->record;
     struct rota_str queue = effect->queue.size > 0 ? effect->queue : record->queue;

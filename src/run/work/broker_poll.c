@@ -1,7 +1,9 @@
 /* Polls for jobs over gRPC. A poll is a session of the broker that ends with the first jobs it
  * gets. */
 #include "base/container.h"
-#include "run/work/broker_inside.h"
+#include "run/work/broker_forward.h"
+#include "run/work/broker_reply.h"
+#include "run/work/work_broker_inside.h"
 
 #include "run/rpc/server_call.h"
 
@@ -17,6 +19,19 @@ enum {
 #define LEASE_MAX     ROTA_DAY
 #define WAIT_MAX      (10 * ROTA_MIN)
 
+void rota_broker_poll_init(struct rota_broker_polls *polls, uint64_t seed)
+{
+    rota_map_init(&polls->by_session, seed);
+    rota_list_init(&polls->ready);
+}
+
+void rota_broker_poll_deinit(struct rota_broker_polls *polls)
+{
+    rota_map_deinit(&polls->by_session);
+    rota_heap_deinit(&polls->until);
+    rota_vector_deinit(&polls->returns);
+}
+
 static struct rota_str key_of(const uint64_t *session)
 {
     return rota_str_of(session, sizeof *session);
@@ -24,17 +39,17 @@ static struct rota_str key_of(const uint64_t *session)
 
 static struct rota_broker_poll *find_poll(struct rota_work_broker *broker, uint64_t session)
 {
-    if (!broker->last_poll || broker->last_poll->session != session)
-        broker->last_poll = rota_map_get(&broker->polls, key_of(&session));
-    return broker->last_poll;
+    if (!broker->polls.last || broker->polls.last->session != session)
+        broker->polls.last = rota_map_get(&broker->polls.by_session, key_of(&session));
+    return broker->polls.last;
 }
 
 static void forget_poll(struct rota_work_broker *broker, struct rota_broker_poll *poll)
 {
-    if (broker->last_poll == poll)
-        broker->last_poll = NULL;
-    rota_map_remove(&broker->polls, key_of(&poll->session));
-    rota_heap_remove(&broker->polls_until, &poll->until);
+    if (broker->polls.last == poll)
+        broker->polls.last = NULL;
+    rota_map_remove(&broker->polls.by_session, key_of(&poll->session));
+    rota_heap_remove(&broker->polls.until, &poll->until);
     rota_list_remove(&poll->ready);
     rota_buffer_deinit(&poll->reply);
     free(poll->visited);
@@ -43,11 +58,11 @@ static void forget_poll(struct rota_work_broker *broker, struct rota_broker_poll
 
 static bool keep_poll(struct rota_work_broker *broker, struct rota_broker_poll *poll)
 {
-    if (!rota_map_put(&broker->polls, key_of(&poll->session), poll))
+    if (!rota_map_put(&broker->polls.by_session, key_of(&poll->session), poll))
         return false;
-    if (rota_heap_push(&broker->polls_until, &poll->until))
+    if (rota_heap_push(&broker->polls.until, &poll->until))
         return true;
-    rota_map_remove(&broker->polls, key_of(&poll->session));
+    rota_map_remove(&broker->polls.by_session, key_of(&poll->session));
     return false;
 }
 
@@ -71,7 +86,7 @@ static enum rota_code open_poll(struct rota_work_broker *broker, struct rota_bro
     if (lease > LEASE_MAX || wait > WAIT_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "a poll waits at most 10 minutes, and its lease lasts at most a day");
-    if (broker->polls.size >= ROTA_WORK_BROKER_POLLS_MAX)
+    if (broker->polls.by_session.size >= ROTA_WORK_BROKER_POLLS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
                               "%d polls are already waiting, which is the limit",
                               ROTA_WORK_BROKER_POLLS_MAX);
@@ -79,7 +94,7 @@ static enum rota_code open_poll(struct rota_work_broker *broker, struct rota_bro
     if (code)
         return code;
     poll->until.at = poll->until_at = rota_time_add(now.boot, wait);
-    poll->until.order = ++broker->n_polls_total;
+    poll->until.order = ++broker->polls.n_total;
     if (keep_poll(broker, poll))
         return ROTA_OK;
     rota_broker_worker_close(broker->core, now, poll->session);
@@ -87,42 +102,43 @@ static enum rota_code open_poll(struct rota_work_broker *broker, struct rota_bro
 }
 
 /* A poll of another node, for its workers: forwarding needs its result. */
-static char *visited_queue(const struct rota_work_broker *broker, struct rota_server_call *call,
-                           const struct rota_queue_poll *request)
+static char *visited_queue(const struct rota_broker_request *request)
 {
-    if (!broker->forward || !rota_work_broker_is_carried(call) || request->queues.n != 1)
+    const struct rota_message_strs *queues = &request->as.poll.queues;
+    if (!request->broker->forward || !request->front.is_carried || queues->n != 1)
         return NULL;
-    char *queue = malloc(request->queues.items[0].size + 1);
+    char *queue = malloc(queues->items[0].size + 1);
     if (queue)
-        snprintf(queue, request->queues.items[0].size + 1, "%.*s",
-                 ROTA_STR_ARGS(request->queues.items[0]));
+        snprintf(queue, queues->items[0].size + 1, "%.*s", ROTA_STR_ARGS(queues->items[0]));
     return queue;
 }
 
-void rota_work_broker_poll(struct rota_work_broker *broker, struct rota_server_call *call,
-                           const void *message)
+void rota_broker_poll_open(struct rota_broker_request *request)
 {
-    const struct rota_queue_poll *request = message;
+    struct rota_work_broker *broker = request->broker;
+    struct rota_server_call *call = request->call;
+    const struct rota_queue_poll *message = &request->as.poll;
     struct rota_error error;
-    if (broker->is_draining || broker->is_closing) {
-        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, "this broker is stopping", NULL, 0);
+    struct rota_front_action action = rota_front_fsm_poll(&broker->front.fsm);
+    if (action.what == ROTA_FRONT_REFUSE) {
+        rota_broker_reply_reason(call, action.reason, NULL);
         return;
     }
     struct rota_broker_poll *poll = calloc(1, sizeof *poll);
-    enum rota_code code = poll ? open_poll(broker, poll, request, &error)
+    enum rota_code code = poll ? open_poll(broker, poll, message, &error)
                                : rota_error_no_memory(&error, "for a poll");
     rota_work_broker_touch(broker);
     if (code) {
         free(poll);
-        rota_work_broker_refuse(call, &error, false);
+        rota_broker_reply_error(call, &error, false);
         return;
     }
     poll->call = call;
-    poll->visited = visited_queue(broker, call, request);
+    poll->visited = visited_queue(request);
     rota_server_call_set_data(call, poll);
 }
 
-void rota_work_broker_poll_cancel(struct rota_work_broker *broker, struct rota_server_call *call)
+void rota_broker_poll_cancel(struct rota_work_broker *broker, struct rota_server_call *call)
 {
     struct rota_broker_poll *poll = rota_server_call_data(call);
     if (!poll)
@@ -138,7 +154,7 @@ static void return_job(struct rota_work_broker *broker, const struct rota_work_e
 {
     struct rota_broker_return back = {.id = effect->id, .attempt = effect->attempt};
     snprintf(back.queue, sizeof back.queue, "%.*s", ROTA_STR_ARGS(effect->queue));
-    if (!rota_vector_push(&broker->returns, back))
+    if (!rota_vector_push(&broker->polls.returns, back))
         rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
                  "job waits until its lease expires", ROTA_LOG_FACT("queue", effect->queue));
 }
@@ -150,8 +166,7 @@ static void begin_reply(struct rota_broker_poll *poll)
         rota_server_call_begin_reply(poll->call, &poll->reply);
 }
 
-void rota_work_broker_poll_hand(struct rota_work_broker *broker,
-                                const struct rota_work_effect *effect)
+void rota_broker_poll_hand(struct rota_work_broker *broker, const struct rota_work_effect *effect)
 {
     struct rota_broker_poll *poll = find_poll(broker, effect->session);
     char id[ROTA_QUEUE_ID_SIZE];
@@ -182,14 +197,14 @@ void rota_work_broker_poll_hand(struct rota_work_broker *broker,
     }
     poll->n_jobs++;
     if (!poll->ready.next)
-        rota_list_push(&broker->polls_ready, &poll->ready);
+        rota_list_push(&broker->polls.ready, &poll->ready);
 }
 
-void rota_work_broker_poll_lost(struct rota_work_broker *broker, uint64_t session)
+void rota_broker_poll_lost(struct rota_work_broker *broker, uint64_t session)
 {
     struct rota_broker_poll *poll = find_poll(broker, session);
     if (poll && !poll->ready.next)
-        rota_list_push(&broker->polls_ready, &poll->ready);
+        rota_list_push(&broker->polls.ready, &poll->ready);
 }
 
 /* --- while another node is asked --- */
@@ -197,13 +212,13 @@ void rota_work_broker_poll_lost(struct rota_work_broker *broker, uint64_t sessio
 /* Its place in the heap stays reserved. */
 static void set_until(struct rota_work_broker *broker, struct rota_broker_poll *poll, rota_time at)
 {
-    rota_heap_remove(&broker->polls_until, &poll->until);
+    rota_heap_remove(&broker->polls.until, &poll->until);
     poll->until.at = at;
-    rota_heap_push(&broker->polls_until, &poll->until);
+    rota_heap_push(&broker->polls.until, &poll->until);
 }
 
-bool rota_work_broker_poll_keep(struct rota_work_broker *broker, uint64_t session, uint32_t slots,
-                                rota_time timeout)
+bool rota_broker_poll_keep(struct rota_work_broker *broker, uint64_t session, uint32_t slots,
+                           rota_time timeout)
 {
     struct rota_broker_poll *poll = find_poll(broker, session);
     struct rota_work_now now = rota_work_broker_now();
@@ -216,7 +231,7 @@ bool rota_work_broker_poll_keep(struct rota_work_broker *broker, uint64_t sessio
     return true;
 }
 
-void rota_work_broker_poll_release(struct rota_work_broker *broker, uint64_t session)
+void rota_broker_poll_release(struct rota_work_broker *broker, uint64_t session)
 {
     struct rota_broker_poll *poll = find_poll(broker, session);
     if (!poll || !poll->kept)
@@ -227,8 +242,8 @@ void rota_work_broker_poll_release(struct rota_work_broker *broker, uint64_t ses
     rota_work_broker_touch(broker);
 }
 
-bool rota_work_broker_poll_fetched(struct rota_work_broker *broker, uint64_t session,
-                                   struct rota_str reply, size_t n)
+bool rota_broker_poll_fetched(struct rota_work_broker *broker, uint64_t session,
+                              struct rota_str reply, size_t n)
 {
     struct rota_broker_poll *poll = find_poll(broker, session);
     if (!poll || !poll->kept || poll->n_jobs > 0)
@@ -243,16 +258,16 @@ bool rota_work_broker_poll_fetched(struct rota_work_broker *broker, uint64_t ses
     poll->kept = 0;
     rota_broker_worker_close(broker->core, rota_work_broker_now(), session);
     if (!poll->ready.next)
-        rota_list_push(&broker->polls_ready, &poll->ready);
+        rota_list_push(&broker->polls.ready, &poll->ready);
     rota_work_broker_touch(broker);
     return true;
 }
 
-bool rota_work_broker_poll_return(struct rota_work_broker *broker)
+bool rota_broker_poll_return(struct rota_work_broker *broker)
 {
-    bool has_any = broker->returns.size > 0;
-    for (size_t i = 0; i < broker->returns.size; i++) {
-        const struct rota_broker_return *back = &broker->returns.items[i];
+    bool has_any = broker->polls.returns.size > 0;
+    for (size_t i = 0; i < broker->polls.returns.size; i++) {
+        const struct rota_broker_return *back = &broker->polls.returns.items[i];
         struct rota_attempt_end end = {
             .queue = rota_str(back->queue),
             .id = back->id,
@@ -264,7 +279,7 @@ bool rota_work_broker_poll_return(struct rota_work_broker *broker)
         uint64_t number;
         rota_broker_end(broker->core, rota_work_broker_now(), &end, &number, NULL);
     }
-    broker->returns.size = 0;
+    broker->polls.returns.size = 0;
     return has_any;
 }
 
@@ -272,7 +287,7 @@ static void answer_poll(struct rota_work_broker *broker, struct rota_broker_poll
 {
     struct rota_server_call *call = poll->call;
     if (poll->visited)
-        rota_work_broker_forward_visited(broker, rota_str(poll->visited), poll->n_jobs);
+        rota_broker_forward_visited(broker, rota_str(poll->visited), poll->n_jobs);
     rota_server_call_set_data(call, NULL);
     if (poll->reply.size > 0)
         rota_server_call_reply_buffer(call, &poll->reply);
@@ -281,12 +296,12 @@ static void answer_poll(struct rota_work_broker *broker, struct rota_broker_poll
     forget_poll(broker, poll);
 }
 
-void rota_work_broker_poll_flush(struct rota_work_broker *broker, rota_time now, bool is_over)
+void rota_broker_poll_flush(struct rota_work_broker *broker, rota_time now, bool is_over)
 {
     struct rota_heap_node *first;
-    ROTA_LIST_DRAIN (poll, &broker->polls_ready, struct rota_broker_poll, ready)
+    ROTA_LIST_DRAIN (poll, &broker->polls.ready, struct rota_broker_poll, ready)
         answer_poll(broker, poll);
-    while ((first = rota_heap_first(&broker->polls_until)) && (is_over || first->at <= now)) {
+    while ((first = rota_heap_first(&broker->polls.until)) && (is_over || first->at <= now)) {
         struct rota_broker_poll *poll = ROTA_CONTAINER(first, struct rota_broker_poll, until);
         rota_broker_worker_close(broker->core, rota_work_broker_now(), poll->session);
         answer_poll(broker, poll);

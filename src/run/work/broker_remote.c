@@ -1,6 +1,8 @@
 /* Attempts at jobs of other nodes, by workers that are connected here. */
 #include "run/work/broker_forward.h"
+#include "run/work/broker_workers.h"
 #include "wire/grpc/grpc.h"
+#include "wire/message/worker_frame.h"
 
 #include <string.h>
 
@@ -38,7 +40,7 @@ static void call_owner(struct rota_broker_forward *forward, const struct rota_re
                                  end->attempt, ROTA_ERR_NOT_FOUND, false);
         return;
     }
-    struct rota_buffer *buffer = &forward->broker->buffer;
+    struct rota_buffer *buffer = &forward->broker->front.buffer;
     bool is_end = action->type == ROTA_REMOTE_DO_END,
          is_done = is_end && end->cause == ROTA_JOB_CAUSE_DONE;
     char id[ROTA_QUEUE_ID_SIZE];
@@ -76,11 +78,11 @@ static void tell_verdict(struct rota_work_broker *broker, const struct rota_remo
                                                 .id = action->end.id,
                                                 .attempt = action->end.attempt,
                                                 .code = action->code};
-    rota_buffer_clear(&broker->buffer);
-    rota_worker_verdict_write(&verdict, &broker->buffer);
-    if (!broker->buffer.failed)
-        rota_work_broker_workers_tell(broker->workers, action->session,
-                                      rota_buffer_str(&broker->buffer));
+    rota_buffer_clear(&broker->front.buffer);
+    rota_worker_verdict_write(&verdict, &broker->front.buffer);
+    if (!broker->front.buffer.failed)
+        rota_broker_workers_tell(broker->workers, action->session,
+                                 rota_buffer_str(&broker->front.buffer));
 }
 
 static void cancel_at_worker(struct rota_work_broker *broker,
@@ -94,10 +96,10 @@ static void cancel_at_worker(struct rota_work_broker *broker,
         .attempt = action->end.attempt,
         .cause = action->end.cause,
     };
-    rota_work_broker_workers_cancel(broker->workers, &effect, 1);
+    rota_broker_workers_cancel(broker->workers, &effect, 1);
 }
 
-bool rota_broker_forward_remote(struct rota_broker_forward *forward)
+bool rota_broker_remote_drive(struct rota_broker_forward *forward)
 {
     size_t n, i = 0;
     const struct rota_remote_action *actions = rota_remote_fsm_actions(&forward->remote, &n);
@@ -119,6 +121,6 @@ bool rota_broker_forward_remote(struct rota_broker_forward *forward)
     }
     rota_remote_fsm_clear(&forward->remote);
     if (i > 0)
-        rota_work_broker_workers_flush(forward->broker->workers);
+        rota_broker_workers_flush(forward->broker->workers);
     return i > 0;
 }

@@ -1,45 +1,31 @@
-/* Which node answers a call: this one, the one that has the job, or all of them together.
- *
- * A job is at one node, which follows from its partition, except for a job that is being handed
- * over or is at a node with another list. So a job is searched here, then at the owner of its
- * partition, then everywhere, also at nodes that are down and may hold jobs; only when every
- * node has answered that it does not have it, it does not exist. */
-#include "core/work/job/lookup.h"
+/* Calls that other nodes answer, one or several, as core/work/cluster/front_fsm.h decides. */
+#include "io/clock.h"
 #include "run/work/broker_errand.h"
-#include "run/work/broker_inside.h"
+#include "run/work/broker_method.h"
+#include "run/work/broker_reply.h"
+#include "run/work/broker_settings.h"
+#include "run/work/work_broker_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 static const char NO_MEMORY[] = "not enough memory to ask other nodes";
-static const char NOT_TOLD[] = "this node does not know yet which other nodes may have the job; "
-                               "try again";
 
 static void refuse_memory(struct rota_server_call *call)
 {
     rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, NULL, 0);
 }
 
-/* --- one node --- */
-
-static void pass_errand(struct rota_broker_errand *errand)
-{
-    rota_broker_errand_pass(errand, &errand->parts[0]);
-}
+/* --- a job --- */
 
 static enum rota_lookup_word word_of(const struct rota_broker_part *part)
 {
-    const struct rota_broker *core = part->errand->broker->core;
-    if (part->status == ROTA_STATUS_OK)
-        return ROTA_LOOKUP_FOUND;
-    if (part->status == ROTA_STATUS_NOT_FOUND)
-        return part->has_nodes && part->nodes != rota_broker_nodes_hash(core) ? ROTA_LOOKUP_UNSURE
-                                                                              : ROTA_LOOKUP_NONE;
-    if (part->status == ROTA_STATUS_UNAVAILABLE && part->is_stale)
-        return ROTA_LOOKUP_UNOWNED;
-    return part->status == ROTA_STATUS_UNAVAILABLE || part->status == ROTA_STATUS_DEADLINE_EXCEEDED
-               ? ROTA_LOOKUP_SILENT
-               : ROTA_LOOKUP_REFUSED;
+    const struct rota_front_answer answer = {.status = part->status,
+                                             .is_stale = part->is_stale,
+                                             .has_nodes = part->has_nodes,
+                                             .nodes = part->nodes};
+    return part->address[0] ? rota_front_fsm_word(&part->errand->broker->front.fsm, &answer)
+                            : ROTA_LOOKUP_UNASKED;
 }
 
 /* Forward a node's answer. A node that can't answer about the job is named with the consequence:
@@ -56,56 +42,70 @@ static void pass_word(struct rota_broker_errand *errand, struct rota_broker_part
     rota_broker_errand_pass(errand, part);
 }
 
+/* Once more: a job that moves may have been seen nowhere. */
+static void ask_again(struct rota_broker_errand *errand)
+{
+    for (size_t i = 0; i < errand->n_parts; i++) {
+        char address[ROTA_ADDRESS_MAX + 1]; /* asking writes the part's own */
+        snprintf(address, sizeof address, "%s", errand->parts[i].address);
+        if (address[0])
+            rota_broker_errand_ask(errand, i, rota_str(address),
+                                   rota_server_call_request(errand->call));
+    }
+    rota_broker_errand_begin(errand);
+}
+
 static void on_searched(struct rota_broker_errand *errand)
 {
     struct rota_work_broker *broker = errand->broker;
-    rota_arena_clear(&broker->arena);
-    enum rota_lookup_word *words = rota_arena_take(&broker->arena, errand->n_parts * sizeof *words);
+    const struct rota_queue_about *about = &errand->request->as.about;
+    struct rota_job_id id;
+    rota_arena_clear(&broker->front.arena);
+    enum rota_lookup_word *words =
+        rota_arena_take(&broker->front.arena, errand->n_parts * sizeof *words);
     if (!words) {
         rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, false, false);
         return;
     }
     for (size_t i = 0; i < errand->n_parts; i++)
-        words[i] = errand->parts[i].address[0] ? word_of(&errand->parts[i]) : ROTA_LOOKUP_UNASKED;
-    size_t chosen = rota_lookup_choose(words, errand->n_parts, broker->store != NULL);
-    bool is_none = chosen == SIZE_MAX ? !broker->store : words[chosen] == ROTA_LOOKUP_NONE;
-    bool is_unsure = chosen != SIZE_MAX && words[chosen] == ROTA_LOOKUP_UNSURE;
-    if (is_unsure)
-        rota_work_broker_settings_ask_soon(broker->settings);
-    if (is_unsure || (is_none && !rota_work_broker_settings_are_told(broker->settings)))
-        rota_broker_errand_refuse(errand, ROTA_STATUS_UNAVAILABLE, NOT_TOLD, false, true);
-    else if (chosen != SIZE_MAX)
-        pass_word(errand, &errand->parts[chosen]);
-    else if (is_none)
-        rota_broker_errand_pass(errand, &errand->parts[0]);
+        words[i] = word_of(&errand->parts[i]);
+    rota_broker_reply_read_id(about, &id, NULL);
+    struct rota_front_action action =
+        rota_front_fsm_others_said(&broker->front.fsm, &errand->search, rota_clock_boot(),
+                                   about->queue, id, words, errand->n_parts);
+    if (action.is_unsure)
+        rota_broker_settings_ask_soon(broker->settings);
+    if (action.what == ROTA_FRONT_ASK_OTHERS)
+        ask_again(errand);
+    else if (action.what == ROTA_FRONT_PASS)
+        pass_word(errand, &errand->parts[action.index]);
     else
-        rota_work_broker_refuse_unowned(rota_broker_errand_end(errand));
+        rota_broker_errand_refuse_for(errand, action.reason, NULL);
 }
 
 /* Every other node that may have a job, whether it is listed or not, by number from 0. */
 static size_t n_others(const struct rota_work_broker *broker)
 {
-    return rota_broker_cluster_n_peers(broker->cluster) + rota_work_broker_n_absent(broker, false);
+    return rota_broker_cluster_n_peers(broker->cluster) +
+           rota_broker_settings_n_absent(broker, false);
 }
 
 static struct rota_str other_at(const struct rota_work_broker *broker, size_t index)
 {
     size_t n = rota_broker_cluster_n_peers(broker->cluster);
     return index < n ? rota_broker_cluster_peer(broker->cluster, index)
-                     : rota_work_broker_absent(broker, false, index - n);
+                     : rota_broker_settings_absent(broker, false, index - n);
 }
 
-/* The owner does not have it, or not the partition: ask all others but this node, which was asked
- * first. */
+/* This node, and the owner if there was one, do not have it. */
 static void on_owner(struct rota_broker_errand *errand)
 {
     const struct rota_work_broker *broker = errand->broker;
     struct rota_broker_part *owner = &errand->parts[0];
     size_t n = n_others(broker);
-    enum rota_lookup_word word = word_of(owner);
-    bool is_settled = broker->store ? word != ROTA_LOOKUP_UNOWNED
-                                    : word != ROTA_LOOKUP_NONE && word != ROTA_LOOKUP_UNSURE;
-    if (owner->address[0] && (is_settled || owner->has_sent)) {
+    struct rota_front_action action =
+        rota_front_fsm_owner_said(&broker->front.fsm, word_of(owner), owner->has_sent);
+    if (action.what == ROTA_FRONT_PASS) {
         pass_word(errand, owner);
         return;
     }
@@ -118,178 +118,69 @@ static void on_owner(struct rota_broker_errand *errand)
     rota_broker_errand_begin(errand);
 }
 
-/* The node that would have a job of this partition; empty: this one, as far as is known. */
-static struct rota_str owner_of(struct rota_work_broker *broker, struct rota_str queue,
-                                uint32_t partition)
+void rota_broker_route_job(struct rota_broker_request *request,
+                           const struct rota_front_action *action)
 {
-    if (rota_broker_cluster_is_ours(broker->cluster, queue, partition))
-        return rota_str("");
-    return rota_broker_cluster_owner(broker->cluster, queue, partition);
-}
-
-bool rota_work_broker_route_job(struct rota_work_broker *broker, struct rota_server_call *call,
-                                const char *method, const struct rota_queue_about *about,
-                                bool is_stream)
-{
-    struct rota_job_id id;
-    struct rota_job_view view;
-    if (rota_job_queue_check(about->queue, NULL) || rota_queue_id_read(about->id, &id, NULL) ||
-        rota_job_id_is_none(id) || !rota_broker_find(broker->core, about->queue, id, &view, NULL) ||
-        (broker->store && rota_work_broker_store_vouches(broker, about)))
-        return false; /* it is here, or can't be anywhere */
-    size_t n = n_others(broker);
-    struct rota_str owner =
-        owner_of(broker, about->queue, rota_broker_cluster_place(broker->cluster, id));
-    if (n == 0 && (broker->store || rota_work_broker_settings_are_told(broker->settings)))
-        return false;
-    struct rota_broker_errand *errand =
-        rota_broker_errand_new(broker, call, method, n + 1, on_owner);
-    if (!errand) {
-        refuse_memory(call);
-        return true;
+    struct rota_work_broker *broker = request->broker;
+    struct rota_broker_errand *errand = rota_broker_errand_new(
+        broker, request->call, request->method->path, n_others(broker) + 1, on_owner);
+    if (errand)
+        errand->request = rota_broker_front_keep(request);
+    if (!errand || !errand->request) {
+        if (errand)
+            rota_broker_errand_end(errand);
+        refuse_memory(request->call);
+        return;
     }
-    errand->is_stream = is_stream;
+    errand->search = rota_front_fsm_begin_search(rota_clock_boot());
+    errand->is_stream = request->method->room != NULL;
     errand->parts[0].status = ROTA_STATUS_NOT_FOUND; /* when no node can be asked */
     snprintf(errand->parts[0].text, sizeof errand->parts[0].text, "no such job in the queue");
-    if (owner.size > 0)
-        rota_broker_errand_ask(errand, 0, owner, rota_server_call_request(call));
+    if (action->what == ROTA_FRONT_ASK_OWNER)
+        rota_broker_errand_ask(errand, 0, action->owner, rota_server_call_request(request->call));
     rota_broker_errand_begin(errand);
-    return true;
 }
 
-/* --- adds --- */
+/* --- an add --- */
 
-enum rota_code rota_work_broker_place(const struct rota_work_broker *broker,
-                                      const struct rota_queue_job_spec *message, bool is_carried,
-                                      struct rota_job_id id, uint32_t *partition,
-                                      struct rota_error *error)
+static void pass_errand(struct rota_broker_errand *errand)
 {
-    const struct rota_broker_cluster *cluster = broker->cluster;
-    char text[ROTA_JOB_ID_TEXT];
-    uint32_t asked = (uint32_t)message->partition;
-    bool has_id = !rota_job_id_is_none(id);
-    uint32_t place = has_id ? rota_broker_cluster_place(cluster, id) : asked;
-    if (message->unique.size > 0 && !rota_broker_cluster_is_alone(cluster) && !has_id)
-        place = rota_broker_cluster_partition_of(cluster, message->queue, message->unique);
-    if (is_carried && asked > 0)
-        place = asked; /* the sender has determined it */
-    if (has_id && asked > 0 && asked != place)
-        return rota_error_set(error, ROTA_ERR_INVALID, "job %s belongs to partition %u, not %u",
-                              rota_job_id_format(id, text), place, asked);
-    *partition = place;
-    return ROTA_OK;
+    rota_broker_errand_pass(errand, &errand->parts[0]);
 }
 
-enum rota_code rota_work_broker_check_new(const struct rota_work_broker *broker,
-                                          const struct rota_queue_job_spec *message,
-                                          uint32_t partition, struct rota_error *error)
+/* A job as the node that it is for is to add it. */
+static struct rota_queue_job_spec placed_spec(const struct rota_broker_request *request,
+                                              size_t index)
 {
-    const struct rota_broker_cluster *cluster = broker->cluster;
-    struct rota_str queue = message->queue, unique = message->unique;
-    struct rota_work_layout layout = rota_broker_cluster_layout(cluster, queue);
-    uint32_t n = rota_broker_cluster_n_partitions(cluster);
-    if (message->id.size == 0 && partition >= (layout.read > n ? layout.read : n))
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "queues have %u partitions here; there is no partition %u", n,
-                              partition);
-    bool has_place = unique.size == 0 || rota_broker_cluster_is_alone(cluster);
-    uint32_t of_key =
-        has_place ? partition : rota_broker_cluster_partition_of(cluster, queue, unique);
-    if (partition != of_key && rota_layout_write(&layout, partition) != of_key)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "the unique key of this job belongs to partition %u, its id to %u",
-                              of_key, partition);
-    if ((partition < layout.write && partition == of_key) || message->is_sought ||
-        message->is_placed)
-        return ROTA_OK;
-    return rota_error_set(
-        error, ROTA_ERR_STALE,
-        "new jobs of this queue go to its first %u partitions, not to partition %u", layout.write,
-        partition);
+    const struct rota_front_new *job = &request->jobs[index];
+    struct rota_queue_job_spec spec = request->specs[index];
+    spec.partition = job->partition;
+    spec.is_again = job->is_again;
+    spec.is_known = job->is_known;
+    return spec;
 }
 
-/* Where a job goes: by its id or, with a unique key, by this key; else by its partition. One
- * without any of these stays here, if a partition is ours. */
-static enum rota_code choose_partition(struct rota_work_broker *broker,
-                                       struct rota_queue_job_spec *spec, struct rota_error *error)
+void rota_broker_route_add(struct rota_broker_request *request, struct rota_str owner)
 {
-    struct rota_broker_cluster *cluster = broker->cluster;
-    uint32_t n = rota_broker_cluster_layout(cluster, spec->queue).write;
-    struct rota_job_id id;
-    enum rota_code code = rota_queue_id_read(spec->id, &id, error);
-    if (!code)
-        code = rota_queue_key_check(spec, error);
-    if (code)
-        return code;
-    uint32_t partition;
-    code = rota_work_broker_place(broker, spec, false, id, &partition, error);
-    if (code)
-        return code;
-    spec->partition = partition;
-    if (!spec->is_known)
-        code = rota_work_broker_check_new(broker, spec, partition, error);
-    if (code)
-        return code;
-    if (spec->partition > 0 || spec->unique.size > 0 || !rota_job_id_is_none(id))
-        return ROTA_OK;
-    uint32_t any = (uint32_t)(rota_random_next(&broker->random) % n);
-    spec->partition = any;
-    for (uint32_t i = 0; i < n; i++)
-        if (rota_broker_cluster_is_ours(cluster, spec->queue, (any + i) % n)) {
-            spec->partition = (any + i) % n;
-            break;
-        }
-    return ROTA_OK;
-}
-
-/* Whether this node has to answer: the partition is its own, or the very job is here. */
-static bool is_here(struct rota_work_broker *broker, const struct rota_queue_job_spec *spec,
-                    struct rota_str *owner)
-{
-    struct rota_job_id id;
-    struct rota_job_view view;
-    *owner = owner_of(broker, spec->queue, (uint32_t)spec->partition);
-    if (owner->size == 0)
-        return true;
-    return !rota_queue_id_read(spec->id, &id, NULL) && !rota_job_id_is_none(id) &&
-           !rota_broker_find(broker->core, spec->queue, id, &view, NULL);
-}
-
-bool rota_work_broker_route_add(struct rota_work_broker *broker, struct rota_server_call *call,
-                                const char *method, struct rota_queue_add *add)
-{
-    struct rota_queue_job_spec *spec;
-    struct rota_str owner;
-    struct rota_error error;
-    if (!add->job ||
-        rota_job_queue_check(((const struct rota_queue_job_spec *)add->job)->queue, NULL))
-        return false;
-    if (!(spec = rota_arena_take(&broker->arena, sizeof *spec))) {
-        refuse_memory(call);
-        return true;
-    }
-    *spec = *(const struct rota_queue_job_spec *)add->job;
-    add->job = spec;
-    if (choose_partition(broker, spec, &error)) {
-        rota_work_broker_refuse_add(broker, call, spec->queue, &error);
-        return true;
-    }
-    if (spec->is_known || is_here(broker, spec, &owner))
-        return false;
-    rota_buffer_clear(&broker->buffer);
-    rota_message_encode(&ROTA_QUEUE_ADD, add, &broker->buffer);
+    struct rota_buffer *buffer = &request->broker->front.buffer;
+    const struct rota_queue_job_spec spec = placed_spec(request, 0);
+    rota_buffer_clear(buffer);
+    rota_message_encode(&ROTA_QUEUE_ADD, &(struct rota_queue_add){.job = &spec}, buffer);
     struct rota_broker_errand *errand =
-        broker->buffer.failed ? NULL : rota_broker_errand_new(broker, call, method, 1, pass_errand);
+        buffer->failed ? NULL
+                       : rota_broker_errand_new(request->broker, request->call,
+                                                request->method->path, 1, pass_errand);
     if (!errand) {
-        refuse_memory(call);
-        return true;
+        refuse_memory(request->call);
+        return;
     }
-    rota_broker_errand_ask(errand, 0, owner, rota_buffer_str(&broker->buffer));
+    rota_broker_errand_ask(errand, 0, owner, rota_buffer_str(buffer));
     rota_broker_errand_begin(errand);
-    return true;
 }
 
 /* --- batches --- */
+
+enum { NO_PART = UINT32_MAX };
 
 /* The error of a part, for each of its jobs. */
 static struct rota_queue_added failed_part(const struct rota_broker_part *part)
@@ -301,15 +192,27 @@ static struct rota_queue_added failed_part(const struct rota_broker_part *part)
         .may_go_elsewhere = part->is_undone};
 }
 
+/* A job that can't go anywhere: no node is asked to add it. */
+static struct rota_queue_added refuse_job(struct rota_broker_request *request, size_t index,
+                                          struct rota_error *error)
+{
+    struct rota_front_action action;
+    if (!rota_broker_front_route(request, index, &action, error))
+        rota_error_set(error, ROTA_ERR_STALE,
+                       "the partitions of this queue have changed; try again");
+    return rota_broker_reply_failed_add(error);
+}
+
 /* The answers of all parts, each job in its place. */
 static void on_batch(struct rota_broker_errand *errand)
 {
-    struct rota_work_broker *broker = errand->broker;
+    struct rota_arena *arena = &errand->broker->front.arena;
+    struct rota_buffer *buffer = &errand->broker->front.buffer;
     size_t n_of = errand->n_parts;
-    rota_arena_clear(&broker->arena);
-    rota_buffer_clear(&broker->buffer);
-    struct rota_queue_list *lists = rota_arena_take(&broker->arena, n_of * sizeof *lists);
-    size_t *at = rota_arena_take(&broker->arena, n_of * sizeof *at);
+    rota_arena_clear(arena);
+    rota_buffer_clear(buffer);
+    struct rota_queue_list *lists = rota_arena_take(arena, n_of * sizeof *lists);
+    size_t *at = rota_arena_take(arena, n_of * sizeof *at);
     if (!lists || !at) {
         rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED,
                                   "not enough memory for the reply", false, false);
@@ -320,100 +223,98 @@ static void on_batch(struct rota_broker_errand *errand)
         lists[i] = (struct rota_queue_list){0};
         if (errand->parts[i].status == ROTA_STATUS_OK &&
             rota_message_decode(&ROTA_QUEUE_ADD_BATCH_REPLY,
-                                rota_buffer_str(&errand->parts[i].message), &lists[i],
-                                &broker->arena, NULL))
+                                rota_buffer_str(&errand->parts[i].message), &lists[i], arena, NULL))
             lists[i].items.n = 0;
     }
-    for (size_t i = 0; i < errand->n_jobs; i++) {
+    for (size_t i = 0; i < errand->request->n_jobs; i++) {
         uint32_t of = errand->parts_of[i];
+        struct rota_error error;
+        if (of == NO_PART) {
+            struct rota_queue_added refused = refuse_job(errand->request, i, &error);
+            rota_message_encode_entry(&ROTA_QUEUE_ADDED, 1, &refused, buffer);
+            continue;
+        }
         const struct rota_queue_added *items = lists[of].items.items;
         struct rota_queue_added added =
             at[of] < lists[of].items.n ? items[at[of]++] : failed_part(&errand->parts[of]);
-        rota_message_encode_entry(&ROTA_QUEUE_ADDED, 1, &added, &broker->buffer);
+        rota_message_encode_entry(&ROTA_QUEUE_ADDED, 1, &added, buffer);
     }
-    if (broker->buffer.failed)
+    if (buffer->failed)
         rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED,
                                   "not enough memory for the reply", false, false);
     else
-        rota_broker_errand_reply(errand, rota_buffer_str(&broker->buffer));
+        rota_broker_errand_reply(errand, rota_buffer_str(buffer));
 }
 
 /* The jobs of part `index`, as a request of their own. */
-static bool ask_batch(struct rota_broker_errand *errand, size_t index, struct rota_str owner,
-                      const struct rota_queue_job_spec *jobs)
+static bool ask_batch(struct rota_broker_errand *errand, const struct rota_broker_request *request,
+                      size_t index, struct rota_str owner)
 {
-    struct rota_buffer *buffer = &errand->broker->buffer;
+    struct rota_buffer *buffer = &errand->broker->front.buffer;
     rota_buffer_clear(buffer);
-    for (size_t i = 0; i < errand->n_jobs; i++)
-        if (errand->parts_of[i] == index)
-            rota_message_encode_entry(&ROTA_QUEUE_JOB_SPEC, 1, &jobs[i], buffer);
+    for (size_t i = 0; i < request->n_jobs; i++)
+        if (errand->parts_of[i] == index) {
+            const struct rota_queue_job_spec spec = placed_spec(request, i);
+            rota_message_encode_entry(&ROTA_QUEUE_JOB_SPEC, 1, &spec, buffer);
+        }
     if (buffer->failed)
         return false;
     rota_broker_errand_ask(errand, index, owner, rota_buffer_str(buffer));
     return true;
 }
 
-/* The node of each job, by the number of its part; `owners` has their addresses. Returns how
- * many there are; 0: all jobs are for this node. An invalid job is for this node, which rejects
- * it. */
-static size_t part_jobs(struct rota_work_broker *broker, struct rota_queue_job_spec *jobs,
-                        size_t n_jobs, uint32_t *parts_of, struct rota_str *owners)
+/* The part of each job; `owners` has the addresses of the nodes. Returns how many there are. What
+ * other nodes do not add is for this one, which is asked like any other. */
+static size_t part_jobs(const struct rota_broker_request *request,
+                        const struct rota_front_action *actions, uint32_t *parts_of,
+                        struct rota_str *owners)
 {
     size_t n_owners = 0;
-    bool is_all_here = true;
-    for (size_t i = 0; i < n_jobs; i++) {
-        struct rota_str owner = rota_str("");
-        bool is_bad =
-            rota_job_queue_check(jobs[i].queue, NULL) || choose_partition(broker, &jobs[i], NULL);
-        if (is_bad || jobs[i].is_known || is_here(broker, &jobs[i], &owner))
-            owner = rota_broker_cluster_self(broker->cluster);
-        else
-            is_all_here = false;
+    for (size_t i = 0; i < request->n_jobs; i++) {
+        struct rota_str owner = actions[i].what == ROTA_FRONT_ASK_OWNER
+                                    ? actions[i].owner
+                                    : rota_broker_cluster_self(request->broker->cluster);
         size_t of = 0;
+        parts_of[i] = NO_PART;
+        if (actions[i].what == ROTA_FRONT_REFUSE)
+            continue;
         while (of < n_owners && !rota_str_is_equal(owners[of], owner))
             of++;
         if (of == n_owners)
             owners[n_owners++] = owner;
         parts_of[i] = (uint32_t)of;
     }
-    return is_all_here ? 0 : n_owners;
+    return n_owners;
 }
 
-bool rota_work_broker_route_batch(struct rota_work_broker *broker, struct rota_server_call *call,
-                                  const char *method, struct rota_queue_list *list)
+void rota_broker_route_batch(struct rota_broker_request *request,
+                             const struct rota_front_action *actions)
 {
-    size_t n_jobs = list->items.n;
-    size_t n_owners_max = rota_broker_cluster_n_peers(broker->cluster) + 2;
+    struct rota_work_broker *broker = request->broker;
+    size_t n_owners_max = rota_broker_cluster_n_peers(broker->cluster) + 2, n_parts = 0;
     struct rota_broker_errand *errand = NULL;
-    struct rota_queue_job_spec *jobs = rota_arena_take(&broker->arena, (n_jobs + 1) * sizeof *jobs);
-    struct rota_str *owners = rota_arena_take(&broker->arena, n_owners_max * sizeof *owners);
-    uint32_t *parts_of = malloc((n_jobs + 1) * sizeof *parts_of);
-    if (n_jobs == 0 || !jobs || !owners || !parts_of) {
-        free(parts_of);
-        if (n_jobs > 0)
-            refuse_memory(call);
-        return n_jobs > 0;
+    struct rota_str *owners = rota_arena_take(&broker->front.arena, n_owners_max * sizeof *owners);
+    uint32_t *parts_of = calloc(request->n_jobs + 1, sizeof *parts_of);
+    if (owners && parts_of) {
+        n_parts = part_jobs(request, actions, parts_of, owners);
+        errand =
+            rota_broker_errand_new(broker, request->call, request->method->path, n_parts, on_batch);
     }
-    memcpy(jobs, list->items.items, n_jobs * sizeof *jobs);
-    size_t n_parts = part_jobs(broker, jobs, n_jobs, parts_of, owners);
-    list->items.items = jobs;
-    if (n_parts == 0) {
-        free(parts_of);
-        return false;
-    }
-    errand = rota_broker_errand_new(broker, call, method, n_parts, on_batch);
     if (!errand) {
         free(parts_of);
-        refuse_memory(call);
-        return true;
+        refuse_memory(request->call);
+        return;
     }
     errand->parts_of = parts_of;
-    errand->n_jobs = n_jobs;
+    errand->request = rota_broker_front_keep(request);
+    if (!errand->request) {
+        rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, false, false);
+        return;
+    }
     for (size_t i = 0; i < n_parts; i++)
-        if (!ask_batch(errand, i, owners[i], jobs)) {
+        if (!ask_batch(errand, request, i, owners[i])) {
             errand->parts[i].status = ROTA_STATUS_RESOURCE_EXHAUSTED;
             snprintf(errand->parts[i].text, sizeof errand->parts[i].text, "%s", NO_MEMORY);
         }
     rota_broker_errand_begin(errand);
-    return true;
 }

@@ -9,7 +9,10 @@
  * The list of nodes goes from here to the broker, which remembers the nodes that may hold jobs.
  * A node that stops and has handed over all of its jobs reports that to its peers before it
  * exits. */
-#include "run/work/broker_inside.h"
+#include "run/work/broker_settings.h"
+#include "run/work/broker_handover.h"
+#include "run/work/broker_reply.h"
+#include "run/work/work_broker_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,8 +46,8 @@ struct rota_broker_settings {
 
 /* --- unlisted nodes --- */
 
-struct rota_str rota_work_broker_absent(const struct rota_work_broker *broker, bool for_add,
-                                        size_t index)
+struct rota_str rota_broker_settings_absent(const struct rota_work_broker *broker, bool for_add,
+                                            size_t index)
 {
     struct rota_str address = rota_str("");
     size_t place = 0;
@@ -55,7 +58,7 @@ struct rota_str rota_work_broker_absent(const struct rota_work_broker *broker, b
     return rota_str("");
 }
 
-size_t rota_work_broker_n_absent(const struct rota_work_broker *broker, bool for_add)
+size_t rota_broker_settings_n_absent(const struct rota_work_broker *broker, bool for_add)
 {
     struct rota_str address;
     rota_time now = rota_work_broker_now().boot;
@@ -67,11 +70,11 @@ size_t rota_work_broker_n_absent(const struct rota_work_broker *broker, bool for
 
 static void log_absent(const struct rota_work_broker *broker)
 {
-    size_t n = rota_work_broker_n_absent(broker, false);
+    size_t n = rota_broker_settings_n_absent(broker, false);
     for (size_t i = 0; i < n; i++)
         rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
                  "node no longer listed, may hold jobs",
-                 ROTA_LOG_FACT("node", rota_work_broker_absent(broker, false, i)));
+                 ROTA_LOG_FACT("node", rota_broker_settings_absent(broker, false, i)));
 }
 
 /* Give the broker the list of nodes. A list that has not arrived yet says nothing. */
@@ -81,7 +84,7 @@ static void note_nodes(struct rota_broker_settings *settings)
     struct rota_str address;
     struct rota_error error;
     bool is_placed;
-    size_t n_before = rota_work_broker_n_absent(broker, false);
+    size_t n_before = rota_broker_settings_n_absent(broker, false);
     if (!rota_broker_cluster_member(broker->cluster, 0, &address, &is_placed))
         return;
     rota_broker_nodes_begin(broker->core, rota_work_broker_now());
@@ -91,7 +94,7 @@ static void note_nodes(struct rota_broker_settings *settings)
                      "node not remembered", ROTA_LOG_FACT("node", address),
                      ROTA_LOG_FACT("why", error.text));
     rota_broker_nodes_end(broker->core);
-    if (rota_work_broker_n_absent(broker, false) > n_before)
+    if (rota_broker_settings_n_absent(broker, false) > n_before)
         log_absent(broker);
 }
 
@@ -114,7 +117,7 @@ static struct rota_message_list list_nodes(struct rota_work_broker *broker)
 {
     struct rota_broker_node_view view;
     struct rota_queue_node *nodes =
-        rota_arena_take(&broker->arena, ROTA_BROKER_NODES_MAX * sizeof *nodes);
+        rota_arena_take(&broker->front.arena, ROTA_BROKER_NODES_MAX * sizeof *nodes);
     size_t n = 0;
     for (size_t place = 0;
          nodes && n < ROTA_BROKER_NODES_MAX && rota_broker_next_node(broker->core, &place, &view);)
@@ -122,8 +125,9 @@ static struct rota_message_list list_nodes(struct rota_work_broker *broker)
     return (struct rota_message_list){nodes, n};
 }
 
-const struct rota_queue_node *rota_work_broker_speak(struct rota_work_broker *broker, bool may_hold,
-                                                     struct rota_queue_node *room)
+const struct rota_queue_node *rota_broker_settings_speak(struct rota_work_broker *broker,
+                                                         bool may_hold,
+                                                         struct rota_queue_node *room)
 {
     struct rota_broker_node_view said;
     if (rota_broker_node_speak(broker->core, rota_work_broker_now(), may_hold, &said, NULL))
@@ -132,27 +136,28 @@ const struct rota_queue_node *rota_work_broker_speak(struct rota_work_broker *br
     return room;
 }
 
-enum rota_code rota_work_broker_take_node(struct rota_work_broker *broker,
-                                          const struct rota_queue_node *node,
-                                          struct rota_error *error)
+enum rota_code rota_broker_settings_take_node(struct rota_work_broker *broker,
+                                              const struct rota_queue_node *node,
+                                              struct rota_error *error)
 {
     struct rota_broker_node_view view = {node->address, node->may_hold, (rota_time)node->at_ns};
     return rota_broker_take_node(broker->core, rota_work_broker_now(), &view, error);
 }
 
-void rota_work_broker_settings_tell(struct rota_work_broker *broker, struct rota_server_call *call,
-                                    const void *message)
+void rota_broker_settings_exchange(struct rota_broker_request *request)
 {
-    const struct rota_queue_settings *request = message;
+    struct rota_work_broker *broker = request->broker;
+    struct rota_server_call *call = request->call;
+    const struct rota_queue_settings *message = &request->as.settings;
     struct rota_error error;
-    const struct rota_queue_node *self = request->self;
-    if (self && rota_work_broker_take_node(broker, self, &error)) {
-        rota_work_broker_refuse(call, &error, false);
+    const struct rota_queue_node *self = message->self;
+    if (self && rota_broker_settings_take_node(broker, self, &error)) {
+        rota_broker_reply_error(call, &error, false);
         return;
     }
-    const struct rota_queue_node *nodes = request->nodes.items;
-    for (size_t i = 0; i < request->nodes.n; i++) /* invalid ones are ignored */
-        rota_work_broker_take_node(broker, &nodes[i], NULL);
+    const struct rota_queue_node *nodes = message->nodes.items;
+    for (size_t i = 0; i < message->nodes.n; i++) /* invalid ones are ignored */
+        rota_broker_settings_take_node(broker, &nodes[i], NULL);
     if (self && !self->may_hold)
         rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO,
                  "node leaves and holds no jobs", ROTA_LOG_FACT("node", self->address));
@@ -166,10 +171,10 @@ void rota_work_broker_settings_tell(struct rota_work_broker *broker, struct rota
     struct rota_queue_settings reply = {.records = rota_buffer_str(&records),
                                         .nodes = list_nodes(broker)};
     if (records.failed)
-        rota_work_broker_refuse_memory(call);
+        rota_broker_reply_no_memory(call);
     else
-        rota_work_broker_reply(broker, call, rota_broker_last_number(broker->core),
-                               &ROTA_QUEUE_SETTINGS, &reply);
+        rota_broker_reply_message(broker, call, rota_broker_last_number(broker->core),
+                                  &ROTA_QUEUE_SETTINGS, &reply);
     rota_buffer_deinit(&records);
 }
 
@@ -190,8 +195,8 @@ static void take_over_settings(struct rota_broker_settings *settings, struct rot
     struct rota_work_record record;
     struct rota_error error = {0};
     size_t place = 0;
-    rota_arena_clear(&broker->arena);
-    if (rota_message_decode(&ROTA_QUEUE_SETTINGS, message, &told, &broker->arena, &error)) {
+    rota_arena_clear(&broker->front.arena);
+    if (rota_message_decode(&ROTA_QUEUE_SETTINGS, message, &told, &broker->front.arena, &error)) {
         warn_unreadable(settings, error.text);
         return;
     }
@@ -202,7 +207,7 @@ static void take_over_settings(struct rota_broker_settings *settings, struct rot
         warn_unreadable(settings, "malformed settings");
     const struct rota_queue_node *nodes = told.nodes.items;
     for (size_t i = 0; i < told.nodes.n; i++)
-        if (rota_work_broker_take_node(broker, &nodes[i], &error))
+        if (rota_broker_settings_take_node(broker, &nodes[i], &error))
             warn_unreadable(settings, error.text);
 }
 
@@ -260,13 +265,13 @@ static void ask_peer(struct rota_broker_settings *settings, struct rota_str peer
     if (!asking)
         return;
     if (is_bye || has_self || !rota_broker_is_empty(broker->core))
-        request.self = rota_work_broker_speak(broker, !is_bye, &self);
+        request.self = rota_broker_settings_speak(broker, !is_bye, &self);
     if (is_bye) /* this node may be the only one that received it */
         request.nodes = list_nodes(broker);
-    rota_buffer_clear(&broker->buffer);
-    rota_message_encode(&ROTA_QUEUE_SETTINGS_REQUEST, &request, &broker->buffer);
+    rota_buffer_clear(&broker->front.buffer);
+    rota_message_encode(&ROTA_QUEUE_SETTINGS_REQUEST, &request, &broker->front.buffer);
     struct rota_call_options options = {.method = rota_str(SETTINGS),
-                                        .request = rota_buffer_str(&broker->buffer),
+                                        .request = rota_buffer_str(&broker->front.buffer),
                                         .timeout = is_bye ? BYE_MAX : INTERVAL,
                                         .on_end = on_settings_end,
                                         .data = asking};
@@ -296,7 +301,8 @@ static bool is_to_hand_over(const struct rota_work_broker *broker)
 {
     bool has_others, has_self;
     look_at_ring(broker, &has_others, &has_self);
-    return broker->is_draining && has_others && (!has_self || broker->options.drain_delists);
+    return broker->front.fsm.is_draining && has_others &&
+           (!has_self || broker->options.drain_delists);
 }
 
 /* A node that accepts no more jobs stays empty. */
@@ -305,16 +311,16 @@ static void say_bye(struct rota_broker_settings *settings)
     struct rota_work_broker *broker = settings->broker;
     bool has_others, has_self;
     look_at_ring(broker, &has_others, &has_self);
-    bool is_over = broker->is_draining && has_others && !has_self &&
+    bool is_over = broker->front.fsm.is_draining && has_others && !has_self &&
                    rota_broker_is_empty(broker->core) &&
-                   broker->durable >= rota_broker_last_number(broker->core);
+                   broker->log.durable >= rota_broker_last_number(broker->core);
     if (is_over && !settings->has_said_bye)
         for (size_t i = 0; i < rota_broker_cluster_n_peers(broker->cluster); i++)
             ask_peer(settings, rota_broker_cluster_peer(broker->cluster, i), true);
     settings->has_said_bye = is_over;
 }
 
-bool rota_work_broker_has_left(const struct rota_work_broker *broker)
+bool rota_broker_settings_has_left(const struct rota_work_broker *broker)
 {
     const struct rota_broker_settings *settings = broker->settings;
     if (!settings || !is_to_hand_over(broker))
@@ -325,7 +331,7 @@ bool rota_work_broker_has_left(const struct rota_work_broker *broker)
     return settings->has_said_bye;
 }
 
-void rota_work_broker_settings_take_back(struct rota_broker_settings *settings)
+void rota_broker_settings_take_back(struct rota_broker_settings *settings)
 {
     if (!settings || !settings->has_said_bye)
         return;
@@ -334,7 +340,7 @@ void rota_work_broker_settings_take_back(struct rota_broker_settings *settings)
     rota_work_broker_touch(settings->broker);
 }
 
-void rota_work_broker_settings_ask_soon(struct rota_broker_settings *settings)
+void rota_broker_settings_ask_soon(struct rota_broker_settings *settings)
 {
     if (!settings)
         return;
@@ -342,12 +348,12 @@ void rota_work_broker_settings_ask_soon(struct rota_broker_settings *settings)
     rota_work_broker_touch(settings->broker);
 }
 
-bool rota_work_broker_settings_are_told(const struct rota_broker_settings *settings)
+bool rota_broker_settings_are_told(const struct rota_broker_settings *settings)
 {
     return !settings || settings->hold_until == 0;
 }
 
-bool rota_work_broker_settings_turn(struct rota_broker_settings *settings, rota_time now)
+bool rota_broker_settings_turn(struct rota_broker_settings *settings, rota_time now)
 {
     if (!settings)
         return false;
@@ -364,7 +370,7 @@ bool rota_work_broker_settings_turn(struct rota_broker_settings *settings, rota_
     return was_on_hold && settings->hold_until == 0;
 }
 
-rota_time rota_work_broker_settings_deadline(const struct rota_broker_settings *settings)
+rota_time rota_broker_settings_deadline(const struct rota_broker_settings *settings)
 {
     if (!settings)
         return ROTA_TIME_NEVER;
@@ -378,8 +384,7 @@ rota_time rota_work_broker_settings_deadline(const struct rota_broker_settings *
 
 /* --- life --- */
 
-enum rota_code rota_work_broker_settings_open(struct rota_work_broker *broker,
-                                              struct rota_error *error)
+enum rota_code rota_broker_settings_open(struct rota_work_broker *broker, struct rota_error *error)
 {
     struct rota_broker_settings *made = calloc(1, sizeof *made);
     struct rota_work_now now = rota_work_broker_now();
@@ -399,7 +404,7 @@ enum rota_code rota_work_broker_settings_open(struct rota_work_broker *broker,
     return code;
 }
 
-void rota_work_broker_settings_close(struct rota_broker_settings *settings)
+void rota_broker_settings_close(struct rota_broker_settings *settings)
 {
     if (!settings)
         return;

@@ -1,5 +1,6 @@
 /* The schedule of a broker's store, whose connection is run/store/store.c's. */
-#include "run/work/broker_store.h"
+#include "run/work/broker_reply.h"
+#include "run/work/broker_store_inside.h"
 
 #include "io/clock.h"
 
@@ -49,7 +50,7 @@ static void on_up(void *data)
     struct rota_broker_store *store = data;
     store->is_up = true;
     store->bytes_max = store->new_bytes_max;
-    rota_broker_store_tell(store, &(struct rota_partition_event){.type = ROTA_PARTITION_UP});
+    rota_broker_store_parts_tell(store, &(struct rota_partition_event){.type = ROTA_PARTITION_UP});
     rota_broker_store_drive(store);
 }
 
@@ -60,7 +61,8 @@ static void on_down(void *data, const struct rota_error *error)
         store->down_at = rota_clock_boot();
     store->why = *error;
     store->is_up = false;
-    rota_broker_store_tell(store, &(struct rota_partition_event){.type = ROTA_PARTITION_DOWN});
+    rota_broker_store_parts_tell(store,
+                                 &(struct rota_partition_event){.type = ROTA_PARTITION_DOWN});
     rota_broker_store_drive(store);
 }
 
@@ -68,19 +70,19 @@ static void on_down(void *data, const struct rota_error *error)
 
 static void go_away(struct rota_broker_store *store)
 {
-    store->is_away = true;
+    store->broker->front.fsm.is_store_away = true;
     log_store(store, ROTA_LOG_ERROR, "store unreachable", store->why.text);
     rota_broker_hold(store->broker->core, rota_work_broker_now(), true);
     rota_work_broker_drop_answers(store->broker,
                                   "the outcome of this write is unknown, " ROTA_BROKER_STORE_AWAY);
-    rota_broker_store_unpark(store, NULL); /* each is rejected with its own error */
+    rota_broker_store_gate_unpark(store, NULL); /* each is rejected with its own error */
 }
 
 void rota_broker_store_there(struct rota_broker_store *store)
 {
-    if (!store->is_away)
+    if (!store->broker->front.fsm.is_store_away)
         return;
-    store->is_away = false;
+    store->broker->front.fsm.is_store_away = false;
     log_store(store, ROTA_LOG_INFO, "store reachable again", "");
     rota_broker_hold(store->broker->core, rota_work_broker_now(), false);
     rota_work_broker_touch(store->broker);
@@ -96,7 +98,7 @@ static void set_timer(struct rota_broker_store *store, rota_time now)
     rota_time at = ROTA_TIME_NEVER;
     if (store->is_up)
         at = rota_partition_fsm_deadline(&store->fsm);
-    else if (!store->is_away)
+    else if (!store->broker->front.fsm.is_store_away)
         at = rota_time_add(store->down_at, ROTA_BROKER_STORE_PATIENCE);
     if (store->look.is_under_way || at == ROTA_TIME_NEVER) {
         uv_timer_stop(&store->timer);
@@ -108,7 +110,8 @@ static void set_timer(struct rota_broker_store *store, rota_time now)
 
 void rota_broker_store_look_soon(struct rota_broker_store *store)
 {
-    rota_broker_store_tell(store, &(struct rota_partition_event){.type = ROTA_PARTITION_WAITS});
+    rota_broker_store_parts_tell(store,
+                                 &(struct rota_partition_event){.type = ROTA_PARTITION_WAITS});
     set_timer(store, rota_clock_boot());
 }
 
@@ -117,11 +120,11 @@ void rota_broker_store_drive(struct rota_broker_store *store)
     rota_time now = rota_clock_boot();
     if (store->is_closing)
         return;
-    if (!store->is_up && !store->is_away &&
+    if (!store->is_up && !store->broker->front.fsm.is_store_away &&
         now >= rota_time_add(store->down_at, ROTA_BROKER_STORE_PATIENCE))
         go_away(store);
-    rota_broker_store_write(store);
-    rota_broker_store_take(store);
+    rota_broker_store_turn_write(store);
+    rota_broker_store_parts_take(store);
     set_timer(store, now);
 }
 
@@ -129,8 +132,8 @@ void rota_broker_store_drive(struct rota_broker_store *store)
 
 static void run_store_turn(struct rota_work_broker *broker)
 {
-    rota_broker_store_write(broker->store);
-    rota_broker_store_take(broker->store);
+    rota_broker_store_turn_write(broker->store);
+    rota_broker_store_parts_take(broker->store);
 }
 
 static void release_store(struct rota_broker_store *store)
@@ -189,22 +192,23 @@ void rota_broker_store_end(struct rota_broker_store *store)
 static void close_store(struct rota_work_broker *broker, void (*on_closed)(void *data), void *data)
 {
     struct rota_broker_store *store = broker->store;
-    rota_broker_store_tell(store, &(struct rota_partition_event){.type = ROTA_PARTITION_DOWN});
+    rota_broker_store_parts_tell(store,
+                                 &(struct rota_partition_event){.type = ROTA_PARTITION_DOWN});
     store->is_closing = true;
     store->on_closed = on_closed;
     store->data = data;
     if (store->has_route)
         rota_broker_cluster_unsubscribe(&store->route);
-    rota_broker_store_unpark(store, "this broker is stopping");
+    rota_broker_store_gate_unpark(store, "this broker is stopping");
     uv_close((uv_handle_t *)&store->timer, on_timer_closed);
     if (store->is_up)
-        rota_broker_store_write(store);
+        rota_broker_store_turn_write(store);
     if (!store->write.is_under_way)
         rota_broker_store_end(store);
 }
 
-const struct rota_broker_sink rota_work_broker_store_sink = {
-    .append = rota_broker_store_append,
+const struct rota_broker_sink rota_broker_store_sink = {
+    .append = rota_broker_store_turn_append,
     .turn = run_store_turn,
     .close = close_store,
     .failed = "the store of this node can no longer be written",
@@ -222,7 +226,8 @@ static void init_letter(struct rota_broker_store *store, struct rota_broker_lett
 static void on_route(void *data)
 {
     struct rota_broker_store *store = data;
-    rota_broker_store_tell(store, &(struct rota_partition_event){.type = ROTA_PARTITION_ROUTE});
+    rota_broker_store_parts_tell(store,
+                                 &(struct rota_partition_event){.type = ROTA_PARTITION_ROUTE});
     rota_broker_store_drive(store);
 }
 
@@ -235,24 +240,28 @@ static bool init(struct rota_broker_store *store)
     rota_random_init(&random, store->broker->seed ^ 0x73746f7265);
     store->instance = (rota_random_next(&random) >> 2) + 1;
     store->bytes_max = ROTA_JOB_PAYLOAD_MAX;
-    init_letter(store, &store->write, rota_broker_store_work_write, rota_broker_store_done_write);
-    init_letter(store, &store->look, rota_broker_store_work_look, rota_broker_store_done_look);
-    init_letter(store, &store->take, rota_broker_store_work_take, rota_broker_store_done_take);
-    init_letter(store, &store->load, rota_broker_store_work_load, rota_broker_store_done_load);
+    init_letter(store, &store->write, rota_broker_store_turn_work_write,
+                rota_broker_store_turn_done_write);
+    init_letter(store, &store->look, rota_broker_store_parts_work_look,
+                rota_broker_store_parts_done_look);
+    init_letter(store, &store->take, rota_broker_store_parts_work_take,
+                rota_broker_store_parts_done_take);
+    init_letter(store, &store->load, rota_broker_store_parts_work_load,
+                rota_broker_store_parts_done_load);
     init_letter(store, &store->leave, work_leave, done_leave);
     const struct rota_partition_options options = {
         .broker = store->broker->core,
         .instance = store->instance,
         .is_alone = rota_broker_cluster_is_alone(store->broker->cluster),
-        .owner = rota_broker_store_owner,
+        .owner = rota_broker_store_parts_owner,
         .data = store,
         .seed = store->broker->seed,
     };
     return rota_partition_fsm_init(&store->fsm, &options);
 }
 
-enum rota_code rota_work_broker_store_open(struct rota_work_broker *broker, uv_loop_t *loop,
-                                           const char *url, struct rota_error *error)
+enum rota_code rota_broker_store_open(struct rota_work_broker *broker, uv_loop_t *loop,
+                                      const char *url, struct rota_error *error)
 {
     struct rota_broker_store *store = calloc(1, sizeof *store);
     const struct rota_store_options options = {.url = url,
@@ -281,7 +290,7 @@ enum rota_code rota_work_broker_store_open(struct rota_work_broker *broker, uv_l
     store->timer.data = store;
     store->n_parts_open = 2;
     broker->store = store;
-    broker->sink = &rota_work_broker_store_sink;
+    broker->log.sink = &rota_broker_store_sink;
     broker->options.store = NULL; /* the caller's; and it has the password */
     store->route = (struct rota_broker_cluster_subscriber){.on_route = on_route, .data = store};
     rota_broker_cluster_subscribe(broker->cluster, &store->route);

@@ -1,5 +1,5 @@
 /* What a broker has to write to its store: gathered by job, written in turns. */
-#include "run/work/broker_store.h"
+#include "run/work/broker_store_inside.h"
 
 #include "io/clock.h"
 #include "wire/record/journal_record.h"
@@ -132,12 +132,12 @@ static bool append_record(struct rota_broker_store *store, const struct rota_wor
     return true;
 }
 
-bool rota_broker_store_append(struct rota_work_broker *broker,
-                              const struct rota_work_record *record)
+bool rota_broker_store_turn_append(struct rota_work_broker *broker,
+                                   const struct rota_work_record *record)
 {
     if (!append_record(broker->store, record))
         return false;
-    broker->appended = record->number;
+    broker->log.appended = record->number;
     return true;
 }
 
@@ -149,7 +149,8 @@ static int compare_numbers(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-void rota_broker_store_void(struct rota_broker_store *store, const struct rota_partition_held *part)
+void rota_broker_store_turn_void(struct rota_broker_store *store,
+                                 const struct rota_partition_held *part)
 {
     size_t n = 0;
     ROTA_LIST_EACH (dirty, &store->dirty, struct rota_broker_dirty, link) {
@@ -168,8 +169,7 @@ void rota_broker_store_void(struct rota_broker_store *store, const struct rota_p
         qsort(store->voids.items, store->voids.size, sizeof *store->voids.items, compare_numbers);
 }
 
-bool rota_work_broker_store_is_void(const struct rota_work_broker *broker, uint64_t first,
-                                    uint64_t last)
+bool rota_broker_store_is_void(const struct rota_work_broker *broker, uint64_t first, uint64_t last)
 {
     const struct rota_broker_store *store = broker->store;
     if (!store || last == 0)
@@ -191,10 +191,10 @@ bool rota_work_broker_store_is_void(const struct rota_work_broker *broker, uint6
 static void forget_voids(struct rota_broker_store *store)
 {
     size_t n = 0;
-    if (store->broker->answers.size > 0)
+    if (store->broker->log.answers.size > 0)
         return;
     store->is_all_void = false;
-    while (n < store->voids.size && store->voids.items[n] <= store->broker->durable)
+    while (n < store->voids.size && store->voids.items[n] <= store->broker->log.durable)
         n++;
     store->voids.size -= n;
     if (n > 0 && store->voids.size > 0)
@@ -205,7 +205,7 @@ static void forget_voids(struct rota_broker_store *store)
 static void forget_pending(struct rota_broker_store *store)
 {
     size_t n = 0;
-    while (n < store->pending.size && store->pending.items[n].number <= store->broker->durable)
+    while (n < store->pending.size && store->pending.items[n].number <= store->broker->log.durable)
         n++;
     store->pending.size -= n;
     if (n > 0 && store->pending.size > 0)
@@ -215,19 +215,19 @@ static void forget_pending(struct rota_broker_store *store)
 
 static void advance_durable(struct rota_broker_store *store, uint64_t number)
 {
-    if (number > store->broker->durable)
+    if (number > store->broker->log.durable)
         rota_work_broker_durable(store->broker, number);
     forget_pending(store);
 }
 
-bool rota_work_broker_store_is_written(const struct rota_work_broker *broker, struct rota_str queue,
-                                       struct rota_job_id id)
+bool rota_broker_store_is_written(const struct rota_work_broker *broker, struct rota_str queue,
+                                  struct rota_job_id id)
 {
     const struct rota_broker_store *store = broker->store;
     char key[sizeof((struct rota_broker_dirty *)NULL)->key];
-    if (broker->durable >= rota_broker_last_number(broker->core))
+    if (broker->log.durable >= rota_broker_last_number(broker->core))
         return true;
-    if (!store || broker->appended < rota_broker_last_number(broker->core))
+    if (!store || broker->log.appended < rota_broker_last_number(broker->core))
         return false;
     const struct rota_partition_held *part =
         rota_partition_fsm_find(&store->fsm, queue, rota_broker_cluster_place(broker->cluster, id));
@@ -382,19 +382,19 @@ static bool make_turn(struct rota_broker_store *store)
         remove_dirty(store, ROTA_LIST_ITEM(first, struct rota_broker_dirty, link));
     const struct rota_list_node *rest = rota_list_first(&store->dirty);
     store->turn_number = rest ? ROTA_LIST_ITEM(rest, struct rota_broker_dirty, link)->number - 1
-                              : store->broker->appended;
+                              : store->broker->log.appended;
     store->has_turn = true;
     return true;
 }
 
-void rota_broker_store_write(struct rota_broker_store *store)
+void rota_broker_store_turn_write(struct rota_broker_store *store)
 {
     forget_voids(store);
     if (!store->is_up || store->write.is_under_way || store->is_leaving)
         return;
     bool is_idle = rota_list_is_empty(&store->dirty) && store->settings.size == 0;
     if (!store->has_turn && is_idle) {
-        advance_durable(store, store->broker->appended);
+        advance_durable(store, store->broker->log.appended);
         return;
     }
     if (store->has_turn || make_turn(store))
@@ -402,7 +402,7 @@ void rota_broker_store_write(struct rota_broker_store *store)
 }
 
 /* On the thread. */
-void rota_broker_store_work_write(struct rota_letter *letter)
+void rota_broker_store_turn_work_write(struct rota_letter *letter)
 {
     struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
     struct rota_broker_store *store = own->store;
@@ -417,25 +417,25 @@ static void finish_turn(struct rota_broker_store *store)
     for (size_t i = 0; i < store->turn.n_partitions; i++) {
         const struct rota_store_partition *partition = &store->turn.partitions[i];
         if (partition->is_stale)
-            rota_broker_store_tell(store,
-                                   &(struct rota_partition_event){.type = ROTA_PARTITION_REJECTED,
-                                                                  .queue = partition->queue,
-                                                                  .number = partition->number,
-                                                                  .epoch = partition->epoch});
+            rota_broker_store_parts_tell(
+                store, &(struct rota_partition_event){.type = ROTA_PARTITION_REJECTED,
+                                                      .queue = partition->queue,
+                                                      .number = partition->number,
+                                                      .epoch = partition->epoch});
     }
     for (size_t i = 0; i < store->turn.n_settings; i++) {
         const struct rota_store_setting *setting = &store->turn.settings[i];
         if (setting->epoch)
-            rota_broker_store_tell(store,
-                                   &(struct rota_partition_event){.type = ROTA_PARTITION_REMOVED,
-                                                                  .queue = setting->queue,
-                                                                  .number = setting->partition,
-                                                                  .epoch = setting->epoch});
+            rota_broker_store_parts_tell(
+                store, &(struct rota_partition_event){.type = ROTA_PARTITION_REMOVED,
+                                                      .queue = setting->queue,
+                                                      .number = setting->partition,
+                                                      .epoch = setting->epoch});
     }
     advance_durable(store, store->turn_number);
 }
 
-void rota_broker_store_done_write(struct rota_letter *letter, bool is_cancelled)
+void rota_broker_store_turn_done_write(struct rota_letter *letter, bool is_cancelled)
 {
     struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
     struct rota_broker_store *store = own->store;
@@ -448,7 +448,7 @@ void rota_broker_store_done_write(struct rota_letter *letter, bool is_cancelled)
         return;
     }
     if (is_written)
-        rota_broker_store_write(store);
+        rota_broker_store_turn_write(store);
     if (!own->is_under_way)
         rota_broker_store_end(store);
 }

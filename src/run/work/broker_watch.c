@@ -1,8 +1,24 @@
 /* Watchers of a job or a queue. Those of a job get its latest state, not each step on the way;
  * those of a queue each change, as far as the client keeps up. */
-#include "run/work/broker_inside.h"
+#include "run/work/broker_reply.h"
+#include "run/work/broker_show.h"
+#include "run/work/broker_store.h"
+#include "run/work/work_broker_inside.h"
 
 #include <stdlib.h>
+
+void rota_broker_watch_init(struct rota_broker_watchers *watchers, uint64_t seed)
+{
+    rota_map_init(&watchers->of_jobs, seed);
+    rota_list_init(&watchers->of_queues);
+    rota_list_init(&watchers->dirty);
+}
+
+void rota_broker_watch_deinit(struct rota_broker_watchers *watchers)
+{
+    rota_map_deinit(&watchers->of_jobs);
+    rota_vector_deinit(&watchers->changes);
+}
 
 static struct rota_str key_of(const struct rota_job_id *id)
 {
@@ -16,14 +32,15 @@ static bool is_of_queue(const struct rota_broker_watcher *watcher)
 
 static bool join_job(struct rota_work_broker *broker, struct rota_broker_watcher *watcher)
 {
-    struct rota_broker_watched *watched = rota_map_get(&broker->watched, key_of(&watcher->id));
+    struct rota_broker_watched *watched =
+        rota_map_get(&broker->watchers.of_jobs, key_of(&watcher->id));
     if (!watched) {
         watched = calloc(1, sizeof *watched);
         if (!watched)
             return false;
         watched->id = watcher->id;
         rota_list_init(&watched->watchers);
-        if (!rota_map_put(&broker->watched, key_of(&watched->id), watched)) {
+        if (!rota_map_put(&broker->watchers.of_jobs, key_of(&watched->id), watched)) {
             free(watched);
             return false;
         }
@@ -37,13 +54,13 @@ static void forget_watcher(struct rota_work_broker *broker, struct rota_broker_w
     rota_list_remove(&watcher->link);
     rota_list_remove(&watcher->dirty);
     struct rota_broker_watched *watched =
-        is_of_queue(watcher) ? NULL : rota_map_get(&broker->watched, key_of(&watcher->id));
+        is_of_queue(watcher) ? NULL : rota_map_get(&broker->watchers.of_jobs, key_of(&watcher->id));
     if (watched && rota_list_is_empty(&watched->watchers)) {
-        rota_map_remove(&broker->watched, key_of(&watched->id));
+        rota_map_remove(&broker->watchers.of_jobs, key_of(&watched->id));
         free(watched);
     }
-    broker->n_watchers--;
-    rota_broker_set_watched(broker->core, broker->n_watchers > 0);
+    broker->watchers.n--;
+    rota_broker_set_watched(broker->core, broker->watchers.n > 0);
     free(watcher);
 }
 
@@ -62,14 +79,14 @@ static void mark_watcher(struct rota_work_broker *broker, struct rota_broker_wat
     if (number > watcher->number)
         watcher->number = number;
     if (!watcher->dirty.next)
-        rota_list_push(&broker->watchers_dirty, &watcher->dirty);
+        rota_list_push(&broker->watchers.dirty, &watcher->dirty);
 }
 
 static struct rota_broker_watcher *make_watcher(struct rota_work_broker *broker,
                                                 const struct rota_queue_about *request,
                                                 struct rota_job_id id, struct rota_error *error)
 {
-    if (broker->n_watchers >= ROTA_WORK_BROKER_WATCHERS_MAX) {
+    if (broker->watchers.n >= ROTA_WORK_BROKER_WATCHERS_MAX) {
         rota_error_set(error, ROTA_ERR_LIMIT, "%d watchers already, which is the limit",
                        ROTA_WORK_BROKER_WATCHERS_MAX);
         return NULL;
@@ -80,7 +97,7 @@ static struct rota_broker_watcher *make_watcher(struct rota_work_broker *broker,
         watcher->queue = rota_str_of(watcher->name, request->queue.size);
         watcher->id = id;
         if (is_of_queue(watcher)) {
-            rota_list_push(&broker->queue_watchers, &watcher->link);
+            rota_list_push(&broker->watchers.of_queues, &watcher->link);
             return watcher;
         }
         if (join_job(broker, watcher))
@@ -91,26 +108,27 @@ static struct rota_broker_watcher *make_watcher(struct rota_work_broker *broker,
     return NULL;
 }
 
-void rota_work_broker_watch(struct rota_work_broker *broker, struct rota_server_call *call,
-                            const void *message)
+void rota_broker_watch_open(struct rota_broker_request *request)
 {
-    const struct rota_queue_about *request = message;
+    struct rota_work_broker *broker = request->broker;
+    struct rota_server_call *call = request->call;
+    const struct rota_queue_about *message = &request->as.about;
     struct rota_job_id id;
     struct rota_job_view view;
     struct rota_error error;
     struct rota_broker_watcher *watcher = NULL;
-    enum rota_code code = rota_job_queue_check(request->queue, &error);
+    enum rota_code code = rota_job_queue_check(message->queue, &error);
     if (!code)
-        code = rota_queue_id_read(request->id, &id, &error);
+        code = rota_queue_id_read(message->id, &id, &error);
     if (!code && !rota_job_id_is_none(id))
-        code = rota_broker_find(broker->core, request->queue, id, &view, &error);
+        code = rota_broker_find(broker->core, message->queue, id, &view, &error);
     if (!code)
-        watcher = make_watcher(broker, request, id, &error);
+        watcher = make_watcher(broker, message, id, &error);
     if (!watcher) {
-        rota_work_broker_refuse(call, &error, false);
+        rota_broker_reply_error(call, &error, false);
         return;
     }
-    broker->n_watchers++;
+    broker->watchers.n++;
     rota_broker_set_watched(broker->core, true);
     watcher->call = call;
     rota_server_call_set_data(call, watcher);
@@ -121,14 +139,14 @@ void rota_work_broker_watch(struct rota_work_broker *broker, struct rota_server_
     rota_work_broker_touch(broker);
 }
 
-void rota_work_broker_watch_cancel(struct rota_work_broker *broker, struct rota_server_call *call)
+void rota_broker_watch_cancel(struct rota_work_broker *broker, struct rota_server_call *call)
 {
     struct rota_broker_watcher *watcher = rota_server_call_data(call);
     if (watcher)
         end_watcher(broker, watcher, ROTA_STATUS_CANCELLED, "the caller disconnected");
 }
 
-void rota_work_broker_watch_room(struct rota_work_broker *broker, struct rota_server_call *call)
+void rota_broker_watch_room(struct rota_work_broker *broker, struct rota_server_call *call)
 {
     struct rota_broker_watcher *watcher = rota_server_call_data(call);
     if (!watcher || !watcher->is_full)
@@ -146,10 +164,10 @@ static void tell_queue(struct rota_work_broker *broker, struct rota_broker_watch
                        const struct rota_queue_job_info *info)
 {
     struct rota_queue_news news = {.job = info, .n_missed = watcher->n_missed};
-    rota_buffer_clear(&broker->buffer);
-    rota_message_encode(&ROTA_QUEUE_NEWS, &news, &broker->buffer);
-    if (broker->buffer.failed ||
-        rota_server_call_send(watcher->call, rota_buffer_str(&broker->buffer)))
+    rota_buffer_clear(&broker->front.buffer);
+    rota_message_encode(&ROTA_QUEUE_NEWS, &news, &broker->front.buffer);
+    if (broker->front.buffer.failed ||
+        rota_server_call_send(watcher->call, rota_buffer_str(&broker->front.buffer)))
         watcher->n_missed++;
     else
         watcher->n_missed = 0;
@@ -172,7 +190,7 @@ static enum rota_job_state state_of(const struct rota_work_broker *broker,
 
 static void miss_watchers(struct rota_work_broker *broker)
 {
-    ROTA_LIST_EACH (watcher, &broker->queue_watchers, struct rota_broker_watcher, link)
+    ROTA_LIST_EACH (watcher, &broker->watchers.of_queues, struct rota_broker_watcher, link)
         watcher->n_missed++;
 }
 
@@ -181,8 +199,8 @@ static void keep_change(struct rota_work_broker *broker, struct rota_broker_chan
 {
     size_t size = queue.size < sizeof change.queue ? queue.size : 0;
     memcpy(change.queue, queue.data, size);
-    if (broker->changes.size >= ROTA_BROKER_CHANGES_MAX ||
-        !rota_vector_push(&broker->changes, change))
+    if (broker->watchers.changes.size >= ROTA_BROKER_CHANGES_MAX ||
+        !rota_vector_push(&broker->watchers.changes, change))
         miss_watchers(broker);
 }
 
@@ -210,7 +228,7 @@ static void tell_queues(struct rota_work_broker *broker, const struct rota_broke
                                        .cause = change->cause,
                                        .attempt = change->attempt,
                                        .n_attempts = change->n_attempts};
-    ROTA_LIST_EACH (watcher, &broker->queue_watchers, struct rota_broker_watcher, link) {
+    ROTA_LIST_EACH (watcher, &broker->watchers.of_queues, struct rota_broker_watcher, link) {
         if (rota_str_is_equal(watcher->queue, spec.queue))
             tell_queue(broker, watcher, &info);
     }
@@ -220,33 +238,33 @@ static void tell_queues(struct rota_work_broker *broker, const struct rota_broke
 static void flush_changes(struct rota_work_broker *broker)
 {
     size_t n = 0;
-    while (n < broker->changes.size && broker->changes.items[n].number <= broker->durable)
-        tell_queues(broker, &broker->changes.items[n++]);
-    broker->changes.size -= n;
-    if (n > 0 && broker->changes.size > 0)
-        memmove(broker->changes.items, broker->changes.items + n,
-                broker->changes.size * sizeof *broker->changes.items);
+    while (n < broker->watchers.changes.size &&
+           broker->watchers.changes.items[n].number <= broker->log.durable)
+        tell_queues(broker, &broker->watchers.changes.items[n++]);
+    broker->watchers.changes.size -= n;
+    if (n > 0 && broker->watchers.changes.size > 0)
+        memmove(broker->watchers.changes.items, broker->watchers.changes.items + n,
+                broker->watchers.changes.size * sizeof *broker->watchers.changes.items);
 }
 
-void rota_work_broker_watch_tell(struct rota_work_broker *broker,
-                                 const struct rota_work_effect *effect)
+void rota_broker_watch_tell(struct rota_work_broker *broker, const struct rota_work_effect *effect)
 {
-    if (broker->n_watchers == 0 ||
-        rota_work_broker_store_is_void(broker, effect->number, effect->number))
+    if (broker->watchers.n == 0 ||
+        rota_broker_store_is_void(broker, effect->number, effect->number))
         return;
-    if (!rota_list_is_empty(&broker->queue_watchers))
+    if (!rota_list_is_empty(&broker->watchers.of_queues))
         note_change(broker, effect);
-    struct rota_broker_watched *watched = rota_map_get(&broker->watched, key_of(&effect->id));
+    struct rota_broker_watched *watched =
+        rota_map_get(&broker->watchers.of_jobs, key_of(&effect->id));
     if (!watched)
         return;
     ROTA_LIST_EACH (watcher, &watched->watchers, struct rota_broker_watcher, link)
         mark_watcher(broker, watcher, effect->number);
 }
 
-void rota_work_broker_watch_added(struct rota_work_broker *broker,
-                                  const struct rota_work_record *record)
+void rota_broker_watch_added(struct rota_work_broker *broker, const struct rota_work_record *record)
 {
-    if (rota_list_is_empty(&broker->queue_watchers))
+    if (rota_list_is_empty(&broker->watchers.of_queues))
         return;
     bool is_delayed = record->spec->not_before > record->at;
     struct rota_broker_change change = {
@@ -273,39 +291,40 @@ static void tell_job(struct rota_work_broker *broker, struct rota_broker_watcher
                         "the job has expired or is on another node; watch it again");
         return;
     }
-    rota_arena_clear(&broker->arena);
-    rota_buffer_clear(&broker->buffer);
-    news.job = rota_work_broker_info(broker, &view, ROTA_BROKER_SHOW_ALL);
+    rota_arena_clear(&broker->front.arena);
+    rota_buffer_clear(&broker->front.buffer);
+    news.job = rota_broker_show_job(broker, &view, ROTA_BROKER_SHOW_ALL);
     if (news.job)
-        rota_message_encode(&ROTA_QUEUE_NEWS, &news, &broker->buffer);
-    if (!news.job || broker->buffer.failed) {
+        rota_message_encode(&ROTA_QUEUE_NEWS, &news, &broker->front.buffer);
+    if (!news.job || broker->front.buffer.failed) {
         end_watcher(broker, watcher, ROTA_STATUS_RESOURCE_EXHAUSTED,
                     "not enough memory for the reply");
         return;
     }
-    if (rota_server_call_send(watcher->call, rota_buffer_str(&broker->buffer)) == ROTA_ERR_LIMIT)
+    if (rota_server_call_send(watcher->call, rota_buffer_str(&broker->front.buffer)) ==
+        ROTA_ERR_LIMIT)
         watcher->is_full = true;
     else if (view.state >= ROTA_JOB_DONE)
         end_watcher(broker, watcher, ROTA_STATUS_OK, "");
 }
 
-void rota_work_broker_watch_flush(struct rota_work_broker *broker)
+void rota_broker_watch_flush(struct rota_work_broker *broker)
 {
     flush_changes(broker);
-    ROTA_LIST_EACH (watcher, &broker->watchers_dirty, struct rota_broker_watcher, dirty) {
-        if (watcher->number <= broker->durable)
+    ROTA_LIST_EACH (watcher, &broker->watchers.dirty, struct rota_broker_watcher, dirty) {
+        if (watcher->number <= broker->log.durable)
             tell_job(broker, watcher);
     }
 }
 
-void rota_work_broker_watch_end(struct rota_work_broker *broker)
+void rota_broker_watch_end(struct rota_work_broker *broker)
 {
     struct rota_list_node *first;
     size_t place = 0;
     const struct rota_map_entry *entry;
-    ROTA_LIST_DRAIN (watcher, &broker->queue_watchers, struct rota_broker_watcher, link)
+    ROTA_LIST_DRAIN (watcher, &broker->watchers.of_queues, struct rota_broker_watcher, link)
         end_watcher(broker, watcher, ROTA_STATUS_UNAVAILABLE, "this broker is stopping");
-    while ((entry = rota_map_next(&broker->watched, &place))) {
+    while ((entry = rota_map_next(&broker->watchers.of_jobs, &place))) {
         struct rota_broker_watched *watched = entry->value;
         first = rota_list_first(&watched->watchers);
         end_watcher(broker, ROTA_LIST_ITEM(first, struct rota_broker_watcher, link),
@@ -321,16 +340,17 @@ static bool is_lost(const struct rota_work_broker *broker, struct rota_job_id id
            rota_broker_cluster_place(broker->cluster, id) == partition;
 }
 
-void rota_work_broker_watch_lost(struct rota_work_broker *broker, struct rota_str queue,
-                                 uint32_t partition)
+void rota_broker_watch_lost(struct rota_work_broker *broker, struct rota_str queue,
+                            uint32_t partition)
 {
     size_t n = 0, place = 0;
-    for (size_t i = 0; i < broker->changes.size; i++)
-        if (!is_lost(broker, broker->changes.items[i].id, rota_str(broker->changes.items[i].queue),
-                     queue, partition))
-            broker->changes.items[n++] = broker->changes.items[i];
-    broker->changes.size = n;
-    for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->watched, &place));) {
+    for (size_t i = 0; i < broker->watchers.changes.size; i++)
+        if (!is_lost(broker, broker->watchers.changes.items[i].id,
+                     rota_str(broker->watchers.changes.items[i].queue), queue, partition))
+            broker->watchers.changes.items[n++] = broker->watchers.changes.items[i];
+    broker->watchers.changes.size = n;
+    for (const struct rota_map_entry *entry;
+         (entry = rota_map_next(&broker->watchers.of_jobs, &place));) {
         struct rota_broker_watched *watched = entry->value;
         struct rota_list_node *first = rota_list_first(&watched->watchers);
         if (!first)

@@ -1,7 +1,9 @@
 /* Workers that are connected over ZeroMQ: the driver of delivery_fsm. Per turn a worker gets one
  * message with all its jobs, one with all that it has to stop, and one with the answers to its
  * ends. */
-#include "run/work/broker_inside.h"
+#include "run/work/broker_workers.h"
+#include "run/work/broker_store.h"
+#include "run/work/work_broker_inside.h"
 
 #include "core/work/worker/delivery_fsm.h"
 #include "run/connector/connector_inside.h"
@@ -95,7 +97,7 @@ static void merge_verdicts(struct worker *worker)
 static void ask_worker(struct rota_broker_workers *workers, struct worker *worker,
                        const struct rota_delivery_action *action)
 {
-    struct rota_buffer *buffer = &workers->broker->buffer;
+    struct rota_buffer *buffer = &workers->broker->front.buffer;
     struct rota_worker_check check = {.up_to = action->number, .round = action->round};
     rota_buffer_clear(buffer);
     rota_worker_check_write(&check, buffer);
@@ -116,7 +118,7 @@ static void queue_verdict(struct rota_broker_workers *workers, struct worker *wo
                           const struct rota_attempt_end *end,
                           const struct rota_delivery_action *action)
 {
-    struct rota_buffer *buffer = &workers->broker->buffer;
+    struct rota_buffer *buffer = &workers->broker->front.buffer;
     struct rota_worker_verdict verdict = {
         .queue = end->queue, .id = end->id, .attempt = end->attempt, .code = action->code};
     rota_buffer_clear(buffer);
@@ -404,8 +406,8 @@ static size_t size_of(const struct rota_work_effect *effect)
     return effect->queue.size + effect->payload.size + effect->key.size + effect->trace.size;
 }
 
-bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
-                                   const struct rota_work_effect *effect)
+bool rota_broker_workers_hand(struct rota_broker_workers *workers,
+                              const struct rota_work_effect *effect)
 {
     if (!workers)
         return false;
@@ -416,8 +418,8 @@ bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
     return drive(workers, (struct rota_work_now){0}, &event, effect);
 }
 
-bool rota_work_broker_workers_hand_other(struct rota_broker_workers *workers, struct rota_str node,
-                                         rota_time lease, const struct rota_work_effect *effect)
+bool rota_broker_workers_hand_other(struct rota_broker_workers *workers, struct rota_str node,
+                                    rota_time lease, const struct rota_work_effect *effect)
 {
     if (!workers)
         return false;
@@ -432,8 +434,8 @@ bool rota_work_broker_workers_hand_other(struct rota_broker_workers *workers, st
     return drive(workers, rota_work_broker_now(), &event, effect);
 }
 
-void rota_work_broker_workers_cancel(struct rota_broker_workers *workers,
-                                     const struct rota_work_effect *effect, uint32_t n_released)
+void rota_broker_workers_cancel(struct rota_broker_workers *workers,
+                                const struct rota_work_effect *effect, uint32_t n_released)
 {
     if (!workers)
         return;
@@ -448,8 +450,8 @@ void rota_work_broker_workers_cancel(struct rota_broker_workers *workers,
         rota_work_broker_touch(workers->broker);
 }
 
-void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t connection,
-                                      struct rota_str verdict)
+void rota_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t connection,
+                                 struct rota_str verdict)
 {
     struct worker *worker = workers ? of_connection(workers, connection) : NULL;
     if (!worker)
@@ -459,16 +461,15 @@ void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint6
     drive(workers, (struct rota_work_now){0}, &event, &verdict);
 }
 
-void rota_work_broker_workers_tell(struct rota_broker_workers *workers, uint64_t session,
-                                   struct rota_str verdict)
+void rota_broker_workers_tell(struct rota_broker_workers *workers, uint64_t session,
+                              struct rota_str verdict)
 {
     const struct rota_delivery_event event = {.type = ROTA_DELIVERY_VERDICT, .session = session};
     if (workers)
         drive(workers, (struct rota_work_now){0}, &event, &verdict);
 }
 
-bool rota_work_broker_workers_keep(struct rota_broker_workers *workers, uint64_t session,
-                                   uint32_t n)
+bool rota_broker_workers_keep(struct rota_broker_workers *workers, uint64_t session, uint32_t n)
 {
     if (!workers || !rota_delivery_fsm_has(&workers->fsm, session))
         return false;
@@ -477,22 +478,21 @@ bool rota_work_broker_workers_keep(struct rota_broker_workers *workers, uint64_t
     return true;
 }
 
-void rota_work_broker_workers_release(struct rota_broker_workers *workers, uint64_t session,
-                                      uint32_t n)
+void rota_broker_workers_release(struct rota_broker_workers *workers, uint64_t session, uint32_t n)
 {
     if (workers)
         tell_fsm(workers, &(struct rota_delivery_event){
                               .type = ROTA_DELIVERY_RELEASE, .session = session, .n = n});
 }
 
-void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t session)
+void rota_broker_workers_lost(struct rota_broker_workers *workers, uint64_t session)
 {
     if (workers)
         tell_fsm(workers,
                  &(struct rota_delivery_event){.type = ROTA_DELIVERY_LOST, .session = session});
 }
 
-void rota_work_broker_workers_flush(struct rota_broker_workers *workers)
+void rota_broker_workers_flush(struct rota_broker_workers *workers)
 {
     if (!workers || rota_list_is_empty(&workers->fsm.dirty))
         return;
@@ -502,12 +502,12 @@ void rota_work_broker_workers_flush(struct rota_broker_workers *workers)
     rota_connector_let_go(workers->connector);
 }
 
-void rota_work_broker_workers_drain(struct rota_broker_workers *workers)
+void rota_broker_workers_drain(struct rota_broker_workers *workers)
 {
     if (workers)
-        tell_fsm(workers,
-                 &(struct rota_delivery_event){.type = ROTA_DELIVERY_DRAIN,
-                                               .is_draining = workers->broker->is_draining});
+        tell_fsm(workers, &(struct rota_delivery_event){
+                              .type = ROTA_DELIVERY_DRAIN,
+                              .is_draining = workers->broker->front.fsm.is_draining});
 }
 
 /* --- life --- */
@@ -552,8 +552,8 @@ static struct rota_connector_options connector_options(
     };
 }
 
-enum rota_code rota_work_broker_workers_check(const struct rota_work_broker_options *options,
-                                              struct rota_error *error)
+enum rota_code rota_broker_workers_check(const struct rota_work_broker_options *options,
+                                         struct rota_error *error)
 {
     struct rota_connector_options with = connector_options(options);
     return options->workers_address ? rota_connector_check_broker(&with, error) : ROTA_OK;
@@ -568,8 +568,8 @@ static bool is_others(void *data, struct rota_str queue, struct rota_job_id id,
     return !rota_broker_cluster_is_ours(broker->cluster, queue, partition);
 }
 
-enum rota_code rota_work_broker_workers_open(struct rota_work_broker *broker, uv_loop_t *loop,
-                                             struct rota_error *error)
+enum rota_code rota_broker_workers_open(struct rota_work_broker *broker, uv_loop_t *loop,
+                                        struct rota_error *error)
 {
     struct rota_broker_workers *workers = calloc(1, sizeof *workers);
     if (!workers)
@@ -607,8 +607,8 @@ const char *rota_work_broker_workers_address(const struct rota_work_broker *brok
     return broker->workers ? rota_connector_address(broker->workers->connector) : NULL;
 }
 
-void rota_work_broker_workers_counts(const struct rota_broker_workers *workers,
-                                     struct rota_work_broker_counts *counts)
+void rota_broker_workers_counts(const struct rota_broker_workers *workers,
+                                struct rota_work_broker_counts *counts)
 {
     struct rota_connector_stats stats;
     if (!workers || !workers->connector)
@@ -637,7 +637,7 @@ static void on_closed(void *data)
     uv_close((uv_handle_t *)&workers->timer, on_timer_closed);
 }
 
-void rota_work_broker_workers_close(struct rota_broker_workers *workers)
+void rota_broker_workers_close(struct rota_broker_workers *workers)
 {
     const struct rota_map_entry *entry;
     if (!workers)

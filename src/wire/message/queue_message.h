@@ -27,9 +27,7 @@ struct rota_queue_job_spec {
     struct rota_str unique, key, trace;
     bool is_again, is_known;
     struct rota_str idempotency_key;
-    bool is_sought; /* is_again, and no node has it; not of the message */
     bool is_keyed;  /* the id is that of the key; not of the message */
-    bool is_placed; /* its id alone decides where it goes; not part of the message */
 };
 
 struct rota_queue_add {

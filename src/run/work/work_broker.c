@@ -1,10 +1,16 @@
-#include "run/work/broker_inside.h"
+#include "run/work/work_broker_inside.h"
 
 #include "base/hash.h"
 #include "core/call/failure.h"
 #include "io/clock.h"
 #include "io/memory.h"
 #include "run/work/broker_errand.h"
+#include "run/work/broker_forward.h"
+#include "run/work/broker_handover.h"
+#include "run/work/broker_layout.h"
+#include "run/work/broker_settings.h"
+#include "run/work/broker_store.h"
+#include "run/work/broker_workers.h"
 #include "wire/grpc/call_notes.h"
 
 #include <rota/members.h>
@@ -24,26 +30,26 @@ static bool execute_effect(struct rota_work_broker *broker, const struct rota_wo
 {
     switch (effect->type) {
     case ROTA_WORK_DO_RECORD:
-        if (broker->sink && !broker->sink->append(broker, &effect->record))
+        if (broker->log.sink && !broker->log.sink->append(broker, &effect->record))
             return false;
         if (effect->record.type == ROTA_WORK_ADD)
-            rota_work_broker_watch_added(broker, &effect->record);
-        rota_work_broker_news(broker, effect);
+            rota_broker_watch_added(broker, &effect->record);
+        rota_broker_news_report(broker, effect);
         return true;
     case ROTA_WORK_DO_DISPATCH:
-        if (!rota_work_broker_workers_hand(broker->workers, effect))
-            rota_work_broker_poll_hand(broker, effect);
+        if (!rota_broker_workers_hand(broker->workers, effect))
+            rota_broker_poll_hand(broker, effect);
         return true;
     case ROTA_WORK_DO_CANCEL: /* a poll learns of it when it extends or ends the attempt */
-        rota_work_broker_workers_cancel(broker->workers, effect, 0);
+        rota_broker_workers_cancel(broker->workers, effect, 0);
         return true;
     case ROTA_WORK_TELL_ENDED:
     case ROTA_WORK_TELL_STATE:
-        rota_work_broker_watch_tell(broker, effect);
+        rota_broker_watch_tell(broker, effect);
         return true;
     case ROTA_WORK_TELL_LOST:
-        rota_work_broker_workers_lost(broker->workers, effect->session);
-        rota_work_broker_poll_lost(broker, effect->session);
+        rota_broker_workers_lost(broker->workers, effect->session);
+        rota_broker_poll_lost(broker, effect->session);
         return true;
     }
     return true;
@@ -53,12 +59,12 @@ bool rota_work_broker_carry_out(struct rota_work_broker *broker)
 {
     size_t n;
     const struct rota_work_effect *effects = rota_broker_effects(broker->core, &n);
-    while (broker->n_carried < n && execute_effect(broker, &effects[broker->n_carried]))
-        broker->n_carried++;
-    if (broker->n_carried < n)
+    while (broker->log.n_carried < n && execute_effect(broker, &effects[broker->log.n_carried]))
+        broker->log.n_carried++;
+    if (broker->log.n_carried < n)
         return false;
     rota_broker_clear(broker->core);
-    broker->n_carried = 0;
+    broker->log.n_carried = 0;
     return true;
 }
 
@@ -66,7 +72,7 @@ static void send_answer(struct rota_work_broker *broker, const struct rota_broke
 {
     struct rota_str message =
         rota_str_of(answer->large ? answer->large : answer->small, answer->size);
-    if (rota_work_broker_store_is_void(broker, answer->first, answer->last)) {
+    if (rota_broker_store_is_void(broker, answer->first, answer->last)) {
         const struct rota_metadata note = {rota_str(ROTA_NOTE_FAILURE),
                                            rota_str(rota_failure_name(ROTA_FAILURE_STALE))};
         if (answer->call)
@@ -76,37 +82,39 @@ static void send_answer(struct rota_work_broker *broker, const struct rota_broke
     } else if (answer->call) {
         rota_server_call_reply(answer->call, message);
     } else {
-        rota_work_broker_workers_verdict(broker->workers, answer->connection, message);
+        rota_broker_workers_verdict(broker->workers, answer->connection, message);
     }
 }
 
 static void send_answers(struct rota_work_broker *broker)
 {
-    size_t i = broker->n_answered;
-    for (; i < broker->answers.size && broker->answers.items[i].number <= broker->durable; i++) {
-        struct rota_broker_answer *answer = &broker->answers.items[i];
+    size_t i = broker->log.n_answered;
+    for (;
+         i < broker->log.answers.size && broker->log.answers.items[i].number <= broker->log.durable;
+         i++) {
+        struct rota_broker_answer *answer = &broker->log.answers.items[i];
         send_answer(broker, answer);
         free(answer->large);
     }
-    broker->n_answered = i;
-    if (i == broker->answers.size)
-        broker->answers.size = broker->n_answered = 0;
+    broker->log.n_answered = i;
+    if (i == broker->log.answers.size)
+        broker->log.answers.size = broker->log.n_answered = 0;
 }
 
 static void on_timer(uv_timer_t *timer);
 
 static void set_timer(struct rota_work_broker *broker, rota_time now, bool is_stuck)
 {
-    const struct rota_heap_node *poll = rota_heap_first(&broker->polls_until);
+    const struct rota_heap_node *poll = rota_heap_first(&broker->polls.until);
     rota_time at = rota_broker_deadline(broker->core);
-    at = rota_time_min(at, rota_work_broker_handover_deadline(broker->handover));
-    at = rota_time_min(at, rota_work_broker_settings_deadline(broker->settings));
-    at = rota_time_min(at, rota_work_broker_layouts_deadline(broker->layouts));
+    at = rota_time_min(at, rota_broker_handover_deadline(broker->handover));
+    at = rota_time_min(at, rota_broker_settings_deadline(broker->settings));
+    at = rota_time_min(at, rota_broker_layout_deadline(broker->layouts));
     if (poll)
         at = rota_time_min(at, poll->at);
-    at = rota_time_min(at, rota_work_broker_forward_deadline(broker));
-    if (broker->sink && broker->sink->deadline)
-        at = rota_time_min(at, broker->sink->deadline(broker));
+    at = rota_time_min(at, rota_broker_forward_deadline(broker));
+    if (broker->log.sink && broker->log.sink->deadline)
+        at = rota_time_min(at, broker->log.sink->deadline(broker));
     if (is_stuck)
         at = rota_time_min(at, now + STUCK_WAIT);
     if (at == ROTA_TIME_NEVER) {
@@ -130,15 +138,15 @@ static void run_turn(struct rota_work_broker *broker)
     uv_idle_stop(&broker->idle);
     bool is_stuck = !rota_work_broker_carry_out(broker);
     while (!is_stuck) {
-        bool has_more = rota_work_broker_poll_return(broker);
-        has_more |= rota_work_broker_handover_turn(broker->handover, now);
-        has_more |= rota_work_broker_settings_turn(broker->settings, now.boot);
-        has_more |= rota_work_broker_layouts_turn(broker->layouts, now);
-        if (!broker->sink)
-            broker->appended = rota_broker_last_number(broker->core);
-        if (!broker->sink && broker->durable < broker->appended) {
-            broker->durable = broker->appended;
-            rota_broker_durable(broker->core, now, broker->durable);
+        bool has_more = rota_broker_poll_return(broker);
+        has_more |= rota_broker_handover_turn(broker->handover, now);
+        has_more |= rota_broker_settings_turn(broker->settings, now.boot);
+        has_more |= rota_broker_layout_turn(broker->layouts, now);
+        if (!broker->log.sink)
+            broker->log.appended = rota_broker_last_number(broker->core);
+        if (!broker->log.sink && broker->log.durable < broker->log.appended) {
+            broker->log.durable = broker->log.appended;
+            rota_broker_durable(broker->core, now, broker->log.durable);
             has_more = true;
         }
         if (!has_more)
@@ -152,13 +160,13 @@ static void run_turn(struct rota_work_broker *broker)
         broker->swept_at = now.boot;
         rota_broker_forget_empty(broker->core, now);
     }
-    if (!is_stuck && broker->sink)
-        broker->sink->turn(broker);
+    if (!is_stuck && broker->log.sink)
+        broker->log.sink->turn(broker);
     send_answers(broker);
-    rota_work_broker_workers_flush(broker->workers);
-    rota_work_broker_poll_flush(broker, now.boot, broker->is_draining);
-    rota_work_broker_watch_flush(broker);
-    rota_work_broker_forward_turn(broker, now);
+    rota_broker_workers_flush(broker->workers);
+    rota_broker_poll_flush(broker, now.boot, broker->front.fsm.is_draining);
+    rota_broker_watch_flush(broker);
+    rota_broker_forward_turn(broker, now);
     if (rota_broker_has_shrunk(broker->core))
         rota_memory_trim();
     if (!broker->is_dirty)
@@ -184,7 +192,7 @@ static void on_timer(uv_timer_t *timer)
 
 void rota_work_broker_touch(struct rota_work_broker *broker)
 {
-    if (broker->is_dirty || broker->is_closing)
+    if (broker->is_dirty || broker->front.fsm.is_closing)
         return;
     broker->is_dirty = true;
     uv_check_start(&broker->check, on_check);
@@ -196,10 +204,10 @@ void rota_work_broker_touch(struct rota_work_broker *broker)
 static bool push_answer(struct rota_work_broker *broker, struct rota_broker_answer answer,
                         struct rota_str message)
 {
-    size_t n = broker->answers.size;
+    size_t n = broker->log.answers.size;
     answer.last = answer.number;
-    if (n > broker->n_answered && answer.number < broker->answers.items[n - 1].number)
-        answer.number = broker->answers.items[n - 1].number;
+    if (n > broker->log.n_answered && answer.number < broker->log.answers.items[n - 1].number)
+        answer.number = broker->log.answers.items[n - 1].number;
     answer.size = message.size;
     if (message.size > sizeof answer.small) {
         answer.large = malloc(message.size);
@@ -208,7 +216,7 @@ static bool push_answer(struct rota_work_broker *broker, struct rota_broker_answ
     }
     if (message.size)
         memcpy(answer.large ? answer.large : answer.small, message.data, message.size);
-    if (!rota_vector_push(&broker->answers, answer)) {
+    if (!rota_vector_push(&broker->log.answers, answer)) {
         free(answer.large);
         return false;
     }
@@ -219,13 +227,13 @@ static bool push_answer(struct rota_work_broker *broker, struct rota_broker_answ
 void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server_call *call,
                              uint64_t number, struct rota_str message)
 {
-    uint64_t first = broker->call_first < number ? broker->call_first : number;
+    uint64_t first = broker->front.call_first < number ? broker->front.call_first : number;
     /* Others may wait for a full disk, or an unreachable store. A record may be void because
      * another node took the partition, which is checked in its turn. */
-    if (number == 0 || (!broker->store && number <= broker->durable))
+    if (number == 0 || (!broker->store && number <= broker->log.durable))
         rota_server_call_reply(call, message);
-    else if (broker->is_failed && number > broker->durable)
-        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, broker->sink->failed, NULL, 0);
+    else if (broker->is_failed && number > broker->log.durable)
+        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, broker->log.sink->failed, NULL, 0);
     else if (!push_answer(
                  broker,
                  (struct rota_broker_answer){.number = number, .first = first, .call = call},
@@ -246,20 +254,20 @@ bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t co
 
 void rota_work_broker_durable(struct rota_work_broker *broker, uint64_t number)
 {
-    broker->durable = number;
+    broker->log.durable = number;
     rota_broker_durable(broker->core, rota_work_broker_now(), number);
     rota_work_broker_touch(broker);
 }
 
 void rota_work_broker_drop_answers(struct rota_work_broker *broker, const char *why)
 {
-    for (size_t i = broker->n_answered; i < broker->answers.size; i++) {
-        if (broker->answers.items[i].call)
-            rota_server_call_finish(broker->answers.items[i].call, ROTA_STATUS_UNAVAILABLE, why,
+    for (size_t i = broker->log.n_answered; i < broker->log.answers.size; i++) {
+        if (broker->log.answers.items[i].call)
+            rota_server_call_finish(broker->log.answers.items[i].call, ROTA_STATUS_UNAVAILABLE, why,
                                     NULL, 0);
-        free(broker->answers.items[i].large);
+        free(broker->log.answers.items[i].large);
     }
-    broker->answers.size = broker->n_answered = 0;
+    broker->log.answers.size = broker->log.n_answered = 0;
 }
 
 void rota_work_broker_fail(struct rota_work_broker *broker, const struct rota_error *error)
@@ -269,7 +277,7 @@ void rota_work_broker_fail(struct rota_work_broker *broker, const struct rota_er
     broker->is_failed = true;
     rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_ERROR, "journal failed",
              ROTA_LOG_FACT("why", error->text));
-    rota_work_broker_drop_answers(broker, broker->sink->failed);
+    rota_work_broker_drop_answers(broker, broker->log.sink->failed);
     if (broker->options.on_failed)
         broker->options.on_failed(broker->options.data, error);
 }
@@ -281,15 +289,10 @@ void rota_work_broker_let_go(struct rota_work_broker *broker)
     if (--broker->n_handles > 0)
         return;
     rota_broker_free(broker->core);
-    rota_map_deinit(&broker->polls);
-    rota_map_deinit(&broker->watched);
-    rota_map_deinit(&broker->errands);
-    rota_heap_deinit(&broker->polls_until);
-    rota_vector_deinit(&broker->answers);
-    rota_vector_deinit(&broker->returns);
-    rota_vector_deinit(&broker->changes);
-    rota_arena_deinit(&broker->arena);
-    rota_buffer_deinit(&broker->buffer);
+    rota_broker_front_deinit(&broker->front);
+    rota_broker_poll_deinit(&broker->polls);
+    rota_broker_watch_deinit(&broker->watchers);
+    rota_vector_deinit(&broker->log.answers);
     free(broker);
 }
 
@@ -323,7 +326,7 @@ static enum rota_code check_options(const struct rota_work_broker_options *optio
                               ROTA_JOB_PARTITIONS_MAX, options->partitions);
     if (options->members && !options->advertise)
         return rota_error_set(error, ROTA_ERR_INVALID, "the node's own address is missing");
-    return rota_work_broker_workers_check(options, error);
+    return rota_broker_workers_check(options, error);
 }
 
 static void tell_unlisted(const struct rota_work_broker *broker)
@@ -339,7 +342,7 @@ static void on_listing(void *data)
     struct rota_work_broker *broker = data;
     bool is_listed =
         rota_broker_cluster_is_listed(broker->cluster, rota_broker_cluster_self(broker->cluster));
-    if (broker->was_listed && !is_listed && !broker->is_draining)
+    if (broker->was_listed && !is_listed && !broker->front.fsm.is_draining)
         tell_unlisted(broker);
     bool is_news = is_listed && !broker->was_listed;
     broker->was_listed = is_listed;
@@ -394,13 +397,9 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
     made->seed = seed;
     if (made->options.partitions == 0)
         made->options.partitions = 16;
-    rota_map_init(&made->polls, seed);
-    rota_map_init(&made->watched, seed);
-    rota_map_init(&made->errands, seed);
-    rota_random_init(&made->random, seed);
-    rota_list_init(&made->polls_ready);
-    rota_list_init(&made->queue_watchers);
-    rota_list_init(&made->watchers_dirty);
+    rota_map_init(&made->front.errands, seed);
+    rota_broker_poll_init(&made->polls, seed);
+    rota_broker_watch_init(&made->watchers, seed);
     open_handles(made, loop);
     struct rota_broker_options with = {.jobs_max = options->jobs_max,
                                        .bytes_max = options->bytes_max,
@@ -413,31 +412,31 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
                                            rota_broker_cluster_default(made->options.partitions)};
     code = join_cluster(made, loop, error);
     if (!code && !rota_broker_cluster_is_alone(made->cluster))
-        code = rota_work_broker_forward_open(made, error);
+        code = rota_broker_forward_open(made, error);
     if (!code)
         code = rota_broker_new(&with, &made->core, error);
     if (!code)
         rota_broker_set_watched(made->core, false);
     if (!code && options->directory)
-        code = rota_work_broker_journal_open(made, loop, options->directory, error);
+        code = rota_broker_journal_open(made, loop, options->directory, error);
     if (!code && options->directory)
         rota_memory_trim(); /* the journal contains jobs that are done by its end */
     if (!code && options->store)
-        code = rota_work_broker_store_open(made, loop, options->store, error);
+        code = rota_broker_store_open(made, loop, options->store, error);
     if (!code && options->workers_address)
-        code = rota_work_broker_workers_open(made, loop, error);
+        code = rota_broker_workers_open(made, loop, error);
     if (!code)
-        code = rota_work_broker_serve(made, server, error);
+        code = rota_broker_front_open(made, server, error);
     if (code) {
         rota_work_broker_close(made);
         return code;
     }
     rota_broker_begin(made->core, rota_work_broker_now());
-    code = rota_work_broker_layouts_open(made, error);
+    code = rota_broker_layout_open(made, error);
     if (!code && options->members && !options->store) {
-        code = rota_work_broker_settings_open(made, error);
+        code = rota_broker_settings_open(made, error);
         if (!code)
-            code = rota_work_broker_handover_open(made, error);
+            code = rota_broker_handover_open(made, error);
     }
     if (code) {
         rota_work_broker_close(made);
@@ -450,15 +449,15 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
 
 void rota_work_broker_drain(struct rota_work_broker *broker)
 {
-    broker->is_draining = true;
-    rota_work_broker_workers_drain(broker->workers);
+    broker->front.fsm.is_draining = true;
+    rota_broker_workers_drain(broker->workers);
     rota_work_broker_touch(broker);
 }
 
 bool rota_work_broker_is_drained(const struct rota_work_broker *broker)
 {
     return rota_broker_n_in_state(broker->core, ROTA_JOB_RUNNING) == 0 &&
-           rota_work_broker_has_left(broker);
+           rota_broker_settings_has_left(broker);
 }
 
 bool rota_work_broker_is_listed(const struct rota_work_broker *broker)
@@ -468,8 +467,8 @@ bool rota_work_broker_is_listed(const struct rota_work_broker *broker)
 
 void rota_work_broker_restore(struct rota_work_broker *broker)
 {
-    broker->is_draining = false;
-    rota_work_broker_workers_drain(broker->workers);
+    broker->front.fsm.is_draining = false;
+    rota_broker_workers_drain(broker->workers);
     rota_work_broker_touch(broker);
 }
 
@@ -477,24 +476,24 @@ void rota_work_broker_close(struct rota_work_broker *broker)
 {
     if (!broker)
         return;
-    broker->is_closing = true;
+    broker->front.fsm.is_closing = true;
     rota_work_broker_drop_answers(broker, "this broker is stopping");
     if (broker->core)
-        rota_work_broker_poll_flush(broker, rota_clock_boot(), true);
-    rota_work_broker_watch_end(broker);
-    rota_work_broker_forward_close(broker);
-    rota_work_broker_workers_close(broker->workers);
+        rota_broker_poll_flush(broker, rota_clock_boot(), true);
+    rota_broker_watch_end(broker);
+    rota_broker_forward_close(broker);
+    rota_broker_workers_close(broker->workers);
     broker->workers = NULL;
     rota_broker_errands_end(broker);
-    rota_work_broker_handover_close(broker->handover);
+    rota_broker_handover_close(broker->handover);
     broker->handover = NULL;
-    rota_work_broker_settings_close(broker->settings);
+    rota_broker_settings_close(broker->settings);
     broker->settings = NULL;
-    rota_work_broker_layouts_close(broker->layouts);
+    rota_broker_layout_close(broker->layouts);
     broker->layouts = NULL;
-    if (broker->sink) {
+    if (broker->log.sink) {
         broker->n_handles++;
-        broker->sink->close(broker, on_sink_closed, broker);
+        broker->log.sink->close(broker, on_sink_closed, broker);
     }
     rota_broker_cluster_close(broker->cluster);
     broker->cluster = NULL;
@@ -510,14 +509,14 @@ struct rota_work_broker_counts rota_work_broker_counts(const struct rota_work_br
         .waiting = rota_broker_n_in_state(broker->core, ROTA_JOB_WAITING),
         .running = rota_broker_n_in_state(broker->core, ROTA_JOB_RUNNING),
         .dead = rota_broker_n_in_state(broker->core, ROTA_JOB_DEAD),
-        .polls = broker->polls.size,
-        .watchers = broker->n_watchers,
+        .polls = broker->polls.by_session.size,
+        .watchers = broker->watchers.n,
         .memory = rota_broker_memory(broker->core),
         .turns_total = broker->n_turns,
-        .records_total = broker->appended,
-        .durable_total = broker->durable,
+        .records_total = broker->log.appended,
+        .durable_total = broker->log.durable,
     };
-    rota_work_broker_forward_counts(broker, &counts);
-    rota_work_broker_workers_counts(broker->workers, &counts);
+    rota_broker_forward_counts(broker, &counts);
+    rota_broker_workers_counts(broker->workers, &counts);
     return counts;
 }

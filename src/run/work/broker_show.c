@@ -1,5 +1,6 @@
 /* Jobs, queues and workers for people. */
-#include "run/work/broker_inside.h"
+#include "run/work/broker_show.h"
+#include "run/work/work_broker_inside.h"
 
 /* Who knows the number of an attempt that is open may end it: only its worker does. */
 static uint64_t shown_attempt(const struct rota_job_view *view, uint64_t attempt)
@@ -11,7 +12,7 @@ static const struct rota_queue_event *events_of(struct rota_work_broker *broker,
                                                 const struct rota_job_view *view)
 {
     struct rota_queue_event *events =
-        rota_arena_take(&broker->arena, (view->n_events + 1) * sizeof *events);
+        rota_arena_take(&broker->front.arena, (view->n_events + 1) * sizeof *events);
     for (size_t i = 0; events && i < view->n_events; i++)
         events[i] = (struct rota_queue_event){
             .at_ms = rota_queue_to_ms(view->events[i].at),
@@ -27,7 +28,8 @@ static const struct rota_queue_event *events_of(struct rota_work_broker *broker,
 /* Capabilities are in the broker's scratch memory, which the next query reuses. */
 static bool keep_names(struct rota_work_broker *broker, struct rota_queue_job_spec *spec)
 {
-    struct rota_str *names = rota_arena_take(&broker->arena, (spec->can.n + 1) * sizeof *names);
+    struct rota_str *names =
+        rota_arena_take(&broker->front.arena, (spec->can.n + 1) * sizeof *names);
     for (size_t i = 0; names && i < spec->can.n; i++)
         names[i] = spec->can.items[i];
     spec->can.items = names;
@@ -46,13 +48,13 @@ static void show_job(struct rota_queue_job_info *info, const struct rota_job_vie
     info->reason = view->reason;
 }
 
-const struct rota_queue_job_info *rota_work_broker_info(struct rota_work_broker *broker,
-                                                        const struct rota_job_view *view,
-                                                        enum rota_broker_shown shown)
+const struct rota_queue_job_info *rota_broker_show_job(struct rota_work_broker *broker,
+                                                       const struct rota_job_view *view,
+                                                       enum rota_broker_shown shown)
 {
-    struct rota_queue_job_info *info = rota_arena_take(&broker->arena, sizeof *info);
-    struct rota_queue_job_spec *spec = rota_arena_take(&broker->arena, sizeof *spec);
-    char *id = rota_arena_take(&broker->arena, ROTA_QUEUE_ID_SIZE);
+    struct rota_queue_job_info *info = rota_arena_take(&broker->front.arena, sizeof *info);
+    struct rota_queue_job_spec *spec = rota_arena_take(&broker->front.arena, sizeof *spec);
+    char *id = rota_arena_take(&broker->front.arena, ROTA_QUEUE_ID_SIZE);
     if (!info || !spec || !id)
         return NULL;
     rota_queue_spec_write(&view->spec, id, spec);
