@@ -21,6 +21,17 @@
 #include <rota/server.h>
 #include <uv.h>
 
+/* Which claim a call was routed by: its notes, as far as they were read. */
+struct rota_server_route {
+    struct rota_str note; /* of the shard, as received */
+    struct rota_str space, shard;
+    uint64_t epoch;
+    char *room; /* for names that were escaped; NULL: there were none yet */
+    bool is_read;
+    bool is_there; /* the client routes by claims */
+    bool is_valid; /* and its notes can be read */
+};
+
 /* A call has two users: the session, until its stream is gone, and the handler, until it has
  * finished it. */
 struct rota_server_call {
@@ -33,6 +44,7 @@ struct rota_server_call {
     struct rota_server_call *next; /* at rest */
     void *data;
     struct rota_cost cost;
+    struct rota_server_route route;
     bool is_in_session, is_with_handler, is_counted, is_cancelled;
     bool has_cost;    /* its handler has set it */
     bool is_measured; /* otherwise we do */
