@@ -80,7 +80,7 @@ struct rota_server_options {
     const struct rota_log *log;   /* kept; NULL means none */
 
     /* Ownership: a call that names a shard and an epoch is served only if this process holds
-     * that claim. Kept, and must outlive the server; NULL means that calls are not checked. */
+     * that claim. Kept until the server is closed; NULL means that calls are not checked. */
     struct rota_claims *claims;
 
     /* handlers_max: concurrent calls in handlers; further calls wait, and calls with a stream of
@@ -197,7 +197,8 @@ bool rota_server_call_shard(struct rota_server_call *call, struct rota_str *spac
 
 /* Whether this process still holds the claim that the call was routed by. It did when the handler
  * got the call; a slow handler should check again before an effect that only the owner may have.
- * Always true for a call without a claim, and on a server without claims. */
+ * Always true for a call without a claim, and on a server without claims; false once the server is
+ * closed. */
 bool rota_server_call_is_current(struct rota_server_call *call);
 
 /* A pointer of the handler's own. */

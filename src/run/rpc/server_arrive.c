@@ -156,6 +156,9 @@ static void hand_over(struct rota_server_call *call)
 {
     struct rota_server *server = call->server;
     call->is_with_handler = true;
+    call->is_tallied = server->tally.on_begin && call->method->is_fenced;
+    if (call->is_tallied)
+        call->tally_number = server->tally.on_begin(server->tally.data, call);
     server->counts.calls_total++;
     rota_counter_add(server->series.calls, 1);
     call->method->on_call(call->method->data, call);

@@ -69,14 +69,21 @@ bool rota_server_call_shard(struct rota_server_call *call, struct rota_str *spac
 }
 
 static void write_reason(const struct rota_server_route *route, enum rota_claims_answer answer,
-                         uint64_t known, char text[TEXT_MAX])
+                         const struct rota_claim *known, char text[TEXT_MAX])
 {
     int size = (int)(route->note.size < SHOWN_MAX ? route->note.size : SHOWN_MAX);
-    unsigned long long epoch = route->epoch, ours = known;
+    unsigned long long epoch = route->epoch, ours = known->epoch;
+    bool is_starting = known->epoch == route->epoch && !known->is_held && known->address.size == 0;
     switch (answer) {
     case ROTA_CLAIMS_HELD:
     case ROTA_CLAIMS_NOT_HELD:
-        snprintf(text, TEXT_MAX, "this server does not own shard %.*s", size, route->note.data);
+        if (answer == ROTA_CLAIMS_NOT_HELD && ours > 0 && is_starting)
+            snprintf(text, TEXT_MAX,
+                     "this server does not serve shard %.*s now: it is starting, or its owner is "
+                     "not known here",
+                     size, route->note.data);
+        else
+            snprintf(text, TEXT_MAX, "this server does not own shard %.*s", size, route->note.data);
         break;
     case ROTA_CLAIMS_STALE:
         snprintf(text, TEXT_MAX, "epoch %llu of shard %.*s is stale: the current epoch is %llu",
@@ -109,7 +116,7 @@ static void write_refusal(const struct rota_claims *claims, const struct rota_se
 {
     struct rota_claim claim = {0};
     rota_claims_find(claims, route->space, route->shard, &claim);
-    write_reason(route, answer, claim.epoch, refusal->text);
+    write_reason(route, answer, &claim, refusal->text);
     refusal->notes[0] = stale_note();
     refusal->n_notes = 1;
     bool is_news =
@@ -156,6 +163,8 @@ bool rota_server_call_is_current(struct rota_server_call *call)
 {
     const struct rota_claims *claims = call->server->options.claims;
     const struct rota_server_route *route = route_of(call);
+    if (claims && call->server->is_closed)
+        return !route->is_valid; /* the claims may be gone */
     return !claims || !route->is_valid || check_claim(claims, route) == ROTA_CLAIMS_HELD;
 }
 
@@ -168,7 +177,7 @@ void rota_server_call_refuse(struct rota_server_call *call)
         .notes = {stale_note()},
         .n_notes = 1,
     };
-    if (claims && route->is_valid)
+    if (claims && route->is_valid && !call->server->is_closed)
         write_refusal(claims, route, check_claim(claims, route), &refusal);
     rota_server_call_finish(call, rota_failure_status(ROTA_FAILURE_STALE), refusal.text,
                             refusal.notes, refusal.n_notes);

@@ -16,6 +16,7 @@
 #include "core/call/get/places.h"
 #include "io/net/listener.h"
 #include "run/rpc/link.h"
+#include "run/rpc/server_call.h"
 #include "wire/http2/http2.h"
 
 #include <rota/server.h>
@@ -45,6 +46,8 @@ struct rota_server_call {
     void *data;
     struct rota_cost cost;
     struct rota_server_route route;
+    uint32_t tally_number;
+    bool is_tallied;
     bool is_in_session, is_with_handler, is_counted, is_cancelled;
     bool has_cost;    /* its handler has set it */
     bool is_measured; /* otherwise we do */
@@ -102,6 +105,7 @@ struct rota_server {
     struct rota_heap deadlines;
     struct rota_admission admission;
     struct rota_held held;
+    struct rota_server_tally tally;
     struct rota_refusals refusals[ROTA_SERVER_FULLS], failed_handshakes;
     uint64_t n_started;
     struct rota_list_node connections;
