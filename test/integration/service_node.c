@@ -50,6 +50,7 @@ static void on_closed(void *data)
 /* --- the server --- */
 
 static int files[SHARDS];
+static bool is_open[SHARDS];
 static uint64_t starting[SHARDS]; /* the epoch; 0: it is not */
 static uv_timer_t timer;
 
@@ -92,6 +93,7 @@ static void start_shard(uint32_t shard, uint64_t epoch)
         rota_service_server_started(server, shard, epoch, "a later owner has opened its file");
     } else {
         printf("start shard=%" PRIu32 " epoch=%" PRIu64 "\n", shard, epoch);
+        is_open[shard] = true;
         rota_service_server_started(server, shard, epoch, NULL);
     }
 }
@@ -121,6 +123,7 @@ static void on_stop(void *data, uint32_t shard, uint64_t epoch, rota_time until)
     if (starting[shard] != epoch)
         close(files[shard]);
     starting[shard] = 0;
+    is_open[shard] = false;
     printf("stop shard=%" PRIu32 " epoch=%" PRIu64 "\n", shard, epoch);
     rota_service_server_stopped(server, shard, epoch);
 }
@@ -159,7 +162,9 @@ static void on_add(void *data, struct rota_server_call *call)
     if (sscanf(request, "%63s %63s", key, id) != 2 ||
         !rota_service_server_shard(server, call, &shard, &epoch))
         fail("request", request);
-    if (!rota_service_server_is_current(server, call) ||
+    if (!is_open[shard])
+        printf("wrong: a call to shard %" PRIu32 ", which is not open\n", shard);
+    if (!is_open[shard] || !rota_service_server_is_current(server, call) ||
         !add_one(files[shard], epoch, key, id, &count)) {
         rota_server_call_refuse(call);
         return;

@@ -53,6 +53,7 @@ class Process:
         with contextlib.suppress(queue.Empty):
             while (line := self.lines.get(timeout=patience)) is not None:
                 self.seen.append(line)
+            self.lines.put(None)
         shards = set()
         for line in self.seen:
             if found := re.match(r"(start|stop) shard=(\d+) ", line):
@@ -66,9 +67,7 @@ class Process:
             self.process.send_signal(number)
         code = self.process.wait(TIMEOUT)
         self.reader.join()
-        while (line := self.lines.get(timeout=TIMEOUT)) is not None:
-            self.seen.append(line)
-        self.lines.put(None)
+        self.held()
         self.process.stdout.close()
         return code
 
@@ -81,7 +80,7 @@ class Cluster:
         self.place = tempfile.TemporaryDirectory(prefix="rota-service-")
         self.folder = self.place.name
         self.store = f"sqlite:{self.folder}/store.db"
-        self.stack = contextlib.ExitStack()
+        self.stack, self.processes = contextlib.ExitStack(), []
         self.servers = {name: self.serve(name) for name in self.names}
         return self
 
@@ -91,6 +90,7 @@ class Cluster:
 
     def start(self, *words, **options):
         process = Process(*words, **options)
+        self.processes.append(process)
         self.stack.callback(lambda: process.process.stdout.closed or process.end(signal.SIGKILL))
         return process
 
@@ -133,11 +133,14 @@ class Cluster:
             path.write_text(text)
 
 
-def end_load(load):
-    """It counted, and each count was the one before plus 1."""
-    assert load.end() == 0
-    assert not [line for line in load.seen if line.startswith(("wrong", "failed"))], load.seen
+def end_load(cluster, load):
+    """It counted, each count was the one before plus 1, and no server got a call that it must not have."""
+    assert load.end() == 0, load.seen[-3:]
     assert load.seen[-1].startswith("done "), load.seen[-3:]
+    for process in cluster.processes:
+        if process is not load:
+            process.held()
+        assert not [line for line in process.seen if line.startswith(("wrong", "failed"))], process.seen
 
 
 def more_rounds(load, n=2):
@@ -154,7 +157,7 @@ def an_owner_that_is_killed_is_replaced_and_nothing_is_counted_twice():
         assert killed.end(signal.SIGKILL) == -signal.SIGKILL
         other.wait_for(f"^start shard={shard} ")
         more_rounds(load, 3)
-        end_load(load)
+        end_load(cluster, load)
 
 
 @test
@@ -171,7 +174,7 @@ def an_owner_that_was_stopped_for_longer_than_its_ttl_does_not_write_when_it_con
             stopped.wait_for(f"^stop shard={shard} ")
             stopped.wait_for(f"^start shard={shard} ")
             more_rounds(load)
-        end_load(load)
+        end_load(cluster, load)
 
 
 @test
@@ -182,7 +185,7 @@ def three_servers_are_restarted_one_after_the_other_under_load():
             assert cluster.servers[name].end() == 0, name
             cluster.servers[name] = cluster.serve(name)
             more_rounds(load, 1)
-        end_load(load)
+        end_load(cluster, load)
         for name in "abc":
             seen = cluster.servers[name]
             assert seen.end() == 0
@@ -203,7 +206,7 @@ def a_shard_that_starts_slowly_is_served_when_it_has_started_and_no_other_server
         cluster.knob("b", "slow")
         slow.wait_for(rf"^start shard={found[1]} epoch={found[2]}$")
         more_rounds(load)
-        end_load(load)
+        end_load(cluster, load)
         assert not [line for line in cluster.servers["a"].seen if f"epoch={found[2]}" in line]
 
 
@@ -224,7 +227,7 @@ def a_shard_that_cannot_start_goes_to_another_server_explain_says_why_and_it_com
         cluster.knob("b", "fail")
         broken.wait_for(rf"^start shard={found[1]} ")
         more_rounds(load)
-        end_load(load)
+        end_load(cluster, load)
         while "could not start it" in told:
             told = cluster.rota(node, "shard", "explain", "counters", found[1])
 
@@ -240,7 +243,7 @@ def a_shard_that_no_server_can_start_is_tried_again_and_again_by_its_owner():
         cluster.knob("a", "fail")
         only.wait_for(rf"^start shard={found[1]} ")
         load = cluster.load()
-        end_load(load)
+        end_load(cluster, load)
 
 
 sys.exit(tap.run(names=sys.argv[4:]))
