@@ -6,7 +6,7 @@
  * takes until it is gone. Prints a line for each start, failure and stop.
  *
  * load: adds to N counters in turn, one call at a time, until it gets SIGTERM, and checks that each
- * reply is the one before plus 1, whatever happened between. */
+ * reply is the one before plus 1, whatever happened between. Prints a line for each rejection. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <rota/rota.h>
@@ -255,6 +255,10 @@ static bool try_once(uint32_t shard, const struct rota_space_map *map, const cha
         fail(owner, error.text);
     rota_channel_close(channel);
     bool is_done = reply.status == ROTA_STATUS_OK;
+    struct rota_str claim = rota_str("");
+    rota_metadata_get(reply.metadata, reply.n_metadata, "rota-claim", &claim);
+    if (reply.status == ROTA_STATUS_ABORTED)
+        printf("rejected owner=%s claim=%.*s\n", owner, ROTA_STR_ARGS(claim));
     if (is_done)
         *count = strtoull(reply.message, NULL, 10);
     rota_reply_deinit(&reply);

@@ -203,6 +203,7 @@ def a_shard_that_starts_slowly_is_served_when_it_has_started_and_no_other_server
         node = cluster.node()
         told = cluster.rota(node, "shard", "explain", "counters", found[1])
         assert slow.grpc in told, told
+        load.wait_for(rf"^rejected owner={slow.grpc} claim=$")  # it is not sent to where it has been
         cluster.knob("b", "slow")
         slow.wait_for(rf"^start shard={found[1]} epoch={found[2]}$")
         more_rounds(load)
