@@ -35,6 +35,7 @@ MAKERS = {
     "space.c": "Spaces",
     "lease_serve.c": "Leases",
     "group_news.c": "Groups",
+    "service_server.c": "The server of a service",
     "shards_metrics.c": "Calls to shards",
     "get_metrics.c": "Multi-gets, at the client",
     "get_server.c": "Multi-gets, at the server",

@@ -141,6 +141,8 @@ struct rota_reply {
     char *message; /* with a final NUL; NULL if the status is not OK */
     size_t size;   /* of the message */
     bool may_have_run;
+    struct rota_metadata *metadata; /* of the reply: headers and trailers */
+    size_t n_metadata;
 };
 
 /* Makes a call with one reply and runs the loop until it has ended; the callbacks of `options` are

@@ -80,7 +80,7 @@ struct rota_server_options {
     const struct rota_log *log;   /* kept; NULL means none */
 
     /* Ownership: a call that names a shard and an epoch is served only if this process holds
-     * that claim. Kept, and must outlive the server; NULL means that calls are not checked. */
+     * that claim. Kept until the server is closed; NULL means that calls are not checked. */
     struct rota_claims *claims;
 
     /* handlers_max: concurrent calls in handlers; further calls wait, and calls with a stream of
@@ -189,9 +189,16 @@ bool rota_server_call_is_named(const struct rota_server_call *call, const char *
 rota_time rota_server_call_time_left(const struct rota_server_call *call);
 bool rota_server_call_is_cancelled(const struct rota_server_call *call);
 
+/* The claim that the call was routed by: the space, the shard and the epoch. A shard of
+ * <rota/space.h> has its number in decimal as its name. False if the call names none, or none that
+ * can be read. The strings are valid until the call is finished. */
+bool rota_server_call_shard(struct rota_server_call *call, struct rota_str *space,
+                            struct rota_str *shard, uint64_t *epoch);
+
 /* Whether this process still holds the claim that the call was routed by. It did when the handler
  * got the call; a slow handler should check again before an effect that only the owner may have.
- * Always true for a call without a claim, and on a server without claims. */
+ * Always true for a call without a claim, and on a server without claims; false once the server is
+ * closed. */
 bool rota_server_call_is_current(struct rota_server_call *call);
 
 /* A pointer of the handler's own. */
@@ -213,7 +220,8 @@ enum rota_code rota_server_call_send(struct rota_server_call *call, struct rota_
  * the handler sends more than ROTA_SERVER_TRAILERS_MAX pairs of its own.
  *
  * Without this call the server reports what it measured itself, to clients that route by claims
- * and, with `handlers_max`, to all: the time since the request was complete, the time in the
+ * (except for a fenced method, which has one owner and hence no choice) and, with `handlers_max`,
+ * to all: the time since the request was complete, the time in the
  * handler, and the number of waiting calls. */
 void rota_server_call_cost(struct rota_server_call *call, const struct rota_cost *cost);
 

@@ -15,6 +15,8 @@
  *
  *     on_start --> on_stop --> rota_space_stopped()
  *
+ * A start that takes time, or may fail, is answered (see `is_start_answered`).
+ *
  * Send the epoch of the shard along with everything you do for it, so that the receiver can reject
  * a lower epoch, and call rota_space_is_current() right before each effect: a process can be paused
  * anywhere, for any time, and no timer fires before it continues.
@@ -50,7 +52,10 @@ enum {
     ROTA_SPACE_NODES_MAX = 65536,   /* addresses seen while the space is open */
     ROTA_SPACE_HISTORY_MAX = 4096,  /* changes kept per space */
     ROTA_SPACE_TEXT_MAX = 512,      /* bytes of an explanation */
+    ROTA_SPACE_PROBLEM_MAX = 200,   /* bytes of the reason of a refusal; more are cut off */
 };
+
+#define ROTA_SPACE_RETRY_MAX ROTA_HOUR
 
 /* Whether an engine of this name exists. Any thread. */
 bool rota_space_has_engine(struct rota_str name);
@@ -117,7 +122,18 @@ struct rota_space_options {
     struct rota_metrics *metrics; /* kept; NULL: none */
     void *data;                   /* kept */
 
-    void *reserved[4]; /* must be zero; room for future options */
+    /* on_start only begins the start of a shard. Answer each with rota_space_started() or
+     * rota_space_refuse(), in the callback or later. Until then this node owns the shard, and no
+     * other node starts it, but its claim is not held: servers reject calls to the shard without
+     * naming an owner, so that clients wait and try again. on_stop is also called for a shard that
+     * is still starting, but not for one that was refused. */
+    bool is_start_answered;
+
+    /* This node tries again to start a shard that it refused after this time, twice this after the
+     * second failure, and so on, up to ROTA_SPACE_RETRY_MAX. 0 means 1 min. */
+    rota_time retry_after;
+
+    void *reserved[2]; /* must be zero; room for future options */
 };
 
 /* Reads the space from the store and joins it. `loop` and `store` are kept until the space is
@@ -125,6 +141,11 @@ struct rota_space_options {
  * rota_space_close(). */
 enum rota_code rota_space_open(struct uv_loop_s *loop, struct rota_store *store,
                                const struct rota_space_options *options, struct rota_space **space,
+                               struct rota_error *error);
+
+/* For simple programs: runs the loop until the map is known and names the owner of a shard.
+ * ROTA_ERR_UNAVAILABLE, with the reason, after `timeout`. Not from a callback of the loop. */
+enum rota_code rota_space_wait(struct rota_space *space, rota_time timeout,
                                struct rota_error *error);
 
 /* Gives up all shards and leaves the space. Takes `space`, which may be NULL. Every shard held
@@ -138,6 +159,18 @@ void rota_space_close(struct rota_space *space, void (*on_closed)(void *data), v
  * not called if the space is undrained or closed first. */
 void rota_space_drain(struct rota_space *space, void (*on_drained)(void *data), void *data);
 void rota_space_undrain(struct rota_space *space);
+
+/* The replies to an on_start, with `is_start_answered`: the shard is served from now on; or it
+ * can't be started, and nothing of it is in use here. Unexpected replies are ignored.
+ *
+ * A refused shard goes to another node: with `ring`, to the next one clockwise that has not refused
+ * it. rota_space_explain() shows `problem`, a sentence, at every node. This node is tried again
+ * after `retry_after`, sooner if all other nodes have refused the shard or left. With `static` the
+ * shard has no owner until then. With `lease` and `group` it stays here, and is tried again after
+ * 100 ms, 200 ms, and so on. */
+void rota_space_started(struct rota_space *space, uint32_t shard, uint64_t epoch);
+void rota_space_refuse(struct rota_space *space, uint32_t shard, uint64_t epoch,
+                       const char *problem);
 
 /* The reply to an on_stop. Unexpected replies are ignored. */
 void rota_space_stopped(struct rota_space *space, uint32_t shard, uint64_t epoch);
@@ -160,7 +193,8 @@ rota_time rota_space_now(void);
 
 enum rota_space_state {
     ROTA_SPACE_OWNED,
-    ROTA_SPACE_MOVING,  /* `owner` is going to own it, and waits for the former owner */
+    ROTA_SPACE_MOVING,  /* `owner` is going to own it, and waits for the former owner; or, on the
+                           owner itself, the shard is starting */
     ROTA_SPACE_UNOWNED, /* no owner, or none known */
 };
 

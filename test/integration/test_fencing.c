@@ -315,6 +315,92 @@ static void handler_can_refuse_what_was_not_routed_by_a_claim(void **state)
     loop_close();
 }
 
+/* Answers with what it knows of its shard. */
+static void answer_shard(void *data, struct rota_server_call *call)
+{
+    struct rota_str space = rota_str("none"), shard = rota_str("none");
+    char text[128];
+    uint64_t epoch = 0;
+    (void)data;
+    bool is_there = rota_server_call_shard(call, &space, &shard, &epoch);
+    snprintf(text, sizeof text, "%d %.*s %.*s %llu", is_there, ROTA_STR_ARGS(space),
+             ROTA_STR_ARGS(shard), (unsigned long long)epoch);
+    rota_server_call_reply(call, rota_str(text));
+}
+
+static void check_shard(struct rota_channel *channel, const char *shard, const char *epoch,
+                        const char *expected)
+{
+    const struct rota_metadata notes[] = {{rota_str("rota-shard"), rota_str(shard)},
+                                          {rota_str("rota-epoch"), rota_str(epoch)}};
+    const struct rota_call_options options = {.method = rota_str("/test.Shard/Get"),
+                                              .metadata = notes,
+                                              .n_metadata = 2,
+                                              .timeout = 20 * ROTA_SEC};
+    struct rota_reply reply;
+    struct rota_error error;
+    if (rota_channel_wait(channel, &options, &reply, &error))
+        fail_msg("%s", error.text);
+    assert_int_equal(reply.status, ROTA_STATUS_OK);
+    assert_string_equal(reply.message, expected);
+    rota_reply_deinit(&reply);
+}
+
+static void handler_knows_its_shard(void **state)
+{
+    const struct rota_server_method method = {.path = "/test.Shard/Get", .on_call = answer_shard};
+    struct world world;
+    struct rota_error error;
+    (void)state;
+    world_open(&world);
+    assert_int_equal(rota_server_add(world.nodes[1].server, &method, &error), ROTA_OK);
+    const char *const names[] = {"a", "b c%/"};
+    for (size_t i = 0; i < 2; i++) {
+        struct rota_claim claim = {.space = rota_str("1"),
+                                   .shard = rota_str(names[i]),
+                                   .node = 1,
+                                   .epoch = 5 + i,
+                                   .is_held = true};
+        assert_int_equal(rota_claims_set(world.nodes[1].claims, &claim, &error), ROTA_OK);
+    }
+    struct rota_channel *channel = channel_to(&world.nodes[1]);
+    check_shard(channel, "1/a", "5", "1 1 a 5");
+    check_shard(channel, "1/b%20c%25%2F", "6", "1 1 b c%/ 6");
+    check_shard(channel, "1/a", "5", "1 1 a 5");
+    check_shard(channel, "1/a", "five", "0 none none 0");
+    check_shard(channel, "a", "5", "0 none none 0");
+    rota_channel_close(channel);
+    world_close(&world);
+}
+
+static void blocking_client_reads_the_claim_in_a_refusal(void **state)
+{
+    struct world world;
+    struct rota_error error;
+    struct rota_reply reply;
+    struct rota_str claim = {0};
+    char expected[128];
+    (void)state;
+    world_open(&world);
+    node_claim(&world.nodes[1], "a", &world.nodes[2], 6);
+    struct rota_channel *channel = channel_to(&world.nodes[1]);
+    const struct rota_metadata notes[] = {{rota_str("rota-shard"), rota_str("1/a")},
+                                          {rota_str("rota-epoch"), rota_str("5")}};
+    const struct rota_call_options options = {.method = rota_str(METHOD_WORK),
+                                              .metadata = notes,
+                                              .n_metadata = 2,
+                                              .timeout = 20 * ROTA_SEC};
+    if (rota_channel_wait(channel, &options, &reply, &error))
+        fail_msg("%s", error.text);
+    assert_int_equal(reply.status, ROTA_STATUS_ABORTED);
+    assert_true(rota_metadata_get(reply.metadata, reply.n_metadata, "rota-claim", &claim));
+    snprintf(expected, sizeof expected, "2 6 %.*s", ROTA_STR_ARGS(node_address(&world.nodes[2])));
+    assert_true(rota_str_is_equal(claim, rota_str(expected)));
+    rota_reply_deinit(&reply);
+    rota_channel_close(channel);
+    world_close(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +415,8 @@ int main(void)
         cmocka_unit_test(fenced_method_needs_claims),
         cmocka_unit_test(handler_is_told_that_the_claim_was_lost_under_it),
         cmocka_unit_test(handler_can_refuse_what_was_not_routed_by_a_claim),
+        cmocka_unit_test(handler_knows_its_shard),
+        cmocka_unit_test(blocking_client_reads_the_claim_in_a_refusal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,14 +40,14 @@ SEEN = {
     "rota lease list": r"(?s)east +0 +held.*east +1 +held.*west +0 +held.*west +1 +held",
     "rota group status --name demo": r"^GROUP +demo\n|^p0: ",
     "until rota group status ": r"^GROUP +demo\n",
-    "counter add": r"^apples=1 ",
+    "counter_client": r"^apples=1 ",
     "until shard_client": r"^(books-[0-3]: hello\n){4}",
     "build/examples/shard_client": r"^(books-[0-3]: \w+\n){4}",
     "for name in ant bee": r"(?s)ant=1 .*bee=1 .*cat=1 .*dog=1 ",
     "for name in dog cat": r"(?s)dog=2 .*cat=2 .*bee=2 .*ant=2 ",
     "rota space show counters": r"^SHARDS\s+32",
     "rota shard explain counters": r"^WHY\s+shard 4 ",
-    "build/examples/counter add": r"^counter: ABORTED: .*epoch",
+    "build/examples/counter_client": r"^counter_client: ABORTED: .*epoch",
     "rota up --chaos": r"(?s)Dashboard: http://127\.0\.0\.1:\d+/.*nothing lost",
 }
 

@@ -3,7 +3,8 @@
  * down, drain, and come back under the same name, or two of one name at once; statements
  * are lost, late, or done without an answer; clocks drift, and wall clocks jump by hours,
  * the database's too; the database restarts, and falls back to a state of before. Pins,
- * weights, seats and the engine change while earlier changes are not yet known to all.
+ * weights, seats and the engine change while earlier changes are not yet known to all. Starts
+ * fail on some nodes, for a while or for ever; these refuse the shard, and ask for another try.
  *
  * Checked after every event:
  *  - O1: no two nodes start, or act for, a shard with the same epoch;
@@ -13,6 +14,7 @@
  *  - O5: some time after the last fault every shard is served by whom the view names,
  *    all that are willing are in the view, and it stays so;
  *  - O7: a node that says it is drained serves nothing;
+ *  - R4: a node does not start what it has refused while another could;
  *  - R1: owners and epochs are the same for all who know a view, however they came to it,
  *    and a node that has read knows the view that was there.
  *
@@ -51,6 +53,11 @@ enum plant {
     PLANT_NO_FENCE,
     PLANT_ONE_PAST,
     PLANT_ONE_NUMBER,
+    PLANT_REFUSER_STARTS,
+    PLANT_REFUSED_EPOCH,
+    PLANT_NO_REFUSALS,
+    PLANT_NO_RETRY,
+    PLANT_REFUSES_STILL,
     N_PLANTS,
 };
 
@@ -74,6 +81,11 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"no-fence", "the resource does not look at epochs"},
     {"one-past", "a view is followed although it comes from another past"},
     {"one-number", "a view is taken for the known one by its number alone"},
+    {"refuser-starts", "a node does not look at its own refusals"},
+    {"refused-epoch", "the next owner of a shard that was refused has the epoch of the first"},
+    {"no-refusals", "one node does not look at refusals of others"},
+    {"no-retry", "a node that has refused a shard never asks for another try"},
+    {"refuses-still", "a refusal outlives the member that made it"},
 };
 
 /* --- bugs --- */
@@ -116,8 +128,21 @@ static void sabotage_answer(struct world *world, uint32_t node, struct answer *a
 static void sabotage_view(const struct world *world, uint32_t node, struct rota_view *view)
 {
     size_t n = 0;
+    char name[VIEW_TABLE_NAME_MAX];
+    name_of(world, node, name);
     if (world->plant == PLANT_NO_PINS && node == FIRST_HOST)
         view->pins.size = 0;
+    for (size_t i = 0; i < view->refusals.size; i++) {
+        struct rota_view_refusal *refusal = &view->refusals.items[i];
+        bool is_own = rota_str_is_equal(refusal->name, rota_str(name));
+        if (world->plant == PLANT_REFUSED_EPOCH)
+            refusal->span.from = view->base;
+        if (!(world->plant == PLANT_REFUSER_STARTS && is_own) &&
+            !(world->plant == PLANT_NO_REFUSALS && !is_own && node == FIRST_HOST))
+            view->refusals.items[n++] = *refusal;
+    }
+    view->refusals.size = n;
+    n = 0;
     for (size_t i = 0; i < view->members.size && world->plant == PLANT_NO_HISTORY; i++)
         if (view->members.items[i].span.to == 0)
             view->members.items[n++] = view->members.items[i];
@@ -164,10 +189,56 @@ static void forget_some(struct world *world, uint32_t node, const struct rota_vi
         }
 }
 
+/* Whether the node of this name has refused the shard, by the view that is known there. */
+static bool has_refused(const struct rota_view *view, uint32_t shard, struct rota_str name)
+{
+    size_t n, first = rota_view_refusals_of(view, shard, &n);
+    for (size_t i = first; i < first + n; i++)
+        if (view->refusals.items[i].span.to == 0 &&
+            rota_str_is_equal(view->refusals.items[i].name, name))
+            return true;
+    return false;
+}
+
+static void check_start(struct world *world, uint32_t node, uint32_t shard)
+{
+    const struct rota_view_fsm *fsm = &world->hosts[node].fsm;
+    bool has_other = fsm->view.engine == ROTA_VIEW_STATIC;
+    if (!has_refused(&fsm->view, shard, fsm->options.name))
+        return;
+    for (size_t i = 0; i < fsm->view.members.size; i++)
+        if (fsm->view.members.items[i].span.to == 0)
+            has_other |= !has_refused(&fsm->view, shard, fsm->view.members.items[i].name);
+    if (has_other)
+        rota_sim_fail(world->sim, "R4: node %u starts shard %u, which it has refused", node, shard);
+}
+
+/* The end of a member is not the end of its refusals. */
+static void keep_refusals(struct rota_view *next)
+{
+    for (size_t i = 0; i < next->refusals.size; i++) {
+        struct rota_view_refusal *refusal = &next->refusals.items[i];
+        if (refusal->span.to != next->number)
+            continue;
+        bool is_gone = true;
+        for (size_t j = 0; j < next->members.size; j++)
+            is_gone &= next->members.items[j].span.from > refusal->span.from ||
+                       next->members.items[j].span.to != 0 ||
+                       !rota_str_is_equal(next->members.items[j].name, refusal->name);
+        if (is_gone)
+            refusal->span.to = 0;
+    }
+}
+
 static void sabotage_step(struct world *world, uint32_t node, const struct rota_view_actions *todo)
 {
     struct host *host = &world->hosts[node];
     forget_some(world, node, todo);
+    for (size_t i = 0; i < todo->n_asks && world->plant == PLANT_REFUSES_STILL; i++)
+        if (todo->asks[i].type == ROTA_VIEW_PROPOSE)
+            keep_refusals(&host->fsm.proposal);
+    for (size_t i = 0; i < todo->n_starts; i++)
+        check_start(world, node, todo->starts[i].shard);
     for (size_t i = 0; i < todo->n_starts && world->plant == PLANT_OLD_EPOCH; i++) {
         struct rota_view_shard *start = &host->fsm.starts[i];
         if (host->former[start->shard] == 0)
@@ -197,7 +268,9 @@ static void plant(struct world *world)
     world->has_no_end = world->plant == PLANT_TIMERS;
     world->skips_fence = world->plant == PLANT_NO_FENCE;
     /* They are not to be found out by their text, which another node would not look at. */
-    world->changes_views = world->plant == PLANT_NO_PINS || world->plant == PLANT_NO_HISTORY;
+    world->changes_views = world->plant == PLANT_NO_PINS || world->plant == PLANT_NO_HISTORY ||
+                           world->plant == PLANT_REFUSER_STARTS ||
+                           world->plant == PLANT_REFUSED_EPOCH || world->plant == PLANT_NO_REFUSALS;
 }
 
 /* --- operators --- */
@@ -267,6 +340,60 @@ static void disturb(struct world *world, uint32_t node, struct rota_random *rand
         break;
     }
 }
+
+/* --- starts that fail --- */
+
+static void mend_shard(struct world *world, uint32_t node, uint32_t shard)
+{
+    struct host *host = &world->hosts[node];
+    struct rota_str name = host->fsm.options.name;
+    bool can = !world->cannot[node][shard] && !world->broken[node][shard];
+    if (host->failing[shard] && can) {
+        host->failing[shard] = false;
+    } else if (host->failing[shard] &&
+               (!host->told[shard] || chance(world, 0.2))) { /* tried again */
+        host->told[shard] = true;
+        wish(world, node,
+             (struct rota_view_wish){.type = ROTA_VIEW_REFUSE,
+                                     .shard = shard,
+                                     .name = name,
+                                     .why = rota_str("its file is broken")});
+    } else if (host->fsm.me != ROTA_VIEW_NOBODY && has_refused(&host->fsm.view, shard, name) &&
+               world->plant != PLANT_NO_RETRY &&
+               (rota_sim_now(world->sim) < QUIET_AT ? chance(world, 0.3) : can)) {
+        wish(world, node,
+             (struct rota_view_wish){.type = ROTA_VIEW_RETRY, .shard = shard, .name = name});
+    }
+}
+
+static void mend(void *data, uint64_t number)
+{
+    struct world *world = data;
+    struct rota_random *random = rota_sim_random(world->sim);
+    uint32_t some = FIRST_HOST + (uint32_t)rota_random_below(random, world->n_hosts);
+    uint32_t shard = (uint32_t)rota_random_below(random, world->n_shards);
+    if (rota_sim_now(world->sim) < QUIET_AT - ROTA_SEC)
+        world->cannot[some][shard] = !world->cannot[some][shard];
+    else
+        memset(world->cannot, 0, sizeof world->cannot);
+    for (uint32_t node = FIRST_HOST; node < FIRST_HOST + world->n_hosts; node++)
+        for (shard = 0; shard < world->n_shards; shard++)
+            if (world->hosts[node].is_ready && !rota_sim_is_paused(world->sim, node))
+                mend_shard(world, node, shard);
+    rota_sim_call(world->sim, rota_sim_now(world->sim) + rota_random_range(random, 1, 5) * TTL / 10,
+                  mend, world, number + 1);
+}
+
+/* The first node, which stays in, can start all. */
+static void let_starts_fail(struct world *world, struct rota_random *shape)
+{
+    for (uint32_t node = FIRST_HOST + 1; node < FIRST_HOST + world->n_hosts; node++)
+        for (uint32_t shard = 0; shard < world->n_shards; shard++)
+            world->broken[node][shard] = !world->are_twins && rota_random_chance(shape, 0.1);
+    rota_sim_call(world->sim, 2 * ROTA_SEC, mend, world, 0);
+}
+
+/* --- operators, from time to time --- */
 
 static void operate(void *data, uint64_t number)
 {
@@ -364,6 +491,16 @@ static uint32_t find_node(const struct world *world, uint64_t instance)
     return 0;
 }
 
+/* Whether the node of this name could own the shard, and does not because it once refused it. */
+static bool is_lost(const struct world *world, const struct rota_view *view, struct rota_str name,
+                    uint32_t shard)
+{
+    uint32_t member = rota_view_find(view, name);
+    uint32_t node =
+        member == ROTA_VIEW_NOBODY ? 0 : find_node(world, view->members.items[member].instance);
+    return node != 0 && !world->broken[node][shard];
+}
+
 static const char *check_shards(const struct world *world, const struct rota_view_fsm *fsm)
 {
     for (uint32_t shard = 0; shard < world->n_shards; shard++) {
@@ -374,11 +511,16 @@ static const char *check_shards(const struct world *world, const struct rota_vie
             return "O5: a shard has no owner, long after the last fault";
         if (is_owned && (node == 0 || !is_served(world, node, shard)))
             return "O5: an owner does not serve, long after the last fault";
+        const struct rota_view *view = &fsm->view;
+        if (!is_owned && view->engine == ROTA_VIEW_STATIC && view->phase == ROTA_VIEW_STABLE &&
+            is_lost(world, view, view->seats.items[shard % view->seats.size], shard))
+            return "O5: a shard has no owner, although its node could start it";
     }
     for (size_t i = 0; i < fsm->view.pins.size; i++) {
         const struct rota_view_pin *pin = &fsm->view.pins.items[i];
         struct rota_view_owner owner = {0};
         if (pin->span.to == 0 && rota_view_find(&fsm->view, pin->name) != ROTA_VIEW_NOBODY &&
+            !has_refused(&fsm->view, pin->shard, pin->name) &&
             (!rota_view_fsm_owner(fsm, pin->shard, &owner) ||
              !rota_str_is_equal(owner.name, pin->name)))
             return "O5: a pinned shard is not where it is pinned to";
@@ -445,6 +587,8 @@ static void run(struct sim_case *run)
         start_database_faults(&world);
     rota_sim_call(world.sim, ROTA_SEC, operate, &world, 0);
     rota_sim_call(world.sim, QUIET_AT + ROTA_MSEC, leave_one, &world, 0);
+    if (rota_random_chance(&shape, 0.5) || world.plant >= PLANT_REFUSER_STARTS)
+        let_starts_fail(&world, &shape);
     rota_sim_run(world.sim, END_AT);
     end_world(&world, run);
 }

@@ -96,7 +96,7 @@ bool is_served(const struct world *world, uint32_t node, uint32_t shard)
 {
     const struct host *host = &world->hosts[node];
     bool is_on = host->serving[shard] != 0 || host->late[shard] != 0;
-    return host->is_ready && is_on &&
+    return host->is_ready && is_on && !host->failing[shard] &&
            (world->has_no_end || clock_of(world, node) < host->until || host->late[shard] != 0);
 }
 
@@ -130,6 +130,8 @@ static void start_shard(struct world *world, uint32_t node, uint32_t shard, uint
 {
     note_start(world, node, shard, epoch);
     world->hosts[node].serving[shard] = epoch;
+    world->hosts[node].failing[shard] = world->cannot[node][shard] || world->broken[node][shard];
+    world->hosts[node].told[shard] = false;
 }
 
 static void stop_shard(struct world *world, uint32_t node, uint32_t shard, const char *why)
@@ -142,6 +144,7 @@ static void stop_shard(struct world *world, uint32_t node, uint32_t shard, const
         rota_sim_set_timer(world->sim, node, TIMER_LATE_STOP, ROTA_SIM_MONO,
                            clock_of(world, node) + TTL / 4);
     host->serving[shard] = 0;
+    host->failing[shard] = false;
 }
 
 /* --- the other engine --- */

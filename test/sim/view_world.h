@@ -90,6 +90,8 @@ struct host {
     uint64_t serving[SHARDS_MAX]; /* the epoch; 0: not */
     uint64_t late[SHARDS_MAX];    /* a plant: what should have been stopped */
     uint64_t former[SHARDS_MAX];  /* a plant: the first epoch of this life */
+    bool failing[SHARDS_MAX];     /* it is ours, but its start has failed */
+    bool told[SHARDS_MAX];        /* and the machine knows */
     rota_time until;
     uint64_t run; /* of the other engine: its number, 0: it does not run */
     uint64_t n_runs, run_floor, n_claims;
@@ -132,6 +134,8 @@ struct world {
     uint64_t number_max;  /* of all views that there were */
     uint64_t lost_max;    /* the same at the last fall back */
     uint64_t n_wishes, n_outcomes;
+    bool cannot[NODES_MAX][SHARDS_MAX]; /* a start of this shard fails on this node, now */
+    bool broken[NODES_MAX][SHARDS_MAX]; /* and always will */
 
     struct claim claims[CLAIMS_MAX]; /* all that were ever started */
     size_t n_claims;

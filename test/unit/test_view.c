@@ -357,6 +357,73 @@ static void changes_since_the_base_are_bounded(void **state)
     assert_int_equal(check(), ROTA_ERR_LIMIT);
 }
 
+static void add_refusal(uint32_t shard, const char *name, uint64_t from, uint64_t to)
+{
+    struct rota_view_refusal refusal = {
+        .span = {from, to}, .shard = shard, .name = rota_str(name), .why = rota_str("broken")};
+    assert_true(rota_vector_push(&view.refusals, refusal));
+}
+
+static void refused_shard_goes_to_the_next_member_clockwise(void **state)
+{
+    (void)state;
+    struct rota_ring *ring;
+    const struct rota_ring_host hosts[] = {
+        {.address = rota_str("a")}, {.address = rota_str("b")}, {.address = rota_str("c")}};
+    uint32_t order[3];
+    static const char *const names[] = {"a", "b", "c"};
+    for (size_t i = 0; i < 3; i++)
+        add_member(names[i], 1, 0);
+    assert_int_equal(rota_ring_new(hosts, 3, 0, &ring, NULL), ROTA_OK);
+    assert_int_equal(rota_ring_lookup_n_hash(ring, hashes[5], 3, order), 3);
+    add_refusal(5, names[order[0]], 4, 8);
+    place(3, ROTA_VIEW_RING);
+    assert_int_equal(owners[5], order[0]);
+    place(4, ROTA_VIEW_RING);
+    assert_int_equal(owners[5], order[1]);
+    for (uint32_t shard = 0; shard < SHARDS; shard++) /* no other shard moves */
+        assert_true(shard == 5 || owners[shard] == rota_ring_lookup_hash(ring, hashes[shard]));
+    place(8, ROTA_VIEW_RING);
+    assert_int_equal(owners[5], order[0]);
+    /* A pin to a member that has refused waits; the refusals of all count for nothing. */
+    add_pin(5, names[order[0]], 1, 0);
+    place(5, ROTA_VIEW_RING);
+    assert_int_equal(owners[5], order[1]);
+    view.refusals.size = 0;
+    for (size_t i = 0; i < 3; i++)
+        add_refusal(5, names[i], 4, 0);
+    place(5, ROTA_VIEW_RING);
+    assert_int_equal(owners[5], order[0]);
+    add_seat(names[order[0]]);
+    place(5, ROTA_VIEW_STATIC);
+    assert_int_equal(owners[5], ROTA_VIEW_NOBODY);
+    assert_int_equal(owners[6], order[0]);
+    rota_ring_unref(ring);
+}
+
+static void refusals_are_part_of_the_history(void **state)
+{
+    (void)state;
+    struct rota_view copy;
+    uint64_t numbers[ROTA_VIEW_STATES_MAX + 1];
+    add_member("a", 1, 0);
+    add_refusal(5, "a", 4, 8);
+    assert_int_equal(rota_view_check(&view, NULL), ROTA_OK);
+    assert_int_equal(rota_view_states(&view, numbers), 3);
+    assert_true(numbers[1] == 4 && numbers[2] == 8);
+    assert_int_equal(rota_view_copy(&view, &copy, NULL), ROTA_OK);
+    assert_true(rota_view_is_equal(&view, &copy));
+    copy.refusals.items[0].why = rota_str("another reason");
+    assert_false(rota_view_is_equal(&view, &copy));
+    rota_view_rebase(&copy, 5);
+    assert_int_equal(copy.refusals.items[0].span.from, 5);
+    rota_view_rebase(&copy, 8);
+    assert_int_equal(copy.refusals.size, 0);
+    rota_view_deinit(&copy);
+    add_refusal(5, "a", 6, 0);
+    assert_int_equal(rota_view_check(&view, NULL), ROTA_ERR_INVALID); /* twice at a time */
+}
+
 static void members_and_pins_are_within_bounds(void **state)
 {
     (void)state;
@@ -550,6 +617,8 @@ int main(void)
         TEST(view_that_moves_has_two_engines),
         TEST(lists_of_a_view_are_bounded),
         TEST(changes_since_the_base_are_bounded),
+        TEST(refused_shard_goes_to_the_next_member_clockwise),
+        TEST(refusals_are_part_of_the_history),
         TEST(members_and_pins_are_within_bounds),
         TEST(one_key_is_there_once_at_a_time_and_all_are_in_order),
         TEST(member_is_found_by_name_as_of_the_view),

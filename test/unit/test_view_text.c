@@ -87,7 +87,9 @@ static void numbers_are_plain_and_within_bounds(void **state)
 static void unknown_words_are_refused(void **state)
 {
     (void)state;
-    assert_refused("rota-view 1", "rota-view 2", "rota-view 1");
+    assert_refused("rota-view 1", "rota-view 0", "rota-view 1");
+    assert_refused("rota-view 1", "rota-view 2", "version 2 is for views with refusals");
+    assert_refused("rota-view 1", "rota-view 3", "written by a newer version");
     assert_refused("engine ring", "engine rings", "view:4: ");
     assert_refused("phase stable", "phase", "view:6: ");
     assert_refused("phase stable", "phase shadow", "phase shadow");
@@ -137,6 +139,32 @@ static void too_much_is_refused(void **state)
     rota_buffer_deinit(&text);
 }
 
+static void refusals_make_it_version_2(void **state)
+{
+    (void)state;
+    static const char head[] = "rota-view 2\nnumber 9\nbase 3\nengine ring\nto ring\n"
+                               "phase stable\nshards 8\nmember 4 0 1000 18 b c\n";
+    static const char *const wrong[] = {"refusal 5 0 1 4 b c broken", "refusal 5 0 1 3 b c ",
+                                        "refusal 5 0 8 3 b c broken", "refusal 5 0 1 3 b c",
+                                        "refusal 2 0 1 3 b c broken"};
+    struct rota_view view = {0};
+    struct rota_buffer text = {0}, again = {0};
+    rota_buffer_print(&text, "%srefusal 5 0 1 3 b c the file is broken\nend\n", head);
+    assert_int_equal(rota_view_parse(rota_buffer_str(&text), &view, NULL), ROTA_OK);
+    assert_true(rota_str_is_equal(view.refusals.items[0].name, rota_str("b c")));
+    assert_true(rota_str_is_equal(view.refusals.items[0].why, rota_str("the file is broken")));
+    rota_view_format(&view, &again);
+    assert_string_equal(again.data, text.data);
+    rota_view_deinit(&view);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        rota_buffer_clear(&text);
+        rota_buffer_print(&text, "%s%s\nend\n", head, wrong[i]);
+        assert_int_equal(parse(text.data, NULL), ROTA_ERR_INVALID);
+    }
+    rota_buffer_deinit(&text);
+    rota_buffer_deinit(&again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +174,7 @@ int main(void)
         cmocka_unit_test(unknown_words_are_refused),
         cmocka_unit_test(nobody_is_there_twice_at_a_time),
         cmocka_unit_test(too_much_is_refused),
+        cmocka_unit_test(refusals_make_it_version_2),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,9 @@ struct limit {
 struct rota_claims {
     struct rota_map records;
     struct rota_map limits; /* by space */
+
+    /* The one that was set last, which saves a look-up where there is one space; or NULL. */
+    const struct limit *last_limit;
 };
 
 enum rota_code rota_claims_new(uint64_t seed, struct rota_claims **result, struct rota_error *error)
@@ -164,9 +167,11 @@ enum rota_code rota_claims_limit(struct rota_claims *claims, struct rota_str spa
                               "claims: a space has a name of 1 to %d bytes", ROTA_SHARD_NAME_MAX);
     if (limit && until == 0) {
         rota_map_remove(&claims->limits, space);
+        claims->last_limit = NULL;
         free(limit);
     } else if (limit) {
         limit->until = until;
+        claims->last_limit = limit;
     } else if (until != 0) {
         if (claims->limits.size >= ROTA_CLAIMS_MAX)
             return rota_error_set(error, ROTA_ERR_LIMIT, "claims: more than %d", ROTA_CLAIMS_MAX);
@@ -186,7 +191,9 @@ enum rota_code rota_claims_limit(struct rota_claims *claims, struct rota_str spa
 /* When the claim ends by itself, with the limit of its space; 0: it does not. */
 static rota_time until_of(const struct rota_claims *claims, const struct rota_claim *claim)
 {
-    const struct limit *limit = rota_map_get(&claims->limits, claim->space);
+    const struct limit *limit = claims->last_limit;
+    if (!limit || !rota_str_is_equal(limit->space, claim->space))
+        limit = rota_map_get(&claims->limits, claim->space);
     if (!limit || (claim->until != 0 && claim->until < limit->until))
         return claim->until;
     return limit->until;

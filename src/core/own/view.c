@@ -12,6 +12,7 @@ void rota_view_deinit(struct rota_view *view)
     rota_vector_deinit(&view->seats);
     rota_vector_deinit(&view->members);
     rota_vector_deinit(&view->pins);
+    rota_vector_deinit(&view->refusals);
     rota_arena_deinit(&view->arena);
     *view = (struct rota_view){0};
 }
@@ -39,6 +40,12 @@ static bool copy_lists(const struct rota_view *view, struct rota_view *copy)
         if (!copy_str(copy, &pin.name) || !rota_vector_push(&copy->pins, pin))
             return false;
     }
+    for (size_t i = 0; i < view->refusals.size; i++) {
+        struct rota_view_refusal refusal = view->refusals.items[i];
+        if (!copy_str(copy, &refusal.name) || !copy_str(copy, &refusal.why) ||
+            !rota_vector_push(&copy->refusals, refusal))
+            return false;
+    }
     return true;
 }
 
@@ -59,14 +66,24 @@ enum rota_code rota_view_copy(const struct rota_view *view, struct rota_view *co
 
 /* --- valid views --- */
 
-bool rota_view_name_is_valid(struct rota_str name)
+static bool is_text(struct rota_str text, size_t size_max)
 {
-    if (name.size < 1 || name.size > ROTA_VIEW_NAME_MAX)
+    if (text.size < 1 || text.size > size_max)
         return false;
-    for (size_t i = 0; i < name.size; i++)
-        if ((unsigned char)name.data[i] < ' ' || name.data[i] == 0x7f)
+    for (size_t i = 0; i < text.size; i++)
+        if ((unsigned char)text.data[i] < ' ' || text.data[i] == 0x7f)
             return false;
     return true;
+}
+
+bool rota_view_name_is_valid(struct rota_str name)
+{
+    return is_text(name, ROTA_VIEW_NAME_MAX);
+}
+
+bool rota_view_why_is_valid(struct rota_str why)
+{
+    return is_text(why, ROTA_VIEW_WHY_MAX);
 }
 
 static bool span_is_valid(const struct rota_view *view, struct rota_view_span span)
@@ -96,6 +113,15 @@ int rota_view_compare_pins(const void *a, const void *b)
     return (x->span.from > y->span.from) - (x->span.from < y->span.from);
 }
 
+int rota_view_compare_refusals(const void *a, const void *b)
+{
+    const struct rota_view_refusal *x = a, *y = b;
+    if (x->shard != y->shard)
+        return x->shard < y->shard ? -1 : 1;
+    int order = rota_str_compare(x->name, y->name);
+    return order ? order : (x->span.from > y->span.from) - (x->span.from < y->span.from);
+}
+
 static enum rota_code check_head(const struct rota_view *view, struct rota_error *error)
 {
     if (view->number < 1 || view->number > ROTA_VIEW_NUMBER_MAX || view->base < 1 ||
@@ -112,11 +138,12 @@ static enum rota_code check_head(const struct rota_view *view, struct rota_error
                               rota_view_engine_name(view->engine), rota_view_engine_name(view->to),
                               rota_view_phase_name(view->phase));
     if (view->seats.size > ROTA_VIEW_SEATS_MAX || view->members.size > ROTA_VIEW_MEMBERS_MAX ||
-        view->pins.size > ROTA_VIEW_PINS_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "view: %zu seats, %zu members, %zu pins; at most %d, %d, %d",
-                              view->seats.size, view->members.size, view->pins.size,
-                              ROTA_VIEW_SEATS_MAX, ROTA_VIEW_MEMBERS_MAX, ROTA_VIEW_PINS_MAX);
+        view->pins.size > ROTA_VIEW_PINS_MAX || view->refusals.size > ROTA_VIEW_REFUSALS_MAX)
+        return rota_error_set(
+            error, ROTA_ERR_LIMIT,
+            "view: %zu seats, %zu members, %zu pins, %zu refusals; at most %d, %d, %d, %d",
+            view->seats.size, view->members.size, view->pins.size, view->refusals.size,
+            ROTA_VIEW_SEATS_MAX, ROTA_VIEW_MEMBERS_MAX, ROTA_VIEW_PINS_MAX, ROTA_VIEW_REFUSALS_MAX);
     return ROTA_OK;
 }
 
@@ -171,6 +198,28 @@ static enum rota_code check_pins(const struct rota_view *view, struct rota_error
     return ROTA_OK;
 }
 
+static enum rota_code check_refusals(const struct rota_view *view, struct rota_error *error)
+{
+    const struct rota_view_refusal *refusals = view->refusals.items;
+    for (size_t i = 0; i < view->refusals.size; i++) {
+        if (!rota_view_name_is_valid(refusals[i].name) ||
+            !rota_view_why_is_valid(refusals[i].why) || !span_is_valid(view, refusals[i].span) ||
+            refusals[i].shard >= view->n_shards)
+            return rota_error_set(
+                error, ROTA_ERR_INVALID,
+                "view: the refusal of shard %u has an invalid name, reason or range",
+                refusals[i].shard);
+        if (i > 0 && (rota_view_compare_refusals(&refusals[i - 1], &refusals[i]) >= 0 ||
+                      (refusals[i - 1].shard == refusals[i].shard &&
+                       rota_str_is_equal(refusals[i - 1].name, refusals[i].name) &&
+                       spans_overlap(refusals[i - 1].span, refusals[i].span))))
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "view: the refusal of shard %u is out of order or a duplicate",
+                                  refusals[i].shard);
+    }
+    return ROTA_OK;
+}
+
 enum rota_code rota_view_check(const struct rota_view *view, struct rota_error *error)
 {
     uint64_t numbers[ROTA_VIEW_STATES_MAX + 1];
@@ -182,6 +231,8 @@ enum rota_code rota_view_check(const struct rota_view *view, struct rota_error *
         code = check_members(view, error);
     if (!code)
         code = check_pins(view, error);
+    if (!code)
+        code = check_refusals(view, error);
     if (!code && rota_view_states(view, numbers) > ROTA_VIEW_STATES_MAX + 1)
         code = rota_error_set(error, ROTA_ERR_LIMIT, "view: more than %d changes since its base",
                               ROTA_VIEW_STATES_MAX);
@@ -219,6 +270,21 @@ uint32_t rota_view_find(const struct rota_view *view, struct rota_str name)
     return find_at(view, name, view->number);
 }
 
+size_t rota_view_refusals_of(const struct rota_view *view, uint32_t shard, size_t *n)
+{
+    size_t from = 0, to = view->refusals.size;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (view->refusals.items[middle].shard < shard)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    for (*n = 0; from + *n < view->refusals.size && view->refusals.items[from + *n].shard == shard;)
+        ++*n;
+    return from;
+}
+
 /* Put a number into the sorted list, once; there is room for one more than may be. */
 static size_t add_number(uint64_t *numbers, size_t n, uint64_t number)
 {
@@ -250,6 +316,8 @@ size_t rota_view_states(const struct rota_view *view, uint64_t numbers[ROTA_VIEW
         n = add_span(numbers, n, view->members.items[i].span);
     for (size_t i = 0; i < view->pins.size; i++)
         n = add_span(numbers, n, view->pins.items[i].span);
+    for (size_t i = 0; i < view->refusals.size; i++)
+        n = add_span(numbers, n, view->refusals.items[i].span);
     return n;
 }
 
@@ -287,6 +355,17 @@ static bool next_pin(const struct rota_view *view, size_t *at, uint64_t base, ui
     return false;
 }
 
+static bool next_refusal(const struct rota_view *view, size_t *at, uint64_t base, uint64_t number,
+                         struct rota_view_refusal *refusal)
+{
+    while (*at < view->refusals.size) {
+        *refusal = view->refusals.items[(*at)++];
+        if (span_as_of(&refusal->span, base, number))
+            return true;
+    }
+    return false;
+}
+
 static bool spans_are_equal(struct rota_view_span a, struct rota_view_span b)
 {
     return a.from == b.from && a.to == b.to;
@@ -307,6 +386,21 @@ static bool heads_agree(const struct rota_view *view, const struct rota_view *la
     return view->base <= later->base && view->engine == later->engine &&
            (view->phase == ROTA_VIEW_STOPPING) == (later->phase == ROTA_VIEW_STOPPING) &&
            (view->engine != ROTA_VIEW_STATIC || seats_are_equal(view, later));
+}
+
+static bool refusals_agree(const struct rota_view *view, const struct rota_view *later)
+{
+    struct rota_view_refusal a = {0}, b = {0};
+    for (size_t i = 0, j = 0;;) {
+        bool has_a = next_refusal(view, &i, later->base, view->number, &a);
+        if (has_a != next_refusal(later, &j, later->base, view->number, &b))
+            return false;
+        if (!has_a)
+            return true;
+        if (a.shard != b.shard || !rota_str_is_equal(a.name, b.name) ||
+            !rota_str_is_equal(a.why, b.why) || !spans_are_equal(a.span, b.span))
+            return false;
+    }
 }
 
 bool rota_view_is_before(const struct rota_view *view, const struct rota_view *later)
@@ -332,7 +426,7 @@ bool rota_view_is_before(const struct rota_view *view, const struct rota_view *l
         if (has_x != next_pin(later, &j, base, number, &y))
             return false;
         if (!has_x)
-            return true;
+            return refusals_agree(view, later);
         if (x.shard != y.shard || !rota_str_is_equal(x.name, y.name) ||
             !spans_are_equal(x.span, y.span))
             return false;
@@ -369,6 +463,11 @@ void rota_view_rebase(struct rota_view *view, uint64_t base)
         if (rebase_span(&view->pins.items[i].span, base))
             view->pins.items[n++] = view->pins.items[i];
     view->pins.size = n;
+    n = 0;
+    for (size_t i = 0; i < view->refusals.size; i++)
+        if (rebase_span(&view->refusals.items[i].span, base))
+            view->refusals.items[n++] = view->refusals.items[i];
+    view->refusals.size = n;
 }
 
 /* --- placement --- */
@@ -381,6 +480,62 @@ uint32_t rota_view_hash(struct rota_str space, uint32_t shard)
     key[space.size] = '/';
     const char *end = rota_decimal_put(key + space.size + 1, shard);
     return rota_ring_hash(rota_str_of(key, (size_t)(end - key)));
+}
+
+/* Whether the member has refused the shard, whose refusals these are. */
+static bool has_refused(const struct rota_view *view, uint64_t number, size_t first, size_t n,
+                        uint32_t member)
+{
+    for (size_t i = first; i < first + n; i++)
+        if (rota_view_span_has(view->refusals.items[i].span, number) &&
+            rota_str_is_equal(view->refusals.items[i].name, view->members.items[member].name))
+            return true;
+    return false;
+}
+
+/* A pin to a node that is not a member, or has refused the shard, waits for it. */
+static void place_pins(const struct rota_view *view, uint64_t number, uint32_t *owners)
+{
+    for (size_t i = 0; i < view->pins.size; i++) {
+        const struct rota_view_pin *pin = &view->pins.items[i];
+        uint32_t owner = rota_view_span_has(pin->span, number) ? find_at(view, pin->name, number)
+                                                               : ROTA_VIEW_NOBODY;
+        size_t n, first = rota_view_refusals_of(view, pin->shard, &n);
+        if (owner != ROTA_VIEW_NOBODY && !has_refused(view, number, first, n, owner))
+            owners[pin->shard] = owner;
+    }
+}
+
+/* The next member clockwise that has not refused the shard; NOBODY when all have. Of one more
+ * member than there are refusals, one is left. */
+static uint32_t find_next(const struct rota_view *view, uint64_t number, size_t first, size_t n,
+                          const struct rota_ring *ring, const uint32_t *members, uint32_t hash)
+{
+    uint32_t hosts[ROTA_VIEW_NODES_MAX];
+    size_t n_asked = n < ROTA_VIEW_NODES_MAX ? n + 1 : ROTA_VIEW_NODES_MAX;
+    size_t n_hosts = rota_ring_lookup_n_hash(ring, hash, n_asked, hosts);
+    for (size_t i = 0; i < n_hosts; i++)
+        if (!has_refused(view, number, first, n, members[hosts[i]]))
+            return members[hosts[i]];
+    return ROTA_VIEW_NOBODY;
+}
+
+/* Shards whose owner has refused them. Without a ring they have no other. */
+static void place_refused(const struct rota_view *view, uint64_t number,
+                          const struct rota_ring *ring, const uint32_t *members,
+                          const uint32_t *hashes, uint32_t *owners)
+{
+    for (size_t first = 0, n; first < view->refusals.size; first += n) {
+        uint32_t shard = view->refusals.items[first].shard;
+        first = rota_view_refusals_of(view, shard, &n);
+        if (owners[shard] == ROTA_VIEW_NOBODY ||
+            !has_refused(view, number, first, n, owners[shard]))
+            continue;
+        uint32_t next = ring ? find_next(view, number, first, n, ring, members, hashes[shard])
+                             : ROTA_VIEW_NOBODY;
+        if (!ring || next != ROTA_VIEW_NOBODY)
+            owners[shard] = next;
+    }
 }
 
 /* The ring's hosts are numbered by name, and so are the members of one view. */
@@ -408,6 +563,10 @@ static enum rota_code place_ring(const struct rota_view *view, uint64_t number,
         uint32_t host = rota_ring_lookup_hash(ring, hashes[shard]);
         owners[shard] = host == ROTA_RING_NONE ? ROTA_VIEW_NOBODY : members[host];
     }
+    if (!code) {
+        place_pins(view, number, owners);
+        place_refused(view, number, ring, members, hashes, owners);
+    }
     rota_ring_unref(ring);
     free(hosts);
     free(members);
@@ -421,18 +580,6 @@ static void place_seats(const struct rota_view *view, uint64_t number, uint32_t 
         uint32_t owner = find_at(view, view->seats.items[seat], number);
         for (uint32_t shard = seat; shard < view->n_shards; shard += n_seats)
             owners[shard] = owner;
-    }
-}
-
-/* A pin to a node that is not a member waits for it. */
-static void place_pins(const struct rota_view *view, uint64_t number, uint32_t *owners)
-{
-    for (size_t i = 0; i < view->pins.size; i++) {
-        const struct rota_view_pin *pin = &view->pins.items[i];
-        uint32_t owner = rota_view_span_has(pin->span, number) ? find_at(view, pin->name, number)
-                                                               : ROTA_VIEW_NOBODY;
-        if (owner != ROTA_VIEW_NOBODY)
-            owners[pin->shard] = owner;
     }
 }
 
@@ -450,13 +597,13 @@ enum rota_code rota_view_place(const struct rota_view *view, uint64_t number,
         break;
     case ROTA_VIEW_STATIC:
         place_seats(view, number, owners);
+        place_pins(view, number, owners);
+        place_refused(view, number, NULL, NULL, NULL, owners);
         break;
     case ROTA_VIEW_LEASE:
     case ROTA_VIEW_GROUP:
-        return ROTA_OK;
+        break;
     }
-    if (!code)
-        place_pins(view, number, owners);
     return code;
 }
 

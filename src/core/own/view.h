@@ -16,10 +16,16 @@
  *
  * A member is one incarnation of a node: its name, and an instance that no other incarnation has.
  *
- * Placement: a pin goes before all, if it names a member. Then, `ring`: the lookup of "SPACE/SHARD"
- * among the members, by their weights. `static`: seat SHARD modulo the number of seats, which is a
- * node's name; no owner if that node is not a member. `lease` and `group`: views assign no owner;
- * these engines do it themselves.
+ * Placement: a pin goes before all, if it names a member that has not refused. Then, `ring`: the
+ * lookup of "SPACE/SHARD" among the members, by their weights. `static`: seat SHARD modulo the
+ * number of seats, which is a node's name; no owner if that node is not a member. `lease` and
+ * `group`: views assign no owner; these engines do it themselves.
+ *
+ * A member that could not start a shard has refused it, which is part of the view, with its reason
+ * and with `from` and `to` like a pin. While it lasts the shard goes to the next member clockwise
+ * that has not refused it; `static` gives it no owner. If all members have refused a shard of a
+ * ring, the refusals count for nothing: one of them tries again. A refusal ends with its member, or
+ * when the member asks for another try.
  *
  * Invariants: an epoch is the number of a view, and names one owner, the one of that view. The
  * epoch of a shard never decreases from one view to a later one. */
@@ -36,13 +42,16 @@
 #include <stdint.h>
 
 enum {
-    ROTA_VIEW_SHARDS_MAX = 1 << 17, /* of a space */
-    ROTA_VIEW_NODES_MAX = 1024,     /* members at a time; others have to wait */
-    ROTA_VIEW_MEMBERS_MAX = 4096,   /* in a view, with former ones */
-    ROTA_VIEW_PINS_NOW_MAX = 4096,  /* at a time */
-    ROTA_VIEW_PINS_MAX = 8192,      /* in a view, with former ones */
-    ROTA_VIEW_SEATS_MAX = 1024,     /* of a static space */
-    ROTA_VIEW_STATES_MAX = 64,      /* views that can be reconstructed; above it half are dropped */
+    ROTA_VIEW_SHARDS_MAX = 1 << 17,    /* of a space */
+    ROTA_VIEW_NODES_MAX = 1024,        /* members at a time; others have to wait */
+    ROTA_VIEW_MEMBERS_MAX = 4096,      /* in a view, with former ones */
+    ROTA_VIEW_PINS_NOW_MAX = 4096,     /* at a time */
+    ROTA_VIEW_PINS_MAX = 8192,         /* in a view, with former ones */
+    ROTA_VIEW_SEATS_MAX = 1024,        /* of a static space */
+    ROTA_VIEW_REFUSALS_NOW_MAX = 1024, /* at a time */
+    ROTA_VIEW_REFUSALS_MAX = 2048,     /* in a view, with former ones */
+    ROTA_VIEW_WHY_MAX = 200,           /* bytes of a reason; no control characters */
+    ROTA_VIEW_STATES_MAX = 64, /* views that can be reconstructed; above it half are dropped */
     ROTA_VIEW_WEIGHT_MAX = 100 * ROTA_WEIGHT_ONE, /* a higher weight counts as this */
     ROTA_VIEW_NAME_MAX = 255, /* bytes of a node's or space's name; no control characters */
 };
@@ -85,6 +94,13 @@ struct rota_view_pin {
     struct rota_str name;
 };
 
+/* A member can't start a shard. */
+struct rota_view_refusal {
+    struct rota_view_span span;
+    uint32_t shard;
+    struct rota_str name, why;
+};
+
 /* The strings are in the arena. */
 struct rota_view {
     uint64_t number; /* 0: there is no view yet; all else is then empty */
@@ -95,6 +111,7 @@ struct rota_view {
     ROTA_VECTOR(struct rota_str) seats;
     ROTA_VECTOR(struct rota_view_member) members;
     ROTA_VECTOR(struct rota_view_pin) pins;
+    ROTA_VECTOR(struct rota_view_refusal) refusals;
     struct rota_arena arena;
 };
 
@@ -105,16 +122,18 @@ void rota_view_deinit(struct rota_view *view);
 enum rota_code rota_view_copy(const struct rota_view *view, struct rota_view *copy,
                               struct rota_error *error);
 
-/* The order of the members and of the pins of a view, for qsort(). */
+/* The order of the members, the pins and the refusals of a view, for qsort(). */
 int rota_view_compare_members(const void *a, const void *b);
 int rota_view_compare_pins(const void *a, const void *b);
+int rota_view_compare_refusals(const void *a, const void *b);
 
 /* Whether a view is valid: bounds, from and to within base and number, a name at most once at a
- * time, a shard pinned at most once at a time. wire/text/view_text.h checks what it reads from a
- * store with this. */
+ * time, a shard pinned at most once at a time and refused at most once by a member.
+ * wire/text/view_text.h checks what it reads from a store with this. */
 enum rota_code rota_view_check(const struct rota_view *view, struct rota_error *error);
 
 bool rota_view_name_is_valid(struct rota_str name);
+bool rota_view_why_is_valid(struct rota_str why);
 
 static inline bool rota_view_span_has(struct rota_view_span span, uint64_t number)
 {
@@ -123,6 +142,10 @@ static inline bool rota_view_span_has(struct rota_view_span span, uint64_t numbe
 
 /* The member of this name as of the view itself, or ROTA_VIEW_NOBODY. */
 uint32_t rota_view_find(const struct rota_view *view, struct rota_str name);
+
+/* The refusals of a shard, also those that have ended: the index of the first one; `*n` is how
+ * many. */
+size_t rota_view_refusals_of(const struct rota_view *view, uint32_t shard, size_t *n);
 
 /* The numbers of views that can be reconstructed: `base`, and those above it at which something
  * changed, in order. Returns how many; one more than there is room for means that there are too

@@ -384,7 +384,8 @@ static bool copy_wish(struct rota_view_fsm *fsm, struct rota_view_wish *wish)
 {
     struct rota_str *seats = rota_arena_take(&fsm->wish_texts, (wish->n_seats + 1) * sizeof *seats);
     wish->name = rota_arena_copy(&fsm->wish_texts, wish->name);
-    bool is_fine = seats && wish->name.data;
+    wish->why = rota_arena_copy(&fsm->wish_texts, wish->why);
+    bool is_fine = seats && wish->name.data && wish->why.data;
     for (size_t i = 0; is_fine && i < wish->n_seats; i++) {
         seats[i] = rota_arena_copy(&fsm->wish_texts, wish->seats[i]);
         is_fine = seats[i].data;
@@ -400,7 +401,7 @@ static void hear_wish(struct rota_view_fsm *fsm, rota_time now, const struct rot
         rota_view_fsm_tell_outcome(fsm, wish->id, ROTA_ERR_UNAVAILABLE, 0);
     else if (fsm->wishes.size == ROTA_VIEW_WISHES_MAX || wish->n_seats > ROTA_VIEW_SEATS_MAX)
         rota_view_fsm_tell_outcome(fsm, wish->id, ROTA_ERR_LIMIT, 0);
-    else if (wish->name.size > ROTA_VIEW_NAME_MAX)
+    else if (wish->name.size > ROTA_VIEW_NAME_MAX || wish->why.size > ROTA_VIEW_WHY_MAX)
         rota_view_fsm_tell_outcome(fsm, wish->id, ROTA_ERR_INVALID, 0);
     else if (!copy_wish(fsm, &waiting.wish) || !rota_vector_push(&fsm->wishes, waiting))
         rota_view_fsm_tell_outcome(fsm, wish->id, ROTA_ERR_NO_MEMORY, 0);

@@ -133,16 +133,18 @@ enum rota_view_wish_type {
     ROTA_VIEW_RESEAT,  /* seats: those of a static space become these */
     ROTA_VIEW_MIGRATE, /* to: begin a shadow of another engine; seats, of a static one: the former
                           ones if it is empty, or else the members by name */
+    ROTA_VIEW_REFUSE,  /* shard, name, why: this member can't start it, and others have to */
+    ROTA_VIEW_RETRY,   /* shard, name: it tries again */
     ROTA_VIEW_COMMIT,  /* to: the shadow becomes the engine */
     ROTA_VIEW_CANCEL,  /* end the shadow */
 };
 
-/* An operator's request. The strings are copied. */
+/* An operator's request, or a member's. The strings are copied. */
 struct rota_view_wish {
     enum rota_view_wish_type type;
     uint64_t id; /* the caller's: returned with the outcome */
     uint32_t shard;
-    struct rota_str name;
+    struct rota_str name, why;
     const struct rota_str *seats;
     size_t n_seats;
     enum rota_view_engine to;

@@ -156,6 +156,65 @@ static enum rota_code wish_pin(struct draft *draft, uint32_t shard, struct rota_
     return ROTA_OK;
 }
 
+/* --- refusals --- */
+
+static void end_refusal(struct draft *draft, size_t index)
+{
+    struct rota_view *next = draft->next;
+    struct rota_view_refusal *refusal = &next->refusals.items[index];
+    if (refusal->span.from == next->number)
+        *refusal = next->refusals.items[--next->refusals.size];
+    else
+        refusal->span.to = next->number;
+}
+
+/* Refusals end with the member that made them, even if there is another of its name. */
+static void end_refusals(struct draft *draft)
+{
+    const struct rota_view *next = draft->next;
+    for (size_t i = 0; i < next->refusals.size; i++) {
+        const struct rota_view_refusal *refusal = &next->refusals.items[i];
+        uint32_t member = rota_view_find(next, refusal->name);
+        if (refusal->span.to == 0 && (member == ROTA_VIEW_NOBODY ||
+                                      next->members.items[member].span.from > refusal->span.from))
+            end_refusal(draft, i);
+    }
+}
+
+/* An empty reason: it is no longer refused. ROTA_ERR_STALE: it is so already. */
+static enum rota_code wish_refusal(struct draft *draft, const struct rota_view_wish *wish,
+                                   struct rota_str why)
+{
+    struct rota_view *next = draft->next;
+    size_t found = SIZE_MAX, n_now = 0;
+    if (wish->shard >= next->n_shards || (why.size > 0 && !rota_view_why_is_valid(why)) ||
+        (why.size > 0 && rota_view_find(next, wish->name) == ROTA_VIEW_NOBODY))
+        return ROTA_ERR_INVALID;
+    for (size_t i = 0; i < next->refusals.size; i++) {
+        const struct rota_view_refusal *refusal = &next->refusals.items[i];
+        n_now += refusal->span.to == 0;
+        if (refusal->span.to == 0 && refusal->shard == wish->shard &&
+            rota_str_is_equal(refusal->name, wish->name))
+            found = i;
+    }
+    if ((found == SIZE_MAX) == (why.size == 0))
+        return ROTA_ERR_STALE;
+    if (why.size == 0) {
+        end_refusal(draft, found);
+        return ROTA_OK;
+    }
+    if (n_now == ROTA_VIEW_REFUSALS_NOW_MAX)
+        return ROTA_ERR_LIMIT;
+    struct rota_view_refusal refusal = {.span.from = next->number,
+                                        .shard = wish->shard,
+                                        .name = copy_name(draft, wish->name),
+                                        .why = copy_name(draft, why)};
+    draft->has_failed |= !rota_vector_push(&next->refusals, refusal);
+    return ROTA_OK;
+}
+
+/* --- seats and engines --- */
+
 static bool seats_are(const struct rota_view *view, const struct rota_view_wish *wish)
 {
     bool is_same = view->seats.size == wish->n_seats;
@@ -236,6 +295,10 @@ static enum rota_code grant_wish(struct draft *draft, const struct rota_view_wis
         return wish_seats(draft, wish);
     case ROTA_VIEW_MIGRATE:
         return wish_migrate(draft, ROTA_MIGRATE_BEGIN, wish);
+    case ROTA_VIEW_REFUSE:
+        return wish->why.size ? wish_refusal(draft, wish, wish->why) : ROTA_ERR_INVALID;
+    case ROTA_VIEW_RETRY:
+        return wish_refusal(draft, wish, rota_str(""));
     case ROTA_VIEW_COMMIT:
         return wish_migrate(draft, ROTA_MIGRATE_COMMIT, wish);
     case ROTA_VIEW_CANCEL:
@@ -268,6 +331,9 @@ static void grant_wishes(struct draft *draft)
     if (draft->next->pins.size > 1)
         qsort(draft->next->pins.items, draft->next->pins.size, sizeof *draft->next->pins.items,
               rota_view_compare_pins);
+    if (draft->next->refusals.size > 1)
+        qsort(draft->next->refusals.items, draft->next->refusals.size,
+              sizeof *draft->next->refusals.items, rota_view_compare_refusals);
 }
 
 /* --- the whole --- */
@@ -294,7 +360,8 @@ static void make_room_for_change(struct rota_view *next, uint64_t present)
     if (n >= ROTA_VIEW_STATES_MAX)
         rota_view_rebase(next, numbers[n / 2]);
     if (next->members.size > ROTA_VIEW_MEMBERS_MAX - ROTA_VIEW_NODES_MAX ||
-        next->pins.size > ROTA_VIEW_PINS_MAX - ROTA_VIEW_WISHES_MAX)
+        next->pins.size > ROTA_VIEW_PINS_MAX - ROTA_VIEW_WISHES_MAX ||
+        next->refusals.size > ROTA_VIEW_REFUSALS_MAX - ROTA_VIEW_WISHES_MAX)
         rota_view_rebase(next, present);
 }
 
@@ -328,6 +395,7 @@ void rota_view_fsm_draft(struct rota_view_fsm *fsm)
     else
         make_room_for_change(next, present);
     add_members(&draft, end_members(&draft));
+    end_refusals(&draft);
     advance_migration(&draft);
     if (next->base <= fsm->lost) /* there were later epochs, which the store has forgotten */
         draft.is_changed = draft.is_break = true;

@@ -32,6 +32,9 @@ struct rota_engine {
      * others may own the shards, call rota_space_engine_halted(), from the loop. */
     void (*halt)(void *state);
 
+    /* The claim of a shard that was started may be held now; for one that keeps claims. */
+    void (*claim)(void *state, uint32_t shard, uint64_t epoch);
+
     /* The user's answer to a stop. May be NULL. */
     void (*stopped)(void *state, uint32_t shard, uint64_t epoch);
 
@@ -60,6 +63,9 @@ void rota_space_engine_stop(struct rota_space *space, uint32_t shard, uint64_t e
                             rota_time until);
 void rota_space_engine_stop_all(struct rota_space *space, rota_time until);
 void rota_space_engine_halted(struct rota_space *space);
+
+/* Whether its start is complete, so that servers may hold its claim. */
+bool rota_space_is_served(const struct rota_space *space, uint32_t shard, uint64_t epoch);
 
 /* Why nothing can be owned now, because of the engine; NULL: no trouble. */
 void rota_space_engine_trouble(struct rota_space *space, const char *text);

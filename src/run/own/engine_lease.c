@@ -132,6 +132,16 @@ static void on_stop(void *data, uint32_t shard, uint64_t epoch, enum rota_lease_
                                                         .state = ROTA_SPACE_UNOWNED});
 }
 
+static bool is_served(void *data, uint32_t shard, uint64_t epoch)
+{
+    return rota_space_is_served(((struct engine *)data)->space, shard, epoch);
+}
+
+static void engine_claim(void *state, uint32_t shard, uint64_t epoch)
+{
+    rota_lease_update_claim(((struct engine *)state)->lease, shard, epoch);
+}
+
 static void on_refused(void *data, const struct rota_error *error)
 {
     rota_space_engine_trouble(((struct engine *)data)->space, error->text);
@@ -179,6 +189,8 @@ static enum rota_code engine_run(void *state, uint64_t floor, struct rota_error 
                                      &engine->lease, error);
     if (!code)
         engine->instance = engine->lease->fsm.options.instance;
+    if (!code)
+        engine->lease->is_served = is_served;
     if (!code)
         rota_lease_set_share(engine->lease, wanted_of(space));
     if (!code && floor > 0) /* it gets an epoch, and grants begin above it */
@@ -253,6 +265,7 @@ const struct rota_engine rota_engine_lease = {
     .close = engine_close,
     .run = engine_run,
     .halt = engine_halt,
+    .claim = engine_claim,
     .stopped = engine_stopped,
     .is_current = is_current,
     .explain = explain_shard,

@@ -39,6 +39,10 @@ struct rota_lease {
     ROTA_VECTOR(struct rota_lease_row) rows;     /* of a list */
     char refusal[ROTA_ERROR_TEXT_MAX];           /* the last one; empty: the store accepts claims */
 
+    /* Whether a shard that is held is served, and its claim may be; NULL: all are. Gets the data of
+     * the options. */
+    bool (*is_served)(void *data, uint32_t shard, uint64_t epoch);
+
     void (*on_closed)(void *data);
     void *closed_data;
     char texts[];
@@ -75,6 +79,8 @@ struct rota_store_request rota_lease_request_of(const struct rota_lease *lease,
 
 bool rota_lease_make_series(struct rota_lease *lease);
 void rota_lease_start(struct rota_lease *lease, const struct rota_lease_action *action);
+/* The answer of `is_served` has changed. */
+void rota_lease_update_claim(struct rota_lease *lease, uint32_t shard, uint64_t epoch);
 void rota_lease_extend(struct rota_lease *lease, const struct rota_lease_action *action);
 
 /* When this returns nothing is served any more; rota_lease_tell_lost() reports the loss. */

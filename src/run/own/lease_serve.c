@@ -33,18 +33,30 @@ void rota_lease_extend(struct rota_lease *lease, const struct rota_lease_action 
     struct rota_error error;
     if (!o->claims)
         return;
+    bool is_served = !lease->is_served || lease->is_served(o->data, action->shard, action->epoch);
     const struct rota_claim claim = {
         .space = rota_str(o->space),
         .shard = rota_driver_shard_text(action->shard, shard),
         .node = o->node,
         .epoch = action->epoch,
-        .address = rota_str(o->address ? o->address : ""),
-        .is_held = true,
+        .address = rota_str(o->address && is_served ? o->address : ""),
+        .is_held = is_served,
         .until = action->until,
     };
     if (rota_claims_set(o->claims, &claim, &error)) /* and so it is served nowhere */
         rota_lease_log_shard(lease, ROTA_LOG_ERROR, "lease not served", action,
                              ROTA_LOG_FACT("error", error.text));
+}
+
+void rota_lease_update_claim(struct rota_lease *lease, uint32_t shard, uint64_t epoch)
+{
+    size_t n;
+    const struct rota_lease_slot *slots = rota_lease_fsm_held(&lease->fsm, &n);
+    for (size_t i = 0; i < n; i++)
+        if (slots[i].shard == shard && slots[i].epoch == epoch)
+            rota_lease_extend(lease, &(struct rota_lease_action){.shard = shard,
+                                                                 .epoch = epoch,
+                                                                 .until = slots[i].expires_at});
 }
 
 static void drop_claim(struct rota_lease *lease, const struct rota_lease_action *action)

@@ -97,6 +97,19 @@ static void log_shard(const struct rota_space *space, const char *phrase, uint32
              ROTA_LOG_FACT("epoch", epoch));
 }
 
+/* The map shows a shard of ours as moving until it is served. */
+void rota_space_see_mine(struct rota_space *space, uint32_t shard)
+{
+    const struct rota_space_mine *mine = &space->mine[shard];
+    bool is_served = mine->progress == ROTA_SPACE_SERVED;
+    rota_space_engine_see(
+        space, shard,
+        (struct rota_space_shard){.epoch = mine->epoch,
+                                  .owner = space->self,
+                                  .state = is_served ? ROTA_SPACE_OWNED : ROTA_SPACE_MOVING,
+                                  .is_pinned = mine->is_pinned && !space->engine->open});
+}
+
 void rota_space_engine_start(struct rota_space *space, uint32_t shard, uint64_t epoch)
 {
     struct rota_space_mine *mine = &space->mine[shard];
@@ -111,16 +124,11 @@ void rota_space_engine_start(struct rota_space *space, uint32_t shard, uint64_t 
     space->map.n_held++;
     rota_gauge_set(space->series.held, space->map.n_held);
     rota_counter_add(space->series.started, 1);
-    rota_space_engine_see(
-        space, shard,
-        (struct rota_space_shard){.epoch = epoch,
-                                  .owner = space->self,
-                                  .state = ROTA_SPACE_OWNED,
-                                  .is_pinned = mine->is_pinned && !space->engine->open});
+    mine->progress = space->options.is_start_answered ? ROTA_SPACE_STARTING_UP : ROTA_SPACE_SERVED;
+    rota_space_see_mine(space, shard);
     rota_space_claim(space, shard, epoch);
     log_shard(space, "shard started", shard, epoch);
-    if (space->options.on_start)
-        space->options.on_start(space->options.data, shard, epoch);
+    rota_space_start_begin(space, shard);
 }
 
 void rota_space_engine_stop(struct rota_space *space, uint32_t shard, uint64_t epoch,
@@ -143,7 +151,7 @@ void rota_space_engine_stop(struct rota_space *space, uint32_t shard, uint64_t e
     rota_space_unclaim(space, shard, epoch);
     rota_space_changed(space);
     log_shard(space, "shard stopped", shard, epoch);
-    if (space->options.on_stop)
+    if (rota_space_start_end(space, shard) && space->options.on_stop)
         space->options.on_stop(space->options.data, shard, epoch, until);
     else
         rota_space_stopped(space, shard, epoch);
@@ -262,6 +270,8 @@ char *rota_space_explain(const struct rota_space *space, uint32_t shard, char *t
     else
         snprintf(text, size, "engine %s can't be observed from here: %s", space->engine->name,
                  space->engine_trouble);
+    if (shard < space->map.n_shards && space->engine)
+        rota_space_start_explain(space, shard, text, size);
     return text;
 }
 
@@ -331,6 +341,7 @@ void rota_space_engine_halted(struct rota_space *space)
 
 static void space_free(struct rota_space *space)
 {
+    rota_space_start_deinit(space);
     rota_space_view_deinit(space);
     rota_space_map_deinit(space);
     rota_buffer_deinit(&space->change.names);
@@ -366,6 +377,7 @@ void rota_space_finish(struct rota_space *space)
     uv_close((uv_handle_t *)&space->change.dry_timer, on_handle_closed);
     uv_close((uv_handle_t *)&space->change.shadow_timer, on_handle_closed);
     uv_close((uv_handle_t *)&space->change_timer, on_handle_closed);
+    uv_close((uv_handle_t *)&space->start_timer, on_handle_closed);
 }
 
 void rota_space_close(struct rota_space *space, void (*on_closed)(void *data), void *data)
@@ -459,6 +471,11 @@ static enum rota_code check_times(const struct rota_space_options *o, struct rot
     if (o->ttl && (o->ttl < 2 * ROTA_VIEW_TTL_MIN || o->ttl > ROTA_VIEW_TTL_MAX))
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "space %s: a ttl must be from 200 ms to an hour", o->name);
+    if (o->retry_after < 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "space %s: a failed start is tried again after a time that is not "
+                              "negative",
+                              o->name);
     if (o->stop_within < 0 || o->stop_within > ttl / 2)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "space %s: stopping may take at most half a ttl", o->name);
@@ -521,6 +538,9 @@ static bool make_series(struct rota_space *space)
                                                  "Shards started on this node.", labels, 1);
     space->series.stopped = rota_metrics_counter(metrics, "rota_space_stopped_total",
                                                  "Shards stopped on this node.", labels, 1);
+    space->series.failed =
+        rota_metrics_counter(metrics, "rota_space_start_failed_total",
+                             "Starts of shards that failed on this node.", labels, 1);
     return true;
 }
 
@@ -562,12 +582,51 @@ enum rota_code rota_space_open(struct uv_loop_s *loop, struct rota_store *store,
     uv_timer_init(loop, &space->change.dry_timer);
     uv_timer_init(loop, &space->change.shadow_timer);
     uv_timer_init(loop, &space->change_timer);
-    space->change_timer.data = space;
+    uv_timer_init(loop, &space->start_timer);
+    space->change_timer.data = space->start_timer.data = space;
     space->change.dry_timer.data = space->change.shadow_timer.data = space;
-    space->n_handles = 4;
+    space->n_handles = 5;
     if (space->options.members)
         on_members(space, NULL);
     rota_space_view_open(space);
     *result = space;
     return ROTA_OK;
+}
+
+/* --- for simple programs --- */
+
+struct wait {
+    uv_timer_t timer;
+    bool is_over, is_closed;
+};
+
+static void on_wait_over(uv_timer_t *timer)
+{
+    ((struct wait *)timer->data)->is_over = true;
+}
+
+static void on_wait_closed(uv_handle_t *handle)
+{
+    ((struct wait *)handle->data)->is_closed = true;
+}
+
+enum rota_code rota_space_wait(struct rota_space *space, rota_time timeout,
+                               struct rota_error *error)
+{
+    struct wait wait = {0};
+    uv_timer_init(space->loop, &wait.timer);
+    wait.timer.data = &wait;
+    uv_timer_start(&wait.timer, on_wait_over, (uint64_t)(timeout / ROTA_MSEC), 0);
+    while (space->map.n_owned == 0 && !wait.is_over)
+        uv_run(space->loop, UV_RUN_ONCE);
+    uv_close((uv_handle_t *)&wait.timer, on_wait_closed);
+    while (!wait.is_closed)
+        uv_run(space->loop, UV_RUN_NOWAIT);
+    if (space->map.n_owned > 0)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "space %s: no shard has an owner: %.300s",
+                          space->options.name,
+                          space->map.trouble           ? space->map.trouble
+                          : space->map.engine.size > 0 ? "no node serves the space"
+                                                       : "the store has not responded");
 }

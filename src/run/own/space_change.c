@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHANGE_ID 1 /* of the wishes of a person; the end of a shadow has none */
+/* Of the wishes of a person; the end of a shadow has none, and others are of space_start.c. */
+#define CHANGE_ID 1
 
 /* --- the outcome --- */
 
@@ -58,7 +59,7 @@ static void on_shadow_timer(uv_timer_t *timer)
 void rota_space_change_hear(struct rota_space *space, const struct rota_view_outcome *outcome)
 {
     struct rota_space_change *change = &space->change;
-    if (outcome->id != CHANGE_ID && outcome->code)
+    if (outcome->id < CHANGE_ID && outcome->code)
         rota_log(space->options.log, rota_clock_wall(), ROTA_LOG_WARN, "shadow not ended",
                  ROTA_LOG_FACT("space", space->options.name),
                  ROTA_LOG_FACT("engine", rota_view_engine_name(change->to)));

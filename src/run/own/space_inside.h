@@ -1,11 +1,11 @@
 /* space_inside: what the files of a space share.
  *
- * space.c opens and closes a space and calls its user back, space_map.c has the state of all
- * shards, space_change.c the changes that operators request. view.c drives the machine of views
- * (core/own/view_fsm.h), and view_ask.c sends its requests to the store; by these views all nodes
- * of a space agree on its members, its pins and its engine. `ring` and `static` need nothing else.
- * The other assignment engines, in engine_*.c, find owners by their own means, while the machine
- * lets them.
+ * space.c opens and closes a space and calls its user back, space_start.c has the starts that take
+ * time or fail, space_map.c the state of all shards, space_change.c the changes that operators
+ * request. view.c drives the machine of views (core/own/view_fsm.h), and view_ask.c sends its
+ * requests to the store; by these views all nodes of a space agree on its members, its pins and its
+ * engine. `ring` and `static` need nothing else. The other assignment engines, in engine_*.c, find
+ * owners by their own means, while the machine lets them.
  *
  * A user may take time to stop, which the machine does not know: until all stops are answered,
  * view_ask.c neither reports to the others that we have stopped, nor leaves or joins.
@@ -19,17 +19,31 @@
 #include "base/metrics.h"
 #include "run/own/engine.h"
 #include "run/own/space_change.h"
+#include "run/own/space_start.h"
 #include "run/own/space_view.h"
 
 /* The state of a shard towards the user. */
 enum rota_space_mine_state { ROTA_SPACE_NOT_MINE, ROTA_SPACE_STARTED, ROTA_SPACE_STOPS };
 
+/* How far the start of a shard that is started is. */
+enum rota_space_progress {
+    ROTA_SPACE_SERVED,
+    ROTA_SPACE_STARTING_UP, /* on_start has no answer yet */
+    ROTA_SPACE_FAILED,      /* the user has nothing of it; on_start comes again, or it is stopped */
+};
+
 struct rota_space_mine {
     uint64_t epoch;
-    uint64_t next;   /* of one that stops: the epoch to start it with afterwards; 0: do not */
-    rota_time until; /* of one that stops */
+    uint64_t next;    /* of one that stops: the epoch to start it with afterwards; 0: do not */
+    rota_time until;  /* of one that stops */
+    rota_time try_at; /* after a failed start: when to try again; 0: not known yet, or no failure */
+    char *problem;    /* of the last start, which failed; NULL: none */
     enum rota_space_mine_state state;
-    bool is_pinned; /* by the view */
+    enum rota_space_progress progress;
+    uint8_t n_failures;              /* in a row */
+    bool is_pinned;                  /* by the view */
+    bool has_refused;                /* the view says so, as far as we know */
+    bool wants_refusal, wants_retry; /* wishes that have to be sent */
 };
 
 struct rota_space_note {
@@ -41,7 +55,7 @@ struct rota_space_note {
 
 struct rota_space_series {
     struct rota_gauge *held;
-    struct rota_counter *started, *stopped;
+    struct rota_counter *started, *stopped, *failed;
 };
 
 struct rota_space {
@@ -69,7 +83,8 @@ struct rota_space {
     struct rota_space_note *notes;
     size_t n_notes; /* ever made */
     char trouble[ROTA_ERROR_TEXT_MAX], engine_trouble[ROTA_ERROR_TEXT_MAX];
-    uv_timer_t change_timer;
+    uv_timer_t change_timer, start_timer;
+    uint32_t n_failed, n_wishes; /* shards whose start failed; wishes that have to be sent */
 
     struct rota_space_change change;
 
@@ -99,6 +114,9 @@ void rota_space_set_engine(struct rota_space *space);
 /* Whether a stop has no answer yet, or an engine has not halted. */
 bool rota_space_is_stopping(const struct rota_space *space);
 
+/* The map shows what is ours, and how far its start is. */
+void rota_space_see_mine(struct rota_space *space, uint32_t shard);
+
 /* The machine is done: close what is left. */
 void rota_space_finish(struct rota_space *space);
 
@@ -122,6 +140,7 @@ void rota_space_map_view(struct rota_space *space);
 /* The map has changed. */
 void rota_space_changed(struct rota_space *space);
 
-/* Update the claims for what is held here. */
+/* Update the claims for what is held here. One that is starting names no address, so that clients
+ * are not sent here in circles. */
 void rota_space_claim(struct rota_space *space, uint32_t shard, uint64_t epoch);
 void rota_space_unclaim(struct rota_space *space, uint32_t shard, uint64_t epoch);

@@ -58,12 +58,13 @@ static void set_claim(struct rota_space *space, uint32_t shard, uint64_t epoch, 
 {
     char text[ROTA_DRIVER_SHARD_MAX];
     struct rota_error error;
+    bool is_starting = owner == space->self && !is_held;
     const struct rota_claim claim = {
         .space = rota_str(space->options.name),
         .shard = rota_driver_shard_text(shard, text),
         .node = rota_space_node(space->nodes.items[owner]),
         .epoch = epoch,
-        .address = space->nodes.items[owner],
+        .address = is_starting ? rota_str("") : space->nodes.items[owner],
         .is_held = is_held,
     };
     if (rota_claims_set(space->options.claims, &claim, &error) && is_held)
@@ -74,8 +75,11 @@ static void set_claim(struct rota_space *space, uint32_t shard, uint64_t epoch, 
 
 void rota_space_claim(struct rota_space *space, uint32_t shard, uint64_t epoch)
 {
-    if (space->options.claims && !space->engine->keeps_claims)
-        set_claim(space, shard, epoch, space->self, true);
+    bool is_served = rota_space_is_served(space, shard, epoch);
+    if (space->engine->keeps_claims && is_served && space->options.is_start_answered)
+        space->engine->claim(space->state, shard, epoch);
+    else if (space->options.claims && !space->engine->keeps_claims)
+        set_claim(space, shard, epoch, space->self, is_served);
 }
 
 void rota_space_unclaim(struct rota_space *space, uint32_t shard, uint64_t epoch)
@@ -170,7 +174,8 @@ static struct rota_space_shard shard_of(const struct rota_space *space, uint32_t
                                          .owner = ROTA_SPACE_NOBODY,
                                          .state = ROTA_SPACE_UNOWNED};
     uint32_t index = indices[fsm->owners[shard]];
-    bool is_waiting = index == space->self && space->mine[shard].state != ROTA_SPACE_STARTED;
+    bool is_waiting =
+        index == space->self && !rota_space_is_served(space, shard, fsm->epochs[shard]);
     const struct rota_space_shard *known = &space->shards[shard];
     bool is_kept = known->state == ROTA_SPACE_OWNED && known->owner == index &&
                    known->epoch == fsm->epochs[shard];

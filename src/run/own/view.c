@@ -110,8 +110,10 @@ static void step(struct rota_space *space, const struct rota_view_event *event)
     else if (todo.went_back)
         rota_space_trouble(space, "the store went back to an earlier state: all shards stop, and "
                                   "restart when every node has had time to notice");
-    for (size_t i = 0; i < todo.n_outcomes; i++)
+    for (size_t i = 0; i < todo.n_outcomes; i++) {
         rota_space_change_hear(space, &todo.outcomes[i]);
+        rota_space_start_hear(space, &todo.outcomes[i]);
+    }
     space->view.is_over |= todo.is_done;
 }
 
@@ -126,7 +128,8 @@ static bool next_event(struct rota_space *space, struct rota_view_event *event)
         return true;
     }
     *event = (struct rota_view_event){.type = ROTA_VIEW_WISH};
-    return !space->is_closing && rota_space_change_next(space, &event->wish);
+    return !space->is_closing && (rota_space_change_next(space, &event->wish) ||
+                                  rota_space_start_next(space, &event->wish));
 }
 
 static void on_timer(uv_timer_t *timer);
@@ -196,7 +199,7 @@ void rota_space_view_wish(struct rota_space *space)
 {
     struct rota_view_event event = {.type = ROTA_VIEW_WISH};
     if (space->view.has_fsm && !space->view.is_over && !space->view.driver.is_driving &&
-        rota_space_change_next(space, &event.wish))
+        (rota_space_change_next(space, &event.wish) || rota_space_start_next(space, &event.wish)))
         rota_space_view_drive(space, &event);
 }
 

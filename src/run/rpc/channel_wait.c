@@ -22,6 +22,33 @@ static char *copy_str(struct rota_str str)
     return copy;
 }
 
+/* The pairs and their texts, in one piece. */
+static bool copy_metadata(const struct rota_call_result *result, struct rota_reply *reply)
+{
+    size_t size = result->n_metadata * sizeof *reply->metadata;
+    if (result->n_metadata == 0)
+        return true;
+    for (size_t i = 0; i < result->n_metadata; i++)
+        size += result->metadata[i].name.size + result->metadata[i].value.size;
+    reply->metadata = malloc(size);
+    if (!reply->metadata)
+        return false;
+    char *text = (char *)(reply->metadata + result->n_metadata);
+    for (size_t i = 0; i < result->n_metadata; i++) {
+        struct rota_metadata *pair = &reply->metadata[i];
+        *pair = result->metadata[i];
+        pair->name.data = memcpy(text, pair->name.data, pair->name.size);
+        text += pair->name.size;
+        if (pair->value.size == 0)
+            pair->value = rota_str("");
+        else
+            pair->value.data = memcpy(text, pair->value.data, pair->value.size);
+        text += pair->value.size;
+    }
+    reply->n_metadata = result->n_metadata;
+    return true;
+}
+
 static void on_wait_end(void *data, struct rota_call *call, const struct rota_call_result *result)
 {
     struct wait *wait = data;
@@ -34,8 +61,8 @@ static void on_wait_end(void *data, struct rota_call *call, const struct rota_ca
         wait->reply.message = copy_str(result->message);
         wait->reply.size = result->message.size;
     }
-    wait->has_failed =
-        !wait->reply.text || (result->status == ROTA_STATUS_OK && !wait->reply.message);
+    wait->has_failed = !copy_metadata(result, &wait->reply) || !wait->reply.text ||
+                       (result->status == ROTA_STATUS_OK && !wait->reply.message);
     uv_stop(wait->loop); /* from a timer, the loop would still sleep once */
 }
 
@@ -69,5 +96,6 @@ void rota_reply_deinit(struct rota_reply *reply)
 {
     free(reply->text);
     free(reply->message);
+    free(reply->metadata);
     *reply = (struct rota_reply){0};
 }

@@ -17,6 +17,7 @@ void rota_server_unref(struct rota_server *server)
     for (struct rota_server_call *call; (call = server->at_rest);) {
         server->at_rest = call->next;
         rota_http2_call_deinit(&call->h2);
+        free(call->route.room);
         free(call);
     }
     rota_map_deinit_values(&server->methods);

@@ -42,6 +42,7 @@ void rota_server_call_free(struct rota_server_call *call)
         server->n_at_rest++;
     } else {
         rota_http2_call_deinit(&call->h2);
+        free(call->route.room);
         free(call);
     }
     connection->n_calls--;
@@ -133,7 +134,7 @@ static struct rota_http2_call *on_accept(void *data)
     call->data = NULL;
     call->is_in_session = true;
     call->is_with_handler = call->is_counted = call->is_cancelled = false;
-    call->has_cost = call->is_measured = false;
+    call->has_cost = call->is_measured = call->route.is_read = false;
     connection->n_calls++;
     return &call->h2;
 }
@@ -155,6 +156,9 @@ static void hand_over(struct rota_server_call *call)
 {
     struct rota_server *server = call->server;
     call->is_with_handler = true;
+    call->is_tallied = server->tally.on_begin && call->method->is_fenced;
+    if (call->is_tallied)
+        call->tally_number = server->tally.on_begin(server->tally.data, call);
     server->counts.calls_total++;
     rota_counter_add(server->series.calls, 1);
     call->method->on_call(call->method->data, call);
@@ -209,10 +213,12 @@ static void admit_call(struct rota_server_call *call)
 static void arrive_call(struct rota_server_call *call)
 {
     bool has_queue = call->server->options.handlers_max > 0;
-    call->is_measured = has_queue || rota_server_call_is_routed(call);
-    if (call->is_measured || call->method->is_fenced)
+    bool is_routed = rota_server_call_is_routed(call);
+    /* A fenced method has one owner: there is no other replica to choose by cost. */
+    call->is_measured = has_queue || (is_routed && !call->method->is_fenced);
+    if (call->is_measured)
         admit_call(call);
-    else
+    else if (!call->method->is_fenced || rota_server_fence(call))
         hand_over(call);
 }
 

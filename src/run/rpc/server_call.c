@@ -177,5 +177,15 @@ void rota_server_call_finish(struct rota_server_call *call, enum rota_status sta
     else
         rota_http2_finish(&call->h2, status, rota_str(text ? text : ""), metadata, n_metadata);
     rota_server_call_touch(call);
+    struct rota_server_tally tally = call->server->tally;
+    bool is_tallied = call->is_tallied;
+    uint32_t number = call->tally_number;
     rota_server_call_free(call);
+    if (is_tallied && tally.on_end)
+        tally.on_end(tally.data, number);
+}
+
+void rota_server_set_tally(struct rota_server *server, struct rota_server_tally tally)
+{
+    server->tally = tally;
 }

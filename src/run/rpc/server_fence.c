@@ -7,47 +7,83 @@
 
 #include <rota/claims.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { TEXT_MAX = 256, SHOWN_MAX = 160 };
 
-/* Which claim a call was routed by. */
-struct route {
-    struct rota_str note; /* of the shard, as received */
-    struct rota_str space, shard;
-    uint64_t epoch;
-    char room[ROTA_NOTE_NAMES_MAX];
-};
-
-/* False when it names none, or none that can be read. */
-static bool read_route(struct rota_server_call *call, struct route *route)
+/* Both notes have names of the same size, which most others do not have. */
+static inline bool is_note(struct rota_str name, const char note[sizeof ROTA_NOTE_SHARD])
 {
+    _Static_assert(sizeof ROTA_NOTE_SHARD == sizeof ROTA_NOTE_EPOCH, "names of one size");
+    return name.size == sizeof ROTA_NOTE_SHARD - 1 && memcmp(name.data, note, name.size) == 0;
+}
+
+/* The names point into the metadata, or into memory of the call if they were escaped. */
+static bool read_names(struct rota_server_route *route)
+{
+    char unused[ROTA_NOTE_NAMES_MAX];
+    bool is_escaped = memchr(route->note.data, '%', route->note.size) != NULL;
+    if (is_escaped && !route->room && !(route->room = malloc(ROTA_NOTE_NAMES_MAX)))
+        return false;
+    return rota_note_parse_shard(route->note, is_escaped ? route->room : unused, &route->space,
+                                 &route->shard);
+}
+
+/* The notes of a call are read once, however often they are asked for. */
+static const struct rota_server_route *route_of(struct rota_server_call *call)
+{
+    struct rota_server_route *route = &call->route;
+    struct rota_str epoch = {0};
     size_t n;
+    if (route->is_read)
+        return route;
     const struct rota_metadata *pairs = rota_grpc_fields_pairs(&call->h2.head.metadata, &n);
-    struct rota_str epoch;
-    return rota_metadata_get(pairs, n, ROTA_NOTE_EPOCH, &epoch) &&
-           rota_metadata_get(pairs, n, ROTA_NOTE_SHARD, &route->note) &&
-           rota_note_parse_epoch(epoch, &route->epoch) &&
-           rota_note_parse_shard(route->note, route->room, &route->space, &route->shard);
+    route->note = (struct rota_str){0};
+    for (size_t i = 0; i < n; i++)
+        if (is_note(pairs[i].name, ROTA_NOTE_EPOCH) && !epoch.data)
+            epoch = pairs[i].value;
+        else if (is_note(pairs[i].name, ROTA_NOTE_SHARD) && !route->note.data)
+            route->note = pairs[i].value;
+    route->is_read = true;
+    route->is_there = epoch.data || route->note.data;
+    route->is_valid = epoch.size > 0 && route->note.size > 0 &&
+                      rota_note_parse_epoch(epoch, &route->epoch) && read_names(route);
+    return route;
 }
 
 bool rota_server_call_is_routed(struct rota_server_call *call)
 {
-    size_t n;
-    const struct rota_metadata *pairs = rota_grpc_fields_pairs(&call->h2.head.metadata, &n);
-    struct rota_str value;
-    return rota_metadata_get(pairs, n, ROTA_NOTE_EPOCH, &value) ||
-           rota_metadata_get(pairs, n, ROTA_NOTE_SHARD, &value);
+    return route_of(call)->is_there;
 }
 
-static void write_reason(const struct route *route, enum rota_claims_answer answer, uint64_t known,
-                         char text[TEXT_MAX])
+bool rota_server_call_shard(struct rota_server_call *call, struct rota_str *space,
+                            struct rota_str *shard, uint64_t *epoch)
+{
+    const struct rota_server_route *route = route_of(call);
+    if (!route->is_valid)
+        return false;
+    *space = route->space;
+    *shard = route->shard;
+    *epoch = route->epoch;
+    return true;
+}
+
+static void write_reason(const struct rota_server_route *route, enum rota_claims_answer answer,
+                         const struct rota_claim *known, char text[TEXT_MAX])
 {
     int size = (int)(route->note.size < SHOWN_MAX ? route->note.size : SHOWN_MAX);
-    unsigned long long epoch = route->epoch, ours = known;
+    unsigned long long epoch = route->epoch, ours = known->epoch;
+    bool is_starting = known->epoch == route->epoch && !known->is_held && known->address.size == 0;
     switch (answer) {
     case ROTA_CLAIMS_HELD:
     case ROTA_CLAIMS_NOT_HELD:
-        snprintf(text, TEXT_MAX, "this server does not own shard %.*s", size, route->note.data);
+        if (answer == ROTA_CLAIMS_NOT_HELD && ours > 0 && is_starting)
+            snprintf(text, TEXT_MAX,
+                     "this server does not serve shard %.*s now: it is starting, or its owner is "
+                     "not known here",
+                     size, route->note.data);
+        else
+            snprintf(text, TEXT_MAX, "this server does not own shard %.*s", size, route->note.data);
         break;
     case ROTA_CLAIMS_STALE:
         snprintf(text, TEXT_MAX, "epoch %llu of shard %.*s is stale: the current epoch is %llu",
@@ -75,12 +111,12 @@ static struct rota_metadata stale_note(void)
 }
 
 /* With our newer claim: neither an expired claim of ours, nor one older than the caller's. */
-static void write_refusal(const struct rota_claims *claims, const struct route *route,
+static void write_refusal(const struct rota_claims *claims, const struct rota_server_route *route,
                           enum rota_claims_answer answer, struct refusal *refusal)
 {
     struct rota_claim claim = {0};
     rota_claims_find(claims, route->space, route->shard, &claim);
-    write_reason(route, answer, claim.epoch, refusal->text);
+    write_reason(route, answer, &claim, refusal->text);
     refusal->notes[0] = stale_note();
     refusal->n_notes = 1;
     bool is_news =
@@ -92,13 +128,19 @@ static void write_refusal(const struct rota_claims *claims, const struct route *
     }
 }
 
+static enum rota_claims_answer check_claim(const struct rota_claims *claims,
+                                           const struct rota_server_route *route)
+{
+    return rota_claims_check(claims, rota_clock_boot(), route->space, route->shard, route->epoch);
+}
+
 bool rota_server_fence(struct rota_server_call *call)
 {
     const struct rota_claims *claims = call->server->options.claims;
-    struct route route;
     if (!claims)
         return true;
-    if (!read_route(call, &route)) {
+    const struct rota_server_route *route = route_of(call);
+    if (!route->is_valid) {
         if (!call->method->is_fenced)
             return true;
         rota_server_refuse(call, ROTA_SERVER_UNFENCED, ROTA_STATUS_FAILED_PRECONDITION,
@@ -107,12 +149,11 @@ bool rota_server_fence(struct rota_server_call *call)
                            NULL, 0);
         return false;
     }
-    enum rota_claims_answer answer =
-        rota_claims_check(claims, rota_clock_boot(), route.space, route.shard, route.epoch);
+    enum rota_claims_answer answer = check_claim(claims, route);
     if (answer == ROTA_CLAIMS_HELD)
         return true;
     struct refusal refusal;
-    write_refusal(claims, &route, answer, &refusal);
+    write_refusal(claims, route, answer, &refusal);
     rota_server_refuse(call, ROTA_SERVER_STALE, rota_failure_status(ROTA_FAILURE_STALE),
                        refusal.text, refusal.notes, refusal.n_notes);
     return false;
@@ -121,26 +162,23 @@ bool rota_server_fence(struct rota_server_call *call)
 bool rota_server_call_is_current(struct rota_server_call *call)
 {
     const struct rota_claims *claims = call->server->options.claims;
-    struct route route;
-    return !claims || !read_route(call, &route) ||
-           rota_claims_check(claims, rota_clock_boot(), route.space, route.shard, route.epoch) ==
-               ROTA_CLAIMS_HELD;
+    const struct rota_server_route *route = route_of(call);
+    if (claims && call->server->is_closed)
+        return !route->is_valid; /* the claims may be gone */
+    return !claims || !route->is_valid || check_claim(claims, route) == ROTA_CLAIMS_HELD;
 }
 
 void rota_server_call_refuse(struct rota_server_call *call)
 {
     const struct rota_claims *claims = call->server->options.claims;
-    struct route route;
+    const struct rota_server_route *route = route_of(call);
     struct refusal refusal = {
         .text = "this server does not own the shard",
         .notes = {stale_note()},
         .n_notes = 1,
     };
-    if (claims && read_route(call, &route)) {
-        enum rota_claims_answer answer =
-            rota_claims_check(claims, rota_clock_boot(), route.space, route.shard, route.epoch);
-        write_refusal(claims, &route, answer, &refusal);
-    }
+    if (claims && route->is_valid && !call->server->is_closed)
+        write_refusal(claims, route, check_claim(claims, route), &refusal);
     rota_server_call_finish(call, rota_failure_status(ROTA_FAILURE_STALE), refusal.text,
                             refusal.notes, refusal.n_notes);
 }

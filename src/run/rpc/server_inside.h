@@ -16,10 +16,22 @@
 #include "core/call/get/places.h"
 #include "io/net/listener.h"
 #include "run/rpc/link.h"
+#include "run/rpc/server_call.h"
 #include "wire/http2/http2.h"
 
 #include <rota/server.h>
 #include <uv.h>
+
+/* Which claim a call was routed by: its notes, as far as they were read. */
+struct rota_server_route {
+    struct rota_str note; /* of the shard, as received */
+    struct rota_str space, shard;
+    uint64_t epoch;
+    char *room; /* for names that were escaped; NULL: there were none yet */
+    bool is_read;
+    bool is_there; /* the client routes by claims */
+    bool is_valid; /* and its notes can be read */
+};
 
 /* A call has two users: the session, until its stream is gone, and the handler, until it has
  * finished it. */
@@ -33,6 +45,9 @@ struct rota_server_call {
     struct rota_server_call *next; /* at rest */
     void *data;
     struct rota_cost cost;
+    struct rota_server_route route;
+    uint32_t tally_number;
+    bool is_tallied;
     bool is_in_session, is_with_handler, is_counted, is_cancelled;
     bool has_cost;    /* its handler has set it */
     bool is_measured; /* otherwise we do */
@@ -90,6 +105,7 @@ struct rota_server {
     struct rota_heap deadlines;
     struct rota_admission admission;
     struct rota_held held;
+    struct rota_server_tally tally;
     struct rota_refusals refusals[ROTA_SERVER_FULLS], failed_handshakes;
     uint64_t n_started;
     struct rota_list_node connections;

@@ -1,5 +1,6 @@
 #include "wire/grpc/call_notes.h"
 
+#include "base/decimal.h"
 #include "base/percent.h"
 
 #include <stdio.h>
@@ -54,6 +55,15 @@ static bool unescape_name(struct rota_str text, char *room, struct rota_str *nam
     return n > 0;
 }
 
+/* A name without escapes, as nearly all are. */
+static bool is_plain_name(struct rota_str text)
+{
+    bool is_fine = is_name(text);
+    for (size_t i = 0; i < text.size; i++)
+        is_fine &= is_plain(text.data[i]);
+    return is_fine;
+}
+
 bool rota_note_parse_shard(struct rota_str text, char room[ROTA_NOTE_NAMES_MAX],
                            struct rota_str *space, struct rota_str *shard)
 {
@@ -62,9 +72,11 @@ bool rota_note_parse_shard(struct rota_str text, char room[ROTA_NOTE_NAMES_MAX],
     if (!slash)
         return false;
     size_t size = (size_t)(slash - text.data);
-    if (!unescape_name(rota_str_of(text.data, size), room, &names[0]) ||
-        !unescape_name(rota_str_of(slash + 1, text.size - size - 1), room + ROTA_SHARD_NAME_MAX,
-                       &names[1]))
+    names[0] = rota_str_of(text.data, size);
+    names[1] = rota_str_of(slash + 1, text.size - size - 1);
+    if ((!is_plain_name(names[0]) || !is_plain_name(names[1])) &&
+        (!unescape_name(names[0], room, &names[0]) ||
+         !unescape_name(names[1], room + ROTA_SHARD_NAME_MAX, &names[1])))
         return false;
     *space = names[0];
     *shard = names[1];
@@ -76,22 +88,23 @@ bool rota_note_parse_shard(struct rota_str text, char room[ROTA_NOTE_NAMES_MAX],
 char *rota_note_format_cost(const struct rota_cost *cost, char text[ROTA_NOTE_COST_MAX])
 {
     const int64_t parts[] = {cost->response_us, cost->service_us, cost->waiting};
-    int64_t held[3];
-    for (size_t i = 0; i < 3; i++)
-        held[i] = parts[i] > 0 ? parts[i] : 0;
-    snprintf(text, ROTA_NOTE_COST_MAX, "%lld %lld %lld", (long long)held[0], (long long)held[1],
-             (long long)held[2]);
+    char *end = text;
+    for (size_t i = 0; i < 3; i++) {
+        end = rota_decimal_put(end, parts[i] > 0 ? (uint64_t)parts[i] : 0);
+        *end++ = i < 2 ? ' ' : '\0';
+    }
     return text;
 }
 
 /* Take a number off `text`, with the blank after it; false when there is none. */
 static bool take_number(struct rota_str *text, uint64_t most, uint64_t *number)
 {
+    enum { SAFE_DIGITS = 18 }; /* more may be above INT64_MAX, the lowest of `most` */
     uint64_t value = 0;
     size_t i = 0;
     for (; i < text->size && text->data[i] >= '0' && text->data[i] <= '9'; i++) {
         uint64_t digit = (uint64_t)(text->data[i] - '0');
-        if (value > (most - digit) / 10)
+        if (i >= SAFE_DIGITS && value > (most - digit) / 10)
             return false;
         value = value * 10 + digit;
     }

@@ -11,6 +11,7 @@ struct reader {
     size_t number;        /* of the line, from 1 */
     struct rota_view *view;
     struct rota_error *error;
+    uint64_t version;
 };
 
 static enum rota_code reject_line(const struct reader *reader, enum rota_code code,
@@ -99,8 +100,11 @@ static enum rota_code read_head(struct reader *reader)
     uint64_t n_shards;
     struct rota_view *view = reader->view;
     enum rota_code code = next_line(reader);
-    if (!code && !rota_str_is_equal(reader->line, rota_str("rota-view 1")))
+    if (!code && (!take_word(reader, "rota-view") ||
+                  !take_number(reader, UINT32_MAX, true, &reader->version) || reader->version < 1))
         code = reject_line(reader, ROTA_ERR_INVALID, "expected \"rota-view 1\"");
+    if (!code && reader->version > ROTA_VIEW_TEXT_VERSION)
+        code = reject_line(reader, ROTA_ERR_INVALID, "it was written by a newer version of Rota");
     if (!code)
         code = read_number(reader, "number", ROTA_VIEW_NUMBER_MAX, &view->number);
     if (!code)
@@ -178,27 +182,55 @@ static enum rota_code read_pin(struct reader *reader)
     return code;
 }
 
-/* Seats, members, pins, in this order, and the end. */
+static enum rota_code read_refusal(struct reader *reader)
+{
+    struct rota_view_refusal refusal = {0};
+    uint64_t shard, size;
+    if (reader->view->refusals.size == ROTA_VIEW_REFUSALS_MAX)
+        return reject_line(reader, ROTA_ERR_LIMIT, "too many refusals");
+    if (!take_span(reader, &refusal.span) ||
+        !take_number(reader, ROTA_VIEW_SHARDS_MAX, false, &shard) ||
+        !take_number(reader, ROTA_VIEW_NAME_MAX, false, &size) || size + 1 >= reader->line.size ||
+        reader->line.data[size] != ' ')
+        return reject_line(reader, ROTA_ERR_INVALID,
+                           "expected \"refusal\" FROM TO SHARD SIZE NODE REASON");
+    refusal.shard = (uint32_t)shard;
+    struct rota_str line = reader->line;
+    refusal.why = rota_arena_copy(&reader->view->arena,
+                                  rota_str_of(line.data + size + 1, line.size - size - 1));
+    reader->line = rota_str_of(line.data, size);
+    enum rota_code code = read_name(reader, &refusal.name);
+    if (!code && (!refusal.why.data || !rota_vector_push(&reader->view->refusals, refusal)))
+        code = reject_line(reader, ROTA_ERR_NO_MEMORY, "not enough memory for a refusal");
+    return code;
+}
+
+/* Seats, members, pins, refusals, in this order, and the end. */
 static enum rota_code read_lists(struct reader *reader)
 {
     static const struct {
         const char *word;
         enum rota_code (*read)(struct reader *reader);
-    } LISTS[] = {{"seat", read_seat}, {"member", read_member}, {"pin", read_pin}};
-    size_t list = 0;
+    } LISTS[] = {
+        {"seat", read_seat}, {"member", read_member}, {"pin", read_pin}, {"refusal", read_refusal}};
+    size_t list = 0, n_lists = reader->version > 1 ? 4 : 3;
     enum rota_code code = next_line(reader);
     while (!code && !rota_str_is_equal(reader->line, rota_str("end"))) {
-        while (list < 3 && !take_word(reader, LISTS[list].word))
+        while (list < n_lists && !take_word(reader, LISTS[list].word))
             list++;
-        if (list == 3)
-            return reject_line(reader, ROTA_ERR_INVALID,
-                               "expected seats, members and pins, in this order, or the end");
+        if (list == n_lists)
+            return reject_line(
+                reader, ROTA_ERR_INVALID,
+                "expected seats, members, pins and refusals, in this order, or the end");
         code = LISTS[list].read(reader);
         if (!code)
             code = next_line(reader);
     }
     if (!code && reader->rest.size > 0)
         code = reject_line(reader, ROTA_ERR_INVALID, "unexpected text after the end");
+    if (!code && (reader->version > 1) != (reader->view->refusals.size > 0))
+        code = reject_line(reader, ROTA_ERR_INVALID,
+                           "version 2 is for views with refusals, and only for them");
     return code;
 }
 
@@ -239,10 +271,10 @@ static void format_name(struct rota_str name, struct rota_buffer *buffer)
 void rota_view_format(const struct rota_view *view, struct rota_buffer *buffer)
 {
     rota_buffer_print(
-        buffer, "rota-view 1\nnumber %llu\nbase %llu\nengine %s\nto %s\nphase %s\nshards %u\n",
-        (unsigned long long)view->number, (unsigned long long)view->base,
-        rota_view_engine_name(view->engine), rota_view_engine_name(view->to),
-        rota_view_phase_name(view->phase), view->n_shards);
+        buffer, "rota-view %d\nnumber %llu\nbase %llu\nengine %s\nto %s\nphase %s\nshards %u\n",
+        view->refusals.size > 0 ? 2 : 1, (unsigned long long)view->number,
+        (unsigned long long)view->base, rota_view_engine_name(view->engine),
+        rota_view_engine_name(view->to), rota_view_phase_name(view->phase), view->n_shards);
     for (size_t i = 0; i < view->seats.size; i++) {
         rota_buffer_append_text(buffer, "seat ");
         format_name(view->seats.items[i], buffer);
@@ -260,6 +292,15 @@ void rota_view_format(const struct rota_view *view, struct rota_buffer *buffer)
         format_span(pin->span, buffer);
         rota_buffer_print(buffer, "%u ", pin->shard);
         format_name(pin->name, buffer);
+    }
+    for (size_t i = 0; i < view->refusals.size; i++) {
+        const struct rota_view_refusal *refusal = &view->refusals.items[i];
+        rota_buffer_append_text(buffer, "refusal ");
+        format_span(refusal->span, buffer);
+        rota_buffer_print(buffer, "%u %zu ", refusal->shard, refusal->name.size);
+        rota_buffer_append_str(buffer, refusal->name);
+        rota_buffer_append_char(buffer, ' ');
+        format_name(refusal->why, buffer);
     }
     rota_buffer_append_text(buffer, "end\n");
 }
