@@ -43,6 +43,10 @@ static const struct pair pairs[] = {
     {&ROTA_DIRECTORY_WATCH, &rota__v1__watch_shards_request__descriptor},
     {&ROTA_DIRECTORY_REPLY, &rota__v1__get_shards_reply__descriptor},
     {&ROTA_DIRECTORY_REPLY, &rota__v1__watch_shards_reply__descriptor},
+    {&ROTA_DIRECTORY_SPACE_REQUEST, &rota__v1__get_space_request__descriptor},
+    {&ROTA_DIRECTORY_SPACE_REQUEST, &rota__v1__watch_space_request__descriptor},
+    {&ROTA_DIRECTORY_SPACE_REPLY, &rota__v1__get_space_reply__descriptor},
+    {&ROTA_DIRECTORY_SPACE_REPLY, &rota__v1__watch_space_reply__descriptor},
 
     {&ROTA_STANDARD_HEALTH_REQUEST, &grpc__health__v1__health_check_request__descriptor},
     {&ROTA_STANDARD_HEALTH_RESPONSE, &grpc__health__v1__health_check_response__descriptor},
