@@ -29,6 +29,8 @@
 #include <rota/shards.h>
 #include <uv.h>
 
+enum { ROTA_SHARDS_METADATA_MAX = 32 }; /* pairs of a call's own */
+
 /* The text for a try that timed out. */
 #define ROTA_SHARDS_SILENT "no reply in time"
 
@@ -67,6 +69,20 @@ struct rota_shards_call {
     int64_t node;
     uint32_t n_tries;
     bool has_status, is_done;
+    bool may_have_run; /* a try of it, at a server that has not said that it did nothing */
+};
+
+/* Where the calls of a service client differ (service_client.c): each is a run with one call and
+ * without an execution, whose replicas, and the shard itself, come from these. */
+struct rota_shards_hooks {
+    /* Answer the question, now or later, by a note of LEADERS. */
+    void (*ask)(void *data, struct rota_shards_call *call, uint64_t number);
+    void (*report)(void *data, struct rota_shards_call *call, rota_time now,
+                   const struct rota_call_fsm_action *action);
+    void (*start)(void *data, struct rota_shards_call *call, const struct rota_replica *replica);
+    void (*tell)(void *data, struct rota_shards_call *call); /* the call has ended */
+    void (*free)(void *data, struct rota_shards_call *call);
+    void *data;
 };
 
 struct rota_shards_run {
@@ -83,6 +99,10 @@ struct rota_shards_run {
     enum rota_failure failure;
     size_t n_ok, n_failed;
     bool is_done, is_dropped; /* dropped: no result for the program */
+
+    void *user; /* of the hooks; NULL: not a call of a service client */
+    const struct rota_metadata *metadata;
+    size_t n_metadata;
 };
 
 /* A caller that only wants to read the map. */
@@ -124,6 +144,7 @@ struct rota_shards {
     struct rota_call_stats stats;
     struct rota_call_shared shared;
 
+    const struct rota_shards_hooks *hooks; /* NULL: none */
     struct rota_map waiters, nodes, connections;
     struct rota_heap moments;
     ROTA_VECTOR(struct rota_shards_note) notes;
@@ -150,6 +171,21 @@ bool rota_shards_wait_begin(struct rota_shards *shards, struct rota_shards_waite
 void rota_shards_wait_end(struct rota_shards *shards, struct rota_shards_waiter *waiter);
 
 /* --- shards_calls.c --- */
+
+/* Begin a call with hooks; metadata is kept, `request` is copied. NULL without memory. Cancel it:
+ * it ends without a result. */
+struct rota_shards_call *rota_shards_call_begin(struct rota_shards *shards,
+                                                const struct rota_shards_request *request,
+                                                int64_t collection, void *user,
+                                                const struct rota_metadata *metadata,
+                                                size_t n_metadata);
+void rota_shards_call_cancel(struct rota_shards_call *call);
+
+/* The status of a call that has ended, and what is said of it. */
+enum rota_status rota_shards_status_of(enum rota_failure failure,
+                                       const struct rota_shards_call *call);
+struct rota_str rota_shards_text_of(struct rota_shards *shards, enum rota_failure failure,
+                                    const struct rota_shards_call *call);
 
 /* Step a run with an event; begin a call, step it with an event, or free it. */
 void rota_shards_step_run(struct rota_shards_run *run, const struct rota_execute_event *event);
