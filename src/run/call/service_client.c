@@ -136,8 +136,9 @@ void rota_service_call_answer(struct rota_service_call *call)
     stop_waiting(call);
     if (space->table.is_known)
         find_shard(call);
-    rota_follow_look(&call->follow, &space->table, rota_clock_mono(), call->shard, rota_space_node,
-                     &shard, &until);
+    if (rota_follow_look(&call->follow, &space->table, rota_clock_mono(), call->shard,
+                         rota_space_node, &shard, &until))
+        rota_service_watch(space, (struct rota_watch_event){.type = ROTA_WATCH_SERVED});
     if (call->follow.reason == ROTA_FOLLOW_NO_SHARD) {
         struct rota_error error;
         rota_error_set(&error, ROTA_ERR_INVALID, "space %s has no shard %u: it has %u shards",
@@ -182,7 +183,7 @@ static void on_report(void *data, struct rota_shards_call *call, rota_time now,
         action->failure == ROTA_FAILURE_STALE && action->claim &&
         rota_space_table_learn(&ours->space->table, now, ours->shard, action->claim);
     rota_follow_failed(&ours->follow, now, action->node, action->epoch, action->failure,
-                       is_redirected, &client->random);
+                       &client->random);
     if (is_redirected)
         rota_service_space_wake(ours->space);
 }

@@ -43,7 +43,7 @@ static bool is_refused(const struct rota_follow *follow, rota_time now, int64_t 
     return now < follow->retry_at && follow->refused_epoch == epoch && follow->refused_node == node;
 }
 
-void rota_follow_look(struct rota_follow *follow, struct rota_space_table *table, rota_time now,
+bool rota_follow_look(struct rota_follow *follow, struct rota_space_table *table, rota_time now,
                       uint32_t shard, int64_t (*node_of)(struct rota_str address),
                       struct rota_space_table_shard *result, rota_time *until)
 {
@@ -51,13 +51,13 @@ void rota_follow_look(struct rota_follow *follow, struct rota_space_table *table
     *until = ROTA_TIME_NEVER;
     if (!rota_space_table_look(table, now, shard, is_hopping, result)) {
         wait_for(follow, now, table->is_known ? ROTA_FOLLOW_NO_SHARD : ROTA_FOLLOW_NO_MAP);
-        return;
+        return false;
     }
     if (!is_hopping && is_in_circle(follow, now, result)) {
         result->n_replicas = 0;
         *until = follow->retry_at;
         wait_for(follow, now, ROTA_FOLLOW_CIRCLE);
-        return;
+        return false;
     }
     size_t n_known = result->n_replicas, n = 0;
     for (size_t i = 0; i < n_known; i++)
@@ -66,18 +66,25 @@ void rota_follow_look(struct rota_follow *follow, struct rota_space_table *table
             result->replicas[n++] = result->replicas[i];
     result->n_replicas = n;
     if (n > 0) {
+        bool has_waited = follow->waits_since != ROTA_TIME_NEVER;
+        follow->n_hops = result->replicas[0].is_learned ? follow->n_hops + 1 : 0;
+        follow->circle_epoch = 0;
         follow->waits_since = ROTA_TIME_NEVER;
         follow->reason = ROTA_FOLLOW_NONE;
-    } else if (n_known > 0) {
+        return has_waited && (follow->refused_epoch != result->replicas[0].epoch ||
+                              follow->refused_node != node_of(result->replicas[0].address));
+    }
+    if (n_known > 0) {
         *until = follow->retry_at;
         wait_for(follow, now, follow->refused_why);
     } else {
         wait_for(follow, now, result->is_moving ? ROTA_FOLLOW_MOVING : ROTA_FOLLOW_NO_OWNER);
     }
+    return false;
 }
 
 void rota_follow_failed(struct rota_follow *follow, rota_time now, int64_t node, uint64_t epoch,
-                        enum rota_failure failure, bool is_redirected, struct rota_random *random)
+                        enum rota_failure failure, struct rota_random *random)
 {
     if (!rota_follow_is_followed(failure))
         return;
@@ -88,6 +95,4 @@ void rota_follow_failed(struct rota_follow *follow, rota_time now, int64_t node,
     follow->refused_why =
         failure == ROTA_FAILURE_UNREACHABLE ? ROTA_FOLLOW_UNREACHABLE : ROTA_FOLLOW_REJECTED;
     follow->retry_at = rota_time_add(now, rota_backoff_failed(&follow->backoff, random));
-    follow->n_hops = is_redirected ? follow->n_hops + 1 : 0;
-    follow->circle_epoch = 0;
 }

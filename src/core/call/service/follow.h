@@ -32,7 +32,7 @@ enum rota_follow_reason {
 
 struct rota_follow {
     struct rota_backoff backoff;
-    uint32_t n_hops;      /* in a row */
+    uint32_t n_hops;      /* to learned claims, in a row */
     int64_t refused_node; /* the last claim that did not do; epoch 0: none */
     uint64_t refused_epoch;
     enum rota_follow_reason refused_why;
@@ -45,15 +45,15 @@ struct rota_follow {
 void rota_follow_init(struct rota_follow *follow);
 
 /* Where to go now: the replicas in `*result`; none: wait until `*until`, or the map changes.
- * ROTA_TIME_NEVER: only for the map. `node_of` numbers addresses. */
-void rota_follow_look(struct rota_follow *follow, struct rota_space_table *table, rota_time now,
+ * ROTA_TIME_NEVER: only for the map. `node_of` numbers addresses. True when it has waited, and has
+ * another claim to go by now. */
+bool rota_follow_look(struct rota_follow *follow, struct rota_space_table *table, rota_time now,
                       uint32_t shard, int64_t (*node_of)(struct rota_str address),
                       struct rota_space_table_shard *result, rota_time *until);
 
-/* A try on this claim has failed. `is_redirected`: the rejection named a claim that is newer than
- * what was known. */
+/* A try on this claim has failed. If the rejection named another one, it is in the table now. */
 void rota_follow_failed(struct rota_follow *follow, rota_time now, int64_t node, uint64_t epoch,
-                        enum rota_failure failure, bool is_redirected, struct rota_random *random);
+                        enum rota_failure failure, struct rota_random *random);
 
 /* Whether a failure says that the owner is another one, or can't be reached: the call waits and
  * goes on, whatever its number of tries, since no server has acted on it. */

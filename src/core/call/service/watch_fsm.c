@@ -86,7 +86,10 @@ static void on_tick(struct rota_watch_fsm *fsm, rota_time now, struct rota_rando
     } else if (now >= doubt_deadline(fsm)) {
         actions->cancel = true;
         fsm->doubted_at = ROTA_TIME_NEVER;
-        fsm->doubt = rota_time_min(2 * fsm->doubt, ROTA_WATCH_DOUBT_MAX);
+        if (++fsm->n_doubted == fsm->n_nodes) {
+            fsm->n_doubted = 0;
+            fsm->doubt = rota_time_min(2 * fsm->doubt, ROTA_WATCH_DOUBT_MAX);
+        }
         fsm->node = (fsm->node + 1) % fsm->n_nodes;
         start_watch(fsm, now, actions);
     }
@@ -114,6 +117,11 @@ struct rota_watch_actions rota_watch_fsm_step(struct rota_watch_fsm *fsm, rota_t
     case ROTA_WATCH_WAITED:
         if (fsm->doubted_at == ROTA_TIME_NEVER)
             fsm->doubted_at = now;
+        break;
+    case ROTA_WATCH_SERVED:
+        fsm->doubted_at = ROTA_TIME_NEVER;
+        fsm->doubt = ROTA_WATCH_DOUBT;
+        fsm->n_doubted = 0;
         break;
     case ROTA_WATCH_TICK:
         on_tick(fsm, now, random, &actions);

@@ -20,7 +20,7 @@
 
 #define ROTA_WATCH_FIRST_WITHIN (3 * ROTA_SEC)
 #define ROTA_WATCH_DOUBT        (2 * ROTA_SEC)
-#define ROTA_WATCH_DOUBT_MAX    (30 * ROTA_SEC)
+#define ROTA_WATCH_DOUBT_MAX    (10 * ROTA_SEC)
 #define ROTA_WATCH_PAUSE        (100 * ROTA_MSEC)
 #define ROTA_WATCH_PAUSE_MAX    (2 * ROTA_SEC)
 
@@ -34,7 +34,8 @@ struct rota_watch_fsm {
     bool is_known;        /* there was a map, ever */
     rota_time first_by, paused_until, heard_at;
     rota_time doubted_at; /* since when a call waits; ROTA_TIME_NEVER: none */
-    rota_time doubt;      /* how long that may last */
+    rota_time doubt;      /* how long that may last; grows when all nodes were doubted in vain */
+    size_t n_doubted;     /* nodes in a row */
     struct rota_backoff backoff;
 };
 
@@ -43,6 +44,7 @@ enum rota_watch_event_type {
     ROTA_WATCH_UPDATE, /* of watch `number` */
     ROTA_WATCH_ENDED,  /* watch `number`, with `status` */
     ROTA_WATCH_WAITED, /* a call waits for a change */
+    ROTA_WATCH_SERVED, /* a call that waited has another claim to go by */
     ROTA_WATCH_TICK,
 };
 
