@@ -86,7 +86,7 @@ static void on_change(void *data)
 static void look_up(void *data)
 {
     (void)data;
-    rota_space_directory_looked_up(directory, ROTA_OK);
+    rota_space_directory_looked_up(directory, NULL);
 }
 
 /* With an owner for every shard, on all nodes. */

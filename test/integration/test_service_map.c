@@ -33,6 +33,7 @@ static struct rota_space_directory *directory;
 static struct member members[2];
 static size_t n_look_ups;
 static enum rota_code look_up_code;
+static const struct rota_store_answer nothing;
 
 static void fail_with(const struct rota_error *error)
 {
@@ -44,7 +45,7 @@ static void look_up(void *data)
     (void)data;
     n_look_ups++;
     if (look_up_code != ROTA_ERR_UNKNOWN) /* else the store does not respond */
-        rota_space_directory_looked_up(directory, look_up_code);
+        rota_space_directory_looked_up(directory, look_up_code ? NULL : &nothing);
 }
 
 static void on_stop(void *data, uint32_t shard, uint64_t epoch, rota_time until)
@@ -393,9 +394,25 @@ static void a_client_waits_for_a_space_that_is_just_opened(void **state)
     join(&members[0], "127.0.0.1:7001", FEW);
     if (rota_space_directory_add(directory, members[0].space, &error))
         fail_with(&error);
-    rota_space_directory_looked_up(directory, ROTA_OK);
+    rota_space_directory_looked_up(directory, &nothing);
     RUN_UNTIL(stream.table.is_known && stream.table.now.zones[0].claims[0].owner > 0);
     rota_call_cancel(stream.call);
+    rota_space_table_deinit(&stream.table);
+    rota_channel_close(channel);
+}
+
+static void a_watch_of_a_space_that_is_deleted_ends(void **state)
+{
+    struct rota_channel *channel = open_channel();
+    struct stream stream = {0};
+    (void)state;
+    serve_space(FEW);
+    rota_space_table_init(&stream.table, 1);
+    ask(channel, &stream, true, "things");
+    RUN_UNTIL(stream.table.is_known);
+    rota_space_directory_remove(directory, rota_str("things"));
+    RUN_UNTIL(stream.has_ended);
+    assert_int_equal(stream.status, ROTA_STATUS_NOT_FOUND);
     rota_space_table_deinit(&stream.table);
     rota_channel_close(channel);
 }
@@ -444,6 +461,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_client_waits_for_a_space_that_is_just_opened, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_watch_of_a_space_that_is_deleted_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(requests_that_make_no_sense_are_rejected, set_up,
                                         tear_down),
     };

@@ -9,7 +9,7 @@
 
 #include "core/call/service/follow.h"
 #include "core/call/service/watch_fsm.h"
-#include "run/call/shards_inside.h"
+#include "run/call/shards_hooks.h"
 #include "wire/grpc/call_notes.h"
 
 #include <rota/service_client.h>

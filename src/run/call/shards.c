@@ -1,4 +1,4 @@
-#include "run/call/shards_inside.h"
+#include "run/call/shards_hooks.h"
 
 #include "io/clock.h"
 #include "io/timer.h"

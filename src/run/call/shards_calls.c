@@ -1,5 +1,5 @@
 /* Runs and their calls: the machines of execution, made real. */
-#include "run/call/shards_inside.h"
+#include "run/call/shards_hooks.h"
 
 #include "base/text.h"
 #include "io/clock.h"

@@ -41,6 +41,7 @@ struct rota_shards_waiter {
 };
 
 struct rota_shards_call;
+struct rota_shards_hooks;
 
 struct rota_shards_attempt {
     struct rota_shards_waiter waiter; /* for a connection */
@@ -70,19 +71,6 @@ struct rota_shards_call {
     uint32_t n_tries;
     bool has_status, is_done;
     bool may_have_run; /* a try of it, at a server that has not said that it did nothing */
-};
-
-/* Where the calls of a service client differ (service_client.c): each is a run with one call and
- * without an execution, whose replicas, and the shard itself, come from these. */
-struct rota_shards_hooks {
-    /* Answer the question, now or later, by a note of LEADERS. */
-    void (*ask)(void *data, struct rota_shards_call *call, uint64_t number);
-    void (*report)(void *data, struct rota_shards_call *call, rota_time now,
-                   const struct rota_call_fsm_action *action);
-    void (*start)(void *data, struct rota_shards_call *call, const struct rota_replica *replica);
-    void (*tell)(void *data, struct rota_shards_call *call); /* the call has ended */
-    void (*free)(void *data, struct rota_shards_call *call);
-    void *data;
 };
 
 struct rota_shards_run {
@@ -171,21 +159,6 @@ bool rota_shards_wait_begin(struct rota_shards *shards, struct rota_shards_waite
 void rota_shards_wait_end(struct rota_shards *shards, struct rota_shards_waiter *waiter);
 
 /* --- shards_calls.c --- */
-
-/* Begin a call with hooks; metadata is kept, `request` is copied. NULL without memory. Cancel it:
- * it ends without a result. */
-struct rota_shards_call *rota_shards_call_begin(struct rota_shards *shards,
-                                                const struct rota_shards_request *request,
-                                                int64_t collection, void *user,
-                                                const struct rota_metadata *metadata,
-                                                size_t n_metadata);
-void rota_shards_call_cancel(struct rota_shards_call *call);
-
-/* The status of a call that has ended, and what is said of it. */
-enum rota_status rota_shards_status_of(enum rota_failure failure,
-                                       const struct rota_shards_call *call);
-struct rota_str rota_shards_text_of(struct rota_shards *shards, enum rota_failure failure,
-                                    const struct rota_shards_call *call);
 
 /* Step a run with an event; begin a call, step it with an event, or free it. */
 void rota_shards_step_run(struct rota_shards_run *run, const struct rota_execute_event *event);
