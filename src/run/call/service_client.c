@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "io/clock.h"
 #include "io/timer.h"
-#include "run/rpc/link.h"
 
 #include <rota/space.h>
 #include <stdio.h>
@@ -428,78 +427,6 @@ bool rota_service_client_look(struct rota_service_client *client, struct rota_st
         .is_moving = found.is_moving,
     };
     return true;
-}
-
-/* --- for simple programs --- */
-
-struct wait {
-    struct uv_loop_s *loop;
-    struct rota_service_answer *answer;
-    bool is_done, has_failed;
-};
-
-static char *copy_str(struct rota_str str)
-{
-    char *copy = malloc(str.size + 1);
-    if (!copy)
-        return NULL;
-    if (str.size > 0)
-        memcpy(copy, str.data, str.size);
-    copy[str.size] = '\0';
-    return copy;
-}
-
-static void on_waited(void *data, const struct rota_service_reply *reply)
-{
-    struct wait *wait = data;
-    bool is_ok = reply->status == ROTA_STATUS_OK;
-    *wait->answer = (struct rota_service_answer){
-        .status = reply->status,
-        .text = copy_str(reply->text),
-        .message = is_ok ? copy_str(reply->message) : NULL,
-        .size = is_ok ? reply->message.size : 0,
-        .node = copy_str(reply->node),
-        .shard = reply->shard,
-        .n_tries = reply->n_tries,
-        .epoch = reply->epoch,
-        .may_have_run = reply->may_have_run,
-    };
-    wait->has_failed =
-        !wait->answer->text || !wait->answer->node || (is_ok && !wait->answer->message);
-    wait->is_done = true;
-    uv_stop(wait->loop); /* from a timer, the loop would still sleep once */
-}
-
-enum rota_code rota_service_client_wait(struct rota_service_client *client,
-                                        const struct rota_service_request *request,
-                                        struct rota_service_answer *answer,
-                                        struct rota_error *error)
-{
-    struct wait wait = {.loop = client->loop, .answer = answer};
-    struct rota_service_request ours = *request;
-    if (rota_link_is_inside())
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a callback can't wait for a service: the event loop is already "
-                              "running");
-    ours.on_reply = on_waited;
-    ours.data = &wait;
-    enum rota_code code = rota_service_client_call(client, &ours, NULL, error);
-    if (code)
-        return code;
-    while (!wait.is_done)
-        uv_run(client->loop, UV_RUN_ONCE);
-    if (!wait.has_failed)
-        return ROTA_OK;
-    rota_service_answer_deinit(answer);
-    return rota_error_no_memory(error, "for the reply of a service");
-}
-
-void rota_service_answer_deinit(struct rota_service_answer *answer)
-{
-    free(answer->text);
-    free(answer->message);
-    free(answer->node);
-    *answer = (struct rota_service_answer){0};
 }
 
 /* --- life --- */
