@@ -355,6 +355,8 @@ static void a_slow_client_gets_the_last_state(void **state)
 
 static void only_the_store_says_that_there_is_no_space(void **state)
 {
+    char too_long[ROTA_SPACE_DIRECTORY_NAME_MAX + 2] = {0};
+    memset(too_long, 'x', sizeof too_long - 1);
     struct rota_channel *channel = open_channel();
     struct stream stream = {0};
     (void)state;
@@ -369,6 +371,9 @@ static void only_the_store_says_that_there_is_no_space(void **state)
         RUN_UNTIL(stream.has_ended);
         assert_int_equal(stream.status, ROTA_STATUS_UNAVAILABLE);
         ask(channel, &stream, is_watch, "");
+        RUN_UNTIL(stream.has_ended);
+        assert_int_equal(stream.status, ROTA_STATUS_INVALID_ARGUMENT);
+        ask(channel, &stream, is_watch, too_long);
         RUN_UNTIL(stream.has_ended);
         assert_int_equal(stream.status, ROTA_STATUS_INVALID_ARGUMENT);
     }

@@ -410,7 +410,8 @@ static void on_request(struct rota_space_directory *directory, struct rota_serve
     struct watcher *watcher = NULL;
     if (rota_message_decode(&ROTA_DIRECTORY_SPACE_REQUEST, rota_server_call_request(call), &request,
                             NULL, NULL) ||
-        request.space.size == 0 || memchr(request.space.data, '\0', request.space.size)) {
+        request.space.size == 0 || request.space.size > ROTA_SPACE_DIRECTORY_NAME_MAX ||
+        memchr(request.space.data, '\0', request.space.size)) {
         rota_server_call_finish(call, ROTA_STATUS_INVALID_ARGUMENT,
                                 is_watch ? "the request is not a WatchSpaceRequest with a space"
                                          : "the request is not a GetSpaceRequest with a space",

@@ -15,6 +15,7 @@ struct uv_loop_s;
 enum {
     ROTA_SPACE_DIRECTORY_WATCHERS_MAX = 65536, /* and calls that wait */
     ROTA_SPACE_DIRECTORY_DELTAS = 4,           /* encoded changes that are kept per space */
+    ROTA_SPACE_DIRECTORY_NAME_MAX = 200,       /* bytes of the name of a space */
 };
 
 /* How long a call waits for the store, or for a space that was just opened. */
