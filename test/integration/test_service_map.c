@@ -453,22 +453,19 @@ static void requests_that_make_no_sense_are_rejected(void **state)
     assert_int_equal(rota_service_client_open(&loop, &none, &client, &error), ROTA_ERR_INVALID);
 }
 
+#define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_change_of_many_shards_reaches_many_clients, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(snapshot_is_small_and_in_parts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(get_returns_what_the_client_does_not_have, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_slow_client_gets_the_last_state, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(only_the_store_says_that_there_is_no_space, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_client_waits_for_a_space_that_is_just_opened, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(a_watch_of_a_space_that_is_deleted_ends, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(requests_that_make_no_sense_are_rejected, set_up,
-                                        tear_down),
+        RULE(a_change_of_many_shards_reaches_many_clients),
+        RULE(snapshot_is_small_and_in_parts),
+        RULE(get_returns_what_the_client_does_not_have),
+        RULE(a_slow_client_gets_the_last_state),
+        RULE(only_the_store_says_that_there_is_no_space),
+        RULE(a_client_waits_for_a_space_that_is_just_opened),
+        RULE(a_watch_of_a_space_that_is_deleted_ends),
+        RULE(requests_that_make_no_sense_are_rejected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

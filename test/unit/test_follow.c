@@ -296,22 +296,20 @@ static void rejections_cost_a_call_neither_attempts_nor_tokens(void **state)
     rota_balancer_free(balancer);
 }
 
+#define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_call_waits_for_a_map_and_for_an_owner, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            a_rejected_claim_is_tried_again_after_a_pause_or_another_at_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_unreachable_owner_is_waited_for_other_failures_are_not,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            redirects_are_followed_three_times_then_the_directory_counts, set_up, tear_down),
+        RULE(a_call_waits_for_a_map_and_for_an_owner),
+        RULE(a_rejected_claim_is_tried_again_after_a_pause_or_another_at_once),
+        RULE(an_unreachable_owner_is_waited_for_other_failures_are_not),
+        RULE(redirects_are_followed_three_times_then_the_directory_counts),
         cmocka_unit_test(the_next_node_is_watched_when_one_fails_and_all_after_a_pause),
         cmocka_unit_test(a_silent_node_is_left),
         cmocka_unit_test(a_node_without_news_is_doubted_while_a_call_waits),
         cmocka_unit_test(a_space_that_does_not_exist_is_told_once),
-        cmocka_unit_test_setup_teardown(rejections_cost_a_call_neither_attempts_nor_tokens, set_up,
-                                        tear_down),
+        RULE(rejections_cost_a_call_neither_attempts_nor_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
