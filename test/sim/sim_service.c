@@ -352,6 +352,17 @@ static void go(struct world *world, uint32_t slot, const struct rota_space_table
     rota_shard_map_drop(map);
 }
 
+static void set_timer(struct world *world, uint32_t slot);
+
+/* Whether calls beside this one wait for a map. */
+static bool is_waited_for(const struct world *world, const struct call *call)
+{
+    for (size_t i = 0; i < N_CALLS; i++)
+        if (&world->calls[i] != call && world->calls[i].is_active && world->calls[i].asked)
+            return true;
+    return false;
+}
+
 /* As the driver does. */
 static void answer(struct world *world, uint32_t slot)
 {
@@ -361,7 +372,8 @@ static void answer(struct world *world, uint32_t slot)
         return;
     if (rota_follow_look(&call->follow, &world->table, clock_of(world), call->shard, node_of,
                          &shard, &call->until))
-        step_watch(world, (struct rota_watch_event){.type = ROTA_WATCH_SERVED});
+        step_watch(world, (struct rota_watch_event){.type = ROTA_WATCH_SERVED,
+                                                    .is_waited = is_waited_for(world, call)});
     if (world->plant == PLANT_CALLS_MOVING && shard.n_replicas == 0 && shard.is_moving) {
         const struct rota_space_table_claim *claim = &world->table.now.zones[0].claims[call->shard];
         shard.replicas[shard.n_replicas++] = (struct rota_space_table_replica){
@@ -373,6 +385,7 @@ static void answer(struct world *world, uint32_t slot)
         return;
     }
     world->n_waits++;
+    set_timer(world, slot);
     step_watch(world, (struct rota_watch_event){.type = ROTA_WATCH_START});
     if (world->plant != PLANT_NO_DOUBT)
         step_watch(world, (struct rota_watch_event){.type = ROTA_WATCH_WAITED});
@@ -909,6 +922,7 @@ int main(int argc, char **argv)
                     &(struct sim_suite){
                         .name = "sim_service",
                         .n_seeds = 300,
+                        .kept = {5091, 5594},
                         .n_plant_seeds = 50,
                         .plants = plants,
                         .n_plants = N_PLANTS - 1,

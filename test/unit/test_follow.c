@@ -209,6 +209,8 @@ static void a_node_without_news_is_doubted_while_a_call_waits(void **state)
     step(1, ROTA_WATCH_SERVED); /* by a redirect */
     assert_true(rota_watch_fsm_deadline(&watch) == ROTA_TIME_NEVER);
     step(2, ROTA_WATCH_WAITED);
+    const struct rota_watch_event one_of_two = {.type = ROTA_WATCH_SERVED, .is_waited = true};
+    rota_watch_fsm_step(&watch, 3, &one_of_two, &any);
     struct rota_watch_actions actions = step(2 + ROTA_WATCH_DOUBT, ROTA_WATCH_TICK);
     assert_true(actions.cancel && actions.start && actions.node == 1);
 

@@ -137,7 +137,9 @@ void rota_service_call_answer(struct rota_service_call *call)
         find_shard(call);
     if (rota_follow_look(&call->follow, &space->table, rota_clock_mono(), call->shard,
                          rota_space_node, &shard, &until))
-        rota_service_watch(space, (struct rota_watch_event){.type = ROTA_WATCH_SERVED});
+        rota_service_watch(
+            space, (struct rota_watch_event){.type = ROTA_WATCH_SERVED,
+                                             .is_waited = !rota_list_is_empty(&space->waiting)});
     if (call->follow.reason == ROTA_FOLLOW_NO_SHARD) {
         struct rota_error error;
         rota_error_set(&error, ROTA_ERR_INVALID, "space %s has no shard %u: it has %u shards",

@@ -119,7 +119,8 @@ struct rota_watch_actions rota_watch_fsm_step(struct rota_watch_fsm *fsm, rota_t
             fsm->doubted_at = now;
         break;
     case ROTA_WATCH_SERVED:
-        fsm->doubted_at = ROTA_TIME_NEVER;
+        if (!event->is_waited)
+            fsm->doubted_at = ROTA_TIME_NEVER;
         fsm->doubt = ROTA_WATCH_DOUBT;
         fsm->n_doubted = 0;
         break;

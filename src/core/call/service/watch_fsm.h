@@ -52,6 +52,7 @@ struct rota_watch_event {
     enum rota_watch_event_type type;
     uint64_t number;
     bool is_whole;
+    bool is_waited; /* of SERVED: other calls still wait */
     enum rota_status status;
 };
 
