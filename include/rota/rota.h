@@ -31,6 +31,7 @@
 #include <rota/route.h>
 #include <rota/rpc.h>
 #include <rota/server.h>
+#include <rota/service_client.h>
 #include <rota/service_server.h>
 #include <rota/shard.h>
 #include <rota/shards.h>

@@ -183,3 +183,50 @@ uint64_t rota_hash_quick64(uint64_t seed, struct rota_str data)
     state = fold(state ^ load64(last), other ^ load64(last + 8));
     return fold(state ^ seed, 0xd6e8feb86659fd93u);
 }
+
+/* --- xxh64 --- */
+
+#define XXH_PRIME_1 0x9e3779b185ebca87u
+#define XXH_PRIME_2 0xc2b2ae3d27d4eb4fu
+#define XXH_PRIME_3 0x165667b19e3779f9u
+#define XXH_PRIME_4 0x85ebca77c2b2ae63u
+#define XXH_PRIME_5 0x27d4eb2f165667c5u
+
+static uint64_t xxh_round(uint64_t lane, uint64_t word)
+{
+    return rotate64(lane + word * XXH_PRIME_2, 31) * XXH_PRIME_1;
+}
+
+/* Blocks of 32 bytes go to four lanes, which are joined. Moves `*at` behind the last block. */
+static uint64_t xxh_blocks(uint64_t seed, const char **at, const char *end)
+{
+    uint64_t lanes[4] = {seed + XXH_PRIME_1 + XXH_PRIME_2, seed + XXH_PRIME_2, seed,
+                         seed - XXH_PRIME_1};
+    for (; end - *at >= 32; *at += 32)
+        for (int i = 0; i < 4; i++)
+            lanes[i] = xxh_round(lanes[i], load64(*at + 8 * i));
+    uint64_t state = rotate64(lanes[0], 1) + rotate64(lanes[1], 7) + rotate64(lanes[2], 12) +
+                     rotate64(lanes[3], 18);
+    for (int i = 0; i < 4; i++)
+        state = (state ^ xxh_round(0, lanes[i])) * XXH_PRIME_1 + XXH_PRIME_4;
+    return state;
+}
+
+uint64_t rota_hash_xxh64(uint64_t seed, struct rota_str data)
+{
+    const char *at = data.size > 0 ? data.data : "", *end = at + data.size;
+    uint64_t state = data.size >= 32 ? xxh_blocks(seed, &at, end) : seed + XXH_PRIME_5;
+    state += data.size;
+    for (; end - at >= 8; at += 8)
+        state = rotate64(state ^ xxh_round(0, load64(at)), 27) * XXH_PRIME_1 + XXH_PRIME_4;
+    if (end - at >= 4) {
+        state =
+            rotate64(state ^ (uint64_t)load32(at) * XXH_PRIME_1, 23) * XXH_PRIME_2 + XXH_PRIME_3;
+        at += 4;
+    }
+    for (; at < end; at++)
+        state = rotate64(state ^ (unsigned char)*at * XXH_PRIME_5, 11) * XXH_PRIME_1;
+    state = (state ^ state >> 33) * XXH_PRIME_2;
+    state = (state ^ state >> 29) * XXH_PRIME_3;
+    return state ^ state >> 32;
+}

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <rota/str.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Bytes that a copy takes; none for NULL. */
@@ -32,6 +33,18 @@ static inline struct rota_str rota_text_put(char **to, struct rota_str text)
     memcpy(*to, text.data, text.size);
     *to += text.size;
     return rota_str_of(*to - text.size, text.size);
+}
+
+/* A copy on the heap, with a NUL behind it; NULL without memory. */
+static inline char *rota_text_copy(struct rota_str text)
+{
+    char *copy = malloc(text.size + 1);
+    if (!copy)
+        return NULL;
+    if (text.size > 0)
+        memcpy(copy, text.data, text.size);
+    copy[text.size] = '\0';
+    return copy;
 }
 
 /* Cut off the first bytes, `size` of them or all. */

@@ -1,5 +1,6 @@
 /* The parts of a node, opened in order and closed in reverse. */
 #include "node/node_inside.h"
+#include "run/call/space_directory.h"
 
 #include "io/clock.h"
 #include "io/file.h"
@@ -437,6 +438,7 @@ void rota_node_close_parts(struct rota_node *node)
     for (size_t i = node->n_roles; i-- > 0;)
         node->roles[i].role->close(node->roles[i].data);
     rota_node_service_close(node->service);
+    rota_space_directory_close(node->space_directory);
     rota_space_service_close(node->space_service);
     rota_health_close(node->health);
     rota_reflection_close(node->reflection);

@@ -2,6 +2,7 @@
 
 #include "node/node_inside.h"
 #include "node/rules/space_watch.h"
+#include "run/call/space_directory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +97,7 @@ static void on_change(void *data)
     if (!entry->space || entry->is_closing || entry->spaces->is_closing) /* opened or closed now */
         return;
     const struct rota_space_map *map = rota_space_map(entry->space);
+    rota_space_directory_changed(entry->spaces->node->space_directory, entry->space);
     note_engine(entry, map);
     note_held(entry, map);
     note_trouble(entry, map);
@@ -129,7 +131,8 @@ static enum rota_code open_entry(struct rota_node_spaces *spaces,
     spaces->n_open++;
     if (spaces->is_draining && entry->is_member)
         rota_space_drain(entry->space, NULL, NULL);
-    return rota_space_service_add(spaces->node->space_service, entry->space, error);
+    code = rota_space_service_add(node->space_service, entry->space, error);
+    return code ? code : rota_space_directory_add(node->space_directory, entry->space, error);
 }
 
 static enum rota_code open_own(struct rota_node_spaces *spaces, struct rota_error *error)
@@ -190,6 +193,7 @@ static void forget_deleted(struct rota_node_spaces *spaces, const struct rota_st
         }
         rota_node_note(spaces->node, ROTA_EVENT_SHARD, name, "no longer exists");
         rota_space_service_remove(spaces->node->space_service, name);
+        rota_space_directory_remove(spaces->node->space_directory, name);
         entry->is_closing = true;
         rota_space_close(entry->space, on_space_closed, entry);
     }
@@ -199,24 +203,34 @@ static void forget_deleted(struct rota_node_spaces *spaces, const struct rota_st
 static void on_spaces(void *data, const struct rota_store_answer *answer)
 {
     struct rota_node_spaces *spaces = data;
-    if (answer->code || spaces->is_closing)
+    if (spaces->is_closing)
         return;
-    forget_deleted(spaces, answer);
-    for (size_t i = 0; i < answer->n_spaces; i++)
+    if (!answer->code)
+        forget_deleted(spaces, answer);
+    for (size_t i = 0; !answer->code && i < answer->n_spaces; i++)
         if (rota_space_has_engine(answer->spaces[i].engine))
             observe_space(spaces, answer->spaces[i].name);
+    rota_space_directory_looked_up(spaces->node->space_directory, answer->code ? NULL : answer);
 }
 
 void rota_node_spaces_refresh(struct rota_node_spaces *spaces)
 {
     struct rota_store_request request = {.verb = ROTA_STORE_SPACES};
-    if (spaces && !spaces->is_closing)
-        rota_store_ask(spaces->node->store, &request, on_spaces, spaces, NULL);
+    if (!spaces || spaces->is_closing)
+        return;
+    if (rota_store_ask(spaces->node->store, &request, on_spaces, spaces, NULL))
+        rota_space_directory_looked_up(spaces->node->space_directory, NULL);
 }
 
 static void on_timer(uv_timer_t *timer)
 {
     rota_node_spaces_refresh(timer->data);
+}
+
+/* A client wants a space that is not known here. */
+static void look_up(void *data)
+{
+    rota_node_spaces_refresh(data);
 }
 
 /* --- draining --- */
@@ -295,6 +309,7 @@ void rota_node_spaces_close(struct rota_node_spaces *spaces, void (*on_closed)(v
     uv_timer_stop(&spaces->timer);
     rota_store_forget(node->store, spaces);
     rota_space_service_end(node->space_service);
+    rota_space_directory_end(node->space_directory);
     size_t n = spaces->n_entries;
     spaces->n_entries = 0;
     spaces->n_open++; /* until all are closed */
@@ -321,7 +336,10 @@ enum rota_code rota_node_spaces_open(struct rota_node *node, struct rota_node_sp
     made->node = node;
     uv_timer_init(node->loop, &made->timer);
     made->timer.data = made;
-    enum rota_code code = open_own(made, error);
+    enum rota_code code = rota_space_directory_open(node->loop, node->server, look_up, made,
+                                                    &node->space_directory, error);
+    if (!code)
+        code = open_own(made, error);
     if (!code) {
         uv_timer_start(&made->timer, on_timer, 0, ROTA_NODE_SPACES_EVERY / ROTA_MSEC);
         *spaces = made;

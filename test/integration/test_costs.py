@@ -89,6 +89,8 @@ def grpc_cases():
     yield "/rota.v1.Nodes/Show", b"", True
     yield "/rota.v1.Nodes/Documents", message(_1=["cluster", "queues", "spaces", "calls", "groups"] * 6, _2=1, _3=1), True
     yield "/rota.v1.Directory/GetShards", message(_1=message(_2="catalog")), True
+    yield "/rota.v1.Directory/GetSpace", message(_1="large"), True
+    yield "/rota.v1.Directory/GetSpace", message(_1="s" * (15 << 20)), False
     yield "/grpc.health.v1.Health/Check", message(_1=b"s" * (15 << 20)), False
 
 

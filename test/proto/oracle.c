@@ -1,5 +1,7 @@
 #include "oracle.h"
 
+#include "wire/message/lean.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -18,6 +20,9 @@ static bool has_kind(const struct rota_message_field *field, const ProtobufCFiel
     bool is_list = other->label == PROTOBUF_C_LABEL_REPEATED;
     bool is_message = other->type == PROTOBUF_C_TYPE_MESSAGE;
     bool is_text = other->type == PROTOBUF_C_TYPE_STRING || other->type == PROTOBUF_C_TYPE_BYTES;
+    if (field->form == ROTA_MESSAGE_PACKED)
+        return field->kind == ROTA_MESSAGE_STR && is_list &&
+               (other->type == PROTOBUF_C_TYPE_UINT32 || other->type == PROTOBUF_C_TYPE_UINT64);
     switch (field->kind) {
     case ROTA_MESSAGE_UINT:
         return !is_list &&
@@ -50,6 +55,8 @@ bool oracle_has_table(const struct rota_message_type *ours,
     for (unsigned i = 0; i < theirs->n_fields; i++)
         n_lists += theirs->fields[i].label == PROTOBUF_C_LABEL_REPEATED &&
                    theirs->fields[i].type < PROTOBUF_C_TYPE_STRING;
+    for (size_t i = 0; i < ours->n_fields; i++)
+        n_lists -= ours->fields[i].form == ROTA_MESSAGE_PACKED;
     *where = ours->name;
     if (ours->n_fields + n_lists != theirs->n_fields)
         return false;
@@ -89,6 +96,17 @@ static uint64_t any_number(const struct rota_message_field *field,
     return field->max ? number % (field->max + 1) : number;
 }
 
+static struct rota_str any_numbers(const ProtobufCFieldDescriptor *other, size_t n,
+                                   struct rota_arena *arena, struct rota_random *random)
+{
+    static const struct rota_message_field PLAIN = {.kind = ROTA_MESSAGE_UINT};
+    uint8_t *numbers = rota_arena_take(arena, 10 * n + 1), *to = numbers;
+    assert(numbers);
+    for (size_t i = 0; i < n; i++)
+        to = rota_lean_put_varint(to, any_number(&PLAIN, other, random));
+    return rota_str_of(numbers, (size_t)(to - numbers));
+}
+
 static void any_message(const struct rota_message_type *ours,
                         const ProtobufCMessageDescriptor *theirs, void *message,
                         struct rota_arena *arena, struct rota_random *random);
@@ -120,7 +138,9 @@ static void any_value(const struct rota_message_field *field, const ProtobufCFie
         *(bool *)value = true;
         return;
     case ROTA_MESSAGE_STR:
-        if (other->type != PROTOBUF_C_TYPE_MESSAGE)
+        if (field->form == ROTA_MESSAGE_PACKED)
+            *(struct rota_str *)value = any_numbers(other, n, arena, random);
+        else if (other->type != PROTOBUF_C_TYPE_MESSAGE)
             *(struct rota_str *)value = any_text(random);
         return;
     case ROTA_MESSAGE_STRS:

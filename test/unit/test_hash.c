@@ -1,6 +1,8 @@
 #include "base/hash.h"
 #include "vectors.h"
 
+#include <dlfcn.h>
+
 static size_t unhex(struct rota_str hex, char *bytes)
 {
     for (size_t i = 0; i + 1 < hex.size; i += 2) {
@@ -85,6 +87,74 @@ static void quick64_spreads_what_is_much_alike(void **state)
     }
 }
 
+/* The buffer and the values of the sanity check of the xxHash project. */
+static void xxh64_has_the_published_values(void **state)
+{
+    static const struct {
+        size_t size;
+        uint64_t seed, hash;
+    } rows[] = {
+        {0, 0, 0xef46db3751d8e999},
+        {0, 2654435761, 0xac75fda2929b17ef},
+        {1, 0, 0xe934a84adb052768},
+        {1, 2654435761, 0x5014607643a9b4c3},
+        {4, 0, 0x9136a0dca57457ee},
+        {14, 0, 0x8282dcc4994e35c8},
+        {14, 2654435761, 0xc3bd6bf63deb6df0},
+        {222, 0, 0xb641ae8cb691c174},
+        {222, 2654435761, 0x20cb8ab7ae10c14a},
+    };
+    char bytes[222];
+    uint64_t next = 2654435761;
+    (void)state;
+    for (size_t i = 0; i < sizeof bytes; i++, next *= 11400714785074694797u)
+        bytes[i] = (char)(next >> 56);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_true(rota_hash_xxh64(rows[i].seed, rota_str_of(bytes, rows[i].size)) ==
+                    rows[i].hash);
+}
+
+static void keys_have_the_shards_of_all_languages(void **state)
+{
+    json_t *root = vectors_load("key_shard.json");
+    json_t *row, *shard;
+    const char *n_shards;
+    size_t i;
+    char bytes[4096];
+    (void)state;
+    json_array_foreach (json_object_get(root, "rows"), i, row) {
+        struct rota_str hex = vectors_str(row, "key_hex");
+        struct rota_str key = rota_str_of(bytes, unhex(hex, bytes));
+        assert_true(rota_hash_xxh64(0, key) ==
+                    strtoull(vectors_str(row, "hash_hex").data, NULL, 16));
+        json_object_foreach (json_object_get(row, "shards"), n_shards, shard)
+            assert_int_equal(rota_hash_shard(key, (uint32_t)strtoul(n_shards, NULL, 10)),
+                             json_integer_value(shard));
+    }
+    assert_true(i > 80);
+    json_decref(root);
+}
+
+/* Where it is installed: every size up to several blocks. */
+static void xxh64_is_that_of_libxxhash(void **state)
+{
+    void *library = dlopen("libxxhash.so.0", RTLD_NOW);
+    uint64_t (*reference)(const void *, size_t, uint64_t) = NULL;
+    char bytes[200];
+    (void)state;
+    if (!library)
+        skip();
+    *(void **)&reference = dlsym(library, "XXH64");
+    assert_non_null(reference);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (char)(i * 151 + (i >> 3));
+    for (size_t size = 0; size <= sizeof bytes; size++)
+        for (uint64_t seed = 0; seed < UINT64_MAX / 3; seed = seed * 5 + 1)
+            assert_true(rota_hash_xxh64(seed, rota_str_of(bytes, size)) ==
+                        reference(bytes, size, seed));
+    dlclose(library);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -92,6 +162,9 @@ int main(void)
         cmocka_unit_test(sip64_depends_on_every_bit_of_seed_and_text),
         cmocka_unit_test(quick64_depends_on_every_bit_of_seed_and_text),
         cmocka_unit_test(quick64_spreads_what_is_much_alike),
+        cmocka_unit_test(xxh64_has_the_published_values),
+        cmocka_unit_test(keys_have_the_shards_of_all_languages),
+        cmocka_unit_test(xxh64_is_that_of_libxxhash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,7 @@
 #include "core/call/call_fsm.h"
 
+#include "core/call/service/follow.h"
+
 #include <assert.h>
 
 static_assert(sizeof(int64_t) == sizeof(uint64_t), "a node is a replica's number");
@@ -445,6 +447,7 @@ static void got_leaders(struct step *step, struct rota_shard_map *map)
     size_t n_tries = n_leaders + (size_t)fsm->options.retries;
     if (n_tries > ROTA_CALL_TRIES_MAX)
         n_tries = ROTA_CALL_TRIES_MAX;
+    n_tries += fsm->n_followed;
     if (n_tries > fsm->n_tries_max)
         fsm->n_tries_max = (uint32_t)n_tries;
     if (is_saturated(fsm, channel)) {
@@ -530,6 +533,21 @@ static void blame_replica(struct step *step, const struct rota_replica *replica,
     }
 }
 
+/* Its owner was not the right one, or can't be reached: it goes on with the next that is found. */
+static bool is_followed(const struct rota_call_fsm *fsm, enum rota_failure failure)
+{
+    return fsm->options.is_followed && rota_follow_is_followed(failure);
+}
+
+static void follow_call(struct step *step)
+{
+    struct rota_call_fsm *fsm = step->fsm;
+    fsm->n_followed++;
+    fsm->n_tries_max++;
+    if (rota_call_fsm_n_running(fsm) == 0)
+        ask_for_map(step, true);
+}
+
 static void try_failed(struct step *step, struct rota_call_try *try, enum rota_failure failure,
                        const struct rota_call_fsm_event *event)
 {
@@ -540,12 +558,19 @@ static void try_failed(struct step *step, struct rota_call_try *try, enum rota_f
         struct rota_call_fsm_action *action = add_action(step, ROTA_CALL_REPORT);
         action->version = try->map->version;
         action->node = try->replica->node;
+        action->epoch = try->replica->epoch;
         action->failure = failure;
         action->claim = claim;
     }
     fsm->last = failure;
-    blame_replica(step, try->replica, failure, claim);
+    bool is_free = is_followed(fsm, failure);
+    if (!is_free)
+        blame_replica(step, try->replica, failure, claim);
     end_try(fsm, step->now, try, failure, event->cost);
+    if (is_free) {
+        follow_call(step);
+        return;
+    }
 
     if (!rota_failure_is_retried(failure) || !may_repeat(fsm, failure, is_sent) ||
         fsm->options.is_pinned)

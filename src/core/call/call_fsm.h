@@ -69,6 +69,11 @@ struct rota_call_fsm_options {
     bool has_preferred; /* prefer `preferred` when it is a serviceable candidate */
     bool is_pinned;     /* one try, on `preferred` only, whatever its state */
     int64_t preferred;
+
+    /* The replicas come from one that waits for the right owner (follow.h): a try that no server
+     * has acted on, because the owner is another one or can't be reached, is repeated as long as
+     * there is time. It costs no token, is none of the attempts, and excludes no replica. */
+    bool is_followed;
 };
 
 enum rota_call_event_type {
@@ -112,6 +117,7 @@ struct rota_call_fsm_action {
 
     uint64_t version;                 /* of a report: of the map the try was routed by */
     int64_t node;                     /* of a report, and of a finish that went well */
+    uint64_t epoch;                   /* of a report: of the replica that was tried */
     enum rota_failure failure;        /* of a report, a finish */
     const struct rota_replica *claim; /* of a report: the event's */
 };
@@ -150,6 +156,7 @@ struct rota_call_fsm {
     int64_t excluded[ROTA_CALL_TRIES_MAX]; /* those excluded for overload first */
     size_t n_excluded, n_excluded_by_overload;
     uint32_t n_tries, n_tries_max, n_failed_lookups;
+    uint32_t n_followed; /* tries that are none of the attempts */
     struct rota_backoff retry_backoff, lookup_backoff;
     bool is_hedged, has_token, has_failed_over, asks_past_cache;
     bool sweeps_again, is_unbudgeted;

@@ -1,4 +1,4 @@
-#include "run/call/shards_inside.h"
+#include "run/call/shards_hooks.h"
 
 #include "io/clock.h"
 #include "io/timer.h"
@@ -273,8 +273,8 @@ static struct rota_str reason_of(struct rota_shards *shards, enum rota_failure f
     return rota_str(shards->reason[0] ? shards->reason : rota_failure_name(failure));
 }
 
-static struct rota_str text_of(struct rota_shards *shards, enum rota_failure failure,
-                               const struct rota_shards_call *call)
+struct rota_str rota_shards_text_of(struct rota_shards *shards, enum rota_failure failure,
+                                    const struct rota_shards_call *call)
 {
     struct rota_str reason = reason_of(shards, failure, call);
     if (!call || !rota_call_fsm_is_unbudgeted(&call->fsm))
@@ -286,7 +286,8 @@ static struct rota_str text_of(struct rota_shards *shards, enum rota_failure fai
 }
 
 /* A node's status is kept if the node has answered; our own findings have a status of their own. */
-static enum rota_status status_of(enum rota_failure failure, const struct rota_shards_call *call)
+enum rota_status rota_shards_status_of(enum rota_failure failure,
+                                       const struct rota_shards_call *call)
 {
     bool is_ours = failure == ROTA_FAILURE_NONE || failure == ROTA_FAILURE_CANCELLED ||
                    failure == ROTA_FAILURE_DEADLINE || failure == ROTA_FAILURE_LOCAL;
@@ -296,12 +297,21 @@ static enum rota_status status_of(enum rota_failure failure, const struct rota_s
 static void tell_call(struct rota_shards *shards, struct rota_shards_call *call)
 {
     struct rota_shards_run *run = call->run;
+    if (run->user) {
+        bool is_dropped = run->is_dropped;
+        run->is_dropped = true; /* a cancel by the program is too late now */
+        if (!is_dropped)
+            shards->hooks->tell(shards->hooks->data, call);
+        if (!shards->is_closed)
+            rota_shards_run_free(run);
+        return;
+    }
     if (run->is_dropped || !run->request.on_reply)
         return;
     struct rota_shards_reply reply = {
         .channel = call->channel,
-        .status = status_of(call->failure, call),
-        .text = text_of(shards, call->failure, call),
+        .status = rota_shards_status_of(call->failure, call),
+        .text = rota_shards_text_of(shards, call->failure, call),
         .failure = rota_failure_name(call->failure),
         .node = call->node,
         .n_tries = call->n_tries,
@@ -325,8 +335,8 @@ static void tell_run(struct rota_shards *shards, struct rota_shards_run *run)
     if (!run->is_dropped) {
         const struct rota_shards_call *call = find_blamed_call(run);
         struct rota_shards_result result = {
-            .status = status_of(run->failure, call),
-            .text = text_of(shards, run->failure, call),
+            .status = rota_shards_status_of(run->failure, call),
+            .text = rota_shards_text_of(shards, run->failure, call),
             .failure = rota_failure_name(run->failure),
             .n_ok = run->n_ok,
             .n_failed = run->n_failed,
@@ -345,7 +355,7 @@ static void tell_look(struct rota_shards *shards, struct rota_shards_look *look)
         map = (struct rota_shards_map){look->map->collection, look->map->channels,
                                        look->map->n_channels};
     look->query.on_map(look->query.data, look->map ? &map : NULL,
-                       text_of(shards, look->failure, NULL));
+                       rota_shards_text_of(shards, look->failure, NULL));
     if (!shards->is_closed)
         look_free(shards, look);
 }

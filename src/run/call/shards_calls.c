@@ -1,5 +1,5 @@
 /* Runs and their calls: the machines of execution, made real. */
-#include "run/call/shards_inside.h"
+#include "run/call/shards_hooks.h"
 
 #include "base/text.h"
 #include "io/clock.h"
@@ -41,8 +41,9 @@ static struct rota_shards_call *call_new(struct rota_shards_run *run, size_t sha
     if (!call)
         return NULL;
     struct rota_call_fsm_options options = {
-        .collection = run->fsm.map->collection,
+        .collection = run->user ? run->request.name.id : run->fsm.map->collection,
         .channel = channel,
+        .is_followed = run->user != NULL,
         .deadline = run->deadline == ROTA_TIME_NEVER ? 0 : run->deadline,
         .try_timeout = request->try_timeout,
         .hedge_after = request->hedge_after,
@@ -82,6 +83,8 @@ static void call_free(struct rota_shards_call *call)
     rota_heap_remove(&shards->moments, &call->moment);
     rota_list_remove(&call->told);
     rota_call_fsm_deinit(&call->fsm, rota_clock_mono());
+    if (call->run->user)
+        shards->hooks->free(shards->hooks->data, call);
     rota_buffer_deinit(&call->text);
     rota_buffer_deinit(&call->message);
     free(call);
@@ -93,6 +96,10 @@ static void ask_leaders(struct rota_shards_call *call, const struct rota_call_fs
     struct rota_shards *shards = call->run->shards;
     struct rota_call_fsm_event event = {.type = ROTA_CALL_LEADERS, .number = action->number};
     call->asked = action->number;
+    if (call->run->user) {
+        shards->hooks->ask(shards->hooks->data, call, action->number);
+        return;
+    }
     stop_waiting(call); /* for an answer that is no longer needed */
     if (!rota_shards_wait_begin(shards, &call->waiter)) {
         event.failure = ROTA_FAILURE_LOCAL;
@@ -133,6 +140,8 @@ static void start_try(struct rota_shards_call *call, const struct rota_call_fsm_
     attempt->number = action->number;
     attempt->deadline = action->deadline;
     attempt->started_at = rota_clock_mono();
+    if (call->run->user)
+        call->run->shards->hooks->start(call->run->shards->hooks->data, call, action->replica);
     rota_shards_attempt_start(attempt, action->replica);
 }
 
@@ -145,6 +154,10 @@ static void finish_call(struct rota_shards_call *call, const struct rota_call_fs
     call->n_tries = call->fsm.n_tries;
     stop_waiting(call);
     rota_list_push(&shards->told_calls, &call->told);
+    if (call->run->user) {
+        call->run->is_done = true;
+        return;
+    }
     note_run(call->run, (struct rota_execute_event){.type = ROTA_EXECUTE_CALL_ENDED,
                                                     .failure = action->failure,
                                                     .shard = call->shard});
@@ -171,6 +184,10 @@ static void do_call(struct rota_shards_call *call, rota_time now,
         node = rota_shards_find_node(call->run->shards, action->node);
         if (node && action->failure == ROTA_FAILURE_TIMEOUT)
             rota_shards_node_failed(node, rota_str(ROTA_SHARDS_SILENT));
+        if (call->run->user) {
+            call->run->shards->hooks->report(call->run->shards->hooks->data, call, now, action);
+            break;
+        }
         rota_shard_cache_report(call->run->shards->cache, now,
                                 &(struct rota_shard_report){
                                     .collection = call->fsm.options.collection,
@@ -295,6 +312,53 @@ enum rota_code rota_shards_execute(struct rota_shards *shards,
     note_run(run, (struct rota_execute_event){.type = ROTA_EXECUTE_START});
     rota_shards_settle(shards, false);
     return ROTA_OK;
+}
+
+struct rota_shards_call *rota_shards_call_begin(struct rota_shards *shards,
+                                                const struct rota_shards_request *request,
+                                                int64_t collection, void *user,
+                                                const struct rota_metadata *metadata,
+                                                size_t n_metadata)
+{
+    struct rota_shards_run *run = calloc(1, sizeof *run);
+    struct rota_shards_call **calls = calloc(1, sizeof *calls);
+    if (!run || !calls || !copy_request(run, request)) {
+        free(calls);
+        free(run);
+        return NULL;
+    }
+    run->waiter.kind = ROTA_WAITS_RUN;
+    run->shards = shards;
+    run->user = user;
+    run->metadata = metadata;
+    run->n_metadata = n_metadata;
+    run->request.name.id = collection;
+    run->deadline = rota_time_add(rota_clock_mono(), request->timeout);
+    rota_execute_fsm_init_shard(&run->fsm, rota_str(""));
+    struct rota_shards_call *call = calls[0] = call_new(run, 0, rota_str(""));
+    if (!call) {
+        free(run->strings);
+        free(calls);
+        free(run);
+        return NULL;
+    }
+    run->calls = calls;
+    run->n_calls = 1;
+    rota_list_push(&shards->runs, &run->link);
+    shards->n_runs++;
+    rota_shards_note_call(call, (struct rota_call_fsm_event){.type = ROTA_CALL_START});
+    return call;
+}
+
+void rota_shards_call_cancel(struct rota_shards_call *call)
+{
+    struct rota_shards *shards = call->run->shards;
+    bool is_over = call->run->is_done || call->run->is_dropped || shards->is_closed;
+    call->run->is_dropped = true;
+    if (is_over)
+        return;
+    rota_shards_note_call(call, (struct rota_call_fsm_event){.type = ROTA_CALL_CANCEL});
+    rota_shards_settle(shards, false);
 }
 
 void rota_shards_cancel(struct rota_shards_run *run)

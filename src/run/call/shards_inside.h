@@ -29,6 +29,8 @@
 #include <rota/shards.h>
 #include <uv.h>
 
+enum { ROTA_SHARDS_METADATA_MAX = 32 }; /* pairs of a call's own */
+
 /* The text for a try that timed out. */
 #define ROTA_SHARDS_SILENT "no reply in time"
 
@@ -39,6 +41,7 @@ struct rota_shards_waiter {
 };
 
 struct rota_shards_call;
+struct rota_shards_hooks;
 
 struct rota_shards_attempt {
     struct rota_shards_waiter waiter; /* for a connection */
@@ -67,6 +70,7 @@ struct rota_shards_call {
     int64_t node;
     uint32_t n_tries;
     bool has_status, is_done;
+    bool may_have_run; /* a try of it, at a server that has not said that it did nothing */
 };
 
 struct rota_shards_run {
@@ -83,6 +87,10 @@ struct rota_shards_run {
     enum rota_failure failure;
     size_t n_ok, n_failed;
     bool is_done, is_dropped; /* dropped: no result for the program */
+
+    void *user; /* of the hooks; NULL: not a call of a service client */
+    const struct rota_metadata *metadata;
+    size_t n_metadata;
 };
 
 /* A caller that only wants to read the map. */
@@ -124,6 +132,7 @@ struct rota_shards {
     struct rota_call_stats stats;
     struct rota_call_shared shared;
 
+    const struct rota_shards_hooks *hooks; /* NULL: none */
     struct rota_map waiters, nodes, connections;
     struct rota_heap moments;
     ROTA_VECTOR(struct rota_shards_note) notes;

@@ -319,6 +319,7 @@ static void on_answer(void *data, struct rota_call *rpc, const struct rota_call_
         rota_failure_of_reply(result->status, result->may_have_run, notes.failure);
     if (call->message.failed)
         failure = ROTA_FAILURE_LOCAL; /* no memory to keep it */
+    call->may_have_run |= result->may_have_run && !rota_failure_is_refusal(failure);
     rota_time now = rota_clock_mono();
     if (failure == ROTA_FAILURE_NONE)
         rota_histogram_record(node->latency, now - attempt->started_at);
@@ -353,15 +354,20 @@ static void send_try(struct rota_shards_attempt *attempt)
     rota_time left = attempt->deadline - rota_clock_mono();
     snprintf(epoch, sizeof epoch, "%" PRIu64, attempt->epoch);
     snprintf(space, sizeof space, "%" PRId64, call->fsm.options.collection);
-    struct rota_metadata notes[] = {
+    struct rota_metadata notes[2 + ROTA_SHARDS_METADATA_MAX] = {
         {rota_str(ROTA_NOTE_EPOCH), rota_str(epoch)},
-        {rota_str(ROTA_NOTE_SHARD), rota_note_format_shard(rota_str(space), call->channel, shard)},
+        {rota_str(ROTA_NOTE_SHARD),
+         rota_note_format_shard(call->run->user ? request->name.collection : rota_str(space),
+                                call->channel, shard)},
     };
+    size_t n_notes = 2;
+    for (size_t i = 0; i < call->run->n_metadata; i++)
+        notes[n_notes++] = call->run->metadata[i];
     struct rota_call_options options = {
         .method = request->method,
         .request = request->request,
         .metadata = notes,
-        .n_metadata = 2,
+        .n_metadata = n_notes,
         .on_end = on_answer,
         .data = attempt,
     };
@@ -438,6 +444,7 @@ void rota_shards_attempt_cancel(struct rota_shards_attempt *attempt)
         rota_pool_fsm_cancel(shards->pools, attempt->waiter.number);
         rota_shards_wait_end(shards, &attempt->waiter);
     }
+    attempt->call->may_have_run |= attempt->rpc != NULL;
     if (attempt->rpc)
         rota_call_cancel(attempt->rpc);
     leave_connection(attempt);

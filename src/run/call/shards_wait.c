@@ -1,6 +1,7 @@
 /* Runs for programs that have no loop of their own. */
 #include "run/call/shards_inside.h"
 
+#include "base/text.h"
 #include "run/rpc/link.h"
 
 #include <stdlib.h>
@@ -13,26 +14,15 @@ struct wait {
     bool is_done, has_failed;
 };
 
-static char *copy_str(struct rota_str str)
-{
-    char *copy = malloc(str.size + 1);
-    if (!copy)
-        return NULL;
-    if (str.size > 0)
-        memcpy(copy, str.data, str.size);
-    copy[str.size] = '\0';
-    return copy;
-}
-
 static void on_reply(void *data, const struct rota_shards_reply *reply)
 {
     struct wait *wait = data;
     bool is_ok = reply->status == ROTA_STATUS_OK;
     struct rota_shards_answer answer = {
-        .channel = copy_str(reply->channel),
+        .channel = rota_text_copy(reply->channel),
         .status = reply->status,
-        .text = copy_str(reply->text),
-        .message = is_ok ? copy_str(reply->message) : NULL,
+        .text = rota_text_copy(reply->text),
+        .message = is_ok ? rota_text_copy(reply->message) : NULL,
         .size = is_ok ? reply->message.size : 0,
         .node = reply->node,
     };
@@ -50,7 +40,7 @@ static void on_done(void *data, const struct rota_shards_result *result)
     struct wait *wait = data;
     wait->is_done = true;
     wait->answers.status = result->status;
-    wait->answers.text = copy_str(result->text);
+    wait->answers.text = rota_text_copy(result->text);
     wait->has_failed |= !wait->answers.text;
     uv_stop(wait->loop); /* from a timer, the loop would still sleep once */
 }

@@ -1,5 +1,7 @@
 /* Calls for programs that have no loop of their own. */
 #include "run/rpc/channel_inside.h"
+
+#include "base/text.h"
 #include "run/rpc/link.h"
 
 #include <stdlib.h>
@@ -10,17 +12,6 @@ struct wait {
     struct rota_reply reply;
     bool is_done, has_failed;
 };
-
-static char *copy_str(struct rota_str str)
-{
-    char *copy = malloc(str.size + 1);
-    if (!copy)
-        return NULL;
-    if (str.size > 0)
-        memcpy(copy, str.data, str.size);
-    copy[str.size] = '\0';
-    return copy;
-}
 
 /* The pairs and their texts, in one piece. */
 static bool copy_metadata(const struct rota_call_result *result, struct rota_reply *reply)
@@ -56,9 +47,9 @@ static void on_wait_end(void *data, struct rota_call *call, const struct rota_ca
     wait->is_done = true;
     wait->reply.status = result->status;
     wait->reply.may_have_run = result->may_have_run;
-    wait->reply.text = copy_str(result->text);
+    wait->reply.text = rota_text_copy(result->text);
     if (result->status == ROTA_STATUS_OK) {
-        wait->reply.message = copy_str(result->message);
+        wait->reply.message = rota_text_copy(result->message);
         wait->reply.size = result->message.size;
     }
     wait->has_failed = !copy_metadata(result, &wait->reply) || !wait->reply.text ||

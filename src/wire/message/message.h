@@ -43,9 +43,10 @@ struct rota_message_type;
 
 /* How a value is shown in JSON, see message_json.h. */
 enum rota_message_form {
-    ROTA_MESSAGE_PLAIN, /* a number; a text */
-    ROTA_MESSAGE_BYTES, /* a STR that may be any bytes */
-    ROTA_MESSAGE_HEX,   /* a STR of few bytes */
+    ROTA_MESSAGE_PLAIN,  /* a number; a text */
+    ROTA_MESSAGE_BYTES,  /* a STR that may be any bytes */
+    ROTA_MESSAGE_HEX,    /* a STR of few bytes */
+    ROTA_MESSAGE_PACKED, /* a STR that is a packed list of numbers, never in JSON */
 };
 
 struct rota_message_field {

@@ -64,6 +64,7 @@ static void write_str(const struct rota_message_field *field, struct rota_str va
         rota_json_string(json, value);
         return;
     case ROTA_MESSAGE_BYTES:
+    case ROTA_MESSAGE_PACKED:
         write_bytes(value, json);
         return;
     case ROTA_MESSAGE_HEX:

@@ -61,6 +61,7 @@
 #define F_OF(n, kind, member, t)  F_WITH(n, kind, member, .type = &(t))
 #define F_LIST(n, member, t, m)   F_WITH(n, INNERS, member, .type = &(t), .max = (m))
 #define F_BYTES(n, member)        F_WITH(n, STR, member, .form = ROTA_MESSAGE_BYTES)
+#define F_PACKED(n, member)       F_WITH(n, STR, member, .form = ROTA_MESSAGE_PACKED)
 #define F_ID(n, member)           F_WITH(n, STR, member, .form = ROTA_MESSAGE_HEX)
 #define F_NAMED(n, member, names) F_WITH(n, UINT, member, .name_of = (names))
 

@@ -1,0 +1,393 @@
+/* A feed and the tables of its followers, and what a table does with a hostile directory. */
+#include "core/call/service/space_table.h"
+#include "core/own/space_feed.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { N_NODES = 5, MANY = 40000 };
+
+/* A space as its owner sees it. */
+static struct rota_space_shard shards[MANY];
+static struct rota_str nodes[N_NODES] = {
+    {"a:1", 3}, {"b:1", 3}, {"c:1", 3}, {"d:1", 3}, {"e:1", 3}};
+static struct rota_space_map map;
+static struct rota_space_feed feed;
+
+static void begin(uint32_t n_shards, size_t n_nodes)
+{
+    for (uint32_t i = 0; i < n_shards; i++)
+        shards[i] = (struct rota_space_shard){
+            .epoch = 1, .owner = i % (uint32_t)n_nodes, .state = ROTA_SPACE_OWNED};
+    map = (struct rota_space_map){.engine = rota_str("ring"),
+                                  .nodes = nodes,
+                                  .n_nodes = n_nodes,
+                                  .shards = shards,
+                                  .n_shards = n_shards};
+    rota_space_feed_init(&feed, 1);
+    assert_true(rota_space_feed_update(&feed, &map));
+}
+
+static void move(uint32_t shard, uint32_t owner)
+{
+    shards[shard].epoch++;
+    shards[shard].owner = owner;
+    shards[shard].state = owner == ROTA_SPACE_NOBODY ? ROTA_SPACE_UNOWNED : ROTA_SPACE_OWNED;
+    assert_true(rota_space_feed_update(&feed, &map));
+}
+
+static void put_claim(struct rota_space_table *table, size_t zone, uint32_t shard)
+{
+    const struct rota_space_shard *known = &feed.shards[shard];
+    const struct rota_space_table_claim claim = {
+        .epoch = known->epoch,
+        .owner = known->state == ROTA_SPACE_UNOWNED ? 0 : known->owner + 1,
+        .is_moving = known->state == ROTA_SPACE_MOVING};
+    assert_int_equal(rota_space_table_claim(table, zone, shard, &claim, NULL), ROTA_OK);
+}
+
+/* Send one piece; false when there is none. */
+static bool send_piece(struct rota_space_follower *follower, struct rota_space_table *table,
+                       struct rota_space_piece *piece)
+{
+    size_t zone;
+    if (!rota_space_feed_next(&feed, follower, piece))
+        return false;
+    const struct rota_space_table_head head = {.history = feed.history,
+                                               .version = feed.version,
+                                               .is_snapshot = piece->is_snapshot,
+                                               .is_whole = piece->is_whole,
+                                               .engine = rota_str(feed.engine),
+                                               .n_shards = feed.n_shards};
+    assert_int_equal(rota_space_table_begin(table, &head, NULL), ROTA_OK);
+    for (size_t i = 0; i < piece->n_nodes; i++)
+        assert_int_equal(
+            rota_space_table_node(table, piece->first_node + i, nodes[piece->first_node + i], NULL),
+            ROTA_OK);
+    assert_int_equal(rota_space_table_zone(table, rota_str(""), &zone, NULL), ROTA_OK);
+    for (uint32_t i = 0; i < piece->n_shards; i++)
+        put_claim(table, zone, piece->first_shard + i);
+    for (uint64_t i = piece->from; i < piece->to; i++)
+        put_claim(table, zone, rota_space_feed_shard(&feed, i));
+    assert_int_equal(rota_space_table_end(table, &head, NULL), ROTA_OK);
+    rota_space_feed_sent(&feed, follower, piece);
+    return true;
+}
+
+static size_t send_all(struct rota_space_follower *follower, struct rota_space_table *table)
+{
+    struct rota_space_piece piece;
+    bool is_whole = true;
+    size_t n = 0;
+    for (; send_piece(follower, table, &piece); n++)
+        is_whole = piece.is_whole;
+    assert_true(is_whole);
+    return n;
+}
+
+static void assert_same(struct rota_space_table *table)
+{
+    struct rota_space_table_shard shard;
+    assert_int_equal(table->now.n_shards, map.n_shards);
+    for (uint32_t i = 0; i < map.n_shards; i++) {
+        assert_true(rota_space_table_look(table, 0, i, true, &shard));
+        bool is_owned = shards[i].state == ROTA_SPACE_OWNED;
+        assert_int_equal(shard.n_replicas, is_owned);
+        assert_int_equal(shard.is_moving, shards[i].state == ROTA_SPACE_MOVING);
+        if (is_owned) {
+            assert_true(rota_str_is_equal(shard.replicas[0].address, nodes[shards[i].owner]));
+            assert_int_equal(shard.replicas[0].epoch, shards[i].epoch);
+        }
+    }
+}
+
+static void end(struct rota_space_table *table)
+{
+    rota_space_table_deinit(table);
+    rota_space_feed_deinit(&feed);
+}
+
+static void snapshot_comes_in_parts_then_changes(void **state)
+{
+    struct rota_space_table table;
+    struct rota_space_follower follower = {0};
+    (void)state;
+    begin(MANY, 3);
+    rota_space_table_init(&table, 1);
+    assert_int_equal(send_all(&follower, &table), 3);
+    assert_same(&table);
+
+    move(7, 2);
+    move(MANY - 1, ROTA_SPACE_NOBODY);
+    map.n_nodes = 4;
+    move(8, 3);
+    shards[9].state = ROTA_SPACE_MOVING;
+    assert_true(rota_space_feed_update(&feed, &map));
+    assert_int_equal(send_all(&follower, &table), 1);
+    assert_same(&table);
+    assert_int_equal(send_all(&follower, &table), 0);
+    end(&table);
+}
+
+static void what_changes_during_a_snapshot_is_not_lost(void **state)
+{
+    struct rota_space_table table;
+    struct rota_space_follower follower = {0};
+    struct rota_space_piece piece;
+    (void)state;
+    begin(MANY, 3);
+    rota_space_table_init(&table, 1);
+    assert_true(send_piece(&follower, &table, &piece));
+    move(1, 2); /* in the part that was sent, and in one that was not */
+    move(MANY - 1, 2);
+    assert_false(table.is_known);
+    assert_int_equal(send_all(&follower, &table), 3);
+    assert_same(&table);
+    end(&table);
+}
+
+static void map_in_use_stays_whole_while_a_snapshot_comes(void **state)
+{
+    struct rota_space_table table;
+    struct rota_space_follower follower = {0}, other = {0};
+    struct rota_space_table_shard shard;
+    struct rota_space_piece piece;
+    (void)state;
+    begin(MANY, 3);
+    rota_space_table_init(&table, 1);
+    send_all(&follower, &table);
+    move(1, 2);
+    assert_true(send_piece(&other, &table, &piece)); /* from another directory */
+    assert_true(rota_space_table_look(&table, 0, MANY - 1, true, &shard));
+    assert_int_equal(shard.n_replicas, 1);
+    assert_true(rota_space_table_look(&table, 0, 1, true, &shard));
+    assert_int_equal(shard.replicas[0].epoch, 1);
+    rota_space_table_pause(&table); /* which has gone */
+    assert_true(rota_space_table_look(&table, 0, MANY - 1, true, &shard));
+    rota_space_feed_resume(&feed, table.history, table.version, &follower);
+    assert_int_equal(send_all(&follower, &table), 1);
+    assert_same(&table);
+    end(&table);
+}
+
+static void a_follower_resumes_where_it_was(void **state)
+{
+    struct rota_space_table table;
+    struct rota_space_follower follower = {0};
+    struct rota_space_piece piece;
+    (void)state;
+    begin(100, 3);
+    rota_space_table_init(&table, 1);
+    send_all(&follower, &table);
+    move(7, 2);
+    send_all(&follower, &table);
+    map.n_nodes = 4;
+    move(8, 3);
+    move(9, 3);
+    rota_space_feed_resume(&feed, table.history, table.version, &follower);
+    assert_true(send_piece(&follower, &table, &piece));
+    assert_false(piece.is_snapshot);
+    assert_int_equal(piece.to - piece.from, 2);
+    assert_same(&table);
+
+    rota_space_feed_resume(&feed, table.history, table.version, &follower);
+    assert_false(rota_space_feed_next(&feed, &follower, &piece));
+    rota_space_feed_resume(&feed, table.history + 1, table.version, &follower);
+    assert_true(rota_space_feed_next(&feed, &follower, &piece) && piece.is_snapshot);
+    rota_space_feed_resume(&feed, table.history, table.version + 1, &follower);
+    assert_true(rota_space_feed_next(&feed, &follower, &piece) && piece.is_snapshot);
+    end(&table);
+}
+
+static void a_follower_that_is_far_behind_gets_a_snapshot(void **state)
+{
+    struct rota_space_table table;
+    struct rota_space_follower follower = {0}, late;
+    struct rota_space_piece piece;
+    (void)state;
+    begin(100, 3);
+    rota_space_table_init(&table, 1);
+    send_all(&follower, &table);
+    late = follower;
+    for (uint32_t i = 0; i < ROTA_SPACE_FEED_CHANGES_MIN; i++)
+        move(i % 100, i % 3);
+    assert_true(rota_space_feed_next(&feed, &late, &piece));
+    assert_false(piece.is_snapshot); /* all of them are there */
+    move(0, 1);
+    assert_true(rota_space_feed_next(&feed, &late, &piece));
+    assert_true(piece.is_snapshot);
+    rota_space_feed_resume(&feed, table.history, table.version, &late);
+    assert_true(rota_space_feed_next(&feed, &late, &piece) && piece.is_snapshot);
+    send_all(&late, &table);
+    assert_same(&table);
+    end(&table);
+}
+
+static void another_number_of_shards_is_another_history(void **state)
+{
+    struct rota_space_table table;
+    struct rota_space_follower follower = {0};
+    (void)state;
+    begin(100, 3);
+    rota_space_table_init(&table, 1);
+    send_all(&follower, &table);
+    uint64_t history = feed.history;
+    map.n_shards = 50;
+    assert_true(rota_space_feed_update(&feed, &map));
+    assert_true(feed.history != history);
+    send_all(&follower, &table);
+    assert_same(&table);
+    end(&table);
+}
+
+static struct rota_replica claim_of(const char *address, uint64_t epoch)
+{
+    return (struct rota_replica){.address = rota_str(address), .epoch = epoch};
+}
+
+static void a_learned_claim_counts_until_the_directory_has_it(void **state)
+{
+    struct rota_space_table table;
+    struct rota_space_follower follower = {0};
+    struct rota_space_table_shard shard;
+    struct rota_replica claim = claim_of("x:1", 2), old = claim_of("y:1", 1);
+    (void)state;
+    begin(100, 3);
+    rota_space_table_init(&table, 1);
+    assert_false(rota_space_table_learn(&table, 0, 7, &claim)); /* there is no map */
+    send_all(&follower, &table);
+    assert_false(rota_space_table_learn(&table, 0, 7, &old));
+    assert_true(rota_space_table_learn(&table, 0, 7, &claim));
+    assert_false(rota_space_table_learn(&table, 0, 7, &claim));
+    assert_false(rota_space_table_learn(&table, 0, 100, &claim));
+    assert_true(rota_space_table_look(&table, 1, 7, true, &shard));
+    assert_true(shard.replicas[0].is_learned && shard.replicas[0].epoch == 2);
+    assert_true(rota_space_table_look(&table, 1, 7, false, &shard));
+    assert_false(shard.replicas[0].is_learned);
+    assert_true(rota_space_table_look(&table, ROTA_SPACE_TABLE_LEARNED_FOR, 7, true, &shard));
+    assert_false(shard.replicas[0].is_learned); /* it is over */
+
+    assert_true(rota_space_table_learn(&table, 0, 8, &claim));
+    move(8, 1);
+    send_all(&follower, &table);
+    assert_true(rota_space_table_look(&table, 1, 8, true, &shard));
+    assert_false(shard.replicas[0].is_learned);
+    assert_int_equal(table.learned.size, 0);
+    end(&table);
+}
+
+static void no_more_is_learned_than_there_is_room_for(void **state)
+{
+    struct rota_space_table table;
+    struct rota_space_follower follower = {0};
+    struct rota_replica claim = claim_of("x:1", 2);
+    (void)state;
+    begin(MANY, 3);
+    rota_space_table_init(&table, 1);
+    send_all(&follower, &table);
+    size_t n = 0;
+    for (uint32_t i = 0; i < MANY; i++)
+        n += rota_space_table_learn(&table, 0, i, &claim);
+    assert_int_equal(n, ROTA_SPACE_TABLE_LEARNED_MAX);
+    end(&table);
+}
+
+static void a_hostile_directory_is_rejected(void **state)
+{
+    struct rota_space_table table;
+    struct rota_space_table_head head = {
+        .history = 1, .version = 1, .is_snapshot = true, .is_whole = true, .n_shards = 4};
+    struct rota_space_table_claim claim = {.epoch = 1, .owner = 2};
+    struct rota_error error;
+    char name[16];
+    size_t zone;
+    (void)state;
+    rota_space_table_init(&table, 1);
+    struct rota_space_table_head bad = head;
+    bad.n_shards = 0;
+    assert_int_equal(rota_space_table_begin(&table, &bad, &error), ROTA_ERR_INVALID);
+    bad.n_shards = ROTA_SPACE_SHARDS_MAX + 1;
+    assert_int_equal(rota_space_table_begin(&table, &bad, &error), ROTA_ERR_INVALID);
+    bad = head;
+    bad.version = 0;
+    assert_int_equal(rota_space_table_begin(&table, &bad, &error), ROTA_ERR_INVALID);
+    bad = head;
+    bad.is_snapshot = false; /* changes of a map that we do not have */
+    assert_int_equal(rota_space_table_begin(&table, &bad, &error), ROTA_ERR_INVALID);
+
+    assert_int_equal(rota_space_table_begin(&table, &head, &error), ROTA_OK);
+    assert_int_equal(rota_space_table_node(&table, 1, rota_str("a:1"), &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_space_table_node(&table, 0, rota_str(""), &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_space_table_node(&table, 0, rota_str_of("a\0b", 3), &error),
+                     ROTA_ERR_INVALID);
+    assert_int_equal(rota_space_table_node(&table, 0, rota_str("a:1"), &error), ROTA_OK);
+    assert_int_equal(rota_space_table_node(&table, 0, rota_str("a:1"), &error), ROTA_OK);
+    assert_int_equal(rota_space_table_node(&table, 0, rota_str("b:1"), &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_space_table_claim(&table, 0, 0, &claim, &error), ROTA_ERR_INVALID);
+    for (int i = 0; i < ROTA_SPACE_TABLE_ZONES_MAX; i++) {
+        snprintf(name, sizeof name, "zone-%d", i);
+        assert_int_equal(rota_space_table_zone(&table, rota_str(name), &zone, &error), ROTA_OK);
+        assert_int_equal(zone, i);
+    }
+    assert_int_equal(rota_space_table_zone(&table, rota_str("zone-0"), &zone, &error), ROTA_OK);
+    assert_int_equal(zone, 0);
+    assert_int_equal(rota_space_table_zone(&table, rota_str("x"), &zone, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_space_table_claim(&table, 0, 0, &claim, &error), ROTA_ERR_INVALID);
+    claim.owner = 1;
+    assert_int_equal(rota_space_table_claim(&table, 0, 4, &claim, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_space_table_claim(&table, 0, 3, &claim, &error), ROTA_OK);
+    rota_space_table_abort(&table);
+    assert_false(table.is_known);
+    assert_int_equal(table.history, 0);
+    rota_space_table_deinit(&table);
+}
+
+static void owners_of_all_zones_are_replicas(void **state)
+{
+    struct rota_space_table table;
+    struct rota_space_table_head head = {
+        .history = 1, .version = 1, .is_snapshot = true, .is_whole = true, .n_shards = 2};
+    struct rota_space_table_shard shard;
+    size_t east, west;
+    (void)state;
+    rota_space_table_init(&table, 1);
+    assert_int_equal(rota_space_table_begin(&table, &head, NULL), ROTA_OK);
+    rota_space_table_node(&table, 0, rota_str("a:1"), NULL);
+    rota_space_table_node(&table, 1, rota_str("b:1"), NULL);
+    rota_space_table_zone(&table, rota_str("east"), &east, NULL);
+    rota_space_table_zone(&table, rota_str("west"), &west, NULL);
+    rota_space_table_claim(&table, east, 0, &(struct rota_space_table_claim){3, 1, false}, NULL);
+    rota_space_table_claim(&table, west, 0, &(struct rota_space_table_claim){5, 2, false}, NULL);
+    rota_space_table_claim(&table, west, 1, &(struct rota_space_table_claim){5, 2, true}, NULL);
+    rota_space_table_end(&table, &head, NULL);
+    assert_true(rota_space_table_look(&table, 0, 0, true, &shard));
+    assert_int_equal(shard.n_replicas, 2);
+    assert_true(rota_str_is_equal(shard.replicas[1].zone, rota_str("west")));
+    assert_int_equal(shard.replicas[1].epoch, 5);
+    assert_true(rota_space_table_look(&table, 0, 1, true, &shard));
+    assert_true(shard.n_replicas == 0 && shard.is_moving);
+    assert_false(rota_space_table_look(&table, 0, 2, true, &shard));
+    rota_space_table_deinit(&table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(snapshot_comes_in_parts_then_changes),
+        cmocka_unit_test(what_changes_during_a_snapshot_is_not_lost),
+        cmocka_unit_test(map_in_use_stays_whole_while_a_snapshot_comes),
+        cmocka_unit_test(a_follower_resumes_where_it_was),
+        cmocka_unit_test(a_follower_that_is_far_behind_gets_a_snapshot),
+        cmocka_unit_test(another_number_of_shards_is_another_history),
+        cmocka_unit_test(a_learned_claim_counts_until_the_directory_has_it),
+        cmocka_unit_test(no_more_is_learned_than_there_is_room_for),
+        cmocka_unit_test(a_hostile_directory_is_rejected),
+        cmocka_unit_test(owners_of_all_zones_are_replicas),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
