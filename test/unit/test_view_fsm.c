@@ -816,6 +816,17 @@ static void pause_is_a_24th_of_a_ttl_at_most(void **state)
     rota_view_fsm_deinit(&fsm);
 }
 
+static void reasons_to_stop_have_names(void **state)
+{
+    static const char *const names[] = {"moved", "expired", "gone", "went back", "shutdown", "?"};
+    static const enum rota_view_why whys[] = {ROTA_VIEW_WHY_MOVED,    ROTA_VIEW_WHY_EXPIRED,
+                                              ROTA_VIEW_WHY_GONE,     ROTA_VIEW_WHY_WENT_BACK,
+                                              ROTA_VIEW_WHY_SHUTDOWN, (enum rota_view_why)99};
+    (void)state;
+    for (int i = 0; i < 6; i++)
+        assert_string_equal(rota_view_why_text(whys[i]), names[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -855,6 +866,7 @@ int main(void)
         TEST(options_out_of_bounds_are_refused),
         TEST(options_are_copied_and_have_defaults),
         TEST(pause_is_a_24th_of_a_ttl_at_most),
+        cmocka_unit_test(reasons_to_stop_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

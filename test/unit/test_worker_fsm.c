@@ -488,6 +488,18 @@ static void zero_options_mean_the_defaults(void **state)
     free_world(&world);
 }
 
+static void reasons_to_stop_a_command_have_words(void **state)
+{
+    (void)state;
+    assert_null(rota_worker_stop_text(ROTA_WORKER_STOP_NONE));
+    assert_string_equal(rota_worker_stop_text(ROTA_WORKER_STOP_OVER), "the attempt is over");
+    assert_string_equal(rota_worker_stop_text(ROTA_WORKER_STOP_TIMEOUT), "it timed out");
+    assert_string_equal(rota_worker_stop_text(ROTA_WORKER_STOP_LEASE), "its node was unreachable");
+    assert_string_equal(rota_worker_stop_text(ROTA_WORKER_STOP_LEAVING), "its worker is stopping");
+    assert_string_equal(rota_worker_stop_text(ROTA_WORKER_STOP_RESULT),
+                        "its output exceeds the maximum size of a result");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -509,6 +521,7 @@ int main(void)
         cmocka_unit_test(told_twice_all_are_killed_and_patience_is_short),
         cmocka_unit_test(nothing_is_lost_or_doubled_by_chance),
         cmocka_unit_test(zero_options_mean_the_defaults),
+        cmocka_unit_test(reasons_to_stop_a_command_have_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
