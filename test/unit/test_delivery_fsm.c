@@ -667,6 +667,32 @@ static void check_is_not_early_and_asks_every_worker(void **state)
     assert_int_equal(check(bench), 0);
 }
 
+static void drain_takes_the_slots_of_every_worker(void **state)
+{
+    enum { WORKERS = 8 };
+    struct bench *bench = *state;
+    struct rota_delivery_worker workers[WORKERS] = {0};
+    struct rota_str queue = rota_str("q");
+    for (uint64_t i = 0; i < WORKERS; i++) {
+        char name[] = {'n', (char)('0' + i)};
+        const struct rota_worker_spec spec = {.name = rota_str_of(name, sizeof name),
+                                              .epoch = 1,
+                                              .queues = &queue,
+                                              .n_queues = 1,
+                                              .slots = 1};
+        step(bench,
+             (struct rota_delivery_event){.type = ROTA_DELIVERY_CONNECTED, .worker = &workers[i]});
+        step(bench, (struct rota_delivery_event){
+                        .type = ROTA_DELIVERY_READY, .worker = &workers[i], .spec = &spec});
+    }
+    step(bench, (struct rota_delivery_event){.type = ROTA_DELIVERY_DRAIN, .is_draining = true});
+    for (int i = 0; i < WORKERS; i++)
+        add(bench);
+    assert_int_equal(settle(bench), 0);
+    step(bench, (struct rota_delivery_event){.type = ROTA_DELIVERY_DRAIN});
+    assert_int_equal(settle(bench), WORKERS);
+}
+
 int main(void)
 {
 #define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -698,6 +724,7 @@ int main(void)
         RULE(worker_whose_capabilities_are_invalid_is_refused),
         RULE(worker_that_is_ready_again_has_one_session),
         RULE(check_is_not_early_and_asks_every_worker),
+        RULE(drain_takes_the_slots_of_every_worker),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

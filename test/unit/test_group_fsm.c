@@ -897,6 +897,24 @@ static void options_of_a_task_have_defaults(void **state)
     rota_group_fsm_deinit(&fsm);
 }
 
+static void append_that_fails_again_and_again_is_made_less_and_less_often(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 1, one, 1);
+    bench_child(bench, 0, "p", "c", NULL);
+    for (rota_time after = ROTA_GROUP_RETRY_FIRST, i = 0; i < 9; i++) {
+        assert_int_equal(bench->tasks[0].n_appends, 1);
+        bench_append(bench, 0, false, false);
+        bench_ok(bench, 0);
+        bench_tick(bench, after - 1);
+        assert_int_equal(bench->tasks[0].n_appends, 0);
+        bench_tick(bench, 1);
+        after = 2 * after < ROTA_GROUP_RETRY_MAX ? 2 * after : ROTA_GROUP_RETRY_MAX;
+    }
+    bench_free(bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -935,6 +953,7 @@ int main(void)
         cmocka_unit_test(states_losses_and_failures_have_names),
         cmocka_unit_test(partitions_to_begin_with_are_copied_and_checked),
         cmocka_unit_test(options_of_a_task_have_defaults),
+        cmocka_unit_test(append_that_fails_again_and_again_is_made_less_and_less_often),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
