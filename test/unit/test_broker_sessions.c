@@ -104,6 +104,9 @@ static void nobody_can_name_what_another_runs(void **state)
     uint64_t thief = bench_open_running(&bench, "thief", id, bench_view(&bench, id).attempt, 1);
     struct rota_work_effect told = bench_last(&bench, ROTA_WORK_DO_CANCEL);
     assert_int_equal(told.session, thief);
+    assert_true(rota_str_is_equal(told.queue, rota_str("q")) && bench_id_is(told.id, id));
+    assert_int_equal(told.attempt, bench_view(&bench, id).attempt);
+    assert_int_equal(told.cause, ROTA_JOB_CAUSE_LOST);
     assert_true(rota_str_is_equal(bench_view(&bench, id).worker, rota_str("owner")));
     rota_broker_worker_close(bench.broker, bench.now, owner);
     bench_settle(&bench);

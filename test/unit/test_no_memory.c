@@ -463,7 +463,13 @@ static void own_a_space(void)
         pass(TTL / 2);
     }
     pass(2 * TTL);
+    const struct rota_view_wish early = {
+        .type = ROTA_VIEW_PIN, .id = 5, .shard = 2, .name = rota_str("b")};
+    drive(&nodes[0], (struct rota_view_event){.type = ROTA_VIEW_WISH, .wish = early});
     no_memory_end();
+    pass(TTL); /* it is answered, unless it was refused at once */
+    assert_int_equal(nodes[0].outcome.id, 5);
+    is_done(nodes[0].outcome.code);
     wish(0, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = 3, .name = rota_str("b")});
     pass(4 * TTL);
     assert_int_equal(n_served_in_all(), SHARDS);
