@@ -310,6 +310,26 @@ static void states_have_names(void **state)
     assert_string_equal(rota_health_state_name((enum rota_health_state)99), "unknown");
 }
 
+static void dropped_nodes_are_not_asked_in_step(void **state)
+{
+    struct ward ward;
+    rota_time shortest = ROTA_TIME_NEVER, longest = 0;
+    (void)state;
+    ward_init(&ward, 1);
+    ward.behaviour[1] = ANSWERS_BADLY;
+    pass(&ward, 10 * ROTA_MIN);
+    for (int i = 0; i < 20; i++) {
+        rota_time asked_at = rota_health_fsm_deadline(&ward.fsm);
+        pass(&ward, asked_at - ward.now);
+        rota_time span = rota_health_fsm_deadline(&ward.fsm) - asked_at;
+        shortest = span < shortest ? span : shortest;
+        longest = span > longest ? span : longest;
+    }
+    assert_in_range(shortest, 15 * ROTA_SEC, 20 * ROTA_SEC);
+    assert_in_range(longest, 25 * ROTA_SEC, 30 * ROTA_SEC);
+    rota_health_fsm_deinit(&ward.fsm);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -328,6 +348,7 @@ int main(void)
         cmocka_unit_test(nodes_that_are_not_listed_change_nothing),
         cmocka_unit_test(node_that_answers_a_call_while_it_is_asked_is_asked_one_interval_later),
         cmocka_unit_test(states_have_names),
+        cmocka_unit_test(dropped_nodes_are_not_asked_in_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

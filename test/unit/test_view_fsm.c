@@ -827,6 +827,21 @@ static void reasons_to_stop_have_names(void **state)
         assert_string_equal(rota_view_why_text(whys[i]), names[i]);
 }
 
+static void hint_is_followed_by_a_read_at_once(void **state)
+{
+    (void)state;
+    open_plain(0);
+    open_plain(1);
+    pass(3 * TTL);
+    nodes[0].is_blind = true;
+    wish(1, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = 5, .name = rota_str("b")});
+    assert_int_equal(nodes[1].outcome.code, ROTA_OK);
+    nodes[0].is_blind = false;
+    assert_true(nodes[0].fsm.view.number < stored.number);
+    drive(&nodes[0], (struct rota_view_event){.type = ROTA_VIEW_HINT});
+    assert_int_equal(nodes[0].fsm.view.number, stored.number);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -867,6 +882,7 @@ int main(void)
         TEST(options_are_copied_and_have_defaults),
         TEST(pause_is_a_24th_of_a_ttl_at_most),
         cmocka_unit_test(reasons_to_stop_have_names),
+        TEST(hint_is_followed_by_a_read_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
