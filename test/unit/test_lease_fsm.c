@@ -1116,6 +1116,21 @@ static void share_that_grew_keeps_what_was_above_it(void **state)
     assert_int_equal(fsm.n_share, 2); /* too late */
 }
 
+static void share_that_is_told_again_changes_nothing(void **state)
+{
+    struct rota_lease_row rows[SHARDS];
+    (void)state;
+    init(SHARDS, false);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        rows[i] = row_of(i, THEM, EPOCH, 1);
+    listed(stand_by(), rows, SHARDS);
+    rota_time deadline = rota_lease_fsm_deadline(&fsm);
+    step((struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = SHARDS, .n_most = 1});
+    assert_int_equal(todo.n, 0);
+    assert_int_equal(rota_lease_fsm_deadline(&fsm), deadline);
+    assert_int_equal(fsm.n_most, SHARDS); /* not below the share */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1172,6 +1187,7 @@ int main(void)
         RULE(one_step_can_lose_and_seek_as_many_as_are_wanted),
         RULE(shutdown_still_pings_nothing_and_releases_all_at_once),
         RULE(share_that_grew_keeps_what_was_above_it),
+        RULE(share_that_is_told_again_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -532,6 +532,25 @@ static void words_of_every_kind_of_worker_are_used_up_together(void **state)
     rota_tree_fsm_free(fsm);
 }
 
+static void counts_say_what_is_known_and_under_way(void **state)
+{
+    struct route route = {"ab"};
+    struct rota_tree_fsm *fsm = make("a", &route, 20);
+    (void)state;
+    hear(fsm, 0, ROTA_TREE_WANT, "b", "x ", 1, 1);
+    assert_int_equal(rota_tree_fsm_counts(fsm).words, 1);
+    hear(fsm, 0, ROTA_TREE_OFFER, "c", "x ", 1, 1);
+    assert_int_equal(rota_tree_fsm_counts(fsm).words, 2);
+    assert_int_equal(rota_tree_fsm_counts(fsm).visits, 1);
+    assert_int_equal(rota_tree_fsm_counts(fsm).visits_total, 1);
+    assert_int_equal(rota_tree_fsm_counts(fsm).down, 0);
+    rota_tree_fsm_failed(fsm, 0, rota_str("b"));
+    assert_int_equal(rota_tree_fsm_counts(fsm).down, 1);
+    rota_tree_fsm_reached(fsm, 0, rota_str("b"));
+    assert_int_equal(rota_tree_fsm_counts(fsm).down, 0);
+    rota_tree_fsm_free(fsm);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -558,6 +577,7 @@ int main(void)
         cmocka_unit_test(every_call_brings_the_time),
         cmocka_unit_test(word_that_is_passed_on_is_one_hop_further_and_older),
         cmocka_unit_test(words_of_every_kind_of_worker_are_used_up_together),
+        cmocka_unit_test(counts_say_what_is_known_and_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
