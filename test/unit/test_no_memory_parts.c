@@ -5,6 +5,7 @@
 #include "core/call/get/places.h"
 #include "core/call/shards/health_fsm.h"
 #include "core/work/cluster/layouts.h"
+#include "core/work/cluster/remote_fsm.h"
 #include "core/work/cluster/tally.h"
 
 static struct rota_work_layout laid(uint32_t n, rota_time change_at)
@@ -108,6 +109,61 @@ static void watch_nodes(void)
     rota_health_fsm_deinit(&fsm);
 }
 
+/* Every call of another node is answered well. */
+static void end_all(struct rota_remote_fsm *fsm, rota_time now)
+{
+    for (int round = 0; round < 20 && fsm->attempts.size > 0; round++) {
+        struct rota_remote_action ended[128];
+        size_t n, n_ended = 0;
+        const struct rota_remote_action *actions = rota_remote_fsm_actions(fsm, &n);
+        for (size_t i = 0; i < n; i++)
+            if (actions[i].type == ROTA_REMOTE_DO_END || actions[i].type == ROTA_REMOTE_DO_EXTEND)
+                ended[n_ended++] = actions[i];
+        rota_remote_fsm_clear(fsm);
+        for (size_t i = 0; i < n_ended; i++)
+            rota_remote_fsm_answered(fsm, now, ended[i].end.id, ended[i].end.attempt, ROTA_OK,
+                                     false);
+        rota_time at = rota_remote_fsm_deadline(fsm);
+        now = at != ROTA_TIME_NEVER && at > now ? at : now;
+        rota_remote_fsm_tick(fsm, now);
+    }
+    assert_int_equal(fsm->attempts.size, 0);
+}
+
+static void run_for_others(void)
+{
+    struct rota_remote_fsm fsm;
+    enum rota_code code;
+    rota_remote_fsm_init(&fsm, 7);
+    for (uint64_t i = 1; i <= 20; i++) {
+        struct rota_worker_running running = {rota_str("q"), {1, i}, i};
+        struct rota_attempt_end end = {.queue = rota_str("q"),
+                                       .id = running.id,
+                                       .attempt = i,
+                                       .cause = ROTA_JOB_CAUSE_DONE,
+                                       .bytes = rota_str("result")};
+        uint64_t session;
+        code = NO_MEMORY_IN(
+            rota_remote_fsm_take(&fsm, 0, 7, rota_str("there"), &running, ROTA_REMOTE_LEASE, NULL));
+        assert_true(code == ROTA_OK || (code == ROTA_ERR_NO_MEMORY && no_memory_has_failed()));
+        assert_int_equal(rota_remote_fsm_has(&fsm, running.id, i, &session), code == ROTA_OK);
+        if (code)
+            continue;
+        assert_true(
+            NO_MEMORY_IN(rota_remote_fsm_progress(&fsm, 0, running.id, i, rota_str("half"))));
+        assert_true(NO_MEMORY_IN(rota_remote_fsm_end(&fsm, 0, &end, &code)));
+        if (code) { /* it is unchanged, and is said again */
+            assert_true(code == ROTA_ERR_NO_MEMORY && no_memory_has_failed());
+            no_memory_end();
+            assert_true(rota_remote_fsm_end(&fsm, 0, &end, &code));
+            assert_int_equal(code, ROTA_OK);
+        }
+    }
+    no_memory_end();
+    end_all(&fsm, 0);
+    rota_remote_fsm_deinit(&fsm);
+}
+
 static void tables_refuse_and_keep_what_they_had(void **state)
 {
     (void)state;
@@ -115,6 +171,7 @@ static void tables_refuse_and_keep_what_they_had(void **state)
     no_memory_everywhere(count_workers);
     no_memory_everywhere(give_places);
     no_memory_everywhere(watch_nodes);
+    no_memory_everywhere(run_for_others);
 }
 
 int main(void)
