@@ -975,6 +975,32 @@ static void zero_options_mean_the_defaults_and_others_stay(void **state)
     bench_init(&bench);
 }
 
+static void queues_that_come_and_go_take_no_more_room_each_time(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        char name[16];
+        size_t n_live, n_ended;
+        snprintf(name, sizeof name, "queue-%d", i);
+        bench_own(&bench, name);
+        struct rota_job_id id =
+            bench_add_spec(&bench, (struct rota_job_spec){.queue = rota_str(name)});
+        assert_int_equal(
+            rota_broker_cancel(bench.broker, bench.now, rota_str(name), id, &bench.number, NULL),
+            ROTA_OK);
+        bench_settle(&bench);
+        assert_int_equal(rota_broker_delete_queue(bench.broker, bench.now, rota_str(name), false,
+                                                  &n_live, &n_ended, &bench.number, NULL),
+                         ROTA_OK);
+        bench_settle(&bench);
+        rota_broker_forget_empty(bench.broker, bench.now);
+        bench_settle(&bench);
+        assert_null(rota_broker_queue(bench.broker, rota_str(name)));
+    }
+    assert_true(bench.broker->queues.size <= 2);
+    assert_true(bench.broker->lanes.size <= 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1012,6 +1038,7 @@ int main(void)
         RULE(every_call_brings_the_time),
         RULE(older_time_does_not_turn_the_clock_back),
         RULE(zero_options_mean_the_defaults_and_others_stay),
+        RULE(queues_that_come_and_go_take_no_more_room_each_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

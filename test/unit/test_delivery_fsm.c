@@ -693,6 +693,19 @@ static void drain_takes_the_slots_of_every_worker(void **state)
     assert_int_equal(settle(bench), WORKERS);
 }
 
+static void quiet_worker_is_asked_now_and_then(void **state)
+{
+    struct bench *bench = *state;
+    ready(bench, 1, NULL, 0);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 1; i < ROTA_DELIVERY_SURE_CHECKS; i++)
+            assert_int_equal(check(bench), 0);
+        assert_int_equal(check(bench), 1);
+        assert_int_equal(bench->actions[0].type, ROTA_DELIVERY_DO_ASK);
+        assert_int_equal(bench->actions[0].number, bench->worker.handed);
+    }
+}
+
 int main(void)
 {
 #define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -725,6 +738,7 @@ int main(void)
         RULE(worker_that_is_ready_again_has_one_session),
         RULE(check_is_not_early_and_asks_every_worker),
         RULE(drain_takes_the_slots_of_every_worker),
+        RULE(quiet_worker_is_asked_now_and_then),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
