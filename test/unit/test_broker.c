@@ -1001,6 +1001,69 @@ static void queues_that_come_and_go_take_no_more_room_each_time(void **state)
     assert_true(bench.broker->lanes.size <= 2);
 }
 
+/* More sets of capabilities than there may be at a time, each for a while, at one worker. */
+static void sets_of_capabilities_come_and_go_while_a_worker_has_them_all(void **state)
+{
+    enum { NAMES = 50 };
+    static char names[NAMES][8];
+    struct rota_str all[NAMES], need[2];
+    size_t n_done = 0;
+    (void)state;
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(names[i], sizeof names[i], "can%d", i);
+        all[i] = rota_str(names[i]);
+    }
+    bench_open_spec(&bench, (struct rota_worker_spec){.name = rota_str("w"),
+                                                      .slots = 1,
+                                                      .capabilities = all,
+                                                      .n_capabilities = NAMES});
+    for (int i = 0; i < NAMES; i++)
+        for (int j = 0; j < i; j++, n_done++) {
+            need[0] = all[i], need[1] = all[j];
+            struct rota_job_id id = bench_add_spec(
+                &bench, (struct rota_job_spec){.capabilities = need, .n_capabilities = 2});
+            assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+            bench_done(&bench, id);
+            bench_tick(&bench, 30 * ROTA_DAY); /* and is forgotten */
+        }
+    assert_true(n_done > ROTA_BROKER_SETS_MAX);
+}
+
+static bool is_kept(const char *name)
+{
+    rota_broker_note_empty(bench.broker, rota_broker_queue(bench.broker, rota_str(name)));
+    bench_tick(&bench, 2 * ROTA_BROKER_SETTING_NEWS);
+    rota_broker_forget_empty(bench.broker, bench.now);
+    bench_settle(&bench);
+    return rota_broker_queue(bench.broker, rota_str(name)) != NULL;
+}
+
+static void empty_queue_is_kept_while_something_is_set_or_a_worker_serves_it(void **state)
+{
+    struct rota_broker *broker = bench.broker;
+    struct rota_str x = rota_str("x");
+    uint64_t number;
+    (void)state;
+    for (int is_on = 1; is_on >= 0; is_on--) {
+        rota_broker_pause(broker, bench.now, x, is_on, &number, NULL);
+        assert_int_equal(is_kept("x"), is_on);
+    }
+    for (int is_on = 1; is_on >= 0; is_on--) {
+        rota_broker_set_kills(broker, bench.now, x, is_on ? 7 : 0, &number, NULL);
+        assert_int_equal(is_kept("x"), is_on);
+    }
+    for (int is_on = 1; is_on >= 0; is_on--) {
+        rota_broker_set_weight(broker, bench.now, x, rota_str("k"), is_on ? 7 : 1000, &number,
+                               NULL);
+        assert_int_equal(is_kept("x"), is_on);
+    }
+    uint64_t session = bench_open_spec(
+        &bench,
+        (struct rota_worker_spec){.name = rota_str("w"), .slots = 1, .queues = &x, .n_queues = 1});
+    rota_broker_worker_heard(broker, bench.now, session);
+    assert_true(is_kept("x"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1039,6 +1102,8 @@ int main(void)
         RULE(older_time_does_not_turn_the_clock_back),
         RULE(zero_options_mean_the_defaults_and_others_stay),
         RULE(queues_that_come_and_go_take_no_more_room_each_time),
+        RULE(sets_of_capabilities_come_and_go_while_a_worker_has_them_all),
+        RULE(empty_queue_is_kept_while_something_is_set_or_a_worker_serves_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
