@@ -915,6 +915,50 @@ static void append_that_fails_again_and_again_is_made_less_and_less_often(void *
     bench_free(bench);
 }
 
+static void more_children_than_a_record_holds_take_several_records(void **state)
+{
+    enum { CHILDREN = 3000, LONG = 200 };
+    struct bench *bench = bench_new();
+    char name[LONG + 1];
+    (void)state;
+    bench_begin(bench, 2, one, 1);
+    int with = bench_runner(bench, "p");
+    size_t n_before = bench->n_log;
+    for (int i = 0; i < CHILDREN; i++) {
+        snprintf(name, sizeof name, "%0*d", LONG, i);
+        bench_child(bench, with, "p", name, NULL);
+    }
+    bench_settle(bench);
+    assert_true(bench->n_log - n_before >= CHILDREN * LONG / ROTA_GROUP_CHUNK_MAX);
+    for (int task = 0; task < 2; task++)
+        for (int i = 0; i < CHILDREN; i++) {
+            snprintf(name, sizeof name, "%0*d", LONG, i);
+            assert_int_equal(bench_life(bench, task, name), ROTA_GROUP_CREATED);
+        }
+    bench_free(bench);
+}
+
+static void position_behind_children_that_do_not_fit_is_written_after_them(void **state)
+{
+    enum { CHILDREN = 500, LONG = 500 }; /* more than ROTA_GROUP_CHUNK_MAX */
+    struct bench *bench = bench_new();
+    char name[LONG + 1];
+    (void)state;
+    bench_begin(bench, 1, one, 1);
+    for (int i = 0; i < CHILDREN; i++) {
+        snprintf(name, sizeof name, "%0*d", LONG, i);
+        bench_child(bench, 0, "p", name, NULL);
+    }
+    bench_finish(bench, 0, "p", true);
+    bench_settle(bench);
+    for (int i = 0; i < CHILDREN; i++) {
+        snprintf(name, sizeof name, "%0*d", LONG, i);
+        enum rota_group_life life = bench_life(bench, 0, name);
+        assert_true(life == ROTA_GROUP_READY || life == ROTA_GROUP_RUNNING);
+    }
+    bench_free(bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -954,6 +998,8 @@ int main(void)
         cmocka_unit_test(partitions_to_begin_with_are_copied_and_checked),
         cmocka_unit_test(options_of_a_task_have_defaults),
         cmocka_unit_test(append_that_fails_again_and_again_is_made_less_and_less_often),
+        cmocka_unit_test(more_children_than_a_record_holds_take_several_records),
+        cmocka_unit_test(position_behind_children_that_do_not_fit_is_written_after_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -551,6 +551,27 @@ static void counts_say_what_is_known_and_under_way(void **state)
     rota_tree_fsm_free(fsm);
 }
 
+static void own_word_is_as_old_as_what_waits_longest(void **state)
+{
+    struct route route = {"ab"};
+    struct rota_tree_fsm *fsm = make("b", &route, 20);
+    size_t n;
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        rota_time now = (10 + round) * ROTA_SEC;
+        rota_tree_fsm_begin(fsm, now);
+        rota_tree_fsm_have(fsm, ROTA_TREE_OFFER, QUEUE, rota_str("x "), 1,
+                           round ? 8 * ROTA_SEC : 3 * ROTA_SEC);
+        rota_tree_fsm_end(fsm);
+        const struct rota_tree_action *actions = rota_tree_fsm_actions(fsm, &n);
+        assert_int_equal(n, 1);
+        assert_int_equal(actions[0].word.age, round ? 3 * ROTA_SEC : 7 * ROTA_SEC);
+        rota_tree_fsm_clear(fsm);
+        rota_tree_fsm_visited(fsm, now, QUEUE, 1);
+    }
+    rota_tree_fsm_free(fsm);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -578,6 +599,7 @@ int main(void)
         cmocka_unit_test(word_that_is_passed_on_is_one_hop_further_and_older),
         cmocka_unit_test(words_of_every_kind_of_worker_are_used_up_together),
         cmocka_unit_test(counts_say_what_is_known_and_under_way),
+        cmocka_unit_test(own_word_is_as_old_as_what_waits_longest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
