@@ -1,5 +1,6 @@
 /* The rules of core/work/broker/broker.h, one test for each: disks, attempts and clocks. */
 #include "broker_rules.h"
+#include "core/work/broker/broker_inside.h"
 
 #include <string.h>
 
@@ -460,6 +461,20 @@ static void each_dispatch_says_how_many_attempts_there_were(void **state)
     }
 }
 
+static void job_that_just_fits_on_the_disk_is_taken_in(void **state)
+{
+    (void)state;
+    struct rota_job_spec spec = {.queue = rota_str("q"), .payload = rota_str("payload")};
+    struct rota_job_id id;
+    size_t size = rota_broker_spec_size(&spec);
+    rota_broker_allow_adds(bench.broker, 2 * size);
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_ERR_LIMIT);
+    rota_broker_allow_adds(bench.broker, size - 1);
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_ERR_LIMIT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -488,6 +503,7 @@ int main(void)
         RULE(the_enqueue_time_never_goes_back),
         RULE(a_monotonic_clock_that_goes_back_is_not_believed),
         RULE(each_dispatch_says_how_many_attempts_there_were),
+        RULE(job_that_just_fits_on_the_disk_is_taken_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
