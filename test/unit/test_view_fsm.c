@@ -842,6 +842,23 @@ static void hint_is_followed_by_a_read_at_once(void **state)
     assert_int_equal(nodes[0].fsm.view.number, stored.number);
 }
 
+/* With a sanitizer, this also shows that the proposal is freed. */
+static void node_can_stop_with_a_proposal_under_way(void **state)
+{
+    (void)state;
+    bool has_any = false;
+    open_plain(0);
+    open_plain(1);
+    pass(3 * TTL);
+    open_plain(2);
+    for (int i = 0; i < 1000 && !has_any; i++) {
+        pass(1);
+        for (int j = 0; j < NODES; j++)
+            has_any |= nodes[j].fsm.proposal.number > 0;
+    }
+    assert_true(has_any);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -883,6 +900,7 @@ int main(void)
         TEST(pause_is_a_24th_of_a_ttl_at_most),
         cmocka_unit_test(reasons_to_stop_have_names),
         TEST(hint_is_followed_by_a_read_at_once),
+        TEST(node_can_stop_with_a_proposal_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
