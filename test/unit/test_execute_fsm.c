@@ -356,6 +356,20 @@ static void call_that_is_started_twice_asks_once(void **state)
     rota_execute_fsm_deinit(&world.fsm);
 }
 
+static void call_that_was_cancelled_has_not_gone_well_whatever_its_parts_say(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, ROTA_EXECUTE_ALL, false, 3, 5);
+    drive(&world, (struct rota_execute_event){.type = ROTA_EXECUTE_CANCEL});
+    assert_int_equal(world.n_cancelled, 3);
+    for (size_t i = 0; i < 3; i++)
+        end_call(&world, i, ROTA_FAILURE_NONE); /* too late to be stopped */
+    assert_int_equal(world.n_finished, 1);
+    assert_int_equal(world.finish.failure, ROTA_FAILURE_CANCELLED);
+    teardown(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -372,6 +386,7 @@ int main(void)
         cmocka_unit_test(actions_not_taken_yet_are_not_begun),
         cmocka_unit_test(answer_of_the_directory_is_a_failure_or_a_map),
         cmocka_unit_test(call_that_is_started_twice_asks_once),
+        cmocka_unit_test(call_that_was_cancelled_has_not_gone_well_whatever_its_parts_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

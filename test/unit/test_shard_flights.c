@@ -457,6 +457,29 @@ static void no_order_of_events_brings_an_old_map_back(void **state)
     rota_shard_cache_free(chance.cache);
 }
 
+static void flight_that_times_out_before_it_is_asked_is_asked_once(void **state)
+{
+    struct world world;
+    struct rota_shard_map *map;
+    (void)state;
+    setup(&world);
+    for (uint64_t i = 1; i <= 3; i++) {
+        struct rota_shard_query query = by_id((int64_t)i, i);
+        assert_int_equal(rota_shard_cache_get(world.cache, 0, &query, &map, NULL), ROTA_OK);
+        assert_null(map);
+    }
+    rota_shard_cache_step(world.cache, ROTA_HOUR); /* others take their place */
+    pump(&world);
+    assert_int_equal(world.n_asks, 3);
+    assert_int_equal(world.n_tells, 0);
+    assert_int_equal(world.n_forgets, 0);
+    assert_int_equal(rota_shard_cache_n_flights(world.cache), 3);
+    for (int i = 0; i < 3; i++)
+        answer(&world, ROTA_HOUR, world.asked[i], map_of(i + 1, "channel", 1));
+    assert_int_equal(world.n_tells, 3);
+    teardown(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -477,6 +500,7 @@ int main(void)
         cmocka_unit_test(c17_invalidation_fences_that_id_only),
         cmocka_unit_test(flights_and_waiters_have_bounds),
         cmocka_unit_test(no_order_of_events_brings_an_old_map_back),
+        cmocka_unit_test(flight_that_times_out_before_it_is_asked_is_asked_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
