@@ -1064,6 +1064,23 @@ static void empty_queue_is_kept_while_something_is_set_or_a_worker_serves_it(voi
     assert_true(is_kept("x"));
 }
 
+static void workers_that_come_and_go_take_no_more_room_each_time(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        uint64_t first = bench_open(&bench, "v", 1), second = bench_open(&bench, "w", 1);
+        assert_true(first != second);
+        rota_broker_worker_close(bench.broker, bench.now, first);
+        rota_broker_worker_close(bench.broker, bench.now, second);
+        bench_settle(&bench);
+        assert_null(rota_broker_worker(bench.broker, first));
+        assert_null(rota_broker_worker(bench.broker, second));
+    }
+    assert_true(bench.broker->workers.size <= 2);
+    assert_int_equal(bench.broker->classes.size, 0);
+    assert_int_equal(bench.broker->names.size, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1104,6 +1121,7 @@ int main(void)
         RULE(queues_that_come_and_go_take_no_more_room_each_time),
         RULE(sets_of_capabilities_come_and_go_while_a_worker_has_them_all),
         RULE(empty_queue_is_kept_while_something_is_set_or_a_worker_serves_it),
+        RULE(workers_that_come_and_go_take_no_more_room_each_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -500,6 +500,16 @@ static void host_that_holds_nothing_any_more_has_no_epoch(void **state)
     rota_interval_map_free(map);
 }
 
+static void key_that_no_host_holds_has_no_replicas(void **state)
+{
+    struct rota_interval_map *map = map_with(2, 0);
+    (void)state;
+    assert_string_equal(holders(map, 5), "");
+    assert_int_equal(rota_interval_map_replicas(map, 0).n, 0);
+    assert_null(rota_interval_map_replicas(map, 0).items);
+    rota_interval_map_free(map);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -526,6 +536,7 @@ int main(void)
         cmocka_unit_test(lists_follow_each_other_whatever_became_of_one),
         cmocka_unit_test(each_host_that_comes_has_an_id_of_its_own),
         cmocka_unit_test(host_that_holds_nothing_any_more_has_no_epoch),
+        cmocka_unit_test(key_that_no_host_holds_has_no_replicas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
