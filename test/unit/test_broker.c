@@ -658,6 +658,7 @@ static void a_queue_is_deleted_when_its_jobs_have_ended(void **state)
                                               &number, &bench.error),
                      ROTA_OK);
     assert_int_equal(n_ended, 2);
+    assert_int_equal(number, 0);                                /* there is no record to wait for */
     assert_int_equal(bench_state(&bench, done), ROTA_JOB_DONE); /* it was only looked at */
     assert_int_equal(rota_broker_delete_queue(bench.broker, bench.now, q, false, &n_live, &n_ended,
                                               &number, &bench.error),
