@@ -1082,6 +1082,22 @@ static void workers_that_come_and_go_take_no_more_room_each_time(void **state)
     assert_int_equal(bench.broker->names.size, 0);
 }
 
+static void queue_that_was_never_used_goes_when_it_is_deleted(void **state)
+{
+    size_t n_live, n_ended;
+    (void)state;
+    bench_own(&bench, "z");
+    rota_broker_forget_empty(bench.broker, bench.now);
+    assert_non_null(rota_broker_queue(bench.broker, rota_str("z")));
+    assert_int_equal(rota_broker_delete_queue(bench.broker, bench.now, rota_str("z"), false,
+                                              &n_live, &n_ended, &bench.number, NULL),
+                     ROTA_OK);
+    assert_true(rota_broker_has_empty(bench.broker));
+    rota_broker_forget_empty(bench.broker, bench.now);
+    bench_settle(&bench);
+    assert_null(rota_broker_queue(bench.broker, rota_str("z")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1123,6 +1139,7 @@ int main(void)
         RULE(sets_of_capabilities_come_and_go_while_a_worker_has_them_all),
         RULE(empty_queue_is_kept_while_something_is_set_or_a_worker_serves_it),
         RULE(workers_that_come_and_go_take_no_more_room_each_time),
+        RULE(queue_that_was_never_used_goes_when_it_is_deleted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -229,6 +229,7 @@ static void c16_flight_by_name_is_fenced_by_the_id_it_brings(void **state)
     answer(&world, 0, world.asked[1], map_of(2, "channel", 2));
     answer(&world, 0, world.asked[2], map_of(3, "channel", 3));
     assert_true(!has(&world, 1) && has(&world, 2) && !has(&world, 3));
+    assert_int_equal(rota_shard_cache_stats(world.cache)->n_fenced, 2);
     get(&world, 0, by_name("a", 4)); /* and one that begins later is not */
     answer(&world, 0, world.asked[3], map_of(1, "channel", 1));
     assert_true(has(&world, 1));
