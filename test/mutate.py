@@ -198,8 +198,8 @@ class Bench:
         def reach(test):
             path = self.folder / "reached" / f"{test.name}.json"
             digest = "" if test.stage == "integration" else hashlib.sha256(pathlib.Path(test.built[0]).read_bytes()).hexdigest()
-            kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"digest": None}
-            if kept["digest"] != digest:
+            kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            if kept.get("digest") != digest:
                 counters = self.folder / "counters" / test.name
                 test.environment = {**test.environment, "GCOV_PREFIX": str(counters)}
                 began_at = time.monotonic()
