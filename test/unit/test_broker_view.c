@@ -365,6 +365,23 @@ static void it_says_when_this_node_is_the_reason(void **state)
                         "waiting: this node does not own partition 0, or is handing it over");
 }
 
+/* Also when its record has been written again, with the time of the next attempt. */
+static void job_that_failed_was_not_delayed_when_it_was_added(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    bench_open(&bench, "w", 1);
+    bench_end_now(&bench, id, ROTA_JOB_CAUSE_FAILED, "oh");
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+    uint64_t from = rota_broker_last_number(bench.broker) + 1;
+    while (rota_broker_rewrite(bench.broker, from, 100, SIZE_MAX) > 0)
+        bench_settle(&bench);
+    bench_settle(&bench);
+    bench_restart(&bench);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+    assert_int_equal(bench_view(&bench, id).events[0].state, ROTA_JOB_WAITING);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -387,6 +404,7 @@ int main(void)
         RULE(queues_are_listed_by_name_from_any_name),
         RULE(it_says_how_a_job_ended),
         RULE(it_says_when_this_node_is_the_reason),
+        RULE(job_that_failed_was_not_delayed_when_it_was_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
