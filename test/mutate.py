@@ -3,36 +3,47 @@
   --seed N         choose the same mutants again; without it they are random, and the seed is printed
   --count N        how many mutants (20)
   --integration N  at most this many integration programs for each mutant (6; pure code: 0)
-  --unit           run unit tests only, which is quick and misses what only the others notice
+  --unit           run unit tests without a sanitizer only, which is quick and misses what the others notice
   --folder PATH    where the copy of the tree lives (build-mutate)
   PATH             source files or folders to mutate (src/core)
 
 A mutant is one small change of one line of a .c file: another comparison, a constant, a condition
 or a statement left out. The tree is copied first, with what is not committed yet; the working tree is
-left alone. Unit tests run as they are, which is quick, and what they miss meets programs that are
-built with AddressSanitizer.
-Only programs that link the changed file are built and run, until one fails: unit tests, replays of
-fuzz corpora, simulations (their fixed seeds for SIM_S seconds, and their scenarios), and integration
-programs. Integration programs run for files that do I/O. A second build, with --coverage, tells which
-lines each of them reaches, and how long it takes; all of them run for that once, and the result is
-kept as `reached` in the folder. Those that reach the line run first, of these those with a similar
-name, then those that reach most of the file in the least time. A program that hangs counts apart. A
-mutant that does not compile, or compiles to the same code, is not counted. A test that also fails
-without the mutant is ignored, and named.
+left alone.
+
+A build with --coverage tells which lines each test reaches, and how long it takes; a test runs for that
+once, and again when its program changed. Only tests that reach the changed line run, until one fails:
+unit tests, unit tests and replays of fuzz corpora with AddressSanitizer, simulations (their fixed seeds
+for SIM_S seconds, and their scenarios), and integration programs. Their programs are linked with the
+changed object file alone, several mutants at a time. A line without code of its own, as in a table,
+meets every program that links the file.
+
+Integration programs run for files that do I/O, one mutant at a time, in a tree that is built with it:
+those that reach the line first, of these those with a similar name, then those that reach most of the
+file in the least time. The file `reached/NAME.json` in the folder keeps what a test reaches; remove
+that of an integration program to measure it again.
+
+A program that hangs counts apart. A mutant that does not compile, or compiles to the same code, is not
+counted. A test that also fails without the mutant is ignored, and named.
 
 Prints each mutant, the diff of each survivor, and a summary. Exits with 1 if one survived."""
 import argparse
+import collections
 import concurrent.futures
 import difflib
+import hashlib
 import json
 import os
 import pathlib
 import random
 import re
+import resource
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 TOP = pathlib.Path(__file__).resolve().parent.parent
@@ -41,8 +52,6 @@ PLAIN_OPTIONS = ["-Db_lundef=false", "-Doptimization=1", "-Ddebug=false", "-Dwar
                  "-Ddefault_library=static"]
 OPTIONS = ["-Db_sanitize=address", *PLAIN_OPTIONS]
 COVERAGE_OPTIONS = ["-Db_coverage=true", *PLAIN_OPTIONS, "-Doptimization=0"]
-# A test without a mutant takes at most a few seconds of one core; a hang takes for ever.
-TIMEOUT_S = {"plain": 40, "unit": 60, "fuzz": 60, "sim": 300, "integration": 600}
 SIM_S = 5  # of processor time: the first seeds, without plants
 STAGES = ("plain", "unit", "fuzz", "sim", "integration")  # plain: unit tests without a sanitizer
 PURE = ("base", "core", "wire", "sim")  # unit tests and simulations reach all of it
@@ -124,20 +133,16 @@ def words_of(name):
 
 
 class Test:
-    def __init__(self, entry, built, build):
+    def __init__(self, entry, built, build, stage):
         self.name, self.command, self.environment = entry["name"], entry["cmd"], entry["env"]
-        self.build = build  # where it runs
-        suites = [suite.split(":")[-1] for suite in entry["suite"]]
-        self.stage = next((stage for stage in STAGES if stage in suites), None)
-        if self.stage == "unit" and build.name == "plain":
-            self.stage = "plain"
+        self.build, self.stage = build, stage  # where it runs, and when
         self.built = [path for target in entry["depends"] for path in built.get(target, [])]
         self.words = words_of(self.name)
-        self.symbols = set()  # of its programs
+        self.symbols = None  # of its programs; not read yet
+        self.link = None  # the command that links it; not read yet
         self.is_steady = None  # not known yet
-        self.seconds = 0  # of its last run
-        self.reached = {}  # by source file: the lines that it runs, as they are written
-        self.timeout_s = TIMEOUT_S.get(self.stage)
+        self.seconds = 60  # of its last run
+        self.reached = {}  # by source file: the numbers of the lines that it runs; of an integration program, their text
 
     def likeness(self, path):
         """How much the names have in common."""
@@ -149,69 +154,90 @@ class Bench:
     """A copy of the tree, built, with its tests."""
 
     def __init__(self, folder, n_integration, stages):
-        self.tree, self.plain, self.build = folder / "tree", folder / "plain", folder / "build"
+        self.folder, self.tree, self.coverage = folder, folder / "tree", folder / "coverage"
+        self.builds = {"plain": folder / "plain", "sim": folder / "plain"}
         self.n_integration = n_integration
+        self.lock = threading.RLock()  # of ninja and of the tree
+        self.local = threading.local()  # a folder for each thread
+        self.objects = {}  # by build and source file: how it is compiled
+        self.running = set()  # processes
+        signal.signal(signal.SIGTERM, lambda *_: self.stop(1))
         self.copy()
-        self.tests = self.tests_of(self.plain, PLAIN_OPTIONS, stages[:1]) + self.tests_of(self.build, OPTIONS, stages[1:])
-        if "integration" in stages:
-            self.measure(folder)
-        for test in self.tests:
-            test.symbols = set().union(*(self.symbols_of(path) for path in test.built))
+        self.text = {path: path.read_text(encoding="utf-8").split("\n") for path in (self.tree / "src").rglob("*.c")}
+        self.setup(folder / "plain", PLAIN_OPTIONS)
+        if set(stages) - set(self.builds):
+            self.setup(folder / "build", OPTIONS)
+        self.tests = [test for stage in stages for test in self.tests_of(self.builds.get(stage, folder / "build"), stage)]
+        self.lines = {}  # by source file: the numbers of the lines that have code
+        self.setup(self.coverage, COVERAGE_OPTIONS)
+        self.measure(stages)
 
-    def tests_of(self, build, options, stages):
-        """The tests of these stages, built."""
+    def setup(self, build, options):
         if not (build / "build.ninja").exists():
             self.must("meson", "setup", build, self.tree, *options)
         self.must("ninja", "-C", build, "build.ninja")  # with tests that are new since the last time
+
+    def tests_of(self, build, stage):
         info = build / "meson-info"
         targets = json.loads((info / "intro-targets.json").read_text(encoding="utf-8"))
         built = {target["id"]: target["filename"] for target in targets if target["type"] != "custom"}
         entries = json.loads((info / "intro-tests.json").read_text(encoding="utf-8"))
-        tests = [test for test in (Test(entry, built, build) for entry in entries)
-                 if test.stage in stages and test.name not in ("soak", "outcome", "mutate") and not test.name.endswith("_plant")]
-        if not self.compile((path for test in tests for path in test.built), build):
-            sys.exit("mutate: the tree does not build; see " + str(build))
-        return tests
+        suite = "unit" if stage == "plain" else stage
+        tests = [Test(entry, built, build, stage) for entry in entries
+                 if suite in (name.split(":")[-1] for name in entry["suite"]) and not entry["name"].endswith("_plant")]
+        return [test for test in tests if test.built]  # not tests of tools
 
-    def measure(self, folder):
-        """Let each integration program know which lines it reaches, by a run with --coverage if it had none yet."""
-        kept = {test.name: folder / "reached" / f"{test.name}.json" for test in self.tests if test.stage == "integration"}
-        missing = {name for name, path in kept.items() if not path.exists()}
-        (folder / "reached").mkdir(exist_ok=True)
-        tests = self.tests_of(folder / "coverage", COVERAGE_OPTIONS, ["integration"]) if missing else []
+    def measure(self, stages):
+        """Let each test know which lines it reaches, by a run with --coverage if its program is new."""
+        (self.folder / "reached").mkdir(exist_ok=True)
+        known = {}  # by name: once for both stages of a unit test
+        tests = {test.name: test for stage in stages for test in self.tests_of(self.coverage, stage)}
+        if not self.compile((path for test in tests.values() for path in test.built), self.coverage):
+            sys.exit("mutate: the tree does not build; see " + str(self.coverage))
 
         def reach(test):
-            counters = folder / "counters" / test.name
-            test.environment = {**test.environment, "GCOV_PREFIX": str(counters)}
-            is_steady = self.run(test) == "passed"
-            print(f"{test.name} {'reaches' if is_steady else 'fails after'} {test.seconds:.0f} s", flush=True)
-            kept[test.name].write_text(json.dumps({"is_steady": is_steady, "seconds": test.seconds,
-                                                   "reached": self.reached_lines(test.build, counters)}), encoding="utf-8")
-            shutil.rmtree(counters, ignore_errors=True)
-        with concurrent.futures.ThreadPoolExecutor(2 * os.cpu_count()) as pool:  # they wait most of the time
-            list(pool.map(reach, (test for test in tests if test.name in missing)))
+            path = self.folder / "reached" / f"{test.name}.json"
+            digest = "" if test.stage == "integration" else hashlib.sha256(pathlib.Path(test.built[0]).read_bytes()).hexdigest()
+            kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            if kept.get("digest") != digest:
+                counters = self.folder / "counters" / test.name
+                test.environment = {**test.environment, "GCOV_PREFIX": str(counters)}
+                began_at = time.monotonic()
+                is_steady = self.run(test, test.command[0]) == "passed"
+                test.seconds = time.monotonic() - began_at
+                print(f"{test.name} {'reaches' if is_steady else 'fails after'} {test.seconds:.0f} s", flush=True)
+                reached, lines = self.reached_lines(counters, test.stage == "integration")
+                kept = {"digest": digest, "is_steady": is_steady, "seconds": test.seconds, "reached": reached, "lines": lines}
+                path.write_text(json.dumps(kept), encoding="utf-8")
+                shutil.rmtree(counters, ignore_errors=True)
+            known[test.name] = kept
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(reach, tests.values()))
+        for name, lines in (each for kept in known.values() for each in kept["lines"].items()):
+            self.lines.setdefault(name, set()).update(lines)
         for test in self.tests:
-            if test.name in kept:
-                vars(test).update(json.loads(kept[test.name].read_text(encoding="utf-8")))
-                test.is_steady = test.is_steady and None  # which it may not be with sanitizers
-                test.timeout_s = 60 + 10 * test.seconds
+            kept = known[test.name]
+            test.reached = {name: set(lines) for name, lines in kept["reached"].items()}
+            test.seconds = kept["seconds"]
+            test.is_steady = kept["is_steady"] and None  # which it may not be with sanitizers
 
-    def reached_lines(self, build, counters):
-        """By source file: the lines that ran according to the counters in this folder, as they are written."""
-        counted = sorted(counters.rglob("*.gcda"))
+    def reached_lines(self, counters, is_text):
+        """By source file: the lines that ran according to the counters in this folder, and those that have code."""
+        counted = sorted(path for path in counters.rglob("*.gcda") if "/src/" in str(path))
         for path in counted:
             notes = path.with_suffix(".gcno")
             notes.symlink_to("/" / notes.relative_to(counters))
-        out = subprocess.run(["gcov", "--json-format", "--stdout", *counted], cwd=build, stdout=subprocess.PIPE,
+        out = subprocess.run(["gcov", "--json-format", "--stdout", *counted], cwd=self.coverage, stdout=subprocess.PIPE,
                              stderr=subprocess.DEVNULL, check=False).stdout.decode(errors="replace") if counted else ""
-        reached = {}
+        reached, lines = {}, {}
         for each in (file for line in out.splitlines() if line for file in json.loads(line)["files"]):
-            path = (build / each["file"]).resolve()
+            path = (self.coverage / each["file"]).resolve()
             if path.suffix == ".c" and path.is_relative_to(self.tree / "src"):
-                text = path.read_text(encoding="utf-8").split("\n")
-                reached.setdefault(str(path.relative_to(self.tree)), set()).update(
-                    text[line["line_number"] - 1].strip() for line in each["lines"] if line["count"])
-        return {name: sorted(lines) for name, lines in reached.items()}
+                name, text = str(path.relative_to(self.tree)), self.text[path]
+                ran = (line["line_number"] for line in each["lines"] if line["count"])
+                reached.setdefault(name, set()).update(text[number - 1].strip() if is_text else number for number in ran)
+                lines.setdefault(name, set()).update(() if is_text else (line["line_number"] for line in each["lines"]))
+        return ({name: sorted(found) for name, found in each.items()} for each in (reached, lines))
 
     def copy(self):
         """Bring the copy up to date; what did not change keeps its time, so that little is compiled again."""
@@ -231,49 +257,84 @@ class Bench:
             if path.is_file() and path not in wanted:
                 path.unlink()
 
-    def must(self, *command):
-        done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    def must(self, *command, folder=None):
+        done = subprocess.run([str(word) for word in command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              check=False)
         if done.returncode:
             sys.exit(done.stdout.decode(errors="replace"))
 
     def compile(self, paths, build):
         names = sorted({os.path.relpath(path, build) for path in paths})
-        return subprocess.run(["ninja", "-C", build, "--quiet", *names], stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL, check=False).returncode == 0
+        with self.lock:
+            return subprocess.run(["ninja", "-C", build, "--quiet", *names], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL, check=False).returncode == 0
 
     def symbols_of(self, path):
         out = subprocess.run(["nm", "--defined-only", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                              check=False).stdout.decode(errors="replace")
         return {words[-1] for words in map(str.split, out.splitlines()) if words and words[-1].startswith("rota_")}
 
-    def object_of(self, source):
-        """The object file of a source file, and its name for ninja."""
-        room = "_".join(source.relative_to(self.tree / "src").parts[1:])
-        layer = source.relative_to(self.tree / "src").parts[0]
-        return next((path for kind in ("*.a.p", "*.p") for path in (self.plain / "src" / layer).glob(f"{kind}/{room}.o")), None)
+    def object_of(self, source, text, build):
+        """The object file of this text in place of a source file; None if it does not compile."""
+        if build not in self.objects:
+            entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
+            self.objects[build] = {(build / entry["file"]).resolve(): entry for entry in entries}
+        entry = self.objects[build].get(source)
+        if not entry:
+            return None
+        changed, target = self.own_folder() / source.name, self.own_folder() / f"{build.name}.o"
+        changed.write_text(f'#line 1 "{source}"\n{text}', encoding="utf-8")
+        words = {entry["file"]: str(changed), entry["output"]: str(target), f"{entry['output']}.d": os.devnull}
+        command = [words.get(word, word) for word in shlex.split(entry["command"]) if word != "ccache"]
+        done = subprocess.run([*command, "-iquote", source.parent], cwd=build, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, check=False)
+        return target if done.returncode == 0 else None
 
-    def run(self, test):
+    def own_folder(self):
+        if not hasattr(self.local, "folder"):
+            self.local.folder = self.folder / "mutants" / f"{os.getpid()}-{threading.get_ident()}"
+            self.local.folder.mkdir(parents=True, exist_ok=True)
+        return self.local.folder
+
+    def program_of(self, test, source, target):
+        """The program of a test with this object file in place of that of the source file."""
+        with self.lock:
+            if not test.link:
+                name = os.path.relpath(test.built[0], test.build)
+                commands = subprocess.run(["ninja", "-C", test.build, "-t", "commands", "-s", name], check=True,
+                                          stdout=subprocess.PIPE).stdout.decode().splitlines()
+                self.must("ninja", "-C", test.build, name)
+                test.link = shlex.split(commands[-1])
+        program, output = str(self.own_folder() / "program"), self.objects[test.build][source]["output"]
+        words = {os.path.relpath(test.built[0], test.build): program, output: str(target)}
+        command = [words.get(word, word) for word in test.link]
+        if output not in test.link:  # it comes before that in an archive
+            command.insert(command.index(program) + 1, str(target))
+        self.must(*command, folder=test.build)
+        return program
+
+    def run(self, test, program):
         """`passed`, `failed` or `hangs`."""
+        command = [str(program), *test.command[1:]]
         if test.stage != "sim":
-            return self.run_command(test, test.command)
+            return self.run_command(test, command)
         for options in (["--first", "1", "--fresh", str(SIM_S)], ["--scenario", "all"]):
-            result = self.run_command(test, [*test.command, *options])
+            result = self.run_command(test, [*command, *options])
             if result != "passed":
                 break
         return result
 
     def run_command(self, test, command):
-        began_at = time.monotonic()
-        result = self.result_of(test, command)
-        test.seconds = time.monotonic() - began_at
-        return result
-
-    def result_of(self, test, command):
+        """A hang takes for ever; a busy machine takes long."""
+        limit_s = int(5 + 2 * test.seconds)
         environment = {**os.environ, **test.environment, "ROTA_SIM_FRESH_S": "0", "ASAN_OPTIONS": "abort_on_error=0"}
         with subprocess.Popen(command, cwd=test.build, env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as process:
+            self.running.add(process.pid)
+            if test.stage != "integration":
+                resource.prlimit(process.pid, resource.RLIMIT_CPU, (limit_s, limit_s))
             try:
-                output = process.communicate(timeout=test.timeout_s)[0].decode(errors="replace")
+                output = process.communicate(timeout=60 + 10 * limit_s)[0]
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGTERM)
                 try:
@@ -281,74 +342,104 @@ class Bench:
                 except subprocess.TimeoutExpired:
                     os.killpg(process.pid, signal.SIGKILL)
                 return "hangs"
-            except SystemExit:  # else the end of this block waits for it
-                os.killpg(process.pid, signal.SIGKILL)
-                raise
-        return "failed" if process.returncode or re.search(r"^not ok", output, re.MULTILINE) else "passed"
+            finally:
+                self.running.discard(process.pid)
+        if process.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
+            return "hangs"
+        has_failed = process.returncode or re.search(r"^not ok", output.decode(errors="replace"), re.MULTILINE)
+        return "failed" if has_failed else "passed"
 
-    def candidates(self, source, symbols, lines):
-        """The tests that can notice a change of the last of these lines of a file, the likeliest first; each stage in
-        lists that grow, since one call of ninja for a few programs is cheaper than a call for each."""
+    def stop(self, status):
+        """End what we run, and ourselves, with the mutants that were begun ahead."""
+        sys.stdout.flush()
+        for pid in set(self.running):
+            os.killpg(pid, signal.SIGKILL)
+        os._exit(status)
+
+    def candidates(self, source, number, symbols):
+        """The tests that can notice a change of this line of a file, the likeliest first."""
         path = source.relative_to(self.tree)
-        reached = {test.name: set(test.reached.get(str(path), [])) for test in self.tests}
-        # A line without code of its own, as the second of a condition, belongs to one before it.
-        line = next((line.strip() for line in reversed(lines) if any(line.strip() in each for each in reached.values())), None)
+        text, with_code = self.text[source], self.lines.get(str(path), set())
+        at = number  # a line without code of its own, as the second of a condition, belongs to one before it
+        while at > 0 and at + 1 not in with_code and text[at].startswith(" "):
+            at -= 1
 
         def rank(test):
-            n = len(reached[test.name])
-            return line not in reached[test.name], -test.likeness(path), test.seconds / n if n else test.seconds
+            reached = test.reached.get(str(path), set())
+            return not (at + 1 in reached or text[at].strip() in reached), -test.likeness(path), test.seconds / (len(reached) or 1)
+        n = self.n_integration
         for stage in STAGES:
-            found = [test for test in self.tests if test.stage == stage and test.symbols & symbols and test.is_steady is not False]
-            found.sort(key=rank)
-            if stage == "integration":
-                found = found[:self.n_integration]
-            size = 1
-            while found:
-                yield found[:size]
-                found, size = found[size:], size * 2
-
-    def is_steady(self, test, source, whole, mutated):
-        """Whether it passes without the mutant. Only asked when it failed with one."""
-        if test.is_steady is None:
-            source.write_text(whole, encoding="utf-8")
-            test.is_steady = self.compile(test.built, test.build) and self.run(test) == "passed"
-            source.write_text(mutated, encoding="utf-8")
-            if not test.is_steady:
-                print(f"    {test.name} fails without a mutant, too", flush=True)
-        return test.is_steady
+            for test in sorted((test for test in self.tests if test.stage == stage and test.is_steady is not False), key=rank):
+                is_reached = not rank(test)[0]
+                if stage == "integration":
+                    n -= 1
+                    if n < 0:
+                        return
+                elif at + 1 in with_code and not is_reached:
+                    break
+                if test.symbols is None:
+                    self.compile(test.built, test.build)
+                    test.symbols = set().union(*(self.symbols_of(path) for path in test.built))
+                if is_reached or test.symbols & symbols:
+                    yield test
 
     def judge(self, source, number, line):
         """(what, by): `caught` or `hangs` by a test, `survived`, or `void` if there is nothing to notice."""
-        whole = source.read_text(encoding="utf-8")
-        lines = whole.split("\n")
+        lines = self.text[source]
         mutated = "\n".join([*lines[:number], line, *lines[number + 1:]])
-        target = self.object_of(source)
-        if not target or not self.compile([target], self.plain):
+        plain = self.folder / "plain"
+        whole = self.object_of(source, "\n".join(lines), plain)
+        if not whole:
             return "void", "no object file"
-        symbols, code = self.symbols_of(target), self.code_of(target)
+        symbols, code = self.symbols_of(whole), whole.read_bytes()
+        targets = {plain: self.object_of(source, mutated, plain)}
+        if not targets[plain]:
+            return "void", "does not compile"
+        if targets[plain].read_bytes() == code:
+            return "void", "same code"
         ran = []
-        try:
-            source.write_text(mutated, encoding="utf-8")
-            if not self.compile([target], self.plain):
-                return "void", "does not compile"
-            if self.code_of(target) == code:
-                return "void", "same code"
-            for tests in self.candidates(source, symbols, lines[:number + 1]):
-                if not self.compile((path for test in tests for path in test.built), tests[0].build):
-                    return "void", "does not link"
-                for test in tests:
-                    ran += [test.name] if test.stage != "plain" else []
-                    result = self.run(test)
-                    if result != "passed" and self.is_steady(test, source, whole, mutated):
-                        return ("caught" if result == "failed" else "hangs"), test.name
-        finally:
-            source.write_text(whole, encoding="utf-8")
+        for test in self.candidates(source, number, symbols):
+            ran += [test.name] if test.stage != "unit" else []
+            if test.stage == "integration":
+                result = self.run_in_tree(test, source, mutated)
+            else:
+                if test.build not in targets:
+                    targets[test.build] = self.object_of(source, mutated, test.build)
+                result = self.run(test, self.program_of(test, source, targets[test.build]))
+                if result != "passed" and test.is_steady is None:
+                    test.is_steady = self.run(test, test.built[0]) == "passed"
+            if result != "passed" and test.is_steady:
+                return ("caught" if result == "failed" else "hangs"), test.name
+            if result != "passed":
+                print(f"    {test.name} fails without a mutant, too", flush=True)
         return "survived", f"{len(ran)} programs: " + " ".join(ran)
 
-    def code_of(self, path):
-        """The machine code, without line numbers."""
-        return subprocess.run(["objdump", "-d", "-r", "-s", "-j", ".text", "-j", ".rodata", path], stdout=subprocess.PIPE,
-                              stderr=subprocess.DEVNULL, check=False).stdout
+    def run_in_tree(self, test, source, mutated):
+        """The result of an integration program, and whether it passes without the mutant if it failed with it."""
+        with self.lock:
+            try:
+                source.write_text(mutated, encoding="utf-8")
+                result = self.run(test, test.command[0]) if self.compile(test.built, test.build) else "passed"
+            finally:
+                source.write_text("\n".join(self.text[source]), encoding="utf-8")
+            if result != "passed" and test.is_steady is None:
+                test.is_steady = self.compile(test.built, test.build) and self.run(test, test.command[0]) == "passed"
+        return result
+
+
+def judged(bench, mutants):
+    """The verdicts of mutants, in order; a few are ahead."""
+    def judge(mutant):
+        began_at = time.monotonic()
+        return *mutant, bench.judge(*mutant), time.monotonic() - began_at
+    pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
+    ahead = collections.deque()
+    for mutant in mutants:
+        ahead.append(pool.submit(judge, mutant))
+        if len(ahead) > 2 * os.cpu_count():
+            yield ahead.popleft().result()
+    while ahead:
+        yield ahead.popleft().result()
 
 
 def main():
@@ -362,11 +453,10 @@ def main():
     arguments = parser.parse_intermixed_args()
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10 ** 6)
     chance = random.Random(seed)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and end what we run
     roots = [pathlib.Path(name).resolve() for name in arguments.paths or ["src/core"]]
     is_pure = all(root.relative_to(TOP / "src").parts[:1] and root.relative_to(TOP / "src").parts[0] in PURE for root in roots)
     n_integration = arguments.integration if arguments.integration is not None else 0 if is_pure else 6
-    stages = STAGES[:2] if arguments.unit else STAGES if n_integration else STAGES[:-1]
+    stages = STAGES[:1] if arguments.unit else STAGES if n_integration else STAGES[:-1]
     bench = Bench(arguments.folder.resolve(), n_integration, stages)
 
     files = []
@@ -379,29 +469,23 @@ def main():
 
     counts = {"caught": 0, "hangs": 0, "survived": 0, "void": 0}
     number = 0
-    survivors = []
-    for source, at, mutants in sites:
-        if number == arguments.count:
-            break
-        line = chance.choice(mutants)
-        began_at = time.monotonic()
-        what, by = bench.judge(source, at, line)
+    for source, at, line, (what, by), seconds in judged(bench, [(*site, chance.choice(mutants)) for *site, mutants in sites]):
         counts[what] += 1
         if what == "void":
             continue
         number += 1
         name = f"{source.relative_to(bench.tree)}:{at + 1}"
-        print(f"{number} {what} by {by}, {time.monotonic() - began_at:.0f} s: {name}: {line.strip()}", flush=True)
+        print(f"{number} {what} by {by}, {seconds:.0f} s: {name}: {line.strip()}", flush=True)
         if what == "survived":
-            whole = source.read_text(encoding="utf-8").split("\n")
+            whole = bench.text[source]
             changed = [*whole[:at], line, *whole[at + 1:]]
-            diff = "\n".join(difflib.unified_diff(whole, changed, name, "mutant", lineterm="", n=3))
-            survivors.append(diff)
-            print(diff, flush=True)
+            print("\n".join(difflib.unified_diff(whole, changed, name, "mutant", lineterm="", n=3)), flush=True)
+        if number == arguments.count:
+            break
     print(f"seed {seed}: {number} mutants, {counts['caught']} caught, {counts['hangs']} caught by a hang, "
           f"{counts['survived']} survived; {counts['void']} more did not compile or changed nothing")
-    return 1 if survivors else 0
+    bench.stop(1 if counts["survived"] else 0)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -658,6 +658,7 @@ static void a_queue_is_deleted_when_its_jobs_have_ended(void **state)
                                               &number, &bench.error),
                      ROTA_OK);
     assert_int_equal(n_ended, 2);
+    assert_int_equal(number, 0);                                /* there is no record to wait for */
     assert_int_equal(bench_state(&bench, done), ROTA_JOB_DONE); /* it was only looked at */
     assert_int_equal(rota_broker_delete_queue(bench.broker, bench.now, q, false, &n_live, &n_ended,
                                               &number, &bench.error),
@@ -975,6 +976,128 @@ static void zero_options_mean_the_defaults_and_others_stay(void **state)
     bench_init(&bench);
 }
 
+static void queues_that_come_and_go_take_no_more_room_each_time(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        char name[16];
+        size_t n_live, n_ended;
+        snprintf(name, sizeof name, "queue-%d", i);
+        bench_own(&bench, name);
+        struct rota_job_id id =
+            bench_add_spec(&bench, (struct rota_job_spec){.queue = rota_str(name)});
+        assert_int_equal(
+            rota_broker_cancel(bench.broker, bench.now, rota_str(name), id, &bench.number, NULL),
+            ROTA_OK);
+        bench_settle(&bench);
+        assert_int_equal(rota_broker_delete_queue(bench.broker, bench.now, rota_str(name), false,
+                                                  &n_live, &n_ended, &bench.number, NULL),
+                         ROTA_OK);
+        bench_settle(&bench);
+        rota_broker_forget_empty(bench.broker, bench.now);
+        bench_settle(&bench);
+        assert_null(rota_broker_queue(bench.broker, rota_str(name)));
+    }
+    assert_true(bench.broker->queues.size <= 2);
+    assert_true(bench.broker->lanes.size <= 2);
+}
+
+/* More sets of capabilities than there may be at a time, each for a while, at one worker. */
+static void sets_of_capabilities_come_and_go_while_a_worker_has_them_all(void **state)
+{
+    enum { NAMES = 50 };
+    static char names[NAMES][8];
+    struct rota_str all[NAMES], need[2];
+    size_t n_done = 0;
+    (void)state;
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(names[i], sizeof names[i], "can%d", i);
+        all[i] = rota_str(names[i]);
+    }
+    bench_open_spec(&bench, (struct rota_worker_spec){.name = rota_str("w"),
+                                                      .slots = 1,
+                                                      .capabilities = all,
+                                                      .n_capabilities = NAMES});
+    for (int i = 0; i < NAMES; i++)
+        for (int j = 0; j < i; j++, n_done++) {
+            need[0] = all[i], need[1] = all[j];
+            struct rota_job_id id = bench_add_spec(
+                &bench, (struct rota_job_spec){.capabilities = need, .n_capabilities = 2});
+            assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+            bench_done(&bench, id);
+            bench_tick(&bench, 30 * ROTA_DAY); /* and is forgotten */
+        }
+    assert_true(n_done > ROTA_BROKER_SETS_MAX);
+}
+
+static bool is_kept(const char *name)
+{
+    rota_broker_note_empty(bench.broker, rota_broker_queue(bench.broker, rota_str(name)));
+    bench_tick(&bench, 2 * ROTA_BROKER_SETTING_NEWS);
+    rota_broker_forget_empty(bench.broker, bench.now);
+    bench_settle(&bench);
+    return rota_broker_queue(bench.broker, rota_str(name)) != NULL;
+}
+
+static void empty_queue_is_kept_while_something_is_set_or_a_worker_serves_it(void **state)
+{
+    struct rota_broker *broker = bench.broker;
+    struct rota_str x = rota_str("x");
+    uint64_t number;
+    (void)state;
+    for (int is_on = 1; is_on >= 0; is_on--) {
+        rota_broker_pause(broker, bench.now, x, is_on, &number, NULL);
+        assert_int_equal(is_kept("x"), is_on);
+    }
+    for (int is_on = 1; is_on >= 0; is_on--) {
+        rota_broker_set_kills(broker, bench.now, x, is_on ? 7 : 0, &number, NULL);
+        assert_int_equal(is_kept("x"), is_on);
+    }
+    for (int is_on = 1; is_on >= 0; is_on--) {
+        rota_broker_set_weight(broker, bench.now, x, rota_str("k"), is_on ? 7 : 1000, &number,
+                               NULL);
+        assert_int_equal(is_kept("x"), is_on);
+    }
+    uint64_t session = bench_open_spec(
+        &bench,
+        (struct rota_worker_spec){.name = rota_str("w"), .slots = 1, .queues = &x, .n_queues = 1});
+    rota_broker_worker_heard(broker, bench.now, session);
+    assert_true(is_kept("x"));
+}
+
+static void workers_that_come_and_go_take_no_more_room_each_time(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        uint64_t first = bench_open(&bench, "v", 1), second = bench_open(&bench, "w", 1);
+        assert_true(first != second);
+        rota_broker_worker_close(bench.broker, bench.now, first);
+        rota_broker_worker_close(bench.broker, bench.now, second);
+        bench_settle(&bench);
+        assert_null(rota_broker_worker(bench.broker, first));
+        assert_null(rota_broker_worker(bench.broker, second));
+    }
+    assert_true(bench.broker->workers.size <= 2);
+    assert_int_equal(bench.broker->classes.size, 0);
+    assert_int_equal(bench.broker->names.size, 0);
+}
+
+static void queue_that_was_never_used_goes_when_it_is_deleted(void **state)
+{
+    size_t n_live, n_ended;
+    (void)state;
+    bench_own(&bench, "z");
+    rota_broker_forget_empty(bench.broker, bench.now);
+    assert_non_null(rota_broker_queue(bench.broker, rota_str("z")));
+    assert_int_equal(rota_broker_delete_queue(bench.broker, bench.now, rota_str("z"), false,
+                                              &n_live, &n_ended, &bench.number, NULL),
+                     ROTA_OK);
+    assert_true(rota_broker_has_empty(bench.broker));
+    rota_broker_forget_empty(bench.broker, bench.now);
+    bench_settle(&bench);
+    assert_null(rota_broker_queue(bench.broker, rota_str("z")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1012,6 +1135,11 @@ int main(void)
         RULE(every_call_brings_the_time),
         RULE(older_time_does_not_turn_the_clock_back),
         RULE(zero_options_mean_the_defaults_and_others_stay),
+        RULE(queues_that_come_and_go_take_no_more_room_each_time),
+        RULE(sets_of_capabilities_come_and_go_while_a_worker_has_them_all),
+        RULE(empty_queue_is_kept_while_something_is_set_or_a_worker_serves_it),
+        RULE(workers_that_come_and_go_take_no_more_room_each_time),
+        RULE(queue_that_was_never_used_goes_when_it_is_deleted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* The rules of core/work/broker/broker.h, one test for each: disks, attempts and clocks. */
 #include "broker_rules.h"
+#include "core/work/broker/broker_inside.h"
 
 #include <string.h>
 
@@ -446,6 +447,34 @@ static void a_monotonic_clock_that_goes_back_is_not_believed(void **state)
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
 }
 
+static void each_dispatch_says_how_many_attempts_there_were(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    bench_open(&bench, "w", 1);
+    for (uint32_t i = 1; i <= 3; i++) {
+        assert_int_equal(bench_last(&bench, ROTA_WORK_DO_DISPATCH).n_attempts, i);
+        assert_int_equal(bench_last(&bench, ROTA_WORK_DO_DISPATCH).attempt,
+                         bench_view(&bench, id).attempt);
+        bench_end_now(&bench, id, ROTA_JOB_CAUSE_FAILED, "oh");
+        bench_tick(&bench, ROTA_HOUR);
+    }
+}
+
+static void job_that_just_fits_on_the_disk_is_taken_in(void **state)
+{
+    (void)state;
+    struct rota_job_spec spec = {.queue = rota_str("q"), .payload = rota_str("payload")};
+    struct rota_job_id id;
+    size_t size = rota_broker_spec_size(&spec);
+    rota_broker_allow_adds(bench.broker, 2 * size);
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_ERR_LIMIT);
+    rota_broker_allow_adds(bench.broker, size - 1);
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_ERR_LIMIT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -473,6 +502,8 @@ int main(void)
         RULE(a_jump_of_the_wall_clock_neither_shortens_nor_lengthens_a_delay),
         RULE(the_enqueue_time_never_goes_back),
         RULE(a_monotonic_clock_that_goes_back_is_not_believed),
+        RULE(each_dispatch_says_how_many_attempts_there_were),
+        RULE(job_that_just_fits_on_the_disk_is_taken_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* The rules of core/work/broker/broker.h, one test for each: which job goes to whom. */
 #include "broker_rules.h"
+#include "core/work/cluster/breath.h"
 
 #include <stdio.h>
 
@@ -406,6 +407,73 @@ static void weights_that_can_not_be_are_refused(void **state)
                      ROTA_ERR_INVALID);
 }
 
+static size_t n_running(const struct rota_job_id *ids, size_t n)
+{
+    size_t n_found = 0;
+    for (size_t i = 0; i < n; i++)
+        n_found += bench_state(&bench, ids[i]) == ROTA_JOB_RUNNING;
+    return n_found;
+}
+
+static uint64_t poll_for(const char *name, bool is_hasty)
+{
+    return bench_open_spec(&bench, (struct rota_worker_spec){.name = rota_str(name),
+                                                             .slots = 1,
+                                                             .lease = ROTA_HOUR,
+                                                             .is_poll = true,
+                                                             .is_hasty = is_hasty});
+}
+
+/* A class that was busy for long enough yields, with the only poll that it has. */
+static void poll_yields_unless_it_is_hasty_or_not_the_only_one(void **state)
+{
+    enum { JOBS = 8 };
+    struct rota_job_id ids[JOBS];
+    (void)state;
+    for (int i = 0; i < JOBS; i++)
+        ids[i] = bench_add(&bench, "x");
+    rota_broker_share(bench.broker, bench.now, true);
+    poll_for("p", false);
+    assert_int_equal(n_running(ids, JOBS), 1);
+    bench_tick(&bench, ROTA_BREATH_EVERY - 1);
+    poll_for("p", false);
+    assert_int_equal(n_running(ids, JOBS), 2);
+    bench_tick(&bench, 1);
+    poll_for("p", true); /* it does not wait */
+    assert_int_equal(n_running(ids, JOBS), 3);
+    poll_for("p", false);
+    assert_int_equal(n_running(ids, JOBS), 3);
+    bench_tick(&bench, ROTA_BREATH_FOR - 1);
+    assert_int_equal(n_running(ids, JOBS), 3);
+    bench_tick(&bench, 1); /* the yield is over */
+    assert_int_equal(n_running(ids, JOBS), 4);
+    bench_tick(&bench, ROTA_BREATH_EVERY);
+    poll_for("p", false);
+    assert_int_equal(n_running(ids, JOBS), 4);
+    poll_for("p", false); /* one of two is enough for other nodes */
+    assert_int_equal(n_running(ids, JOBS), 5);
+    rota_broker_share(bench.broker, bench.now, false); /* there are no others any more */
+    bench_settle(&bench);
+    assert_int_equal(n_running(ids, JOBS), 6);
+}
+
+/* A key that is new after a restart begins where the others are. */
+static void new_key_does_not_overtake_all_others_after_a_restart(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        add_of("old");
+    uint64_t session = bench_open(&bench, "w", 1);
+    assert_int_equal(run_counting(8, "old"), 8);
+    rota_broker_worker_close(bench.broker, bench.now, session);
+    bench_settle(&bench);
+    bench_restart(&bench);
+    for (int i = 0; i < 8; i++)
+        add_of("new");
+    bench_open(&bench, "w", 1);
+    assert_in_range(run_counting(8, "new"), 3, 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -428,6 +496,8 @@ int main(void)
         RULE(a_weight_counts_for_jobs_that_are_added_from_then_on),
         RULE(a_key_that_was_away_has_saved_nothing_up),
         RULE(weights_that_can_not_be_are_refused),
+        RULE(poll_yields_unless_it_is_hasty_or_not_the_only_one),
+        RULE(new_key_does_not_overtake_all_others_after_a_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,6 +180,135 @@ static void what_was_on_its_way_to_a_lost_broker_is_taken_back(void **state)
         bench_done(&bench, ids[i]);
 }
 
+/* The receiver sends the jobs back before its first answer has arrived. */
+static void job_that_returns_is_not_lost_with_the_chunk_that_it_left_in(void **state)
+{
+    (void)state;
+    struct rota_chunk_view view;
+    struct rota_work_record record;
+    struct rota_job_id name = begin("far:1"), back;
+    uint64_t number;
+    take_in(name);
+    assert_int_equal(rota_broker_partition_close(taker.broker, taker.now, q, 0, NULL), ROTA_OK);
+    assert_int_equal(
+        rota_broker_chunk_begin(taker.broker, taker.now, q, 0, rota_str("near:1"), &back, NULL),
+        ROTA_OK);
+    bench_settle(&taker);
+    assert_int_equal(rota_broker_adopting(bench.broker, bench.now, back, NULL), ROTA_OK);
+    size_t n = 0;
+    for (size_t place = 0; rota_broker_chunk_next(taker.broker, back, &place, &record); n++) {
+        assert_int_equal(rota_broker_adopt(bench.broker, bench.now, &record, &number, NULL),
+                         ROTA_OK);
+        assert_int_equal(count_chunks(&view), 1);
+        assert_int_equal(view.n_jobs, N_JOBS - 1 - n);
+        assert_int_equal(n_jobs(&bench), N_JOBS);
+    }
+    assert_int_equal(n, N_JOBS);
+    assert_int_equal(rota_broker_adopted(bench.broker, bench.now, back, &number, NULL), ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(rota_broker_chunk_taken(bench.broker, bench.now, name, NULL), ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(n_jobs(&bench), N_JOBS);
+    bench_restart(&bench);
+    assert_int_equal(n_jobs(&bench), N_JOBS);
+    for (size_t i = 0; i < N_JOBS; i++)
+        assert_int_equal(bench_state(&bench, ids[i]), ROTA_JOB_WAITING);
+}
+
+static void chunk_needs_an_address_and_a_start(void **state)
+{
+    static char address[ROTA_JOB_KEY_MAX + 1];
+    struct rota_job_id name = {5, 5}, none = {0, 0};
+    uint64_t number;
+    (void)state;
+    memset(address, 'a', sizeof address);
+    assert_int_equal(
+        rota_broker_chunk_begin(bench.broker, bench.now, q, 0, rota_str(""), &name, NULL),
+        ROTA_ERR_INVALID);
+    assert_int_equal(rota_broker_chunk_begin(bench.broker, bench.now, q, 0,
+                                             rota_str_of(address, sizeof address), &name, NULL),
+                     ROTA_ERR_INVALID);
+    name = begin("far:1");
+    assert_int_equal(rota_broker_adopting(bench.broker, bench.now, name, NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_broker_adopting(taker.broker, taker.now, none, NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_broker_adopted(taker.broker, taker.now, none, &number, NULL),
+                     ROTA_ERR_INVALID);
+    assert_int_equal(rota_broker_adopted(taker.broker, taker.now, name, &number, NULL),
+                     ROTA_ERR_INVALID);
+    assert_int_equal(rota_broker_adopting(taker.broker, taker.now, name, NULL), ROTA_OK);
+    assert_int_equal(
+        rota_broker_adopted(taker.broker, taker.now, (struct rota_job_id){6, 6}, &number, NULL),
+        ROTA_ERR_INVALID);
+    assert_int_equal(rota_broker_adopted(taker.broker, taker.now, name, &number, NULL), ROTA_OK);
+    assert_int_equal(number, rota_broker_last_number(taker.broker));
+}
+
+static struct rota_job_id receive_empty(uint64_t low)
+{
+    struct rota_job_id name = {9, low};
+    uint64_t number;
+    assert_int_equal(rota_broker_adopting(taker.broker, taker.now, name, NULL), ROTA_OK);
+    assert_int_equal(rota_broker_adopted(taker.broker, taker.now, name, &number, NULL), ROTA_OK);
+    bench_settle(&taker);
+    return name;
+}
+
+static void name_of_a_chunk_is_kept_for_an_hour_after_it_is_over(void **state)
+{
+    struct rota_job_id names[4];
+    uint64_t number, again;
+    (void)state;
+    for (uint64_t i = 0; i < 4; i++)
+        names[i] = receive_empty(i + 1);
+    for (int i = 1; i < 3; i++)
+        assert_int_equal(rota_broker_adopted_over(taker.broker, taker.now, names[i], &number, NULL),
+                         ROTA_OK);
+    assert_int_equal(number, rota_broker_last_number(taker.broker));
+    assert_int_equal(rota_broker_adopted_over(taker.broker, taker.now, names[2], &again, NULL),
+                     ROTA_OK); /* said again */
+    assert_int_equal(again, number);
+    bench_settle(&taker);
+    bench_tick(&taker, ROTA_BROKER_TAKEN_KEEP);
+    receive_empty(5);
+    assert_true(rota_broker_has_adopted(taker.broker, names[1], &number));
+    bench_tick(&taker, 1);
+    assert_int_equal(rota_broker_adopted_over(taker.broker, taker.now, names[0], &number, NULL),
+                     ROTA_OK);
+    receive_empty(6);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(rota_broker_has_adopted(taker.broker, names[i], &number),
+                         i == 0 || i == 3);
+    bench_restart(&taker);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(rota_broker_has_adopted(taker.broker, names[i], &number),
+                         i == 0 || i == 3);
+}
+
+static void chunks_on_their_way_are_bounded(void **state)
+{
+    struct rota_job_id name;
+    (void)state;
+    assert_int_equal(open_again(), ROTA_OK);
+    for (size_t i = 0; i < (size_t)ROTA_BROKER_CHUNKS_MAX; i++) {
+        struct rota_job_spec spec = {.id = rota_job_id_make(bench.now.wall, (uint32_t)i + 1, 7),
+                                     .partition = (uint32_t)i + 1};
+        assert_int_equal(
+            rota_broker_partition_open(bench.broker, bench.now, q, spec.partition, 1, NULL),
+            ROTA_OK);
+        bench_add_spec(&bench, spec);
+        assert_int_equal(
+            rota_broker_partition_close(bench.broker, bench.now, q, spec.partition, NULL), ROTA_OK);
+        assert_int_equal(rota_broker_chunk_begin(bench.broker, bench.now, q, spec.partition,
+                                                 rota_str("far:1"), &name, NULL),
+                         ROTA_OK);
+        bench_take(&bench);
+    }
+    assert_int_equal(rota_broker_partition_close(bench.broker, bench.now, q, 0, NULL), ROTA_OK);
+    assert_int_equal(
+        rota_broker_chunk_begin(bench.broker, bench.now, q, 0, rota_str("far:1"), &name, NULL),
+        ROTA_ERR_LIMIT);
+}
+
 int main(void)
 {
 #define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -188,6 +317,10 @@ int main(void)
         RULE(compaction_keeps_what_was_taken_at_both_ends),
         RULE(compaction_forgets_chunks_that_have_ended),
         RULE(what_was_on_its_way_to_a_lost_broker_is_taken_back),
+        RULE(job_that_returns_is_not_lost_with_the_chunk_that_it_left_in),
+        RULE(chunk_needs_an_address_and_a_start),
+        RULE(name_of_a_chunk_is_kept_for_an_hour_after_it_is_over),
+        RULE(chunks_on_their_way_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -242,6 +242,23 @@ static void what_is_too_long_is_cut_and_says_so(void **state)
     assert_int_equal(reason_of(id).size, ROTA_JOB_REASON_MAX - 1);
 }
 
+static void end_with_a_negative_delay_fails_the_attempt(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    uint64_t session = bench_open(&bench, "w", 1);
+    struct rota_attempt_end end = {.queue = rota_str("q"),
+                                   .id = id,
+                                   .attempt = bench_view(&bench, id).attempt,
+                                   .session = session,
+                                   .cause = ROTA_JOB_CAUSE_FAILED,
+                                   .retry_after = -1};
+    assert_int_equal(rota_attempt_end_check(&end, &bench.error), ROTA_ERR_INVALID);
+    assert_string_equal(bench.error.text, "retry_after is negative");
+    end.retry_after = 0;
+    assert_int_equal(rota_attempt_end_check(&end, &bench.error), ROTA_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +271,7 @@ int main(void)
         RULE(an_end_that_can_not_be_fails_its_attempt_and_no_other),
         RULE(without_a_session_an_end_that_can_not_be_changes_nothing),
         RULE(what_is_too_long_is_cut_and_says_so),
+        RULE(end_with_a_negative_delay_fails_the_attempt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
 /* Partitions whose jobs are kept elsewhere: they come with their jobs, and go with them. */
 #include "work_bench.h"
 
+#include <string.h>
+
 static struct bench bench, taker;
 
 static const struct rota_str q = {"q", 1};
@@ -240,6 +242,52 @@ static void life_is_raised_and_never_set_again(void **state)
     bench_deinit(&bench);
 }
 
+/* Rows, and jobs of other brokers, that a broker never writes. */
+static void row_that_can_t_be_is_refused(void **state)
+{
+    static char reason[ROTA_JOB_REASON_MAX + 1], result[ROTA_JOB_PAYLOAD_MAX + 1];
+    static char name[ROTA_WORKER_NAME_MAX + 1];
+    struct rota_work_record record, bad;
+    struct rota_job_spec spec;
+    uint64_t number;
+    (void)state;
+    memset(name, 'w', sizeof name);
+    set_up_both();
+    assert_true(rota_broker_job_record(bench.broker, q, bench_add(&bench, "x"), &record));
+    spec = *record.spec;
+    record.spec = &spec;
+#define REFUSED(field, value)                                                                      \
+    do {                                                                                           \
+        bad = record;                                                                              \
+        bad.field = (value);                                                                       \
+        assert_int_equal(rota_broker_load(taker.broker, taker.now, &bad, NULL), ROTA_ERR_INVALID); \
+    } while (0)
+    REFUSED(type, ROTA_WORK_ADD);
+    REFUSED(spec, NULL);
+    REFUSED(state, (enum rota_job_state)ROTA_JOB_STATES);
+    REFUSED(cause, (enum rota_job_cause)(ROTA_JOB_CAUSE_HANDED_OVER + 1));
+    REFUSED(reason, rota_str_of(reason, sizeof reason));
+    REFUSED(bytes, rota_str_of(result, sizeof result));
+    REFUSED(worker, rota_str_of(name, sizeof name));
+    spec.partition = ROTA_JOB_PARTITIONS_MAX;
+    REFUSED(spec, &spec);
+    assert_int_equal(rota_broker_adopt(taker.broker, taker.now, &record, &number, NULL),
+                     ROTA_ERR_INVALID);
+    assert_int_equal(
+        rota_broker_partition_open(taker.broker, taker.now, q, ROTA_JOB_PARTITIONS_MAX, 1, NULL),
+        ROTA_ERR_INVALID);
+    assert_int_equal(bench_try_add(&bench, &spec, &spec.id), ROTA_ERR_INVALID);
+    spec.partition = ROTA_JOB_PARTITIONS_MAX - 1;
+    record.reason = rota_str_of(reason, ROTA_JOB_REASON_MAX);
+    record.worker = rota_str_of(name, ROTA_WORKER_NAME_MAX);
+    assert_int_equal(rota_broker_load(taker.broker, taker.now, &record, NULL), ROTA_OK);
+    spec.id = (struct rota_job_id){0, 0};
+    REFUSED(spec, &spec);
+    assert_int_equal(rota_broker_adopt(taker.broker, taker.now, &record, &number, NULL),
+                     ROTA_ERR_INVALID);
+    deinit();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +300,7 @@ int main(void)
         cmocka_unit_test(what_can_not_be_is_not_loaded),
         cmocka_unit_test(what_is_forgotten_is_told_where_somebody_keeps_rows),
         cmocka_unit_test(life_is_raised_and_never_set_again),
+        cmocka_unit_test(row_that_can_t_be_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

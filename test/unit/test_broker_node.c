@@ -198,9 +198,12 @@ static void a_node_that_is_lost_is_forgotten_on_an_operators_word(void **state)
     assert_int_equal(
         rota_broker_node_forget(bench.broker, bench.now, rota_str("b:1"), &bench.number, NULL),
         ROTA_OK);
+    assert_int_equal(bench.number, rota_broker_last_number(bench.broker)); /* its record */
+    uint64_t number = bench.number;
     assert_int_equal(
         rota_broker_node_forget(bench.broker, bench.now, rota_str("z:1"), &bench.number, NULL),
         ROTA_OK);
+    assert_int_equal(bench.number, number); /* there is none to wait for */
     bench_settle(&bench);
     assert_string_equal(absent(), "");
     bench_restart(&bench);

@@ -1,5 +1,6 @@
 /* The rules of core/work/broker/broker.h, one test for each: workers and their sessions. */
 #include "broker_rules.h"
+#include "core/work/broker/broker_inside.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -104,6 +105,9 @@ static void nobody_can_name_what_another_runs(void **state)
     uint64_t thief = bench_open_running(&bench, "thief", id, bench_view(&bench, id).attempt, 1);
     struct rota_work_effect told = bench_last(&bench, ROTA_WORK_DO_CANCEL);
     assert_int_equal(told.session, thief);
+    assert_true(rota_str_is_equal(told.queue, rota_str("q")) && bench_id_is(told.id, id));
+    assert_int_equal(told.attempt, bench_view(&bench, id).attempt);
+    assert_int_equal(told.cause, ROTA_JOB_CAUSE_LOST);
     assert_true(rota_str_is_equal(bench_view(&bench, id).worker, rota_str("owner")));
     rota_broker_worker_close(bench.broker, bench.now, owner);
     bench_settle(&bench);
@@ -385,6 +389,24 @@ static void word_about_what_was_never_handed_out_loses_nothing(void **state)
     assert_true(bench_view(&bench, id).attempt > attempt);
 }
 
+static void queue_that_a_worker_names_twice_counts_once(void **state)
+{
+    (void)state;
+    struct rota_str queues[] = {rota_str("q"), rota_str("r"), rota_str("q"), rota_str("p")};
+    uint64_t session = bench_open_spec(
+        &bench, (struct rota_worker_spec){
+                    .name = rota_str("w"), .slots = 1, .queues = queues, .n_queues = 4});
+    const struct rota_work_class *class = rota_broker_worker(bench.broker, session)->class;
+    assert_int_equal(class->n_queues, 3);
+    uint64_t again = bench_open_spec(
+        &bench,
+        (struct rota_worker_spec){.name = rota_str("v"),
+                                  .slots = 1,
+                                  .queues = (struct rota_str[]){queues[3], queues[2], queues[1]},
+                                  .n_queues = 3});
+    assert_ptr_equal(rota_broker_worker(bench.broker, again)->class, class);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -404,6 +426,7 @@ int main(void)
         RULE(sessions_of_another_life_are_others),
         RULE(workers_at_the_bounds_are_welcome),
         RULE(word_about_what_was_never_handed_out_loses_nothing),
+        RULE(queue_that_a_worker_names_twice_counts_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

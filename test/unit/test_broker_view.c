@@ -330,6 +330,58 @@ static void queues_are_listed_by_name_from_any_name(void **state)
     assert_true(rota_str_is_equal(view.name, rota_str("0101")));
 }
 
+static void it_says_how_a_job_ended(void **state)
+{
+    (void)state;
+    struct rota_job_id once = bench_add(&bench, "x"), twice = bench_add(&bench, "y");
+    struct rota_job_id waits = bench_add_for(&bench, "gpu");
+    struct rota_job_id lost = bench_add_spec(&bench, (struct rota_job_spec){.max_attempts = 1});
+    uint64_t session = bench_open(&bench, "w", 3);
+    bench_done(&bench, once);
+    assert_string_equal(why(once), "done after 1 attempt");
+    bench_end_now(&bench, twice, ROTA_JOB_CAUSE_FAILED, "oh");
+    bench_tick(&bench, ROTA_HOUR);
+    bench_done(&bench, twice);
+    assert_string_equal(why(twice), "done after 2 attempts");
+    assert_int_equal(
+        rota_broker_cancel(bench.broker, bench.now, rota_str("q"), waits, &bench.number, NULL),
+        ROTA_OK);
+    assert_string_equal(why(waits), "cancelled after 0 attempts");
+    rota_broker_worker_close(bench.broker, bench.now, session);
+    bench_settle(&bench);
+    assert_non_null(strstr(why(lost), "dead: attempt 1 was lost: "));
+}
+
+static void it_says_when_this_node_is_the_reason(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    rota_broker_hold(bench.broker, bench.now, true);
+    assert_string_equal(why(id), "waiting: this node hands out no jobs now");
+    rota_broker_hold(bench.broker, bench.now, false);
+    assert_int_equal(rota_broker_partition_close(bench.broker, bench.now, rota_str("q"), 0, NULL),
+                     ROTA_OK);
+    assert_string_equal(why(id),
+                        "waiting: this node does not own partition 0, or is handing it over");
+}
+
+/* Also when its record has been written again, with the time of the next attempt. */
+static void job_that_failed_was_not_delayed_when_it_was_added(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    bench_open(&bench, "w", 1);
+    bench_end_now(&bench, id, ROTA_JOB_CAUSE_FAILED, "oh");
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+    uint64_t from = rota_broker_last_number(bench.broker) + 1;
+    while (rota_broker_rewrite(bench.broker, from, 100, SIZE_MAX) > 0)
+        bench_settle(&bench);
+    bench_settle(&bench);
+    bench_restart(&bench);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+    assert_int_equal(bench_view(&bench, id).events[0].state, ROTA_JOB_WAITING);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +402,9 @@ int main(void)
         RULE(broker_on_hold_says_so),
         RULE(job_that_died_of_something_else_is_not_in_quarantine),
         RULE(queues_are_listed_by_name_from_any_name),
+        RULE(it_says_how_a_job_ended),
+        RULE(it_says_when_this_node_is_the_reason),
+        RULE(job_that_failed_was_not_delayed_when_it_was_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

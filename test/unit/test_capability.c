@@ -31,6 +31,11 @@ static void the_order_of_names_and_repeats_do_not_matter(void **state)
     assert_ptr_not_equal(set_of("a", "bc"), set_of("ab", "c"));
     struct rota_capability_list list = list_of("x", "x", "y");
     assert_int_equal(list.size, 2);
+    struct rota_str names[] = {rota_str("p"), rota_str("q"), rota_str("p"), rota_str("r")};
+    struct rota_capability_set *set;
+    assert_int_equal(rota_capabilities_set(&all, names, 4, &set, NULL), ROTA_OK);
+    assert_true(rota_str_is_equal(rota_str_of(set->text, set->text_size), rota_str("p q r ")));
+    assert_int_equal(set->list.size, 3);
     rota_capabilities_drop_list(&all, &list);
     rota_capabilities_deinit(&all);
 }

@@ -328,6 +328,19 @@ static void segment_that_goes_ends_the_wait_for_it(void **state)
     assert_int_equal(compaction.dropped, 0);
 }
 
+static void segments_that_are_too_full_alone_go_together(void **state)
+{
+    struct rota_compaction_todo todo;
+    (void)state;
+    look.is_full = true;
+    look.bytes = look.live + 2 * SEGMENT; /* it is not due by itself */
+    look.room = (struct rota_room_look){.left = 40 * LARGE, .reserve = 0};
+    look.old[0].bytes = 6 * LARGE;  /* five jobs are more than three quarters of it */
+    look.old[1].bytes = 12 * LARGE; /* ten of both are not */
+    assert_int_equal(n_written(&todo), 10);
+    assert_int_equal(todo.drop_below, look.old[1].end);
+}
+
 int main(void)
 {
 #define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -350,6 +363,7 @@ int main(void)
         RULE(what_waits_is_not_looked_at_while_the_disk_is_busy),
         RULE(what_fits_in_no_one_piece_is_written_in_two),
         RULE(segment_that_goes_ends_the_wait_for_it),
+        RULE(segments_that_are_too_full_alone_go_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

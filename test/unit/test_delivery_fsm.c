@@ -444,6 +444,268 @@ static void what_has_ended_keeps_no_slot(void **state)
     assert_int_equal(bench->worker.n_kept, 0);
 }
 
+/* --- slots --- */
+
+static size_t tell(struct bench *bench, enum rota_delivery_event_type type, uint32_t n)
+{
+    return step(bench,
+                (struct rota_delivery_event){.type = type, .worker = &bench->worker, .n = n});
+}
+
+static void slots_that_a_worker_reports_later_count(void **state)
+{
+    struct bench *bench = *state;
+    for (int i = 0; i < 4; i++)
+        add(bench);
+    tell(bench, ROTA_DELIVERY_SLOTS, 4); /* it is not ready */
+    ready(bench, 1, NULL, 0);
+    assert_int_equal(settle(bench), 1);
+    tell(bench, ROTA_DELIVERY_SLOTS, 3);
+    assert_int_equal(settle(bench), 2);
+    assert_int_equal(bench->worker.slots, 3);
+}
+
+static void slots_kept_for_other_nodes_are_not_filled_here(void **state)
+{
+    struct bench *bench = *state;
+    tell(bench, ROTA_DELIVERY_KEEP, 1); /* it is not ready */
+    ready(bench, 3, NULL, 0);
+    assert_int_equal(bench->worker.n_kept, 0);
+    tell(bench, ROTA_DELIVERY_KEEP, 1);
+    tell(bench, ROTA_DELIVERY_KEEP, 1);
+    for (int i = 0; i < 4; i++)
+        add(bench);
+    assert_int_equal(settle(bench), 1);
+    tell(bench, ROTA_DELIVERY_RELEASE, 1);
+    assert_int_equal(settle(bench), 1);
+    tell(bench, ROTA_DELIVERY_RELEASE, 7); /* more than it kept */
+    assert_int_equal(settle(bench), 1);
+    assert_int_equal(bench->worker.n_kept, 0);
+    tell(bench, ROTA_DELIVERY_KEEP, 7); /* more than it has */
+    assert_int_equal(settle(bench), 0);
+    assert_int_equal(bench->worker.n_kept, 7);
+}
+
+static void cancel_of_another_nodes_job_frees_its_slot(void **state)
+{
+    struct bench *bench = *state;
+    ready(bench, 1, NULL, 0);
+    tell(bench, ROTA_DELIVERY_KEEP, 1);
+    add(bench);
+    assert_int_equal(settle(bench), 0);
+    assert_int_equal(tell(bench, ROTA_DELIVERY_CANCEL, 0), 1); /* of one of ours */
+    assert_int_equal(settle(bench), 0);
+    tell(bench, ROTA_DELIVERY_CANCEL, 1);
+    assert_int_equal(settle(bench), 1);
+}
+
+/* --- what it says of its jobs --- */
+
+static void progress_is_shown_at_the_node_of_the_job(void **state)
+{
+    struct bench *bench = *state;
+    struct rota_worker_running other = other_job(1);
+    struct rota_job_view view;
+    size_t n;
+    struct rota_job_id id = add(bench);
+    ready(bench, 2, &other, 1);
+    assert_int_equal(settle(bench), 1);
+    rota_remote_fsm_answered(&bench->remote, bench->now, other.id, other.attempt, ROTA_OK, false);
+    rota_remote_fsm_clear(&bench->remote);
+    struct rota_attempt_end said = {
+        .queue = rota_str("q"), .id = id, .attempt = bench->attempt, .reason = rota_str("half")};
+    const struct rota_delivery_event event = {
+        .type = ROTA_DELIVERY_PROGRESS, .worker = &bench->worker, .end = &said};
+    step(bench, event);
+    assert_false(rota_broker_find(bench->broker, rota_str("q"), id, &view, NULL));
+    assert_true(rota_str_is_equal(view.progress, rota_str("half")));
+    rota_remote_fsm_actions(&bench->remote, &n);
+    assert_int_equal(n, 0);
+
+    said.id = other.id;
+    said.attempt = other.attempt;
+    said.reason = rota_str("most");
+    step(bench, event);
+    const struct rota_remote_action *actions = rota_remote_fsm_actions(&bench->remote, &n);
+    assert_int_equal(n, 1);
+    assert_true(rota_str_is_equal(actions[0].end.reason, rota_str("most")));
+    rota_remote_fsm_clear(&bench->remote);
+}
+
+static void invalid_end_of_another_nodes_job_fails_its_attempt_there(void **state)
+{
+    static char huge[ROTA_JOB_PAYLOAD_MAX + 1];
+    struct bench *bench = *state;
+    struct rota_worker_running held = other_job(1);
+    ready(bench, 1, &held, 1);
+    rota_remote_fsm_answered(&bench->remote, bench->now, held.id, held.attempt, ROTA_OK, false);
+    rota_remote_fsm_clear(&bench->remote);
+    struct rota_attempt_end end = {.queue = held.queue,
+                                   .id = held.id,
+                                   .attempt = held.attempt,
+                                   .cause = ROTA_JOB_CAUSE_DONE,
+                                   .retry_after = ROTA_HOUR,
+                                   .bytes = rota_str_of(huge, sizeof huge)};
+    size_t n;
+    step(bench, (struct rota_delivery_event){
+                    .type = ROTA_DELIVERY_END, .worker = &bench->worker, .end = &end});
+    const struct rota_remote_action *actions = rota_remote_fsm_actions(&bench->remote, &n);
+    assert_int_equal(n, 1);
+    assert_int_equal(actions[0].end.cause, ROTA_JOB_CAUSE_FAILED);
+    assert_int_equal(actions[0].end.bytes.size, 0);
+    assert_int_equal(actions[0].end.retry_after, 0);
+    assert_true(actions[0].end.reason.size > 0);
+}
+
+static void worker_that_is_not_ready_has_no_say(void **state)
+{
+    struct bench *bench = *state;
+    struct rota_job_id id = add(bench);
+    struct rota_attempt_end end = {.queue = rota_str("q"), .id = id, .attempt = 1};
+    for (int type = ROTA_DELIVERY_END; type <= ROTA_DELIVERY_RELEASE; type++) {
+        struct rota_delivery_event event = {
+            .type = (enum rota_delivery_event_type)type, .worker = &bench->worker, .n = 1};
+        if (type == ROTA_DELIVERY_END || type == ROTA_DELIVERY_PROGRESS)
+            event.end = &end;
+        if (type != ROTA_DELIVERY_VERDICT)
+            assert_int_equal(step(bench, event), 0);
+    }
+    assert_int_equal(bench->worker.round, 0);
+    assert_int_equal(flush(bench), 0);
+}
+
+/* --- messages --- */
+
+static void messages_of_cancels_and_verdicts_are_bounded(void **state)
+{
+    static const struct {
+        enum rota_delivery_event_type event;
+        enum rota_delivery_action_type action;
+    } CASES[] = {{ROTA_DELIVERY_CANCEL, ROTA_DELIVERY_DO_SEND_CANCELS},
+                 {ROTA_DELIVERY_VERDICT, ROTA_DELIVERY_DO_SEND_VERDICTS}};
+    struct bench *bench = *state;
+    ready(bench, 8, NULL, 0);
+    for (int i = 0; i < 2; i++) {
+        for (int j = 0; j < ROTA_DELIVERY_BATCH_MAX; j++)
+            assert_int_equal(tell(bench, CASES[i].event, 0), 1);
+        assert_int_equal(tell(bench, CASES[i].event, 0), 2);
+        assert_int_equal(bench->actions[0].type, CASES[i].action);
+        assert_int_equal(bench->actions[1].type, ROTA_DELIVERY_DO_WRITE);
+        assert_int_equal(flush(bench), 1); /* the last one */
+        assert_int_equal(bench->actions[0].type, CASES[i].action);
+    }
+    assert_int_equal(flush(bench), 0);
+}
+
+static void job_is_counted_with_its_fixed_part(void **state)
+{
+    struct bench *bench = *state;
+    const size_t most = ROTA_DELIVERY_BATCH_BYTES - 2 * ROTA_DELIVERY_JOB_BYTES;
+    ready(bench, 8, NULL, 0);
+    hand(bench, most);
+    assert_int_equal(hand(bench, 0), 1); /* just fits */
+    assert_int_equal(hand(bench, 0), 2);
+    hand(bench, most);
+    flush(bench);
+    hand(bench, most);
+    assert_int_equal(hand(bench, 1), 2);
+}
+
+static void worker_whose_capabilities_are_invalid_is_refused(void **state)
+{
+    struct bench *bench = *state;
+    struct rota_str queue = rota_str("q"), bad = rota_str("a b");
+    const struct rota_worker_spec spec = {.name = rota_str("w"),
+                                          .epoch = 1,
+                                          .capabilities = &bad,
+                                          .n_capabilities = 1,
+                                          .queues = &queue,
+                                          .n_queues = 1,
+                                          .slots = 1};
+    assert_int_equal(step(bench, (struct rota_delivery_event){.type = ROTA_DELIVERY_READY,
+                                                              .worker = &bench->worker,
+                                                              .spec = &spec}),
+                     1);
+    assert_int_equal(bench->actions[0].type, ROTA_DELIVERY_DO_REFUSE);
+    assert_true(bench->fsm.error.text[0] != '\0');
+    assert_int_equal(bench->worker.session, 0);
+}
+
+static void worker_that_is_ready_again_has_one_session(void **state)
+{
+    struct bench *bench = *state;
+    ready(bench, 1, NULL, 0);
+    uint64_t session = bench->worker.session;
+    ready(bench, 1, NULL, 0);
+    assert_false(rota_delivery_fsm_has(&bench->fsm, session));
+    assert_true(rota_delivery_fsm_has(&bench->fsm, bench->worker.session));
+}
+
+static void check_is_not_early_and_asks_every_worker(void **state)
+{
+    struct bench *bench = *state;
+    struct rota_delivery_worker other = {0};
+    ready(bench, 1, NULL, 0);
+    step(bench, (struct rota_delivery_event){.type = ROTA_DELIVERY_CONNECTED, .worker = &other});
+    for (int i = 1; i < ROTA_DELIVERY_READY_CHECKS; i++)
+        check(bench);
+    bench->now = rota_delivery_fsm_deadline(&bench->fsm) - 1;
+    assert_int_equal(step(bench, (struct rota_delivery_event){.type = ROTA_DELIVERY_TICK}), 0);
+    assert_int_equal(rota_delivery_fsm_deadline(&bench->fsm), bench->now + 1);
+    assert_int_equal(check(bench), 1);
+    assert_int_equal(bench->actions[0].type, ROTA_DELIVERY_DO_DROP);
+    assert_ptr_equal(bench->actions[0].worker, &other);
+    assert_int_equal(rota_delivery_fsm_deadline(&bench->fsm), bench->now + ROTA_DELIVERY_CHECK);
+    hand(bench, 1);
+    step(bench, (struct rota_delivery_event){.type = ROTA_DELIVERY_DISCONNECTED,
+                                             .worker = &other,
+                                             .how = ROTA_SESSION_LEFT});
+    step(bench, (struct rota_delivery_event){.type = ROTA_DELIVERY_DISCONNECTED,
+                                             .worker = &bench->worker,
+                                             .how = ROTA_SESSION_LEFT});
+    assert_int_equal(flush(bench), 0); /* there is no worker to send to, or to ask */
+    assert_int_equal(check(bench), 0);
+}
+
+static void drain_takes_the_slots_of_every_worker(void **state)
+{
+    enum { WORKERS = 8 };
+    struct bench *bench = *state;
+    struct rota_delivery_worker workers[WORKERS] = {0};
+    struct rota_str queue = rota_str("q");
+    for (uint64_t i = 0; i < WORKERS; i++) {
+        char name[] = {'n', (char)('0' + i)};
+        const struct rota_worker_spec spec = {.name = rota_str_of(name, sizeof name),
+                                              .epoch = 1,
+                                              .queues = &queue,
+                                              .n_queues = 1,
+                                              .slots = 1};
+        step(bench,
+             (struct rota_delivery_event){.type = ROTA_DELIVERY_CONNECTED, .worker = &workers[i]});
+        step(bench, (struct rota_delivery_event){
+                        .type = ROTA_DELIVERY_READY, .worker = &workers[i], .spec = &spec});
+    }
+    step(bench, (struct rota_delivery_event){.type = ROTA_DELIVERY_DRAIN, .is_draining = true});
+    for (int i = 0; i < WORKERS; i++)
+        add(bench);
+    assert_int_equal(settle(bench), 0);
+    step(bench, (struct rota_delivery_event){.type = ROTA_DELIVERY_DRAIN});
+    assert_int_equal(settle(bench), WORKERS);
+}
+
+static void quiet_worker_is_asked_now_and_then(void **state)
+{
+    struct bench *bench = *state;
+    ready(bench, 1, NULL, 0);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 1; i < ROTA_DELIVERY_SURE_CHECKS; i++)
+            assert_int_equal(check(bench), 0);
+        assert_int_equal(check(bench), 1);
+        assert_int_equal(bench->actions[0].type, ROTA_DELIVERY_DO_ASK);
+        assert_int_equal(bench->actions[0].number, bench->worker.handed);
+    }
+}
+
 int main(void)
 {
 #define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -464,6 +726,19 @@ int main(void)
         RULE(attempts_in_flight_stay_with_a_worker_that_is_ready_again),
         RULE(how_a_session_ended_is_how_its_jobs_of_other_nodes_do),
         RULE(what_has_ended_keeps_no_slot),
+        RULE(slots_that_a_worker_reports_later_count),
+        RULE(slots_kept_for_other_nodes_are_not_filled_here),
+        RULE(cancel_of_another_nodes_job_frees_its_slot),
+        RULE(progress_is_shown_at_the_node_of_the_job),
+        RULE(invalid_end_of_another_nodes_job_fails_its_attempt_there),
+        RULE(worker_that_is_not_ready_has_no_say),
+        RULE(messages_of_cancels_and_verdicts_are_bounded),
+        RULE(job_is_counted_with_its_fixed_part),
+        RULE(worker_whose_capabilities_are_invalid_is_refused),
+        RULE(worker_that_is_ready_again_has_one_session),
+        RULE(check_is_not_early_and_asks_every_worker),
+        RULE(drain_takes_the_slots_of_every_worker),
+        RULE(quiet_worker_is_asked_now_and_then),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -315,6 +315,61 @@ static void e17_two_shards_of_five_leaders_and_one_retry_are_seven_runs(void **s
     teardown(&world);
 }
 
+static void answer_of_the_directory_is_a_failure_or_a_map(void **state)
+{
+    struct rota_shard_map *map = map_of(2);
+    const struct {
+        enum rota_failure failure;
+        struct rota_shard_map *map;
+        enum rota_failure finish;
+    } cases[] = {{ROTA_FAILURE_UNREACHABLE, map, ROTA_FAILURE_UNREACHABLE},
+                 {ROTA_FAILURE_UNREACHABLE, NULL, ROTA_FAILURE_UNREACHABLE},
+                 {ROTA_FAILURE_NONE, NULL, ROTA_FAILURE_NO_REPLICA}};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct world world = {0};
+        rota_random_init(&world.random, 5);
+        rota_execute_fsm_init(&world.fsm, ROTA_EXECUTE_ALL, false, &world.random);
+        drive(&world, (struct rota_execute_event){.type = ROTA_EXECUTE_START});
+        drive(&world, (struct rota_execute_event){.type = ROTA_EXECUTE_LEADERS,
+                                                  .map = cases[i].map,
+                                                  .failure = cases[i].failure});
+        assert_int_equal(world.n_finished, 1);
+        assert_int_equal(world.finish.failure, cases[i].finish);
+        assert_int_equal(world.n_started, 0);
+        rota_execute_fsm_deinit(&world.fsm);
+    }
+    rota_shard_map_drop(map);
+}
+
+static void call_that_is_started_twice_asks_once(void **state)
+{
+    struct world world = {0};
+    (void)state;
+    rota_random_init(&world.random, 5);
+    rota_execute_fsm_init(&world.fsm, ROTA_EXECUTE_ALL, false, &world.random);
+    for (int i = 0; i < 2; i++)
+        drive(&world, (struct rota_execute_event){.type = ROTA_EXECUTE_START});
+    assert_int_equal(world.n_asks, 1);
+    drive(&world, (struct rota_execute_event){.type = ROTA_EXECUTE_CANCEL});
+    assert_int_equal(world.finish.failure, ROTA_FAILURE_CANCELLED);
+    rota_execute_fsm_deinit(&world.fsm);
+}
+
+static void call_that_was_cancelled_has_not_gone_well_whatever_its_parts_say(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, ROTA_EXECUTE_ALL, false, 3, 5);
+    drive(&world, (struct rota_execute_event){.type = ROTA_EXECUTE_CANCEL});
+    assert_int_equal(world.n_cancelled, 3);
+    for (size_t i = 0; i < 3; i++)
+        end_call(&world, i, ROTA_FAILURE_NONE); /* too late to be stopped */
+    assert_int_equal(world.n_finished, 1);
+    assert_int_equal(world.finish.failure, ROTA_FAILURE_CANCELLED);
+    teardown(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -329,6 +384,9 @@ int main(void)
         cmocka_unit_test(cancel_reaches_every_call_and_ends_with_the_last),
         cmocka_unit_test(cancel_before_the_shards_are_known_ends_at_once),
         cmocka_unit_test(actions_not_taken_yet_are_not_begun),
+        cmocka_unit_test(answer_of_the_directory_is_a_failure_or_a_map),
+        cmocka_unit_test(call_that_is_started_twice_asks_once),
+        cmocka_unit_test(call_that_was_cancelled_has_not_gone_well_whatever_its_parts_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,6 +144,60 @@ static void page_shows_the_table(void **state)
     }
 }
 
+static void every_status_of_a_reply_has_its_class(void **state)
+{
+    static const struct {
+        enum rota_status status;
+        enum rota_failure failure;
+    } CASES[] = {
+        {ROTA_STATUS_OK, ROTA_FAILURE_NONE},
+        {ROTA_STATUS_INVALID_ARGUMENT, ROTA_FAILURE_INPUT},
+        {ROTA_STATUS_NOT_FOUND, ROTA_FAILURE_INPUT},
+        {ROTA_STATUS_ALREADY_EXISTS, ROTA_FAILURE_INPUT},
+        {ROTA_STATUS_PERMISSION_DENIED, ROTA_FAILURE_INPUT},
+        {ROTA_STATUS_FAILED_PRECONDITION, ROTA_FAILURE_INPUT},
+        {ROTA_STATUS_OUT_OF_RANGE, ROTA_FAILURE_INPUT},
+        {ROTA_STATUS_UNIMPLEMENTED, ROTA_FAILURE_INPUT},
+        {ROTA_STATUS_UNAUTHENTICATED, ROTA_FAILURE_INPUT},
+        {ROTA_STATUS_CANCELLED, ROTA_FAILURE_TIMEOUT},
+        {ROTA_STATUS_DEADLINE_EXCEEDED, ROTA_FAILURE_TIMEOUT},
+        {ROTA_STATUS_RESOURCE_EXHAUSTED, ROTA_FAILURE_OVERLOAD},
+        {ROTA_STATUS_ABORTED, ROTA_FAILURE_RETRIABLE},
+        {ROTA_STATUS_UNAVAILABLE, ROTA_FAILURE_BROKEN},
+        {ROTA_STATUS_UNKNOWN, ROTA_FAILURE_INTERNAL},
+        {ROTA_STATUS_INTERNAL, ROTA_FAILURE_INTERNAL},
+        {ROTA_STATUS_DATA_LOSS, ROTA_FAILURE_INTERNAL},
+        {(enum rota_status)99, ROTA_FAILURE_INTERNAL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
+        assert_int_equal(rota_failure_of_reply(CASES[i].status, true, rota_str("")),
+                         CASES[i].failure);
+}
+
+static void every_code_of_the_directory_has_its_class(void **state)
+{
+    static const struct {
+        enum rota_code code;
+        enum rota_failure failure;
+    } CASES[] = {
+        {ROTA_OK, ROTA_FAILURE_NONE},
+        {ROTA_ERR_INVALID, ROTA_FAILURE_INPUT},
+        {ROTA_ERR_NOT_FOUND, ROTA_FAILURE_NOT_LOADED},
+        {ROTA_ERR_STALE, ROTA_FAILURE_STALE},
+        {ROTA_ERR_UNAVAILABLE, ROTA_FAILURE_UNREACHABLE},
+        {ROTA_ERR_IO, ROTA_FAILURE_UNREACHABLE},
+        {ROTA_ERR_UNKNOWN, ROTA_FAILURE_BROKEN},
+        {ROTA_ERR_LIMIT, ROTA_FAILURE_LOCAL},
+        {ROTA_ERR_NO_MEMORY, ROTA_FAILURE_LOCAL},
+        {(enum rota_code)99, ROTA_FAILURE_INTERNAL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++)
+        assert_int_equal(rota_failure_of_answer(CASES[i].code), CASES[i].failure);
+    assert_int_equal(rota_failure_status((enum rota_failure)99), ROTA_STATUS_UNKNOWN);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +211,8 @@ int main(void)
         cmocka_unit_test(directory_that_is_away_is_no_missing_collection),
         cmocka_unit_test(node_that_fails_is_not_heard_as_well),
         cmocka_unit_test(page_shows_the_table),
+        cmocka_unit_test(every_status_of_a_reply_has_its_class),
+        cmocka_unit_test(every_code_of_the_directory_has_its_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

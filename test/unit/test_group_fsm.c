@@ -897,6 +897,113 @@ static void options_of_a_task_have_defaults(void **state)
     rota_group_fsm_deinit(&fsm);
 }
 
+static void append_that_fails_again_and_again_is_made_less_and_less_often(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 1, one, 1);
+    bench_child(bench, 0, "p", "c", NULL);
+    for (rota_time after = ROTA_GROUP_RETRY_FIRST, i = 0; i < 9; i++) {
+        assert_int_equal(bench->tasks[0].n_appends, 1);
+        bench_append(bench, 0, false, false);
+        bench_ok(bench, 0);
+        bench_tick(bench, after - 1);
+        assert_int_equal(bench->tasks[0].n_appends, 0);
+        bench_tick(bench, 1);
+        after = 2 * after < ROTA_GROUP_RETRY_MAX ? 2 * after : ROTA_GROUP_RETRY_MAX;
+    }
+    bench_free(bench);
+}
+
+static void more_children_than_a_record_holds_take_several_records(void **state)
+{
+    enum { CHILDREN = 3000, LONG = 200 };
+    struct bench *bench = bench_new();
+    char name[LONG + 1];
+    (void)state;
+    bench_begin(bench, 2, one, 1);
+    int with = bench_runner(bench, "p");
+    size_t n_before = bench->n_log;
+    for (int i = 0; i < CHILDREN; i++) {
+        snprintf(name, sizeof name, "%0*d", LONG, i);
+        bench_child(bench, with, "p", name, NULL);
+    }
+    bench_settle(bench);
+    assert_in_range(bench->n_log - n_before, CHILDREN * LONG / ROTA_GROUP_CHUNK_MAX,
+                    CHILDREN / 50); /* and not one for each */
+    for (int task = 0; task < 2; task++)
+        for (int i = 0; i < CHILDREN; i++) {
+            snprintf(name, sizeof name, "%0*d", LONG, i);
+            assert_int_equal(bench_life(bench, task, name), ROTA_GROUP_CREATED);
+        }
+    bench_free(bench);
+}
+
+static void position_behind_children_that_do_not_fit_is_written_after_them(void **state)
+{
+    enum { CHILDREN = 500, LONG = 500 }; /* more than ROTA_GROUP_CHUNK_MAX */
+    struct bench *bench = bench_new();
+    char name[LONG + 1];
+    (void)state;
+    bench_begin(bench, 1, one, 1);
+    for (int i = 0; i < CHILDREN; i++) {
+        snprintf(name, sizeof name, "%0*d", LONG, i);
+        bench_child(bench, 0, "p", name, NULL);
+    }
+    bench_finish(bench, 0, "p", true);
+    bench_settle(bench);
+    for (int i = 0; i < CHILDREN; i++) {
+        snprintf(name, sizeof name, "%0*d", LONG, i);
+        enum rota_group_life life = bench_life(bench, 0, name);
+        assert_true(life == ROTA_GROUP_READY || life == ROTA_GROUP_RUNNING);
+    }
+    bench_free(bench);
+}
+
+static void whole_log_is_read_when_no_snapshot_is_sound(void **state)
+{
+    (void)state;
+    for (int is_wrong = 0; is_wrong < 2; is_wrong++) {
+        struct bench *bench = bench_of_snapshots(2);
+        const struct rota_group_fold *fold = &bench->tasks[0].fsm.fold;
+        uint64_t from = fold->replay_from, before = fold->replay_before;
+        break_snapshot(bench, from, is_wrong);
+        break_snapshot(bench, before, is_wrong);
+        bench_open(bench, 2, six, 6);
+        bench_settle(bench);
+        assert_true(bench->tasks[2].is_joined && !bench->tasks[2].is_failed);
+        assert_int_equal(bench->tasks[2].fsm.fold.next, fold->next);
+        for (int j = 0; j < 6; j++)
+            assert_int_equal(bench_life(bench, 2, six[j].name.data),
+                             bench_life(bench, 0, six[j].name.data));
+        bench_free(bench);
+    }
+}
+
+/* More broken snapshots than a start tries, in a log that has lost its beginning. */
+static void start_does_not_look_for_snapshots_for_ever(void **state)
+{
+    struct bench *bench = bench_of_snapshots(ROTA_GROUP_BEGINS_MAX + 3);
+    uint64_t first = 0;
+    (void)state;
+    for (size_t i = 0; i < bench->n_log; i++) {
+        struct rota_group_record *record = bench->log[i];
+        if (!record || record->kind != ROTA_GROUP_SNAPSHOT || record->index > 0)
+            continue;
+        if (first == 0)
+            first = record->next; /* that of the first one is sound */
+        else if (record->next != first)
+            record->leader = (uint32_t)record->n_tasks;
+    }
+    assert_true(first > 0);
+    bench->first = first;
+    bench_open(bench, 2, six, 6);
+    bench_settle(bench);
+    assert_true(bench->tasks[2].is_failed);
+    assert_int_equal(bench->tasks[2].failure, ROTA_GROUP_SNAPSHOT_BROKEN);
+    bench_free(bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -935,6 +1042,11 @@ int main(void)
         cmocka_unit_test(states_losses_and_failures_have_names),
         cmocka_unit_test(partitions_to_begin_with_are_copied_and_checked),
         cmocka_unit_test(options_of_a_task_have_defaults),
+        cmocka_unit_test(append_that_fails_again_and_again_is_made_less_and_less_often),
+        cmocka_unit_test(more_children_than_a_record_holds_take_several_records),
+        cmocka_unit_test(position_behind_children_that_do_not_fit_is_written_after_them),
+        cmocka_unit_test(whole_log_is_read_when_no_snapshot_is_sound),
+        cmocka_unit_test(start_does_not_look_for_snapshots_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

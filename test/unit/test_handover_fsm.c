@@ -451,6 +451,24 @@ static void chunk_that_is_not_ours_to_give_up_is_sent_to_its_receiver(void **sta
     assert_true(rota_handover_fsm_is_busy(&fsm));
 }
 
+static void each_of_many_chunks_has_its_own_answer(void **state)
+{
+    (void)state;
+    bench_own(&bench, "r");
+    bench_add_spec(&bench, (struct rota_job_spec){.queue = rota_str("r")});
+    bench_add(&bench, "x");
+    route_to("b");
+    assert_string_equal(look(), "");
+    assert_string_equal(durable(), "b b");
+    struct rota_job_id last = sent;
+    assert_string_equal(answer(ROTA_HANDOVER_TAKEN), "");
+    assert_int_equal(rota_broker_n_jobs(bench.broker), 1);
+    assert_string_equal(durable(), "b.");
+    assert_true(bench_id_is(sent, last));
+    assert_string_equal(answer(ROTA_HANDOVER_TAKEN), "");
+    assert_int_equal(fsm.trips.size, 1); /* the other one is still on its way */
+}
+
 int main(void)
 {
 #define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -474,6 +492,7 @@ int main(void)
         RULE(held_partition_without_jobs_or_with_a_chunk_stays_closed),
         RULE(holds_are_bounded),
         RULE(chunk_that_is_not_ours_to_give_up_is_sent_to_its_receiver),
+        RULE(each_of_many_chunks_has_its_own_answer),
     };
     return cmocka_run_group_tests_name("handover_fsm", tests, NULL, NULL);
 }

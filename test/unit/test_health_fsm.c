@@ -241,6 +241,95 @@ static void the_list_is_bounded(void **state)
     rota_health_fsm_deinit(&fsm);
 }
 
+static void thresholds_and_intervals_are_in_order(void **state)
+{
+    struct rota_health_fsm fsm;
+    (void)state;
+    rota_health_fsm_init(&fsm, &(struct rota_health_options){0});
+    assert_int_equal(fsm.options.interval, ROTA_SEC);
+    assert_int_equal(fsm.options.timeout, 3 * ROTA_SEC);
+    assert_int_equal(fsm.options.n_unavailable, 3);
+    assert_int_equal(fsm.options.n_dropped, 5);
+    assert_int_equal(fsm.options.interval_max, 30 * ROTA_SEC);
+    rota_health_fsm_deinit(&fsm);
+    rota_health_fsm_init(&fsm, &(struct rota_health_options){.interval = ROTA_MIN,
+                                                             .timeout = ROTA_MSEC,
+                                                             .n_unavailable = 9,
+                                                             .n_dropped = 2,
+                                                             .interval_max = ROTA_SEC});
+    assert_int_equal(fsm.options.interval, ROTA_MIN);
+    assert_int_equal(fsm.options.timeout, ROTA_MSEC);
+    assert_int_equal(fsm.options.n_unavailable, 9);
+    assert_int_equal(fsm.options.n_dropped, 9);
+    assert_int_equal(fsm.options.interval_max, ROTA_MIN);
+    rota_health_fsm_deinit(&fsm);
+}
+
+static void nodes_that_are_not_listed_change_nothing(void **state)
+{
+    struct ward ward;
+    enum rota_health_state health;
+    uint32_t n_failures;
+    (void)state;
+    ward_init(&ward, 1);
+    rota_health_fsm_remove(&ward.fsm, 7);
+    heard(&ward, 7);
+    step(&ward, (struct rota_health_event){
+                    .type = ROTA_HEALTH_ANSWERED, .node = 7, .check = 1, .is_healthy = true});
+    assert_false(rota_health_fsm_look(&ward.fsm, 7, &health, &n_failures));
+    ward.now = rota_health_fsm_deadline(&ward.fsm) - 1; /* a tick that is early asks nothing */
+    step(&ward, (struct rota_health_event){.type = ROTA_HEALTH_TICK});
+    assert_int_equal(ward.n_asked[1], 0);
+    ward.now++;
+    step(&ward, (struct rota_health_event){.type = ROTA_HEALTH_TICK});
+    assert_int_equal(ward.n_asked[1], 1);
+    rota_health_fsm_remove(&ward.fsm, 1);
+    assert_int_equal(rota_health_fsm_deadline(&ward.fsm), ROTA_TIME_NEVER);
+    rota_health_fsm_deinit(&ward.fsm);
+}
+
+static void node_that_answers_a_call_while_it_is_asked_is_asked_one_interval_later(void **state)
+{
+    struct ward ward;
+    (void)state;
+    ward_init(&ward, 1);
+    ward.behaviour[1] = ANSWERS_BADLY;
+    pass(&ward, 2 * ROTA_SEC);
+    heard(&ward, 1); /* its failures are forgiven */
+    rota_time heard_at = ward.now;
+    assert_int_equal(rota_health_fsm_deadline(&ward.fsm), heard_at + ROTA_SEC);
+    rota_health_fsm_deinit(&ward.fsm);
+}
+
+static void states_have_names(void **state)
+{
+    (void)state;
+    assert_string_equal(rota_health_state_name(ROTA_HEALTH_WELL), "well");
+    assert_string_equal(rota_health_state_name(ROTA_HEALTH_UNAVAILABLE), "unavailable");
+    assert_string_equal(rota_health_state_name(ROTA_HEALTH_DROPPED), "dropped");
+    assert_string_equal(rota_health_state_name((enum rota_health_state)99), "unknown");
+}
+
+static void dropped_nodes_are_not_asked_in_step(void **state)
+{
+    struct ward ward;
+    rota_time shortest = ROTA_TIME_NEVER, longest = 0;
+    (void)state;
+    ward_init(&ward, 1);
+    ward.behaviour[1] = ANSWERS_BADLY;
+    pass(&ward, 10 * ROTA_MIN);
+    for (int i = 0; i < 20; i++) {
+        rota_time asked_at = rota_health_fsm_deadline(&ward.fsm);
+        pass(&ward, asked_at - ward.now);
+        rota_time span = rota_health_fsm_deadline(&ward.fsm) - asked_at;
+        shortest = span < shortest ? span : shortest;
+        longest = span > longest ? span : longest;
+    }
+    assert_in_range(shortest, 15 * ROTA_SEC, 20 * ROTA_SEC);
+    assert_in_range(longest, 25 * ROTA_SEC, 30 * ROTA_SEC);
+    rota_health_fsm_deinit(&ward.fsm);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +344,11 @@ int main(void)
         cmocka_unit_test(trap_b_failures_go_with_the_listing),
         cmocka_unit_test(an_answer_that_comes_too_late_does_nothing),
         cmocka_unit_test(the_list_is_bounded),
+        cmocka_unit_test(thresholds_and_intervals_are_in_order),
+        cmocka_unit_test(nodes_that_are_not_listed_change_nothing),
+        cmocka_unit_test(node_that_answers_a_call_while_it_is_asked_is_asked_one_interval_later),
+        cmocka_unit_test(states_have_names),
+        cmocka_unit_test(dropped_nodes_are_not_asked_in_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

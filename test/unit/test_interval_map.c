@@ -486,6 +486,30 @@ static void each_host_that_comes_has_an_id_of_its_own(void **state)
     rota_interval_map_free(map);
 }
 
+static void host_that_holds_nothing_any_more_has_no_epoch(void **state)
+{
+    struct rota_interval_map *map = map_with(1, 0);
+    (void)state;
+    teach(map, 0, rota_interval_of(0, 1), 5);
+    assert_int_equal(rota_interval_map_host(map, 0)->epoch, 5);
+    struct rota_interval_lesson nothing = {.number = rota_interval_map_number(map)};
+    rota_interval_map_learn(map, id_at(map, 0), &nothing);
+    assert_false(rota_interval_map_host(map, 0)->has_shard);
+    assert_false(rota_interval_map_host(map, 0)->is_replica);
+    assert_int_equal(rota_interval_map_host(map, 0)->epoch, 0);
+    rota_interval_map_free(map);
+}
+
+static void key_that_no_host_holds_has_no_replicas(void **state)
+{
+    struct rota_interval_map *map = map_with(2, 0);
+    (void)state;
+    assert_string_equal(holders(map, 5), "");
+    assert_int_equal(rota_interval_map_replicas(map, 0).n, 0);
+    assert_null(rota_interval_map_replicas(map, 0).items);
+    rota_interval_map_free(map);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -511,6 +535,8 @@ int main(void)
         cmocka_unit_test(texts_of_a_host_have_a_bound),
         cmocka_unit_test(lists_follow_each_other_whatever_became_of_one),
         cmocka_unit_test(each_host_that_comes_has_an_id_of_its_own),
+        cmocka_unit_test(host_that_holds_nothing_any_more_has_no_epoch),
+        cmocka_unit_test(key_that_no_host_holds_has_no_replicas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

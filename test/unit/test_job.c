@@ -227,6 +227,28 @@ static void specs_at_their_bounds_are_good_and_beyond_are_not(void **state)
     assert_int_equal(rota_capability_check(rota_str(""), NULL), ROTA_ERR_INVALID);
 }
 
+static void id_that_was_made_can_be_told_from_others(void **state)
+{
+    struct rota_job_id id;
+    size_t n_others = 0;
+    (void)state;
+    for (uint64_t i = 0; i < 4096; i++) {
+        id = rota_job_id_make((rota_time)i * ROTA_SEC, (uint32_t)i, i * i);
+        assert_true(rota_job_id_is_made(id));
+        assert_int_equal(rota_job_id_partition(id), i);
+        id.low ^= (uint64_t)1 << 63;
+        assert_false(rota_job_id_is_made(id));
+        n_others += rota_job_id_is_made((struct rota_job_id){i + 1, i * 0x9e3779b97f4a7c15u});
+    }
+    assert_true(n_others < 10);     /* one in 4096 */
+    id = rota_job_id_make(0, 0, 0); /* never the id that means none */
+    assert_false(rota_job_id_is_none(id));
+    assert_true(rota_job_id_is_made(id));
+    id = rota_job_id_make(-ROTA_SEC, 5, 1); /* a clock before 1970 */
+    assert_true(rota_job_id_is_made(id));
+    assert_int_equal(rota_job_id_partition(id), 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +263,7 @@ int main(void)
         cmocka_unit_test(names_have_few_letters_and_are_not_long),
         cmocka_unit_test(a_spec_within_all_bounds_is_good),
         cmocka_unit_test(specs_at_their_bounds_are_good_and_beyond_are_not),
+        cmocka_unit_test(id_that_was_made_can_be_told_from_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

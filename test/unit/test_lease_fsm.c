@@ -1073,6 +1073,64 @@ static void reasons_have_names(void **state)
         assert_string_equal(rota_lease_why_text(whys[i]), names[i]);
 }
 
+static void one_step_can_lose_and_seek_as_many_as_are_wanted(void **state)
+{
+    enum { MANY = 100 };
+    (void)state;
+    init(1, false);
+    rota_lease_fsm_deinit(&fsm);
+    struct rota_lease_fsm_options options = {
+        .n_shards = MANY, .n_wanted = MANY, .ttl = TTL, .instance = US};
+    assert_int_equal(rota_lease_fsm_init(&fsm, now, &options, NULL), ROTA_OK);
+    tick();
+    for (uint32_t shard = 0; shard < MANY; shard++)
+        answer(ROTA_LEASE_CLAIMED, action(shard > 0, ROTA_LEASE_CLAIM)->ask, shard, EPOCH);
+    now += ROTA_DAY;
+    tick();
+    assert_int_equal(todo.n, 2 * MANY + 1);
+}
+
+static void shutdown_still_pings_nothing_and_releases_all_at_once(void **state)
+{
+    (void)state;
+    hold_all();
+    step((struct rota_lease_event){.type = ROTA_LEASE_SHUTDOWN});
+    assert_int_equal(todo.n, 2 * SHARDS);
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        action(i, ROTA_LEASE_STOP);
+        action(SHARDS + i, ROTA_LEASE_RELEASE);
+    }
+}
+
+static void share_that_grew_keeps_what_was_above_it(void **state)
+{
+    (void)state;
+    init(SHARDS, false);
+    step((struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = 1, .n_most = SHARDS});
+    answer(ROTA_LEASE_CLAIMED, action(0, ROTA_LEASE_CLAIM)->ask, 0, EPOCH);
+    fsm.excess_at = now + TTL; /* as after a claim above the share */
+    step((struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = 2, .n_most = SHARDS});
+    assert_int_equal(fsm.excess_at, ROTA_TIME_NEVER);
+    step((struct rota_lease_event){.type = ROTA_LEASE_SHUTDOWN});
+    step((struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = 1, .n_most = 1});
+    assert_int_equal(fsm.n_share, 2); /* too late */
+}
+
+static void share_that_is_told_again_changes_nothing(void **state)
+{
+    struct rota_lease_row rows[SHARDS];
+    (void)state;
+    init(SHARDS, false);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        rows[i] = row_of(i, THEM, EPOCH, 1);
+    listed(stand_by(), rows, SHARDS);
+    rota_time deadline = rota_lease_fsm_deadline(&fsm);
+    step((struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = SHARDS, .n_most = 1});
+    assert_int_equal(todo.n, 0);
+    assert_int_equal(rota_lease_fsm_deadline(&fsm), deadline);
+    assert_int_equal(fsm.n_most, SHARDS); /* not below the share */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1126,6 +1184,10 @@ int main(void)
         RULE(grant_leaves_the_rows_that_die_next),
         RULE(who_has_its_share_lets_others_go_first),
         RULE(reasons_have_names),
+        RULE(one_step_can_lose_and_seek_as_many_as_are_wanted),
+        RULE(shutdown_still_pings_nothing_and_releases_all_at_once),
+        RULE(share_that_grew_keeps_what_was_above_it),
+        RULE(share_that_is_told_again_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

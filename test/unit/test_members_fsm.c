@@ -169,10 +169,13 @@ static void member_that_waits_is_changed_not_added(void **state)
     (void)state;
     start_with_three(0);
     hosts[3].start_at = 100;
+    assert_false(rota_members_fsm_is_timed(&fsm));
     assert_int_equal(snapshot(0, 2, hosts, 4), ROTA_OK);
+    assert_true(rota_members_fsm_is_timed(&fsm));
     assert_string_equal(told(), "~d");
     assert_null(actions.ring);
     assert_int_equal(snapshot(0, 3, hosts, 3), ROTA_OK); /* gone before its time */
+    assert_false(rota_members_fsm_is_timed(&fsm));
     assert_string_equal(told(), "~d");
     assert_null(actions.ring);
 }

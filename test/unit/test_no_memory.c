@@ -463,7 +463,13 @@ static void own_a_space(void)
         pass(TTL / 2);
     }
     pass(2 * TTL);
+    const struct rota_view_wish early = {
+        .type = ROTA_VIEW_PIN, .id = 5, .shard = 2, .name = rota_str("b")};
+    drive(&nodes[0], (struct rota_view_event){.type = ROTA_VIEW_WISH, .wish = early});
     no_memory_end();
+    pass(TTL); /* it is answered, unless it was refused at once */
+    assert_int_equal(nodes[0].outcome.id, 5);
+    is_done(nodes[0].outcome.code);
     wish(0, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = 3, .name = rota_str("b")});
     pass(4 * TTL);
     assert_int_equal(n_served_in_all(), SHARDS);
@@ -721,11 +727,86 @@ static void rewrite_what_lasts(void)
     bench_deinit(&bench);
 }
 
+/* A queue's settings: each is made or refused as a whole, and the queue can be deleted. */
+static void set_a_queue(void)
+{
+    static struct bench bench;
+    struct rota_str q = rota_str("q");
+    struct rota_work_layout layout = {.wanted = 8, .write = 8, .read = 8}, found;
+    size_t n_live, n_ended;
+    uint64_t number;
+    rota_time at;
+    bench.options = (struct rota_broker_options){.seed = 7};
+    bench_init(&bench);
+    while (
+        !is_done(NO_MEMORY_IN(rota_broker_pause(bench.broker, bench.now, q, true, &number, NULL))))
+        no_memory_end();
+    while (
+        !is_done(NO_MEMORY_IN(rota_broker_set_kills(bench.broker, bench.now, q, 7, &number, NULL))))
+        no_memory_end();
+    for (char key[] = "a"; key[0] <= 'p'; key[0]++)
+        while (!is_done(NO_MEMORY_IN(rota_broker_set_weight(bench.broker, bench.now, q,
+                                                            rota_str(key), 3000, &number, NULL))))
+            no_memory_end();
+    layout.spread = (struct rota_spread){.mode = ROTA_SPREAD_SLOTS, .batch = 16};
+    while (!is_done(NO_MEMORY_IN(
+        rota_broker_set_layout(bench.broker, bench.now, q, &layout, 0, &number, NULL))))
+        no_memory_end();
+    bench_settle(&bench);
+    assert_true(rota_broker_layout(bench.broker, q, &found, &at));
+    assert_int_equal(found.read, 8);
+    while (!is_done(NO_MEMORY_IN(rota_broker_delete_queue(bench.broker, bench.now, q, false,
+                                                          &n_live, &n_ended, &number, NULL))))
+        no_memory_end();
+    bench_settle(&bench);
+    bench_deinit(&bench);
+}
+
+/* A broker that reads its journal has all of it, or gives up. */
+static void read_a_journal(void)
+{
+    static struct bench bench;
+    struct rota_job_id ids[MANY], name;
+    struct rota_str q = rota_str("q"), can[] = {rota_str("gpu")};
+    uint64_t fails_at = no_memory.fails_at, number;
+    struct rota_broker *broker;
+    fill_bench(&bench, ids);
+    no_memory_end();
+    for (int i = 0; i < MANY / 2; i++)
+        bench_end_now(&bench, ids[i], i % 2 ? ROTA_JOB_CAUSE_DONE : ROTA_JOB_CAUSE_FAILED, "text");
+    bench_add_spec(&bench, (struct rota_job_spec){.capabilities = can,
+                                                  .n_capabilities = 1,
+                                                  .unique = rota_str("u"),
+                                                  .key = rota_str("f"),
+                                                  .trace = rota_str("t"),
+                                                  .not_before = bench.now.wall + ROTA_HOUR});
+    rota_broker_set_weight(bench.broker, bench.now, q, rota_str("f"), 3000, &number, NULL);
+    bench_settle(&bench);
+    assert_int_equal(rota_broker_partition_close(bench.broker, bench.now, q, 0, NULL), ROTA_OK);
+    assert_int_equal(
+        rota_broker_chunk_begin(bench.broker, bench.now, q, 0, rota_str("far:1"), &name, NULL),
+        ROTA_OK);
+    bench_settle(&bench);
+    size_t n_jobs = rota_broker_n_jobs(bench.broker), n_read = 0;
+    no_memory.fails_at = fails_at;
+    if (is_done(NO_MEMORY_IN(rota_broker_new(&bench.options, &broker, NULL)))) {
+        while (n_read < bench.journal.size && is_done(NO_MEMORY_IN(rota_broker_replay(
+                                                  broker, &bench.journal.items[n_read], NULL))))
+            n_read++;
+        if (n_read == bench.journal.size)
+            assert_int_equal(rota_broker_n_jobs(broker), n_jobs);
+        rota_broker_free(broker);
+    }
+    bench_deinit(&bench);
+}
+
 static void broker_hands_over_and_keeps_what_lasts(void **state)
 {
     (void)state;
     no_memory_everywhere(hand_jobs_over);
     no_memory_everywhere(rewrite_what_lasts);
+    no_memory_everywhere(set_a_queue);
+    no_memory_everywhere(read_a_journal);
 }
 
 static void broker_refuses_and_goes_on(void **state)

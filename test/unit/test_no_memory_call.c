@@ -139,34 +139,47 @@ static void open_connections(void)
     rota_pool_fsm_free(pools);
 }
 
-/* A list that is refused changes nothing; a lesson that is forgotten is learned from the next. */
+/* A list that is refused changes nothing; a lesson that is forgotten is learned from the next. Keys
+ * are divided in two ways, and each has a replica of either. */
 static void learn_intervals(void)
 {
-    struct rota_interval_member members[] = {{{"a:1", 3}, {"x", 1}}, {{"b:1", 3}, {"x", 1}}};
+    enum { HOSTS = 5, KEYS = 12 };
+    struct rota_interval_member members[HOSTS] = {{{"a:1", 3}, {"x", 1}},
+                                                  {{"b:1", 3}, {"x", 1}},
+                                                  {{"c:1", 3}, {"y", 1}},
+                                                  {{"d:1", 3}, {"y", 1}},
+                                                  {{"e:1", 3}, {"y", 1}}};
     struct rota_interval_map *map = NULL;
-    uint64_t keys[] = {0, 1, 2, 3};
-    uint32_t routes[4];
+    uint64_t keys[KEYS];
+    uint32_t routes[KEYS];
     if (!is_done(NO_MEMORY_IN(rota_interval_map_new(1, &map, NULL))))
         return;
-    while (!is_done(NO_MEMORY_IN(rota_interval_map_set_hosts(map, members, 2, NULL)))) {
+    while (!is_done(NO_MEMORY_IN(rota_interval_map_set_hosts(map, members, HOSTS, NULL)))) {
         assert_int_equal(rota_interval_map_n_hosts(map), 0);
         no_memory_end();
     }
+    for (uint64_t i = 0; i < KEYS; i++)
+        keys[i] = i;
     for (int round = 0; round < 2; round++) {
-        for (size_t i = 0; i < 2; i++) {
-            struct rota_interval_lesson lesson = {rota_interval_map_number(map), true,
-                                                  rota_interval_of(i, 2), 10 + (uint64_t)round};
+        for (size_t i = 0; i < HOSTS; i++) {
+            struct rota_interval_lesson lesson = {
+                rota_interval_map_number(map), true,
+                i < 2 ? rota_interval_of(i, 2) : rota_interval_of(i - 2, 3), 10 + (uint64_t)round};
             NO_MEMORY_DURING(
                 rota_interval_map_learn(map, rota_interval_map_host(map, i)->id, &lesson));
         }
-        if (!NO_MEMORY_IN(rota_interval_map_lookup(map, keys, 4, routes)))
+        if (!NO_MEMORY_IN(rota_interval_map_lookup(map, keys, KEYS, routes)))
             assert_true(no_memory_has_failed());
         no_memory_end();
     }
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < KEYS; i++) {
         struct rota_interval_replicas found = rota_interval_map_replicas(map, routes[i]);
-        assert_int_equal(found.n, 1);
-        assert_int_equal(found.items[0]->id, rota_interval_map_host(map, i % 2)->id);
+        uint64_t of_two = rota_interval_map_host(map, i % 2)->id;
+        uint64_t of_three = rota_interval_map_host(map, 2 + i % 3)->id;
+        assert_int_equal(found.n, 2);
+        assert_true(found.items[0]->id == of_two || found.items[0]->id == of_three);
+        assert_true(found.items[1]->id == of_two || found.items[1]->id == of_three);
+        assert_true(found.items[0]->id != found.items[1]->id);
     }
     rota_interval_map_free(map);
 }

@@ -373,6 +373,40 @@ static void a_check_shows_what_was_so_when_it_began(void **state)
     assert_true(must_wait(bench, began)); /* it was about another route */
 }
 
+static void partitions_that_are_wanted_meanwhile_are_taken_next(void **state)
+{
+    struct bench *bench = *state;
+    step(bench, (struct rota_partition_event){.type = ROTA_PARTITION_UP});
+    row(bench, 4, 1);
+    checked(bench);
+    assert_non_null(action(bench, ROTA_PARTITION_DO_TAKE));
+    assert_int_equal(bench->fsm.n_taken, 1);
+    assert_true(rota_partition_fsm_must_wait_to_add(&bench->fsm, rota_str("q"), 1));
+    turn(bench);
+    assert_null(action(bench, ROTA_PARTITION_DO_TAKE));
+    assert_int_equal(bench->fsm.n_taken, 1);
+    step(bench, (struct rota_partition_event){.type = ROTA_PARTITION_TAKEN, .epoch = 5});
+    assert_non_null(action(bench, ROTA_PARTITION_DO_LOAD));
+    assert_non_null(action(bench, ROTA_PARTITION_DO_TAKE));
+    assert_int_equal(bench->fsm.n_taken, 1);
+    assert_int_equal(bench->fsm.taken[0]->number, 1);
+}
+
+static void partition_that_goes_to_another_node_while_it_is_taken_is_not_loaded(void **state)
+{
+    struct bench *bench = *state;
+    step(bench, (struct rota_partition_event){.type = ROTA_PARTITION_UP});
+    row(bench, 4, 1);
+    checked(bench);
+    assert_non_null(action(bench, ROTA_PARTITION_DO_TAKE));
+    bench->owner = ROTA_PARTITION_ANOTHERS;
+    step(bench, (struct rota_partition_event){.type = ROTA_PARTITION_ROUTE});
+    checked(bench);
+    assert_null(part(bench));
+    step(bench, (struct rota_partition_event){.type = ROTA_PARTITION_TAKEN, .epoch = 5});
+    assert_null(action(bench, ROTA_PARTITION_DO_LOAD));
+}
+
 int main(void)
 {
 #define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -394,6 +428,8 @@ int main(void)
         RULE(one_that_is_taken_over_while_it_is_loaded_is_lost),
         RULE(an_epoch_of_another_process_is_not_ours),
         RULE(a_check_shows_what_was_so_when_it_began),
+        RULE(partitions_that_are_wanted_meanwhile_are_taken_next),
+        RULE(partition_that_goes_to_another_node_while_it_is_taken_is_not_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -263,17 +263,17 @@ static void queues_are_told_apart_by_namespace_name_and_type(void **state)
 {
     struct rota_partition queues[] = {
         queue_named("ab", "c"), queue_named("a", "bc"), queue_named("", "abc"),
-        queue_named("abc", ""), queue_named("ab", "c"),
+        queue_named("abc", ""), queue_named("ab", "c"), queue_named("xb", "c"),
     };
     struct rota_random random;
     struct rota_picker *picker = make(&random);
     (void)state;
     queues[4].type = ROTA_TASK_ACTIVITY;
-    for (size_t i = 0; i < 5; i++)
+    for (size_t i = 0; i < 6; i++)
         for (size_t n = 0; n <= i; n++)
             pick(picker, 0, &queues[i], 1, &random);
-    assert_int_equal(rota_picker_n_queues(picker), 5);
-    for (size_t i = 0; i < 5; i++) {
+    assert_int_equal(rota_picker_n_queues(picker), 6);
+    for (size_t i = 0; i < 6; i++) {
         queues[i].id = 3; /* means nothing here */
         assert_int_equal(count_at(picker, &queues[i], 0), i + 1);
     }

@@ -748,6 +748,25 @@ static void band_is_wider_with_few_samples(void **state)
     }
 }
 
+/* The one that is heard of least comes after others, which are heard of all the time or busy. */
+static void slow_replica_is_heard_of_wherever_it_stands(void **state)
+{
+    struct bench bench = rota(4);
+    size_t n = 0;
+    (void)state;
+    for (int i = 0; i < 40; i++)
+        for (uint64_t r = 1; r <= 4; r++)
+            bench_run(&bench, r, r == 4 ? 50 * ROTA_MSEC : 10 * ROTA_MSEC, ROTA_OUTCOME_OK);
+    for (int i = 0; i < 3000; i++) {
+        struct rota_try chosen = bench_select(&bench);
+        n += chosen.replica == 4;
+        bench.now += chosen.replica == 4 ? 50 * ROTA_MSEC : 10 * ROTA_MSEC;
+        bench_end(&bench, chosen, ROTA_OUTCOME_OK);
+    }
+    assert_in_range(n, 5, 60);
+    bench_free(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -789,6 +808,7 @@ int main(void)
         cmocka_unit_test(circuit_opens_with_the_third_failure_in_a_row),
         cmocka_unit_test(probe_that_fails_opens_the_circuit_for_longer),
         cmocka_unit_test(band_is_wider_with_few_samples),
+        cmocka_unit_test(slow_replica_is_heard_of_wherever_it_stands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

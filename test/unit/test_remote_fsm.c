@@ -409,6 +409,17 @@ static void what_is_adrift_is_extended_and_then_given_back(void **state)
     assert_int_equal(only(fsm).end.cause, ROTA_JOB_CAUSE_GIVEN_BACK);
 }
 
+static void each_answer_of_a_worker_stands_alone(void **state)
+{
+    struct rota_remote_fsm *fsm = *state;
+    take(fsm, 0, 7, 1);
+    struct rota_worker_running held = {rota_str("mail"), id_of(1), 10};
+    size_t n_held = 1;
+    assert_int_equal(rota_remote_fsm_holds(fsm, 1, 7, 1, &held, &n_held), 0);
+    n_held = 0; /* it had the attempt, and does not any more */
+    assert_int_equal(rota_remote_fsm_holds(fsm, 2, 7, 1, &held, &n_held), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,6 +442,7 @@ int main(void)
         RULE(the_end_of_one_that_returned_is_not_taken_for_its_loss),
         RULE(an_end_that_was_not_confirmed_is_confirmed_to_the_next_session),
         RULE(what_is_adrift_is_extended_and_then_given_back),
+        RULE(each_answer_of_a_worker_stands_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -329,6 +329,20 @@ static void bad_hosts_are_refused_with_their_name(void **state)
     rota_ring_unref(ring);
 }
 
+static void lightest_host_has_a_point_too(void **state)
+{
+    struct rota_ring_host hosts[2];
+    (void)state;
+    make_hosts(hosts, 2, 0);
+    hosts[0].weight = ROTA_WEIGHT_MIN;
+    for (uint32_t points = 1; points <= 200; points += 50) {
+        struct rota_ring *ring = build(hosts, 2, points);
+        size_t of_light = rota_ring_n_points(ring) - points;
+        assert_int_equal(of_light, points < 150 ? 1 : 2);
+        rota_ring_unref(ring);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +354,7 @@ int main(void)
         cmocka_unit_test(batch_answers_as_single),
         cmocka_unit_test(empty_ring_owns_nothing),
         cmocka_unit_test(bad_hosts_are_refused_with_their_name),
+        cmocka_unit_test(lightest_host_has_a_point_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -519,6 +519,7 @@ static void map_unread_for_longest_makes_room(void **state)
     fill(&world, ROTA_SHARD_COLLECTIONS_MAX, DB, "", -1, 1);
     assert_int_equal(rota_shard_cache_size(world.cache), ROTA_SHARD_COLLECTIONS_MAX);
     assert_true(has(&world, 1) && !has(&world, 2) && has(&world, -1));
+    assert_int_equal(rota_shard_cache_stats(world.cache)->n_evicted, 1);
     teardown(&world);
 }
 

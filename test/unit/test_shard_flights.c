@@ -229,6 +229,7 @@ static void c16_flight_by_name_is_fenced_by_the_id_it_brings(void **state)
     answer(&world, 0, world.asked[1], map_of(2, "channel", 2));
     answer(&world, 0, world.asked[2], map_of(3, "channel", 3));
     assert_true(!has(&world, 1) && has(&world, 2) && !has(&world, 3));
+    assert_int_equal(rota_shard_cache_stats(world.cache)->n_fenced, 2);
     get(&world, 0, by_name("a", 4)); /* and one that begins later is not */
     answer(&world, 0, world.asked[3], map_of(1, "channel", 1));
     assert_true(has(&world, 1));
@@ -280,12 +281,16 @@ static void fences_beyond_the_bound_stop_every_flight_by_name(void **state)
 {
     struct world world;
     (void)state;
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
     setup(&world);
-    get(&world, 0, by_name("a", 1));
+    for (uint64_t i = 0; i < 8; i++)
+        get(&world, 0, by_name(names[i], i + 1));
     for (int64_t id = 10; id < 3000; id++)
         rota_shard_cache_invalidate(world.cache, &id, 1);
-    answer(&world, 0, world.asked[0], map_of(10, "channel", 1));
-    assert_false(has(&world, 10));
+    for (int64_t i = 0; i < 8; i++) {
+        answer(&world, 0, world.asked[i], map_of(5000 + i, "channel", 1));
+        assert_false(has(&world, 5000 + i));
+    }
     teardown(&world);
 }
 
@@ -453,6 +458,29 @@ static void no_order_of_events_brings_an_old_map_back(void **state)
     rota_shard_cache_free(chance.cache);
 }
 
+static void flight_that_times_out_before_it_is_asked_is_asked_once(void **state)
+{
+    struct world world;
+    struct rota_shard_map *map;
+    (void)state;
+    setup(&world);
+    for (uint64_t i = 1; i <= 3; i++) {
+        struct rota_shard_query query = by_id((int64_t)i, i);
+        assert_int_equal(rota_shard_cache_get(world.cache, 0, &query, &map, NULL), ROTA_OK);
+        assert_null(map);
+    }
+    rota_shard_cache_step(world.cache, ROTA_HOUR); /* others take their place */
+    pump(&world);
+    assert_int_equal(world.n_asks, 3);
+    assert_int_equal(world.n_tells, 0);
+    assert_int_equal(world.n_forgets, 0);
+    assert_int_equal(rota_shard_cache_n_flights(world.cache), 3);
+    for (int i = 0; i < 3; i++)
+        answer(&world, ROTA_HOUR, world.asked[i], map_of(i + 1, "channel", 1));
+    assert_int_equal(world.n_tells, 3);
+    teardown(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -473,6 +501,7 @@ int main(void)
         cmocka_unit_test(c17_invalidation_fences_that_id_only),
         cmocka_unit_test(flights_and_waiters_have_bounds),
         cmocka_unit_test(no_order_of_events_brings_an_old_map_back),
+        cmocka_unit_test(flight_that_times_out_before_it_is_asked_is_asked_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -482,6 +482,96 @@ static void every_call_brings_the_time(void **state)
     rota_tree_fsm_free(fsm);
 }
 
+static struct rota_tree_word want_of(const char *from, uint32_t hops, rota_time age)
+{
+    return (struct rota_tree_word){.kind = ROTA_TREE_WANT,
+                                   .node = rota_str(from),
+                                   .queue = QUEUE,
+                                   .can = rota_str("x "),
+                                   .stamp = 1,
+                                   .n = 1,
+                                   .hops = hops,
+                                   .age = age};
+}
+
+static void word_that_is_passed_on_is_one_hop_further_and_older(void **state)
+{
+    struct route route = {"ab"};
+    struct rota_tree_fsm *fsm = make("b", &route, 20);
+    struct rota_tree_word word = want_of("c", 3, ROTA_SEC);
+    size_t n;
+    (void)state;
+    rota_tree_fsm_hear(fsm, ROTA_MIN, &word);
+    const struct rota_tree_action *actions = rota_tree_fsm_actions(fsm, &n);
+    assert_int_equal(n, 1);
+    assert_int_equal(actions[0].word.hops, 4);
+    assert_int_equal(actions[0].word.age, ROTA_SEC);
+    rota_tree_fsm_clear(fsm);
+    word = want_of("d", ROTA_TREE_HOPS - 1, 0);
+    rota_tree_fsm_hear(fsm, ROTA_MIN, &word);
+    assert_string_equal(todo(fsm), "a: want d 1");
+    word = want_of("e", ROTA_TREE_HOPS, 0); /* nodes do not agree on the route */
+    rota_tree_fsm_hear(fsm, ROTA_MIN, &word);
+    assert_string_equal(todo(fsm), "");
+    rota_tree_fsm_free(fsm);
+}
+
+static void words_of_every_kind_of_worker_are_used_up_together(void **state)
+{
+    struct route route = {"ab"};
+    struct rota_tree_fsm *fsm = make("b", &route, 20);
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rota_tree_fsm_begin(fsm, i);
+        rota_tree_fsm_have(fsm, ROTA_TREE_WANT, QUEUE, rota_str("x "), 1, 0);
+        rota_tree_fsm_have(fsm, ROTA_TREE_WANT, QUEUE, rota_str("y "), 1, 0);
+        rota_tree_fsm_end(fsm);
+        assert_string_equal(todo(fsm), "a: want b 1, a: want b 1");
+        rota_tree_fsm_sent(fsm, i, QUEUE, 1); /* each is said again */
+    }
+    rota_tree_fsm_free(fsm);
+}
+
+static void counts_say_what_is_known_and_under_way(void **state)
+{
+    struct route route = {"ab"};
+    struct rota_tree_fsm *fsm = make("a", &route, 20);
+    (void)state;
+    hear(fsm, 0, ROTA_TREE_WANT, "b", "x ", 1, 1);
+    assert_int_equal(rota_tree_fsm_counts(fsm).words, 1);
+    hear(fsm, 0, ROTA_TREE_OFFER, "c", "x ", 1, 1);
+    assert_int_equal(rota_tree_fsm_counts(fsm).words, 2);
+    assert_int_equal(rota_tree_fsm_counts(fsm).visits, 1);
+    assert_int_equal(rota_tree_fsm_counts(fsm).visits_total, 1);
+    assert_int_equal(rota_tree_fsm_counts(fsm).down, 0);
+    rota_tree_fsm_failed(fsm, 0, rota_str("b"));
+    assert_int_equal(rota_tree_fsm_counts(fsm).down, 1);
+    rota_tree_fsm_reached(fsm, 0, rota_str("b"));
+    assert_int_equal(rota_tree_fsm_counts(fsm).down, 0);
+    rota_tree_fsm_free(fsm);
+}
+
+static void own_word_is_as_old_as_what_waits_longest(void **state)
+{
+    struct route route = {"ab"};
+    struct rota_tree_fsm *fsm = make("b", &route, 20);
+    size_t n;
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        rota_time now = (10 + round) * ROTA_SEC;
+        rota_tree_fsm_begin(fsm, now);
+        rota_tree_fsm_have(fsm, ROTA_TREE_OFFER, QUEUE, rota_str("x "), 1,
+                           round ? 8 * ROTA_SEC : 3 * ROTA_SEC);
+        rota_tree_fsm_end(fsm);
+        const struct rota_tree_action *actions = rota_tree_fsm_actions(fsm, &n);
+        assert_int_equal(n, 1);
+        assert_int_equal(actions[0].word.age, round ? 3 * ROTA_SEC : 7 * ROTA_SEC);
+        rota_tree_fsm_clear(fsm);
+        rota_tree_fsm_visited(fsm, now, QUEUE, 1);
+    }
+    rota_tree_fsm_free(fsm);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -506,6 +596,10 @@ int main(void)
         cmocka_unit_test(what_can_not_be_is_dropped),
         cmocka_unit_test(queue_without_words_is_forgotten),
         cmocka_unit_test(every_call_brings_the_time),
+        cmocka_unit_test(word_that_is_passed_on_is_one_hop_further_and_older),
+        cmocka_unit_test(words_of_every_kind_of_worker_are_used_up_together),
+        cmocka_unit_test(counts_say_what_is_known_and_under_way),
+        cmocka_unit_test(own_word_is_as_old_as_what_waits_longest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

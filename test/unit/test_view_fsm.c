@@ -816,6 +816,88 @@ static void pause_is_a_24th_of_a_ttl_at_most(void **state)
     rota_view_fsm_deinit(&fsm);
 }
 
+static void reasons_to_stop_have_names(void **state)
+{
+    static const char *const names[] = {"moved", "expired", "gone", "went back", "shutdown", "?"};
+    static const enum rota_view_why whys[] = {ROTA_VIEW_WHY_MOVED,    ROTA_VIEW_WHY_EXPIRED,
+                                              ROTA_VIEW_WHY_GONE,     ROTA_VIEW_WHY_WENT_BACK,
+                                              ROTA_VIEW_WHY_SHUTDOWN, (enum rota_view_why)99};
+    (void)state;
+    for (int i = 0; i < 6; i++)
+        assert_string_equal(rota_view_why_text(whys[i]), names[i]);
+}
+
+static void hint_is_followed_by_a_read_at_once(void **state)
+{
+    (void)state;
+    open_plain(0);
+    open_plain(1);
+    pass(3 * TTL);
+    nodes[0].is_blind = true;
+    wish(1, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = 5, .name = rota_str("b")});
+    assert_int_equal(nodes[1].outcome.code, ROTA_OK);
+    nodes[0].is_blind = false;
+    assert_true(nodes[0].fsm.view.number < stored.number);
+    drive(&nodes[0], (struct rota_view_event){.type = ROTA_VIEW_HINT});
+    assert_int_equal(nodes[0].fsm.view.number, stored.number);
+}
+
+/* With a sanitizer, this also shows that the proposal is freed. */
+static void node_can_stop_with_a_proposal_under_way(void **state)
+{
+    (void)state;
+    bool has_any = false;
+    open_plain(0);
+    open_plain(1);
+    pass(3 * TTL);
+    open_plain(2);
+    for (int i = 0; i < 1000 && !has_any; i++) {
+        pass(1);
+        for (int j = 0; j < NODES; j++)
+            has_any |= nodes[j].fsm.proposal.number > 0;
+    }
+    assert_true(has_any);
+}
+
+static void view_of_another_number_of_shards_is_not_followed(void **state)
+{
+    (void)state;
+    open_plain(0);
+    pass(TTL);
+    uint64_t number = stored.number;
+    stored.n_shards = SHARDS + 1;
+    stored.number++;
+    open_plain(1);
+    pass(TTL / 2);
+    assert_int_equal(nodes[0].fsm.view.number, number);
+    assert_int_equal(nodes[1].fsm.view.number, 0);
+    assert_int_equal(n_served(1), 0);
+    pass(2 * TTL);
+    assert_int_equal(n_served(1), 0);
+}
+
+static void store_that_falls_back_is_given_the_time_of_the_slowest_node(void **state)
+{
+    (void)state;
+    struct rota_view before;
+    open_plain(0);
+    pass(TTL);
+    assert_int_equal(rota_view_copy(&stored, &before, NULL), ROTA_OK);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = 1, .name = rota_str("a")});
+    struct view_table_row slow = {.name = "slow", .instance = 99, .pings = 1, .ttl = 5 * TTL};
+    assert_true(view_table_join(&table, &slow, 0));
+    slow = (struct view_table_row){
+        .name = "mad", .instance = 98, .pings = 1, .ttl = ROTA_VIEW_TTL_MAX + 1};
+    assert_true(view_table_join(&table, &slow, 0));
+    pass(TTL / 2); /* they are seen */
+    rota_view_deinit(&stored);
+    stored = before;
+    for (int i = 0; i < 100 && !nodes[0].went_back; i++)
+        pass(1);
+    assert_true(nodes[0].went_back);
+    assert_in_range(nodes[0].fsm.hold_until - now, 5 * TTL - TTL / 50, 5 * TTL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -855,6 +937,11 @@ int main(void)
         TEST(options_out_of_bounds_are_refused),
         TEST(options_are_copied_and_have_defaults),
         TEST(pause_is_a_24th_of_a_ttl_at_most),
+        cmocka_unit_test(reasons_to_stop_have_names),
+        TEST(hint_is_followed_by_a_read_at_once),
+        TEST(node_can_stop_with_a_proposal_under_way),
+        TEST(view_of_another_number_of_shards_is_not_followed),
+        TEST(store_that_falls_back_is_given_the_time_of_the_slowest_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -488,6 +488,34 @@ static void zero_options_mean_the_defaults(void **state)
     free_world(&world);
 }
 
+static void reasons_to_stop_a_command_have_words(void **state)
+{
+    (void)state;
+    assert_null(rota_worker_stop_text(ROTA_WORKER_STOP_NONE));
+    assert_string_equal(rota_worker_stop_text(ROTA_WORKER_STOP_OVER), "the attempt is over");
+    assert_string_equal(rota_worker_stop_text(ROTA_WORKER_STOP_TIMEOUT), "it timed out");
+    assert_string_equal(rota_worker_stop_text(ROTA_WORKER_STOP_LEASE), "its node was unreachable");
+    assert_string_equal(rota_worker_stop_text(ROTA_WORKER_STOP_LEAVING), "its worker is stopping");
+    assert_string_equal(rota_worker_stop_text(ROTA_WORKER_STOP_RESULT),
+                        "its output exceeds the maximum size of a result");
+}
+
+static void attempt_that_is_over_while_it_is_stopped_is_not_reported(void **state)
+{
+    struct world world;
+    (void)state;
+    begin(&world, (struct rota_worker_fsm_options){.n_nodes = 1, .slots = 1});
+    rota_worker_fsm_polled(&world.fsm, world.now, 0, ROTA_WORKER_YES, 1);
+    uint32_t attempt = take(&world, 0, ROTA_SEC, true);
+    look_at(&world, ROTA_SEC); /* it has timed out */
+    assert_int_equal(world.fsm.attempts[attempt].why, ROTA_WORKER_STOP_TIMEOUT);
+    rota_worker_fsm_extended(&world.fsm, world.now, attempt, 0, ROTA_WORKER_OVER);
+    assert_int_equal(world.fsm.attempts[attempt].why, ROTA_WORKER_STOP_OVER);
+    end(&world, attempt, 0, 15);
+    assert_int_equal(world.n[ROTA_WORKER_DO_SAY], 0);
+    free_world(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -509,6 +537,8 @@ int main(void)
         cmocka_unit_test(told_twice_all_are_killed_and_patience_is_short),
         cmocka_unit_test(nothing_is_lost_or_doubled_by_chance),
         cmocka_unit_test(zero_options_mean_the_defaults),
+        cmocka_unit_test(reasons_to_stop_a_command_have_words),
+        cmocka_unit_test(attempt_that_is_over_while_it_is_stopped_is_not_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,9 +97,8 @@ static bool follow_change(struct rota_layouts *layouts, rota_time now, struct qu
     struct rota_flips_fsm made, *flips = goes_on ? &queue->flips : &made;
     rota_flips_fsm_init(&made, &root);
     if (others + layout->read > ROTA_LAYOUTS_CHANGING_MAX ||
-        rota_flips_fsm_reserve(flips, layout->read, NULL))
-        return false;
-    if (queue->due.place == 0 && !rota_heap_push(&layouts->dues, &queue->due)) {
+        rota_flips_fsm_reserve(flips, layout->read, NULL) ||
+        (queue->due.place == 0 && !rota_heap_push(&layouts->dues, &queue->due))) {
         rota_flips_fsm_deinit(&made);
         return false;
     }
