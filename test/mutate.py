@@ -2,8 +2,9 @@
 
   --seed N         choose the same mutants again; without it they are random, and the seed is printed
   --count N        how many mutants (20)
-  --integration N  at most this many integration programs for each mutant (6; pure code: 0)
+  --integration N  at most this many integration programs for each mutant (8; pure code: 0)
   --unit           run unit tests only, which is quick and misses what only the others notice
+  --unreached      only list the lines that no test reaches
   --folder PATH    where the copy of the tree lives (build-mutate)
   PATH             source files or folders to mutate (src/core)
 
@@ -13,12 +14,13 @@ left alone. Unit tests run as they are, which is quick, and what they miss meets
 built with AddressSanitizer.
 Only programs that link the changed file are built and run, until one fails: unit tests, replays of
 fuzz corpora, simulations (their fixed seeds for SIM_S seconds, and their scenarios), and integration
-programs. Integration programs run for files that do I/O. A second build, with --coverage, tells which
+programs. Integration programs run for files that do I/O. Another build, with --coverage, tells which
 lines each of them reaches, and how long it takes; all of them run for that once, and the result is
-kept as `reached` in the folder. Those that reach the line run first, of these those with a similar
-name, then those that reach most of the file in the least time. A program that hangs counts apart. A
-mutant that does not compile, or compiles to the same code, is not counted. A test that also fails
-without the mutant is ignored, and named.
+kept as `reached` in the folder (remove what is out of date). Only those that reach the line run,
+several at a time since most of them wait: the quickest first, and those with a similar name. What
+fails beside others has to fail alone, too. A program that hangs counts apart. A mutant that does not
+compile, or compiles to the same code, is not counted. A test that also fails without the mutant is
+ignored, and named.
 
 Prints each mutant, the diff of each survivor, and a summary. Exits with 1 if one survived."""
 import argparse
@@ -123,6 +125,12 @@ def words_of(name):
     return set(re.findall(r"[a-z0-9]+", name.lower())) - {"test", "fsm", "c", "py", "processes", "sim"}
 
 
+def place_of(lines, number):
+    """A line of code as it is written, and its function: the same after lines before it have changed."""
+    heads = (re.match(r"(?!else\b|return\b)[A-Za-z_].*?(\w+)\(", line) for line in reversed(lines[:number + 1]))
+    return next((head[1] for head in heads if head), "") + ": " + lines[number].strip()
+
+
 class Test:
     def __init__(self, entry, built, build):
         self.name, self.command, self.environment = entry["name"], entry["cmd"], entry["env"]
@@ -136,8 +144,9 @@ class Test:
         self.symbols = set()  # of its programs
         self.is_steady = None  # not known yet
         self.seconds = 0  # of its last run
-        self.reached = {}  # by source file: the lines that it runs, as they are written
+        self.reached = None  # by source file: whether it runs a line, by place_of(); None: not known
         self.timeout_s = TIMEOUT_S.get(self.stage)
+        self.process = None  # while it runs
 
     def likeness(self, path):
         """How much the names have in common."""
@@ -148,9 +157,9 @@ class Test:
 class Bench:
     """A copy of the tree, built, with its tests."""
 
-    def __init__(self, folder, n_integration, stages):
+    def __init__(self, folder, n_integration, stages, layers):
         self.tree, self.plain, self.build = folder / "tree", folder / "plain", folder / "build"
-        self.n_integration = n_integration
+        self.n_integration, self.layers = n_integration, layers
         self.copy()
         self.tests = self.tests_of(self.plain, PLAIN_OPTIONS, stages[:1]) + self.tests_of(self.build, OPTIONS, stages[1:])
         if "integration" in stages:
@@ -169,16 +178,19 @@ class Bench:
         entries = json.loads((info / "intro-tests.json").read_text(encoding="utf-8"))
         tests = [test for test in (Test(entry, built, build) for entry in entries)
                  if test.stage in stages and test.name not in ("soak", "outcome", "mutate") and not test.name.endswith("_plant")]
+        inputs = {path: subprocess.run(["ninja", "-C", build, "-t", "inputs", os.path.relpath(path, build)], check=True,
+                                       stdout=subprocess.PIPE).stdout.decode() for path in {path for test in tests for path in test.built}}
+        tests = [test for test in tests if any(f"/src/{layer}/" in inputs[path] for layer in self.layers for path in test.built)]
         if not self.compile((path for test in tests for path in test.built), build):
             sys.exit("mutate: the tree does not build; see " + str(build))
         return tests
 
     def measure(self, folder):
-        """Let each integration program know which lines it reaches, by a run with --coverage if it had none yet."""
-        kept = {test.name: folder / "reached" / f"{test.name}.json" for test in self.tests if test.stage == "integration"}
+        """Let each test know which lines it reaches, by a run with --coverage if it had none yet."""
+        kept = {test.name: folder / "reached" / f"{test.name}.json" for test in self.tests if test.stage != "sim"}
         missing = {name for name, path in kept.items() if not path.exists()}
         (folder / "reached").mkdir(exist_ok=True)
-        tests = self.tests_of(folder / "coverage", COVERAGE_OPTIONS, ["integration"]) if missing else []
+        tests = self.tests_of(folder / "coverage", COVERAGE_OPTIONS, ["unit", "fuzz", "integration"]) if missing else []
 
         def reach(test):
             counters = folder / "counters" / test.name
@@ -189,15 +201,16 @@ class Bench:
                                                    "reached": self.reached_lines(test.build, counters)}), encoding="utf-8")
             shutil.rmtree(counters, ignore_errors=True)
         with concurrent.futures.ThreadPoolExecutor(2 * os.cpu_count()) as pool:  # they wait most of the time
-            list(pool.map(reach, (test for test in tests if test.name in missing)))
+            list(pool.map(reach, [test for test in tests if test.name in missing][::-1]))  # the short ones are last
         for test in self.tests:
             if test.name in kept:
                 vars(test).update(json.loads(kept[test.name].read_text(encoding="utf-8")))
                 test.is_steady = test.is_steady and None  # which it may not be with sanitizers
-                test.timeout_s = 60 + 10 * test.seconds
+                if test.stage == "integration":
+                    test.timeout_s = 30 + 4 * test.seconds
 
     def reached_lines(self, build, counters):
-        """By source file: the lines that ran according to the counters in this folder, as they are written."""
+        """By source file: whether a line ran according to the counters in this folder, by place_of()."""
         counted = sorted(counters.rglob("*.gcda"))
         for path in counted:
             notes = path.with_suffix(".gcno")
@@ -207,11 +220,22 @@ class Bench:
         reached = {}
         for each in (file for line in out.splitlines() if line for file in json.loads(line)["files"]):
             path = (build / each["file"]).resolve()
-            if path.suffix == ".c" and path.is_relative_to(self.tree / "src"):
+            if path.suffix == ".c" and any(path.is_relative_to(self.tree / "src" / layer) for layer in self.layers):
                 text = path.read_text(encoding="utf-8").split("\n")
-                reached.setdefault(str(path.relative_to(self.tree)), set()).update(
-                    text[line["line_number"] - 1].strip() for line in each["lines"] if line["count"])
-        return {name: sorted(lines) for name, lines in reached.items()}
+                lines = reached.setdefault(str(path.relative_to(self.tree)), {})
+                for line in each["lines"]:
+                    place = place_of(text, line["line_number"] - 1)
+                    lines[place] = lines.get(place, False) or line["count"] > 0
+        return reached
+
+    def unreached(self, source):
+        """(number, line) of each line with code that no test reaches."""
+        path = str(source.relative_to(self.tree))
+        text = source.read_text(encoding="utf-8").split("\n")
+        known = [test.reached[path] for test in self.tests if test.reached and path in test.reached]
+        places = [place_of(text, number) for number in range(len(text))]
+        return [(number + 1, text[number]) for number, place in enumerate(places) if text[number].startswith(" ")
+                and any(place in each for each in known) and not any(each.get(place) for each in known)]
 
     def copy(self):
         """Bring the copy up to date; what did not change keeps its time, so that little is compiled again."""
@@ -238,7 +262,7 @@ class Bench:
 
     def compile(self, paths, build):
         names = sorted({os.path.relpath(path, build) for path in paths})
-        return subprocess.run(["ninja", "-C", build, "--quiet", *names], stdout=subprocess.DEVNULL,
+        return not names or subprocess.run(["ninja", "-C", build, "--quiet", *names], stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL, check=False).returncode == 0
 
     def symbols_of(self, path):
@@ -247,10 +271,11 @@ class Bench:
         return {words[-1] for words in map(str.split, out.splitlines()) if words and words[-1].startswith("rota_")}
 
     def object_of(self, source):
-        """The object file of a source file, and its name for ninja."""
+        """The object file of a source file, and the build that it is of: the plain one if that has it."""
         room = "_".join(source.relative_to(self.tree / "src").parts[1:])
         layer = source.relative_to(self.tree / "src").parts[0]
-        return next((path for kind in ("*.a.p", "*.p") for path in (self.plain / "src" / layer).glob(f"{kind}/{room}.o")), None)
+        return next(((path, build) for build in (self.plain, self.build) for kind in ("*.a.p", "*.p")
+                     for path in (build / "src" / layer).glob(f"{kind}/{room}.o")), (None, None))
 
     def run(self, test):
         """`passed`, `failed` or `hangs`."""
@@ -272,6 +297,7 @@ class Bench:
         environment = {**os.environ, **test.environment, "ROTA_SIM_FRESH_S": "0", "ASAN_OPTIONS": "abort_on_error=0"}
         with subprocess.Popen(command, cwd=test.build, env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as process:
+            test.process = process
             try:
                 output = process.communicate(timeout=test.timeout_s)[0].decode(errors="replace")
             except subprocess.TimeoutExpired:
@@ -290,22 +316,34 @@ class Bench:
         """The tests that can notice a change of the last of these lines of a file, the likeliest first; each stage in
         lists that grow, since one call of ninja for a few programs is cheaper than a call for each."""
         path = source.relative_to(self.tree)
-        reached = {test.name: set(test.reached.get(str(path), [])) for test in self.tests}
+        reached = {test.name: test.reached.get(str(path), {}) for test in self.tests if test.reached is not None}
         # A line without code of its own, as the second of a condition, belongs to one before it.
-        line = next((line.strip() for line in reversed(lines) if any(line.strip() in each for each in reached.values())), None)
+        places = (place_of(lines, number) for number in range(len(lines) - 1, -1, -1))
+        place = next((place for place in places if any(place in each for each in reached.values())), None)
 
         def rank(test):
-            n = len(reached[test.name])
-            return line not in reached[test.name], -test.likeness(path), test.seconds / n if n else test.seconds
+            return test.seconds / (1 + test.likeness(path)), -test.likeness(path)
         for stage in STAGES:
-            found = [test for test in self.tests if test.stage == stage and test.symbols & symbols and test.is_steady is not False]
+            found = [test for test in self.tests if test.stage == stage and test.symbols & symbols and test.is_steady is not False
+                     and (test.reached is None or reached[test.name].get(place))]
             found.sort(key=rank)
             if stage == "integration":
                 found = found[:self.n_integration]
-            size = 1
+            size = 2 if stage == "integration" else 1
             while found:
                 yield found[:size]
                 found, size = found[size:], size * 2
+
+    def run_together(self, tests):
+        """The first of these tests that does not pass, and its result; the others are stopped."""
+        with concurrent.futures.ThreadPoolExecutor(len(tests)) as pool:
+            runs = {pool.submit(self.run, test): test for test in tests}
+            for done in concurrent.futures.as_completed(runs):
+                if done.result() != "passed":
+                    for test in (test for run, test in runs.items() if not run.done() and test.process):
+                        os.killpg(test.process.pid, signal.SIGTERM)
+                    return runs[done], done.result()
+        return None, "passed"
 
     def is_steady(self, test, source, whole, mutated):
         """Whether it passes without the mutant. Only asked when it failed with one."""
@@ -322,28 +360,35 @@ class Bench:
         whole = source.read_text(encoding="utf-8")
         lines = whole.split("\n")
         mutated = "\n".join([*lines[:number], line, *lines[number + 1:]])
-        target = self.object_of(source)
-        if not target or not self.compile([target], self.plain):
+        target, build = self.object_of(source)
+        if not target or not self.compile([target], build):
             return "void", "no object file"
         symbols, code = self.symbols_of(target), self.code_of(target)
         ran = []
         try:
             source.write_text(mutated, encoding="utf-8")
-            if not self.compile([target], self.plain):
+            if not self.compile([target], build):
                 return "void", "does not compile"
             if self.code_of(target) == code:
                 return "void", "same code"
             for tests in self.candidates(source, symbols, lines[:number + 1]):
-                if not self.compile((path for test in tests for path in test.built), tests[0].build):
-                    return "void", "does not link"
-                for test in tests:
-                    ran += [test.name] if test.stage != "plain" else []
-                    result = self.run(test)
-                    if result != "passed" and self.is_steady(test, source, whole, mutated):
-                        return ("caught" if result == "failed" else "hangs"), test.name
+                ran += [test.name for test in tests if test.stage != "plain"]
+                while tests:
+                    if not self.compile((path for test in tests for path in test.built), tests[0].build):
+                        return "void", "does not link"
+                    test, result = self.run_together(tests)
+                    if result == "passed":
+                        break
+                    if self.is_steady(test, source, whole, mutated):
+                        if len(tests) > 1:  # what fails beside others has to fail alone
+                            self.compile(test.built, test.build)
+                            result = self.run(test)
+                        if result != "passed":
+                            return ("caught" if result == "failed" else "hangs"), test.name
+                    tests.remove(test)
         finally:
             source.write_text(whole, encoding="utf-8")
-        return "survived", f"{len(ran)} programs: " + " ".join(ran)
+        return "survived", f"{len(ran)} programs: " + " ".join(ran) if ran else "no program: none reaches it"
 
     def code_of(self, path):
         """The machine code, without line numbers."""
@@ -357,6 +402,7 @@ def main():
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--integration", type=int)
     parser.add_argument("--unit", action="store_true")
+    parser.add_argument("--unreached", action="store_true")
     parser.add_argument("--folder", type=pathlib.Path, default=TOP / "build-mutate")
     parser.add_argument("paths", nargs="*", default=["src/core"])
     arguments = parser.parse_intermixed_args()
@@ -364,15 +410,20 @@ def main():
     chance = random.Random(seed)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and end what we run
     roots = [pathlib.Path(name).resolve() for name in arguments.paths or ["src/core"]]
-    is_pure = all(root.relative_to(TOP / "src").parts[:1] and root.relative_to(TOP / "src").parts[0] in PURE for root in roots)
-    n_integration = arguments.integration if arguments.integration is not None else 0 if is_pure else 6
+    layers = {root.relative_to(TOP / "src").parts[0] for root in roots}
+    n_integration = arguments.integration if arguments.integration is not None else 0 if layers <= set(PURE) else 8
     stages = STAGES[:2] if arguments.unit else STAGES if n_integration else STAGES[:-1]
-    bench = Bench(arguments.folder.resolve(), n_integration, stages)
+    bench = Bench(arguments.folder.resolve(), n_integration, stages, layers)
 
     files = []
     for root in roots:
         path = bench.tree / root.relative_to(TOP)
         files += sorted(path.rglob("*.c")) if path.is_dir() else [path]
+    if arguments.unreached:
+        for path in files:
+            lines = bench.unreached(path)
+            print(f"{path.relative_to(bench.tree)}: {len(lines)} lines", *(f"{number:5} {line}" for number, line in lines), sep="\n")
+        return 0
     sites = [(path, *mutants) for path in files for mutants in mutants_of_file(path)]
     chance.shuffle(sites)
     print(f"seed {seed}: {arguments.count} mutants; {len(files)} files have {len(sites)} lines to change", flush=True)
