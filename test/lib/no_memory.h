@@ -1,5 +1,5 @@
 /* Allocations that fail when a test says so, in a program that is linked with
- * --wrap=malloc and so on (`no_memory` in test/unit/meson.build).
+ * --wrap=malloc and so on (`no_memory_args` in test/meson.build).
  *
  *     no_memory_everywhere(scenario);
  *
