@@ -207,7 +207,7 @@ class Bench:
                 vars(test).update(json.loads(kept[test.name].read_text(encoding="utf-8")))
                 test.is_steady = test.is_steady and None  # which it may not be with sanitizers
                 if test.stage == "integration":
-                    test.timeout_s = 30 + 4 * test.seconds
+                    test.timeout_s = 15 + 4 * test.seconds
 
     def reached_lines(self, build, counters):
         """By source file: whether a line ran according to the counters in this folder, by place_of()."""
@@ -321,15 +321,18 @@ class Bench:
         places = (place_of(lines, number) for number in range(len(lines) - 1, -1, -1))
         place = next((place for place in places if any(place in each for each in reached.values())), None)
 
+        is_reached = any(each.get(place) for each in reached.values())
+
         def rank(test):
-            return test.seconds / (1 + test.likeness(path)), -test.likeness(path)
+            n = sum(reached.get(test.name, {}).values())
+            return test.seconds / (1 + test.likeness(path)) if is_reached else -n, -test.likeness(path)
         for stage in STAGES:
             found = [test for test in self.tests if test.stage == stage and test.symbols & symbols and test.is_steady is not False
-                     and (test.reached is None or reached[test.name].get(place))]
+                     and (test.reached is None or reached[test.name].get(place) or not is_reached)]
             found.sort(key=rank)
-            if stage == "integration":
-                found = found[:self.n_integration]
-            size = 2 if stage == "integration" else 1
+            if stage == "integration":  # of a line that leaves no counters, as in a child of fork(), those that reach most around it
+                found = found[:self.n_integration if is_reached else self.n_integration // 2]
+            size = 4 if stage == "integration" else 1
             while found:
                 yield found[:size]
                 found, size = found[size:], size * 2
@@ -380,7 +383,7 @@ class Bench:
                     if result == "passed":
                         break
                     if self.is_steady(test, source, whole, mutated):
-                        if len(tests) > 1:  # what fails beside others has to fail alone
+                        if len(tests) > 1 and result == "failed":  # what fails beside others has to fail alone
                             self.compile(test.built, test.build)
                             result = self.run(test)
                         if result != "passed":
