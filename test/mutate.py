@@ -45,6 +45,7 @@ OPTIONS = ["-Db_sanitize=address", *PLAIN_OPTIONS]
 COVERAGE_OPTIONS = ["-Db_coverage=true", *PLAIN_OPTIONS, "-Doptimization=0"]
 # A test without a mutant takes at most a few seconds of one core; a hang takes for ever.
 TIMEOUT_S = {"plain": 40, "unit": 60, "fuzz": 60, "sim": 300, "integration": 600}
+LONG_S = 60  # an integration program that takes longer runs only where no other reaches the line
 SIM_S = 5  # of processor time: the first seeds, without plants
 STAGES = ("plain", "unit", "fuzz", "sim", "integration")  # plain: unit tests without a sanitizer
 PURE = ("base", "core", "wire", "sim")  # unit tests and simulations reach all of it
@@ -332,6 +333,7 @@ class Bench:
             found.sort(key=rank)
             if stage == "integration":  # of a line that leaves no counters, as in a child of fork(), those that reach most around it
                 found = found[:self.n_integration if is_reached else self.n_integration // 2]
+                found = [test for test in found if test.seconds < LONG_S] or found[:1]
             size = 4 if stage == "integration" else 1
             while found:
                 yield found[:size]
