@@ -201,7 +201,7 @@ static bool execute(struct rota_shards *shards)
         .mode = ROTA_SHARDS_ALL,
         .method = rota_str(METHOD),
         .request = rota_str("hello"),
-        .timeout = 200 * ROTA_MSEC,
+        .timeout = 50 * ROTA_MSEC,
         .repeat = ROTA_REPEAT_ANY,
         .on_reply = on_reply,
         .on_done = on_done,
@@ -427,7 +427,7 @@ static bool queue_opens(struct rota_queue **queue, struct rota_server *server)
 {
     const struct rota_queue_options options = {.nodes = rota_server_address(server, 0),
                                                .partitions = 1,
-                                               .timeout = ROTA_SEC,
+                                               .timeout = 100 * ROTA_MSEC,
                                                .patience = ROTA_MSEC};
     return OPEN(rota_queue_open(&loop, &options, queue, &error));
 }
