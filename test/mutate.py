@@ -94,7 +94,8 @@ def mutants_of_line(line):
             choices = []  # a sign, or a pointer
         if text == "*" and DECLARATION.match(line) and "=" not in line[:start]:
             choices = []
-        if kind == "number" and "." not in text and not text.startswith("0x"):
+        is_size = text == "1" and i > 1 and tokens[i - 2][1] == "calloc"  # more memory than needed is no bug
+        if kind == "number" and not is_size and "." not in text and not text.startswith("0x"):
             number = int(re.sub("[uUlL]", "", text), 8 if re.fullmatch("0[0-7]+[uUlL]*", text) else 10)
             choices = ["1"] if number == 0 else ["0", str(number + 1)] if number == 1 else [str(number + 1), str(number - 1)]
         found += [line[:start] + choice + line[start + len(text):] for choice in choices]
@@ -208,7 +209,7 @@ class Bench:
                 vars(test).update(json.loads(kept[test.name].read_text(encoding="utf-8")))
                 test.is_steady = test.is_steady and None  # which it may not be with sanitizers
                 if test.stage == "integration":
-                    test.timeout_s = 15 + 4 * test.seconds
+                    test.timeout_s = min(15 + 4 * test.seconds, 240)
 
     def reached_lines(self, build, counters):
         """By source file: whether a line ran according to the counters in this folder, by place_of()."""

@@ -11,6 +11,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,11 +20,11 @@
 
 #include <cmocka.h>
 
+/* Atomic, since programs have threads. */
 static struct {
-    bool is_armed, is_lasting;
-    uint64_t n, fails_at;
-    uint64_t n_failed;
-    int64_t n_live;
+    atomic_bool is_armed, is_lasting;
+    atomic_uint_fast64_t n, fails_at, n_failed;
+    atomic_int_fast64_t n_live;
 } no_memory;
 
 void *__real_malloc(size_t size);
@@ -35,14 +36,14 @@ void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 void __wrap_free(void *memory);
 char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t size);
 
 static inline bool no_memory_fails(void)
 {
     if (!no_memory.is_armed || no_memory.fails_at == 0)
         return false;
-    no_memory.n++;
-    bool fails = no_memory.is_lasting ? no_memory.n >= no_memory.fails_at
-                                      : no_memory.n == no_memory.fails_at;
+    uint64_t n = ++no_memory.n;
+    bool fails = no_memory.is_lasting ? n >= no_memory.fails_at : n == no_memory.fails_at;
     no_memory.n_failed += fails;
     return fails;
 }
@@ -79,6 +80,17 @@ char *__wrap_strdup(const char *text)
     size_t size = strlen(text) + 1;
     char *copy = __wrap_malloc(size);
     return copy ? memcpy(copy, text, size) : NULL;
+}
+
+char *__wrap_strndup(const char *text, size_t size)
+{
+    size_t length = strnlen(text, size);
+    char *copy = __wrap_malloc(length + 1);
+    if (copy) {
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+    }
+    return copy;
 }
 
 static inline void no_memory_arm(void)
