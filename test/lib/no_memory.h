@@ -129,25 +129,31 @@ static inline bool no_memory_has_failed(void)
     return no_memory.n_failed > 0;
 }
 
-static inline void no_memory_everywhere(void (*scenario)(void))
+/* One allocation fails in each run, or all from there on. */
+static inline void no_memory_each(void (*scenario)(void), bool is_lasting)
 {
     enum { ALLOCATIONS_MAX = 100000 };
-    for (int is_lasting = 0; is_lasting < 2; is_lasting++)
-        for (uint64_t i = 1;; i++) {
-            assert_true(i < ALLOCATIONS_MAX);
-            memset(&no_memory, 0, sizeof no_memory);
-            no_memory.is_lasting = is_lasting;
-            no_memory.fails_at = i;
-            scenario();
-            no_memory_disarm();
-            if (no_memory.n_live != 0)
-                fail_msg("%lld allocations are left when number %llu%s fails",
-                         (long long)no_memory.n_live, (unsigned long long)i,
-                         is_lasting ? " and all after it" : "");
-            if (!no_memory_has_failed()) {
-                assert_true(i > 1); /* it does allocate */
-                break;
-            }
+    for (uint64_t i = 1;; i++) {
+        assert_true(i < ALLOCATIONS_MAX);
+        memset(&no_memory, 0, sizeof no_memory);
+        no_memory.is_lasting = is_lasting;
+        no_memory.fails_at = i;
+        scenario();
+        no_memory_disarm();
+        if (no_memory.n_live != 0)
+            fail_msg("%lld allocations are left when number %llu%s fails",
+                     (long long)no_memory.n_live, (unsigned long long)i,
+                     is_lasting ? " and all after it" : "");
+        if (!no_memory_has_failed()) {
+            assert_true(i > 1); /* it does allocate */
+            break;
         }
+    }
     memset(&no_memory, 0, sizeof no_memory);
+}
+
+static inline void no_memory_everywhere(void (*scenario)(void))
+{
+    no_memory_each(scenario, false);
+    no_memory_each(scenario, true);
 }
