@@ -6,16 +6,27 @@
 #include "io/sql/store_jobs.h"
 #include "store.h"
 
+#include <rota/log.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static struct rota_store_session *theirs;
+static size_t n_not_applied; /* lines of the log */
+
+static void log_line(void *data, struct rota_str line)
+{
+    char text[1024];
+    (void)data;
+    snprintf(text, sizeof text, "%.*s", ROTA_STR_ARGS(line));
+    n_not_applied += strstr(text, "setting not applied yet") != NULL;
+}
 
 static void open_broker(struct world *world)
 {
-    struct rota_work_broker_options options = {.store = database_text("ROTA_TEST_URL"),
-                                               .partitions = 4};
+    static const struct rota_log log = {.level = ROTA_LOG_WARN, .write = log_line};
+    struct rota_work_broker_options options = {
+        .store = database_text("ROTA_TEST_URL"), .partitions = 4, .log = &log};
     *world = (struct world){0};
     world_open(world, &options);
 }
@@ -309,10 +320,12 @@ static void a_setting_that_was_refused_is_tried_again(void **state)
     snprintf(text, sizeof text,
              "INSERT INTO rota_layouts VALUES ('jobs', %lld, 2, 2, 4, 16, 1, 0, 0, 0, 0)",
              (long long)(rota_clock_wall() + 24 * ROTA_HOUR + 2 * ROTA_SEC));
+    n_not_applied = 0;
     store_sql(theirs->sql, text);
     while (wanted_of(world, JOBS) == 4)
         uv_run(&world->loop, UV_RUN_ONCE);
     assert_int_equal(wanted_of(world, JOBS), 2);
+    assert_int_equal(n_not_applied, 1); /* however often it was tried */
 }
 
 static int64_t count_where(const char *table, const char *condition)
