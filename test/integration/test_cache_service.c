@@ -1,7 +1,9 @@
 /* A server of a sharded cache that holds several shards: from its lease to its last answer, with a
  * real store and clients over gRPC. */
 #include "await.h"
+#include "io/sql/sql.h"
 #include "run/call/cache_service.h"
+#include "wire/text/sql_url.h"
 
 #include <rota/get.h>
 #include <rota/interval.h>
@@ -127,12 +129,12 @@ static void await_held(size_t n)
         uv_run(&world.loop, UV_RUN_ONCE);
 }
 
-/* All keys, from all servers of the service. */
-static void assert_all_found(void)
+/* Keys "key0", "key1" ... from all servers of the service. */
+static struct rota_get_result *get_keys(size_t n_keys)
 {
     struct rota_get_host hosts[SHARDS];
-    char names[KEYS][16];
-    struct rota_str keys[KEYS];
+    static char names[KEYS + 1][16];
+    static struct rota_str keys[KEYS + 1];
     struct rota_get *get;
     struct rota_get_result *result;
     size_t n = rota_cache_service_n_servers(world.service);
@@ -140,23 +142,29 @@ static void assert_all_found(void)
     for (size_t i = 0; i < n; i++)
         hosts[i] = (struct rota_get_host){
             .address = rota_str(rota_cache_service_address(world.service, i))};
-    for (size_t i = 0; i < KEYS; i++) {
+    for (size_t i = 0; i < n_keys; i++) {
         snprintf(names[i], sizeof names[i], "key%zu", i);
         keys[i] = rota_str(names[i]);
     }
     const struct rota_get_options options = {
         .hosts = hosts, .n_hosts = n, .ping_period = 50 * ROTA_MSEC, .seed = 1};
-    const struct rota_get_request request = {.keys = keys, .n_keys = KEYS, .timeout = ROTA_MIN};
+    const struct rota_get_request request = {.keys = keys, .n_keys = n_keys, .timeout = ROTA_MIN};
     assert_int_equal(rota_get_open(&world.loop, &options, &get, NULL), ROTA_OK);
-    assert_int_equal(rota_get_wait(get, &request, &result, NULL), ROTA_OK);
+    rota_get_wait(get, &request, &result, NULL);
+    assert_non_null(result);
     for (size_t i = 0; i < KEYS; i++) {
         char value[16];
         snprintf(value, sizeof value, "value %zu", i);
         assert_int_equal(result->items[i].state, ROTA_GET_KEY_FOUND);
         assert_true(rota_str_is_equal(result->items[i].value, rota_str(value)));
     }
-    rota_get_result_free(result);
     rota_get_close(get);
+    return result;
+}
+
+static void assert_all_found(void)
+{
+    rota_get_result_free(get_keys(KEYS));
 }
 
 static void each_server_answers_for_a_shard_of_its_own(void **state)
@@ -287,6 +295,45 @@ static void a_table_that_does_not_exist_is_refused(void **state)
     assert_int_equal(n_held(), 0);
 }
 
+static void run_sql(struct rota_sql *sql, const char *text)
+{
+    struct rota_sql_result result = {0};
+    struct rota_error error;
+    if (rota_sql_run(sql, text, NULL, 0, &result, &error))
+        fail_msg("%s: %s", text, error.text);
+    rota_sql_result_deinit(&result);
+}
+
+/* Columns of other names, and a key with two rows, which is no answer. */
+static void many_keys_are_read_from_a_table_at_once(void **state)
+{
+    struct rota_cache_service_options options = usual();
+    struct rota_sql_url url;
+    struct rota_sql *sql;
+    char text[128];
+    (void)state;
+    assert_int_equal(rota_sql_url_parse(rota_str(world.store), &url, NULL), ROTA_OK);
+    assert_int_equal(rota_sql_open(&url, NULL, &sql, NULL), ROTA_OK);
+    run_sql(sql, "CREATE TABLE pairs (k TEXT, v TEXT)");
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(text, sizeof text, "INSERT INTO pairs VALUES ('key%d', 'value %d')", i, i);
+        run_sql(sql, text);
+    }
+    snprintf(text, sizeof text, "INSERT INTO pairs VALUES ('key%d', 'a'), ('key%d', 'b')", KEYS,
+             KEYS);
+    run_sql(sql, text);
+    rota_sql_close(sql);
+    options.source = "sql:pairs:k:v";
+    open_service(options);
+    await(&world.loop, &world.n_ready, 1);
+    await_held(SHARDS);
+    struct rota_get_result *result = get_keys(KEYS + 1);
+    assert_int_equal(result->n_missing, 1);
+    assert_int_equal(result->items[KEYS].state, ROTA_GET_KEY_MISSING);
+    assert_non_null(strstr(result->items[KEYS].reason, "the table has 2 rows with the key"));
+    rota_get_result_free(result);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -297,6 +344,7 @@ int main(void)
         TEST(what_can_not_be_served_is_refused),
         TEST(another_number_of_shards_is_refused),
         TEST(a_table_that_does_not_exist_is_refused),
+        TEST(many_keys_are_read_from_a_table_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
