@@ -481,6 +481,122 @@ static void who_watches_a_queue_hears_of_all_its_jobs(void **state)
     await_watchers(world, 0);
 }
 
+/* What a watcher has heard that does not always read. */
+struct heard {
+    struct rota_call *call;
+    size_t n_messages, n_missed, n_ends;
+    enum rota_status status;
+    enum rota_job_state state; /* the last */
+    char result[16], progress[16];
+};
+
+static void on_heard(void *data, struct rota_call *call, struct rota_str message)
+{
+    struct heard *heard = data;
+    struct rota_arena arena = {0};
+    struct rota_queue_news news;
+    (void)call;
+    assert_int_equal(rota_message_decode(&ROTA_QUEUE_NEWS, message, &news, &arena, NULL), ROTA_OK);
+    const struct rota_queue_job_info *info = news.job;
+    heard->n_messages++;
+    heard->n_missed += news.n_missed;
+    heard->state = (enum rota_job_state)info->state;
+    snprintf(heard->result, sizeof heard->result, "%.*s", ROTA_STR_ARGS(info->result));
+    snprintf(heard->progress, sizeof heard->progress, "%.*s", ROTA_STR_ARGS(info->progress));
+    rota_arena_deinit(&arena);
+}
+
+static void on_heard_end(void *data, struct rota_call *call, const struct rota_call_result *result)
+{
+    struct heard *heard = data;
+    (void)call;
+    heard->n_ends++;
+    heard->status = result->status;
+}
+
+static void watch(struct world *world, struct rota_queue_about about, struct heard *heard)
+{
+    struct rota_buffer buffer = {0};
+    rota_message_encode(&ROTA_QUEUE_NAME, &about, &buffer);
+    const struct rota_call_options options = {.method = rota_str("/rota.v1.Queue/Watch"),
+                                              .request = rota_buffer_str(&buffer),
+                                              .on_message = on_heard,
+                                              .on_end = on_heard_end,
+                                              .data = heard};
+    *heard = (struct heard){0};
+    assert_int_equal(rota_channel_call(world->channel, &options, &heard->call, NULL), ROTA_OK);
+    rota_buffer_deinit(&buffer);
+    await_watchers(world, 1);
+}
+
+/* What does not fit is counted, so that it knows that there was more. */
+static void who_watches_a_queue_without_reading_is_told_how_much_was_missed(void **state)
+{
+    enum { BATCH = 1000, BATCHES = 36 };
+    struct world *world = *state;
+    static struct told told;
+    static struct rota_queue_job_spec jobs[BATCH];
+    struct rota_queue_list request = {.items = {jobs, BATCH}};
+    struct heard heard;
+    char name[200];
+    memset(name, 'q', sizeof name - 1); /* each news has it: few of them fill what may wait */
+    name[sizeof name - 1] = '\0';
+    watch(world, (struct rota_queue_about){.queue = rota_str(name)}, &heard);
+    rota_call_pause(heard.call);
+    for (size_t i = 0; i < BATCH; i++)
+        jobs[i] = (struct rota_queue_job_spec){.queue = rota_str(name)};
+    for (size_t i = 0; i < BATCHES; i++)
+        assert_int_equal(ask(world, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request, &told),
+                         ROTA_STATUS_OK);
+    assert_int_equal(heard.n_messages, 0);
+    rota_call_resume(heard.call);
+    size_t n_added = BATCH * BATCHES;
+    while (heard.n_missed == 0) { /* which the next news says, once there is room for it */
+        must_add(world, name, "one more");
+        n_added++;
+    }
+    while (heard.n_messages + heard.n_missed < n_added)
+        uv_run(&world->loop, UV_RUN_ONCE);
+    assert_int_equal(heard.n_messages + heard.n_missed, n_added);
+    rota_call_cancel(heard.call);
+    await_watchers(world, 0);
+}
+
+/* It hears less often, and always of the end. */
+static void who_watches_a_job_without_reading_hears_its_last_state(void **state)
+{
+    enum { STEPS = 8000 };
+    struct world *world = *state;
+    static struct told told, other;
+    struct rota_queue_handed job;
+    struct heard heard;
+    struct name name = must_add(world, "jobs", "x");
+    watch(world, (struct rota_queue_about){.queue = JOBS, .id = id_of(&name)}, &heard);
+    await(&world->loop, &heard.n_messages, 1);
+    rota_call_pause(heard.call);
+    assert_int_equal(poll_jobs(world, 1, 1000, &told, &job), 1);
+    for (int i = 1; i <= STEPS; i++) {
+        char progress[900];
+        snprintf(progress, sizeof progress, "step %-880d", i);
+        struct rota_queue_about step = {.queue = job.queue,
+                                        .id = job.id,
+                                        .attempt = job.attempt,
+                                        .lease_ms = 60000,
+                                        .bytes = rota_str(progress)};
+        assert_int_equal(ask(world, "Extend", &ROTA_QUEUE_EXTEND, &step, &other), ROTA_STATUS_OK);
+    }
+    assert_int_equal(heard.n_messages, 1);
+    rota_call_resume(heard.call);
+    while (strncmp(heard.progress, "step 8000 ", 10) != 0)
+        uv_run(&world->loop, UV_RUN_ONCE);
+    assert_true(heard.n_messages < STEPS); /* not each of them */
+    assert_int_equal(complete(world, &job, "the end", &other), ROTA_STATUS_OK);
+    await(&world->loop, &heard.n_ends, 1);
+    assert_int_equal(heard.status, ROTA_STATUS_OK);
+    assert_int_equal(heard.state, ROTA_JOB_DONE);
+    assert_string_equal(heard.result, "the end");
+}
+
 static void keys_share_a_queue_by_their_weights(void **state)
 {
     struct world *world = *state;
@@ -596,6 +712,8 @@ int main(void)
         TEST(an_add_that_comes_twice_is_one_job),
         TEST(an_id_that_another_job_has_is_refused),
         TEST(who_watches_a_queue_hears_of_all_its_jobs),
+        TEST(who_watches_a_queue_without_reading_is_told_how_much_was_missed),
+        TEST(who_watches_a_job_without_reading_hears_its_last_state),
         TEST(keys_share_a_queue_by_their_weights),
         TEST(workers_are_listed_while_they_wait_and_work),
         TEST(who_tells_a_layout_hears_of_one_that_counts_more),

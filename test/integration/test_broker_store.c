@@ -6,16 +6,27 @@
 #include "io/sql/store_jobs.h"
 #include "store.h"
 
+#include <rota/log.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static struct rota_store_session *theirs;
+static size_t n_not_applied; /* lines of the log */
+
+static void log_line(void *data, struct rota_str line)
+{
+    char text[1024];
+    (void)data;
+    snprintf(text, sizeof text, "%.*s", ROTA_STR_ARGS(line));
+    n_not_applied += strstr(text, "setting not applied yet") != NULL;
+}
 
 static void open_broker(struct world *world)
 {
-    struct rota_work_broker_options options = {.store = database_text("ROTA_TEST_URL"),
-                                               .partitions = 4};
+    static const struct rota_log log = {.level = ROTA_LOG_WARN, .write = log_line};
+    struct rota_work_broker_options options = {
+        .store = database_text("ROTA_TEST_URL"), .partitions = 4, .log = &log};
     *world = (struct world){0};
     world_open(world, &options);
 }
@@ -309,10 +320,91 @@ static void a_setting_that_was_refused_is_tried_again(void **state)
     snprintf(text, sizeof text,
              "INSERT INTO rota_layouts VALUES ('jobs', %lld, 2, 2, 4, 16, 1, 0, 0, 0, 0)",
              (long long)(rota_clock_wall() + 24 * ROTA_HOUR + 2 * ROTA_SEC));
+    n_not_applied = 0;
     store_sql(theirs->sql, text);
     while (wanted_of(world, JOBS) == 4)
         uv_run(&world->loop, UV_RUN_ONCE);
     assert_int_equal(wanted_of(world, JOBS), 2);
+    assert_int_equal(n_not_applied, 1); /* however often it was tried */
+}
+
+static int64_t count_where(const char *table, const char *condition)
+{
+    char text[256];
+    snprintf(text, sizeof text, "SELECT COUNT(*) FROM %s WHERE %s", table, condition);
+    return store_sql(theirs->sql, text);
+}
+
+static void settings_are_rows_and_outlive_the_broker(void **state)
+{
+    struct world *world = *state;
+    static struct told told;
+    const struct rota_queue_setting pause = {.queue = JOBS, .is_paused = true};
+    const struct rota_queue_setting weight = {.queue = JOBS, .key = rota_str("gold"), .weight = 77};
+    const struct rota_queue_setting deaths = {.queue = JOBS, .weight = 9};
+    const struct rota_queue_lay_out layout = {.queue = JOBS, .partitions = 2};
+    struct rota_queue_list list;
+    struct rota_queue_handed job;
+    must_add(world, "jobs", "x");
+    assert_int_equal(ask(world, "Pause", &ROTA_QUEUE_PAUSE, &pause, &told), ROTA_STATUS_OK);
+    assert_int_equal(ask(world, "SetWeight", &ROTA_QUEUE_WEIGHT, &weight, &told), ROTA_STATUS_OK);
+    assert_int_equal(ask(world, "SetQuarantine", &ROTA_QUEUE_QUARANTINE, &deaths, &told),
+                     ROTA_STATUS_OK);
+    assert_int_equal(ask(world, "SetLayout", &ROTA_QUEUE_SET_LAYOUT, &layout, &told),
+                     ROTA_STATUS_OK);
+    assert_int_equal(count_where("rota_queues", "queue = 'jobs' AND kills_max = 9"), 1);
+    bool is_sqlite = database_url(false).kind == ROTA_SQL_SQLITE; /* in which a key is bytes */
+    assert_int_equal(count_where("rota_weights", is_sqlite
+                                                     ? "weight = 77 AND fair_key = X'676f6c64'"
+                                                     : "weight = 77 AND fair_key = 'gold'"),
+                     1);
+    assert_int_equal(count_where("rota_layouts", "queue = 'jobs' AND wanted = 2"), 1);
+    restart(world);
+    while (wanted_of(world, JOBS) != 2)
+        uv_run(&world->loop, UV_RUN_ONCE);
+    assert_int_equal(ask(world, "Queues", &ROTA_QUEUE_PAUSE, &pause, &told), ROTA_STATUS_OK);
+    read_reply(world, &ROTA_QUEUE_QUEUES_REPLY, &told, &list);
+    const struct rota_queue_info *info = list.items.items;
+    assert_true(info->is_paused);
+    assert_int_equal(info->worker_deaths, 9);
+    assert_int_equal(poll_jobs(world, 1, 1, &told, &job), 0); /* it is paused */
+    /* A weight that is the usual one again has no row. */
+    struct rota_queue_setting usual = weight;
+    usual.weight = ROTA_FAIR_WEIGHT;
+    assert_int_equal(ask(world, "SetWeight", &ROTA_QUEUE_WEIGHT, &usual, &told), ROTA_STATUS_OK);
+    assert_int_equal(count_where("rota_weights", "weight = 77"), 0);
+}
+
+/* Not of SQLite, which has no server. */
+static void without_its_store_a_broker_refuses_and_then_goes_on(void **state)
+{
+    struct world *world = *state;
+    static struct told told, polled;
+    struct rota_queue_handed job;
+    struct rota_queue_job_spec spec = {.queue = JOBS, .payload = rota_str("later")};
+    struct name first, second;
+    bool is_new;
+    if (database_url(false).kind == ROTA_SQL_SQLITE)
+        return;
+    first = must_add(world, "jobs", "before");
+    database_do("stop");
+    assert_int_equal(add(world, spec, &second, &is_new, &told), ROTA_STATUS_UNAVAILABLE);
+    assert_non_null(strstr(told.text, "the store"));
+    /* From now on it says so at once; what it has is not handed out. */
+    assert_int_equal(add(world, spec, &second, &is_new, &told), ROTA_STATUS_UNAVAILABLE);
+    assert_int_equal(poll_jobs(world, 1, 1, &polled, &job), 0);
+    database_do("start");
+    do
+        uv_run(&world->loop, UV_RUN_ONCE);
+    while (add(world, spec, &second, &is_new, &told) == ROTA_STATUS_UNAVAILABLE);
+    assert_int_equal(told.status, ROTA_STATUS_OK);
+    assert_int_equal(poll_jobs(world, 1, 60000, &polled, &job), 1);
+    assert_true(rota_str_is_equal(job.payload, rota_str("before")));
+    assert_int_equal(complete(world, &job, "", &told), ROTA_STATUS_OK);
+    assert_int_equal(describe(world, &first, &told).state, ROTA_JOB_DONE);
+    rota_store_session_close(theirs); /* its connection is gone */
+    theirs = store_open();
+    assert_int_equal(count("state = 'done'"), 1);
 }
 
 int main(void)
@@ -330,6 +422,8 @@ int main(void)
         TEST(a_call_that_had_to_wait_is_noted_once),
         TEST(rows_with_usual_settings_make_no_queue),
         TEST(a_deleted_queue_leaves_nothing),
+        TEST(settings_are_rows_and_outlive_the_broker),
+        TEST(without_its_store_a_broker_refuses_and_then_goes_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static uv_loop_t loop;
@@ -435,6 +436,63 @@ static void what_can_not_be_opened_says_why(void **state)
     end_close(&broker, &loop);
 }
 
+/* Only so many descriptors more can be opened. */
+static void leave_descriptors(int n)
+{
+    struct rlimit limit;
+    int taken[64], fd = dup(0);
+    assert_true(n < 64);
+    for (int i = 0; i < n; i++) {
+        taken[i] = fd;
+        fd = dup(0);
+    }
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = (rlim_t)fd;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    close(fd);
+    for (int i = 0; i < n; i++)
+        close(taken[i]);
+}
+
+static void set_closed(void *data)
+{
+    atomic_store((atomic_bool *)data, true);
+}
+
+/* However few descriptors there are: it starts, or says why not, and can be closed. */
+static void without_descriptors_it_does_not_start(void **state)
+{
+    struct rlimit all;
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &all), 0);
+    for (int has_loop = 0; has_loop < 2; has_loop++) {
+        size_t n_failed = 0;
+        bool is_started = false;
+        for (int n_left = 0; !is_started; n_left++) {
+            struct rota_connector_options options = end_options(&worker, has_loop ? &loop : NULL);
+            struct rota_error error = {0};
+            options.name = "alpha";
+            options.address = "127.0.0.1:1";
+            worker = (struct end){0};
+            assert_int_equal(rota_connector_open_worker(&options, &worker.connector, &error), 0);
+            leave_descriptors(n_left);
+            is_started = rota_connector_start(worker.connector, &error) == ROTA_OK;
+            assert_int_equal(setrlimit(RLIMIT_NOFILE, &all), 0);
+            if (!is_started) {
+                assert_int_equal(error.code, ROTA_ERR_IO);
+                assert_non_null(strstr(error.text, "too many open files"));
+                n_failed++;
+            }
+            atomic_bool is_closed = false;
+            rota_connector_close(worker.connector, set_closed, &is_closed);
+            do
+                uv_run(&loop, UV_RUN_NOWAIT);
+            while (!is_closed || uv_loop_alive(&loop));
+        }
+        assert_true(n_failed > 2);
+    }
+}
+
 static void nobody_there_is_told_and_tried_again(void **state)
 {
     (void)state;
@@ -465,6 +523,7 @@ int main(void)
         TEST(a_flood_is_held_back_and_nothing_is_lost),
         TEST(beyond_this_machine_needs_keys_or_a_word),
         TEST(what_can_not_be_opened_says_why),
+        TEST(without_descriptors_it_does_not_start),
         TEST(nobody_there_is_told_and_tried_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -303,35 +303,132 @@ static void a_worker_that_is_silent_is_lost(void **state)
     end_close(&broker, &loop);
 }
 
+/* A broker that speaks ZeroMQ directly, and says what a test wants. */
+static struct {
+    void *context, *socket;
+    char address[300], id[256]; /* of the worker that spoke last */
+    size_t id_size;
+} router;
+
+static void router_open(void)
+{
+    char endpoint[300];
+    size_t size = sizeof endpoint;
+    int none = 0;
+    router.context = zmq_ctx_new();
+    router.socket = zmq_socket(router.context, ZMQ_ROUTER);
+    zmq_setsockopt(router.socket, ZMQ_LINGER, &none, sizeof none);
+    assert_int_equal(zmq_bind(router.socket, "tcp://127.0.0.1:*"), 0);
+    zmq_getsockopt(router.socket, ZMQ_LAST_ENDPOINT, endpoint, &size);
+    snprintf(router.address, sizeof router.address, "%s", endpoint + strlen("tcp://"));
+}
+
+static void router_close(void)
+{
+    zmq_close(router.socket);
+    zmq_ctx_term(router.context);
+}
+
+/* Wait for a message of this type, and give its body. */
+static struct rota_str router_hear(const char *type)
+{
+    static char frame[4096];
+    struct rota_str name = rota_str(""), body;
+    while (!rota_str_is_equal(name, rota_str(type))) {
+        int size;
+        while ((size = zmq_recv(router.socket, router.id, sizeof router.id, ZMQ_DONTWAIT)) < 0)
+            uv_run(&loop, UV_RUN_NOWAIT);
+        router.id_size = (size_t)size;
+        size = zmq_recv(router.socket, frame, sizeof frame, 0);
+        assert_int_equal(
+            rota_worker_frame_parse(rota_str_of(frame, (size_t)size), &name, &body, NULL), 0);
+    }
+    return body;
+}
+
+static void router_send(struct rota_str frame)
+{
+    zmq_send(router.socket, router.id, router.id_size, ZMQ_SNDMORE);
+    zmq_send(router.socket, frame.data, frame.size, 0);
+}
+
+static void router_welcome(uint64_t session, struct rota_beat beat)
+{
+    struct rota_worker_welcome words = {1, session, beat, 0};
+    struct rota_buffer frame = {0};
+    rota_buffer_append_text(&frame, "\x0crota.welcome");
+    rota_worker_welcome_write(&words, &frame);
+    router_send(rota_buffer_str(&frame));
+    rota_buffer_deinit(&frame);
+}
+
 static void a_broker_that_is_silent_is_lost(void **state)
 {
-    void *context = zmq_ctx_new(), *router = zmq_socket(context, ZMQ_ROUTER);
-    struct rota_worker_welcome words = {1, 7, {20 * ROTA_MSEC, 3}, 0};
-    struct rota_buffer body = {0};
-    char endpoint[300], id[256], frame[4096];
-    size_t size = sizeof endpoint;
-    int id_size = -1, none = 0;
     (void)state;
-    zmq_setsockopt(router, ZMQ_LINGER, &none, sizeof none);
-    assert_int_equal(zmq_bind(router, "tcp://127.0.0.1:*"), 0);
-    zmq_getsockopt(router, ZMQ_LAST_ENDPOINT, endpoint, &size);
-    worker_open(&worker, &loop, endpoint + strlen("tcp://"), "alpha");
-    while ((id_size = zmq_recv(router, id, sizeof id, ZMQ_DONTWAIT)) < 0)
-        uv_run(&loop, UV_RUN_NOWAIT);
-    assert_true(zmq_recv(router, frame, sizeof frame, 0) > 0);
-    memcpy(frame, "\x0crota.welcome", 13);
-    rota_worker_welcome_write(&words, &body);
-    memcpy(frame + 13, body.data, body.size);
-    zmq_send(router, id, (size_t)id_size, ZMQ_SNDMORE);
-    zmq_send(router, frame, 13 + body.size, 0);
+    router_open();
+    worker_open(&worker, &loop, router.address, "alpha");
+    router_hear(ROTA_WORKER_HELLO);
+    router_welcome(7, (struct rota_beat){20 * ROTA_MSEC, 3});
     await(&loop, &worker.n_connected, 1);
     assert_int_equal(worker.sessions[0], 7);
     await(&loop, &worker.n_disconnected, 1);
     assert_non_null(strstr(worker.why, "no heartbeat"));
     end_close(&worker, &loop);
-    rota_buffer_deinit(&body);
-    zmq_close(router);
-    zmq_ctx_term(context);
+    router_close();
+}
+
+/* The worker leaves with the reason, and tries again. */
+static void a_broker_that_talks_nonsense_is_left(void **state)
+{
+    const struct rota_beat beat = {ROTA_SEC, 100};
+    struct rota_worker_bye bye;
+    (void)state;
+    router_open();
+    worker_open(&worker, &loop, router.address, "alpha");
+    router_hear(ROTA_WORKER_HELLO);
+    router_send(rota_str_of("\x05text", 5)); /* shorter than it says */
+    await(&loop, &worker.n_retries, 1);
+    router_hear(ROTA_WORKER_HELLO);
+    router_send(rota_str("\x0crota.welcome!")); /* not the body of one */
+    await(&loop, &worker.n_retries, 2);
+    assert_int_equal(end_stats(&worker).n_malformed, 2);
+    assert_int_equal(worker.n_connected, 0);
+    router_hear(ROTA_WORKER_HELLO);
+    router_send(rota_str("\x04texttoo early")); /* which is not delivered */
+    router_welcome(1, beat);
+    await(&loop, &worker.n_connected, 1);
+    assert_int_equal(end_stats(&worker).n_strangers, 1);
+    router_send(rota_str("\x04textwell"));
+    await(&loop, &worker.n_messages, 1);
+    assert_string_equal(worker.last, "well");
+    router_send(rota_str_of("\x00", 1));
+    await(&loop, &worker.n_disconnected, 1);
+    assert_int_equal(end_stats(&worker).n_malformed, 3);
+    assert_int_equal(rota_worker_bye_read(router_hear(ROTA_WORKER_BYE), &bye, NULL), ROTA_OK);
+    assert_int_equal(bye.reason, ROTA_BYE_MALFORMED);
+    router_hear(ROTA_WORKER_HELLO);
+    router_welcome(2, beat);
+    await(&loop, &worker.n_connected, 2);
+    assert_int_equal(worker.sessions[1], 2);
+    end_close(&worker, &loop);
+    router_close();
+}
+
+/* It is the worker that ends the session here; the broker hears why. */
+static void a_worker_that_drops_its_broker_says_why(void **state)
+{
+    (void)state;
+    open_broker(100, 0);
+    worker_open(&worker, &loop, address(), "alpha");
+    await(&loop, &worker.n_connected, 1);
+    rota_connector_drop(worker.connector, worker.peer, "enough of it");
+    await(&loop, &worker.n_disconnected, 1);
+    assert_non_null(strstr(worker.why, "enough of it"));
+    await(&loop, &broker.n_disconnected, 1);
+    assert_non_null(strstr(broker.why, "enough of it"));
+    await(&loop, &worker.n_connected, 2); /* and it comes back */
+    end_close(&worker, &loop);
+    end_close(&broker, &loop);
 }
 
 /* --- without manners --- */
@@ -742,6 +839,8 @@ int main(int argc, char **argv)
         TEST(closing_ends_though_nobody_reads),
         TEST(a_worker_that_is_silent_is_lost),
         TEST(a_broker_that_is_silent_is_lost),
+        TEST(a_broker_that_talks_nonsense_is_left),
+        TEST(a_worker_that_drops_its_broker_says_why),
         TEST(who_only_sends_rubbish_does_not_fill_the_log),
         TEST(what_can_not_be_read_is_told_and_ends_the_session),
         TEST(a_hello_that_is_wrong_is_turned_away),

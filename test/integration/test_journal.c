@@ -882,6 +882,7 @@ static void let_it_try(void)
 
 static void a_full_disk_loses_nothing_and_goes_on_when_there_is_room(void **state)
 {
+    char path[512];
     (void)state;
     use_bad_disk();
     disk.is_bounded = true;
@@ -895,6 +896,9 @@ static void a_full_disk_loses_nothing_and_goes_on_when_there_is_room(void **stat
     /* The reserve has taken the place of a segment: all was made durable so far. */
     assert_int_equal(book.durable, book.last);
     assert_non_null(strstr(book.why, "no room for the reserve of 131072 bytes"));
+    name_path("reserve", path);
+    let_it_try();
+    assert_int_equal(access(path, F_OK), -1); /* half a reserve would take room that others need */
     while (rota_journal_look(book.journal).n_waiting_bytes < 80000) {
         book_append(10);
         let_it_try();

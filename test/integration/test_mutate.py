@@ -45,6 +45,7 @@ def texts_comments_pointers_and_assertions_stay():
 def constants_change():
     assert mutants("return 0;") == {"return 1;"}
     assert mutants("return 8;") == {"return 7;", "return 9;"}
+    assert mutants("x = calloc(1, sizeof *x);") == {";"}
 
 
 @tap.test

@@ -2,6 +2,7 @@
 #include "three_brokers.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What was answered last. */
@@ -523,6 +524,135 @@ static void a_client_can_be_closed_with_calls_under_way(void **state)
     assert_int_equal(told.n, 0);
 }
 
+/* Jobs that no node would take are refused before one is asked, with the reason. */
+static void a_job_that_no_node_would_take_is_refused(void **state)
+{
+    struct world *world = *state;
+    static const char long_key[257];
+    static const struct {
+        const char *reason;
+        struct rota_queue_job job;
+    } bad[] = {
+        {"idempotency_key has 1 to 256 bytes, not 257", {.idempotency_key = {long_key, 257}}},
+        {"an idempotency_key or a unique key", {.idempotency_key = {"a", 1}, .unique = {"b", 1}}},
+        {"the deadline of the job has passed", {.deadline = 1}},
+        {"attempts", {.max_attempts = 1001}},
+    };
+    struct told told = {0};
+    struct rota_error error;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct rota_queue_job job = bad[i].job;
+        job.queue = rota_str("q");
+        assert_int_equal(rota_queue_add(world->queue, &job, on_result, &told, &error),
+                         ROTA_ERR_INVALID);
+        assert_non_null(strstr(error.text, bad[i].reason));
+    }
+    struct rota_queue_job longest = {.queue = rota_str("q"), .idempotency_key = {long_key, 256}};
+    assert_int_equal(rota_queue_check(&longest, &error), ROTA_OK);
+    assert_int_equal(rota_queue_list(world->queue, rota_str("no queue"), ROTA_QUEUE_WAITING, 1, 0,
+                                     NULL, NULL, &error),
+                     ROTA_ERR_INVALID);
+    assert_int_equal(rota_queue_count(world->queue, rota_str("no queue"), on_result, &told, &error),
+                     ROTA_ERR_INVALID);
+    struct rota_queue_wanted wanted = {.queue = rota_str("no queue")};
+    assert_int_equal(rota_queue_poll(world->queue, &wanted, on_work, &told, &error),
+                     ROTA_ERR_INVALID);
+    rota_queue_await(world->queue);
+    assert_int_equal(told.n, 0);
+}
+
+static void so_many_jobs_at_a_time_and_of_one_queue(void **state)
+{
+    struct world *world = *state;
+    struct rota_error error;
+    struct rota_queue_job *jobs = calloc(ROTA_QUEUE_ADDS_MAX + 1, sizeof *jobs);
+    struct rota_queue_options options = {.nodes = world->nodes, .partitions = 65537};
+    struct rota_queue *queue;
+    assert_non_null(jobs);
+    for (size_t i = 0; i <= ROTA_QUEUE_ADDS_MAX; i++)
+        jobs[i].queue = rota_str("q");
+    for (size_t n = 0; n <= ROTA_QUEUE_ADDS_MAX + 1; n += ROTA_QUEUE_ADDS_MAX + 1) {
+        assert_int_equal(rota_queue_add_all(world->queue, jobs, n, NULL, NULL, &error),
+                         ROTA_ERR_INVALID);
+        assert_non_null(strstr(error.text, "add 1 to 4096 jobs at a time"));
+    }
+    jobs[1].queue = rota_str("other");
+    assert_int_equal(rota_queue_add_all(world->queue, jobs, 2, NULL, NULL, &error),
+                     ROTA_ERR_INVALID);
+    assert_string_equal(error.text, "add jobs of one queue at a time");
+    assert_int_equal(rota_queue_open(&world->loop, &options, &queue, &error), ROTA_ERR_INVALID);
+    assert_string_equal(error.text, "a queue has at most 65536 partitions");
+    options.partitions = 65536;
+    assert_int_equal(rota_queue_open(&world->loop, &options, &queue, &error), ROTA_OK);
+    rota_queue_close(queue);
+    free(jobs);
+}
+
+/* --- a node that talks nonsense --- */
+
+static struct rota_str nonsense;
+
+static void answer_nonsense(void *data, struct rota_server_call *call)
+{
+    (void)data;
+    rota_server_call_reply(call, nonsense);
+}
+
+static void on_items(void *data, const struct rota_queue_result *result,
+                     const struct rota_queue_result *items, size_t n)
+{
+    on_result(data, result);
+    for (size_t i = 0; i < n; i++) /* each item has failed as the whole */
+        assert_int_equal(items[i].code, result->code);
+}
+
+/* What the node sends is neither taken for a job nor waited for: each call says so. */
+static void assert_malformed(struct world *world, bool is_empty)
+{
+    static const char job[] = "q/000000000001000100000000000000aa";
+    struct rota_queue_job spec = {.queue = rota_str("q")};
+    struct rota_queue_wanted wanted = {.queue = rota_str("q"), .wait = ROTA_MSEC};
+    struct told told = {0};
+    size_t n = 0;
+#define IS_MALFORMED(call)                                                                         \
+    do {                                                                                           \
+        assert_int_equal(call, ROTA_OK);                                                           \
+        await(&world->loop, &told.n, ++n);                                                         \
+        assert_int_equal(told.code, ROTA_ERR_UNKNOWN);                                             \
+        assert_non_null(strstr(told.text, "malformed reply"));                                     \
+    } while (0)
+    IS_MALFORMED(rota_queue_add(world->queue, &spec, on_result, &told, NULL));
+    IS_MALFORMED(rota_queue_look(world->queue, job, on_result, &told, NULL));
+    if (is_empty)
+        return; /* an empty list, or nothing */
+    IS_MALFORMED(rota_queue_poll(world->queue, &wanted, on_work, &told, NULL));
+    IS_MALFORMED(rota_queue_list(world->queue, rota_str("q"), ROTA_QUEUE_WAITING, 1, 0, on_items,
+                                 &told, NULL));
+    IS_MALFORMED(rota_queue_count(world->queue, rota_str("q"), on_result, &told, NULL));
+}
+
+static void nonsense_is_not_taken_for_an_answer(void **state)
+{
+    static const char *const methods[] = {"Add", "Describe", "Poll", "List", "Queues"};
+    struct world *world = *state;
+    struct rota_server *server;
+    assert_int_equal(rota_server_open(&world->loop, NULL, &server, NULL), ROTA_OK);
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/rota.v1.Queue/%s", methods[i]);
+        const struct rota_server_method method = {.path = path, .on_call = answer_nonsense};
+        assert_int_equal(rota_server_add(server, &method, NULL), ROTA_OK);
+    }
+    assert_int_equal(rota_server_listen(server, "127.0.0.1:0", NULL), ROTA_OK);
+    snprintf(world->nodes, sizeof world->nodes, "%s", rota_server_address(server, 0));
+    open_client(world, IMPATIENT);
+    nonsense = rota_str("\xff\xff\xff");
+    assert_malformed(world, false);
+    nonsense = rota_str("");
+    assert_malformed(world, true);
+    rota_server_close(server);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -543,6 +673,9 @@ int main(void)
         TEST(a_client_that_fails_fast_is_patient_once_a_node_has_answered),
         TEST(polls_can_be_stopped),
         TEST(a_client_can_be_closed_with_calls_under_way),
+        TEST(a_job_that_no_node_would_take_is_refused),
+        TEST(so_many_jobs_at_a_time_and_of_one_queue),
+        TEST(nonsense_is_not_taken_for_an_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Allocations that fail when a test says so, in a program that is linked with
- * --wrap=malloc and so on (`no_memory` in test/unit/meson.build).
+ * --wrap=malloc and so on (`no_memory_args` in test/meson.build).
  *
  *     no_memory_everywhere(scenario);
  *
@@ -11,6 +11,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,11 +20,11 @@
 
 #include <cmocka.h>
 
+/* Atomic, since programs have threads. */
 static struct {
-    bool is_armed, is_lasting;
-    uint64_t n, fails_at;
-    uint64_t n_failed;
-    int64_t n_live;
+    atomic_bool is_armed, is_lasting;
+    atomic_uint_fast64_t n, fails_at, n_failed;
+    atomic_int_fast64_t n_live;
 } no_memory;
 
 void *__real_malloc(size_t size);
@@ -35,14 +36,14 @@ void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 void __wrap_free(void *memory);
 char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t size);
 
 static inline bool no_memory_fails(void)
 {
     if (!no_memory.is_armed || no_memory.fails_at == 0)
         return false;
-    no_memory.n++;
-    bool fails = no_memory.is_lasting ? no_memory.n >= no_memory.fails_at
-                                      : no_memory.n == no_memory.fails_at;
+    uint64_t n = ++no_memory.n;
+    bool fails = no_memory.is_lasting ? n >= no_memory.fails_at : n == no_memory.fails_at;
     no_memory.n_failed += fails;
     return fails;
 }
@@ -81,6 +82,17 @@ char *__wrap_strdup(const char *text)
     return copy ? memcpy(copy, text, size) : NULL;
 }
 
+char *__wrap_strndup(const char *text, size_t size)
+{
+    size_t length = strnlen(text, size);
+    char *copy = __wrap_malloc(length + 1);
+    if (copy) {
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+    }
+    return copy;
+}
+
 static inline void no_memory_arm(void)
 {
     no_memory.is_armed = true;
@@ -117,25 +129,31 @@ static inline bool no_memory_has_failed(void)
     return no_memory.n_failed > 0;
 }
 
-static inline void no_memory_everywhere(void (*scenario)(void))
+/* One allocation fails in each run, or all from there on. */
+static inline void no_memory_each(void (*scenario)(void), bool is_lasting)
 {
     enum { ALLOCATIONS_MAX = 100000 };
-    for (int is_lasting = 0; is_lasting < 2; is_lasting++)
-        for (uint64_t i = 1;; i++) {
-            assert_true(i < ALLOCATIONS_MAX);
-            memset(&no_memory, 0, sizeof no_memory);
-            no_memory.is_lasting = is_lasting;
-            no_memory.fails_at = i;
-            scenario();
-            no_memory_disarm();
-            if (no_memory.n_live != 0)
-                fail_msg("%lld allocations are left when number %llu%s fails",
-                         (long long)no_memory.n_live, (unsigned long long)i,
-                         is_lasting ? " and all after it" : "");
-            if (!no_memory_has_failed()) {
-                assert_true(i > 1); /* it does allocate */
-                break;
-            }
+    for (uint64_t i = 1;; i++) {
+        assert_true(i < ALLOCATIONS_MAX);
+        memset(&no_memory, 0, sizeof no_memory);
+        no_memory.is_lasting = is_lasting;
+        no_memory.fails_at = i;
+        scenario();
+        no_memory_disarm();
+        if (no_memory.n_live != 0)
+            fail_msg("%lld allocations are left when number %llu%s fails",
+                     (long long)no_memory.n_live, (unsigned long long)i,
+                     is_lasting ? " and all after it" : "");
+        if (!no_memory_has_failed()) {
+            assert_true(i > 1); /* it does allocate */
+            break;
         }
+    }
     memset(&no_memory, 0, sizeof no_memory);
+}
+
+static inline void no_memory_everywhere(void (*scenario)(void))
+{
+    no_memory_each(scenario, false);
+    no_memory_each(scenario, true);
 }

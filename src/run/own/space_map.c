@@ -270,6 +270,8 @@ void rota_space_map_view(struct rota_space *space)
 enum rota_code rota_space_map_init(struct rota_space *space, uint32_t n_shards,
                                    struct rota_error *error)
 {
+    free(space->shards); /* of an earlier attempt, which has failed */
+    free(space->mine);
     space->shards = calloc(n_shards, sizeof *space->shards);
     space->mine = calloc(n_shards, sizeof *space->mine);
     if (!space->notes)
