@@ -1,5 +1,5 @@
 /* Writes the generated parts of docs/store.md: the tables for people, or as SQL. */
-#include "io/sql/store.h"
+#include "io/sql/store_session.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 #include "cli/store_options.h"
 
-#include "io/sql/store.h"
+#include "io/sql/store_session.h"
 #include "wire/text/sql_url.h"
 
 #include <errno.h>

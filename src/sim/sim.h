@@ -59,7 +59,7 @@
  * stands still) ends the run the way a check does. */
 #pragma once
 
-#include "sim/clock.h"
+#include "sim/sim_clock.h"
 #include <rota/random.h>
 
 #include <rota/error.h>

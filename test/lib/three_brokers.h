@@ -3,7 +3,7 @@
 
 #include "await.h"
 #include "run/work/work_broker_inside.h"
-#include "run/work/broker_settings.h"
+#include "run/work/work_broker_settings.h"
 #include "wire/message/queue_message.h"
 
 #include <rota/broker.h>

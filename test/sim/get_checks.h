@@ -3,7 +3,7 @@
 
 #include "core/call/get/get_fsm.h"
 #include "get_servers.h"
-#include "sim/chaos.h"
+#include "sim/sim_chaos.h"
 #include "sim_main.h"
 
 enum { N_GETS = 4, TIMER_PING = N_GETS, TIMER_START = TIMER_PING + 1, RUNNING_MAX = 256 };

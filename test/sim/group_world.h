@@ -18,7 +18,7 @@
 #pragma once
 
 #include "core/own/group_fsm.h"
-#include "sim/chaos.h"
+#include "sim/sim_chaos.h"
 #include "sim_main.h"
 #include "wire/record/group_record.h"
 

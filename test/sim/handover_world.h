@@ -6,7 +6,7 @@
 #include "base/buffer.h"
 #include "base/vector.h"
 #include "core/work/cluster/handover_fsm.h"
-#include "sim/chaos.h"
+#include "sim/sim_chaos.h"
 #include "sim_main.h"
 
 #include <rota/rpc.h>

@@ -4,7 +4,7 @@
 
 #include "core/own/lease_fsm.h"
 #include "lease_table.h"
-#include "sim/chaos.h"
+#include "sim/sim_chaos.h"
 #include "sim_main.h"
 
 enum { DATABASE, RESOURCE, FIRST_HOST, HOSTS_MAX = 7, NODES_MAX = FIRST_HOST + HOSTS_MAX };

@@ -15,7 +15,7 @@
  * leaders have their share of them. */
 #include "core/call/call_fsm.h"
 #include "core/call/shards/shard_cache.h"
-#include "sim/chaos.h"
+#include "sim/sim_chaos.h"
 #include "sim_main.h"
 
 #include <assert.h>

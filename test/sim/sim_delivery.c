@@ -14,7 +14,7 @@
 #include "base/vector.h"
 #include "core/work/worker/delivery_fsm.h"
 #include "core/work/worker/join_fsm.h"
-#include "sim/chaos.h"
+#include "sim/sim_chaos.h"
 #include "sim_main.h"
 #include "wire/message/queue_message.h"
 

@@ -9,7 +9,7 @@
  * time that it has seen: none changes early, late, twice or back. Once faults stop, all nodes end
  * up with what was wished last, whoever was asked for it. */
 #include "core/work/cluster/layouts.h"
-#include "sim/chaos.h"
+#include "sim/sim_chaos.h"
 #include "sim_main.h"
 
 #include <string.h>

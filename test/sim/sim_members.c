@@ -22,7 +22,7 @@
  * skew: the clock of the source may be slow and that of a client fast. */
 #include "base/hash.h"
 #include "core/place/members_fsm.h"
-#include "sim/chaos.h"
+#include "sim/sim_chaos.h"
 #include "sim_main.h"
 
 #include <string.h>

@@ -12,7 +12,7 @@
  * open at the node that the route names, under the epoch of its row, and no call waits. */
 #include "base/vector.h"
 #include "core/work/cluster/front_fsm.h"
-#include "sim/chaos.h"
+#include "sim/sim_chaos.h"
 #include "sim_main.h"
 #include "wire/message/queue_message.h"
 

@@ -15,7 +15,7 @@
 #include "core/call/service/follow.h"
 #include "core/call/service/watch_fsm.h"
 #include "core/own/space_feed.h"
-#include "sim/chaos.h"
+#include "sim/sim_chaos.h"
 #include "sim_main.h"
 
 #include <assert.h>

@@ -9,7 +9,7 @@
  *
  * Never do two clients believe that they hold it, and once faults stop
  * somebody does. */
-#include "sim/chaos.h"
+#include "sim/sim_chaos.h"
 #include "sim_main.h"
 
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "core/work/cluster/breath.h"
 #include "core/work/cluster/remote_fsm.h"
 #include "core/work/cluster/tree_fsm.h"
-#include "sim/chaos.h"
+#include "sim/sim_chaos.h"
 #include "sim_main.h"
 
 enum {

@@ -9,7 +9,7 @@
 
 #include "core/own/migrate_fsm.h"
 #include "core/own/view_fsm.h"
-#include "sim/chaos.h"
+#include "sim/sim_chaos.h"
 #include "sim_main.h"
 #include "view_table.h"
 #include "wire/text/view_text.h"

@@ -25,7 +25,7 @@
 #include "base/vector.h"
 #include "core/work/broker/broker.h"
 #include "core/work/broker/compaction.h"
-#include "sim/chaos.h"
+#include "sim/sim_chaos.h"
 #include "sim_main.h"
 
 enum {

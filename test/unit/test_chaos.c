@@ -1,4 +1,4 @@
-#include "sim/chaos.h"
+#include "sim/sim_chaos.h"
 
 #include "base/vector.h"
 

@@ -1,4 +1,4 @@
-#include "node/rules/node_plan.h"
+#include "node/rules/node_plan_rules.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* rota directory show and watch: how the replicas of a collection do, seen by a client of its own,
  * once or for as long as it is watched. */
 #include "base/json.h"
-#include "cli/call/shards_view.h"
+#include "cli/call/shards_show.h"
 #include "cli/cli.h"
 #include "cli/node/probe.h"
 #include "cli/terminal.h"

@@ -8,7 +8,7 @@
 #include "cli/place/host_options.h"
 #include "cli/store_options.h"
 #include "cli/terminal.h"
-#include "io/sql/store.h"
+#include "io/sql/store_session.h"
 
 struct members {
     const char *store, *roles, *zone;

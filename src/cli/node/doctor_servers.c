@@ -4,7 +4,7 @@
 #include "io/clock.h"
 #include "io/log/sync.h"
 #include "io/net/listener.h"
-#include "io/sql/store.h"
+#include "io/sql/store_session.h"
 
 #include <errno.h>
 #include <libgen.h>

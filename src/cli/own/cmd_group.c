@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 #include "cli/own/group_join.h"
 #include "cli/own/group_options.h"
-#include "cli/own/group_view.h"
+#include "cli/own/group_show.h"
 #include "cli/terminal.h"
 #include "cli/watch.h"
 #include "core/own/group.h"

@@ -4,7 +4,7 @@
 #include "cli/dry_run.h"
 #include "cli/store_options.h"
 #include "cli/terminal.h"
-#include "io/sql/store.h"
+#include "io/sql/store_session.h"
 
 struct lease {
     const char *store, *space, *dc;

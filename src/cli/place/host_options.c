@@ -1,7 +1,7 @@
 #include "cli/place/host_options.h"
 
 #include "cli/cli.h"
-#include "io/sql/store.h"
+#include "io/sql/store_session.h"
 #include "run/store/store_members.h"
 
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "base/buffer.h"
 #include "base/vector.h"
 #include "io/sql/sql.h"
-#include "io/sql/store.h"
+#include "io/sql/store_session.h"
 
 struct rota_store_session {
     struct rota_sql *sql;

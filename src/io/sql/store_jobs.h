@@ -13,7 +13,7 @@
 #pragma once
 
 #include "core/work/job/job.h"
-#include "io/sql/store.h"
+#include "io/sql/store_session.h"
 
 enum {
     ROTA_STORE_JOBS_LOAD = 512,     /* rows of one load, at most */

@@ -125,7 +125,7 @@ void rota_api_events(struct rota_api_call *call);
 void rota_api_calls(struct rota_api_call *call);
 void rota_api_ledger(struct rota_api_call *call);
 
-/* --- stream.c --- */
+/* --- api_stream.c --- */
 
 void rota_api_stream(struct rota_api_call *call);
 

@@ -6,10 +6,10 @@
 #include "node/api/api.h"
 
 #include "base/metrics.h"
-#include "node/api/stream.h"
+#include "node/api/api_stream.h"
 #include "node/documents/peers.h"
 #include "node/documents/topics.h"
-#include "run/work/broker_cluster.h"
+#include "run/work/work_broker_cluster.h"
 #include "wire/message/queue_message.h"
 #include "wire/text/json_rows.h"
 

@@ -1,10 +1,10 @@
 /* node_plan: a change of nodes or queues that is planned, applied and compared with its result.
  *
  * A plan is made from a request and the cluster as this node sees it now: the owners of all shards
- * of all spaces and of the partitions of all queues, before and after (node/rules/node_plan.h).
- * Applied, it drains the nodes to be removed, one after the other if it is gradual, sets weights of
- * others and partitions, batch and mode of queues, waits for new nodes, and reports how many shards
- * have changed their owner.
+ * of all spaces and of the partitions of all queues, before and after
+ * (node/rules/node_plan_rules.h). Applied, it drains the nodes to be removed, one after the other
+ * if it is gradual, sets weights of others and partitions, batch and mode of queues, waits for new
+ * nodes, and reports how many shards have changed their owner.
  *
  * A gradual change of a queue is part of its layout, which all nodes keep: it goes on even if
  * the node that received the request fails. Only that node drains and weighs the hosts one after
@@ -14,7 +14,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/list.h"
-#include "node/rules/node_plan.h"
+#include "node/rules/node_plan_rules.h"
 
 #include <rota/error.h>
 

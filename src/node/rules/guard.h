@@ -5,7 +5,7 @@
  * is not a protection: a request must name this node as its host (which a page that points its
  * own name at 127.0.0.1 can't fake), and a change must not come from a page of another origin.
  * The token is a header that browsers never send by themselves; there are no cookies. A preview
- * is requested like a change, and needs no token unless it is large (node_plan.h): it changes
+ * is requested like a change, and needs no token unless it is large (node_plan_rules.h): it changes
  * nothing. */
 #pragma once
 

@@ -56,7 +56,7 @@ struct rota_group {
     char texts[];
 };
 
-/* --- group.c --- */
+/* --- group_driver.c --- */
 
 /* One step of the machine; its actions wait for rota_group_driver_work(), to which the function
  * that is carrying out actions returns. `drive` is both. */

@@ -1,7 +1,7 @@
 /* A lease: the machine of core/own/lease_fsm.h, fed by a store and a timer. */
 #include "base/text.h"
 #include "io/clock.h"
-#include "io/sql/store.h"
+#include "io/sql/store_session.h"
 #include "run/own/lease_inside.h"
 
 #include <stdlib.h>

@@ -2,13 +2,13 @@
  *
  * space.c opens and closes a space and calls its user back, space_start.c has the starts that take
  * time or fail, space_map.c the state of all shards, space_change.c the changes that operators
- * request. view.c drives the machine of views (core/own/view_fsm.h), and view_ask.c sends its
- * requests to the store; by these views all nodes of a space agree on its members, its pins and its
- * engine. `ring` and `static` need nothing else. The other assignment engines, in engine_*.c, find
- * owners by their own means, while the machine lets them.
+ * request. space_view.c drives the machine of views (core/own/view_fsm.h), and space_view_ask.c
+ * sends its requests to the store; by these views all nodes of a space agree on its members, its
+ * pins and its engine. `ring` and `static` need nothing else. The other assignment engines, in
+ * engine_*.c, find owners by their own means, while the machine lets them.
  *
  * A user may take time to stop, which the machine does not know: until all stops are answered,
- * view_ask.c neither reports to the others that we have stopped, nor leaves or joins.
+ * space_view_ask.c neither reports to the others that we have stopped, nor leaves or joins.
  *
  * Invariants: a shard is started once and stopped once per epoch, even if an engine repeats
  * itself, and not started before its last stop was answered; what an engine reports about other

@@ -1,7 +1,7 @@
 /* space_view: the machine of views of a space (core/own/view_fsm.h), driven.
  *
- * By views all nodes of a space agree on its members, its pins and its engine. view.c drives the
- * machine, view_ask.c sends its requests to the store. */
+ * By views all nodes of a space agree on its members, its pins and its engine. space_view.c drives
+ * the machine, space_view_ask.c sends its requests to the store. */
 #pragma once
 
 #include "base/buffer.h"
@@ -36,7 +36,7 @@ struct rota_space_view {
     bool is_row_bad;   /* the space's row can't be read */
 };
 
-/* --- view_ask.c --- */
+/* --- space_view_ask.c --- */
 
 /* Carry out an ask of the machine; or one with this `acked`, which the machine does not
  * know of if its number is 0. */
@@ -49,7 +49,7 @@ void rota_space_ask_store(struct rota_space *space, const struct rota_view_ask *
 bool rota_space_ask_parse(struct rota_space *space, const struct rota_store_space *row,
                           struct rota_view *view);
 
-/* --- view.c --- */
+/* --- space_view.c --- */
 
 /* The one caller of the machine. */
 void rota_space_view_drive(struct rota_space *space, const struct rota_view_event *event);

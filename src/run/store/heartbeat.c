@@ -1,7 +1,7 @@
 /* A process that sends its heartbeat to a store. */
 #include "base/text.h"
 #include "io/clock.h"
-#include "io/sql/store.h"
+#include "io/sql/store_session.h"
 
 #include <rota/store_members.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "base/list.h"
 #include "core/call/backoff.h"
 #include "io/clock.h"
-#include "io/sql/store.h"
+#include "io/sql/store_session.h"
 #include "run/store/store_thread.h"
 
 #include <assert.h>

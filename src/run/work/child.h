@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/buffer.h"
-#include "run/work/guard.h"
+#include "run/work/child_guard.h"
 
 #include <rota/str.h>
 #include <stdbool.h>

@@ -8,7 +8,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "core/work/worker/try_fsm.h"
-#include "run/work/broker_cluster.h"
+#include "run/work/work_broker_cluster.h"
 #include "wire/message/queue_message.h"
 
 #include <rota/picker.h>

@@ -1,14 +1,15 @@
-/* work_broker_inside: a broker that serves, and its parts: the front door (broker_front.h), records
- * and the answers that wait for them (broker_log.h), polls, watchers, connected workers, the other
- * nodes (broker_cluster.h, broker_forward.h, broker_handover.h, broker_settings.h, broker_layout.h)
- * and a store (broker_store.h). work_broker.c runs their turns. Private to these. */
+/* work_broker_inside: a broker that serves, and its parts: the front door (work_broker_front.h),
+ * records and the answers that wait for them (work_broker_log.h), polls, watchers, connected
+ * workers, the other nodes (work_broker_cluster.h, work_broker_forward.h, work_broker_handover.h,
+ * work_broker_settings.h, work_broker_layout.h) and a store (work_broker_store.h). work_broker.c
+ * runs their turns. Private to these. */
 #pragma once
 
-#include "run/work/broker_cluster.h"
-#include "run/work/broker_front.h"
-#include "run/work/broker_log.h"
-#include "run/work/broker_poll.h"
-#include "run/work/broker_watch.h"
+#include "run/work/work_broker_cluster.h"
+#include "run/work/work_broker_front.h"
+#include "run/work/work_broker_log.h"
+#include "run/work/work_broker_poll.h"
+#include "run/work/work_broker_watch.h"
 
 #include <rota/broker.h>
 #include <rota/log.h>
@@ -78,7 +79,7 @@ void rota_work_broker_fail(struct rota_work_broker *broker, const struct rota_er
 /* One of its handles is closed; the last one frees it. */
 void rota_work_broker_let_go(struct rota_work_broker *broker);
 
-/* --- broker_news.c --- */
+/* --- work_broker_news.c --- */
 
 /* Report a record to people, if it is worth it. */
 void rota_broker_news_report(struct rota_work_broker *broker,
