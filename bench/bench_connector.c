@@ -132,7 +132,7 @@ static void send_batch(struct broker *broker)
             .n_attempts = 1,
             .payload = rota_str_of(payload, sizeof payload),
         };
-        rota_worker_job_write(&job, &broker->body);
+        rota_worker_batch_job_write(&job, &broker->body);
         broker->n_sent++;
     }
     must(!rota_connector_send(broker->connector, broker->peer, broker->jobs,
@@ -160,7 +160,7 @@ static void on_ends(void *data, struct rota_connector_peer *from, struct rota_st
     struct rota_attempt_end end;
     enum rota_code code;
     (void)from;
-    while (rota_worker_end_next(&batch, &end, &code, NULL))
+    while (rota_worker_batch_end_next(&batch, &end, &code, NULL))
         broker->n_done++;
     fill(broker);
 }
@@ -172,10 +172,10 @@ static void on_jobs(void *data, struct rota_connector_peer *from, struct rota_st
     struct rota_worker_job job;
     enum rota_code code;
     rota_buffer_clear(&worker->body);
-    while (rota_worker_job_next(&batch, &job, &code, NULL)) {
+    while (rota_worker_batch_job_next(&batch, &job, &code, NULL)) {
         struct rota_attempt_end end = {
             job.queue, job.id, job.attempt, ROTA_JOB_CAUSE_DONE, job.payload, rota_str(""), 0};
-        rota_worker_end_write(&end, &worker->body);
+        rota_worker_batch_end_write(&end, &worker->body);
     }
     must(!rota_connector_send(worker->connector, from, worker->ends, rota_buffer_str(&worker->body),
                               NULL),

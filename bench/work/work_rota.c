@@ -138,7 +138,7 @@ static void hear_verdicts(struct worker *worker, struct rota_worker_batch batch)
     struct rota_worker_verdict verdict;
     struct rota_error error;
     enum rota_code code;
-    while (rota_worker_verdict_next(&batch, &verdict, &code, &error)) {
+    while (rota_worker_batch_verdict_next(&batch, &verdict, &code, &error)) {
         if (verdict.code || worker->n == 0)
             load_fail("an end was refused");
         unsigned slot = worker->slots[worker->first];
@@ -159,14 +159,14 @@ static void on_jobs(void *data, struct rota_connector_peer *from, struct rota_st
     enum rota_code code;
     (void)from;
     hear_verdicts(worker, rota_worker_ended_batch(message));
-    while (rota_worker_job_next(&batch, &job, &code, &error)) {
+    while (rota_worker_batch_job_next(&batch, &job, &code, &error)) {
         struct rota_attempt_end end = {.queue = job.queue,
                                        .id = job.id,
                                        .attempt = job.attempt,
                                        .cause = ROTA_JOB_CAUSE_DONE,
                                        .bytes = rota_str_of(job.payload.data, LOAD_RESULT_SIZE)};
         worker->slots[(worker->first + worker->n++) % LOAD_SLOTS_MAX] = load_take(job.payload);
-        rota_worker_end_write(&end, &worker->out);
+        rota_worker_batch_end_write(&end, &worker->out);
     }
     if (code)
         load_fail("%s", error.text);
@@ -197,7 +197,7 @@ static void on_connected(void *data, struct rota_connector_peer *peer)
     struct rota_worker_ready ready = {
         .queues = &queue, .n_queues = 1, .slots = LOAD_SLOTS_MAX, .takes_ended_with_jobs = true};
     worker->broker = peer;
-    rota_worker_ready_write(&ready, &worker->out);
+    rota_worker_batch_ready_write(&ready, &worker->out);
     say(worker, worker->ready);
     if (++n_connected == LOAD_WORKERS)
         load_start(&load);

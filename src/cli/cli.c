@@ -291,7 +291,7 @@ enum rota_code rota_cli_read_hosts(const char *path, struct rota_hosts *hosts,
     enum rota_code code = rota_cli_read_file(path, ROTA_HOSTS_TEXT_MAX, &content, error);
     if (code)
         return code;
-    code = rota_hosts_parse(rota_buffer_str(&content), rota_cli_file_name(path), hosts, error);
+    code = rota_hosts_file_parse(rota_buffer_str(&content), rota_cli_file_name(path), hosts, error);
     rota_buffer_deinit(&content);
     return code;
 }
@@ -337,6 +337,6 @@ enum rota_code rota_cli_load_ring(struct rota_host_options *from, rota_time now,
                           : "%s: the ring is empty: the store has no such live members",
             name, hosts.n_hosts);
     }
-    rota_hosts_deinit(&hosts);
+    rota_hosts_file_deinit(&hosts);
     return code;
 }

@@ -179,7 +179,7 @@ const char *rota_cli_file_name(const char *path);
 /* Whether reading `path` takes what standard input has to give. */
 bool rota_cli_is_input(const char *path);
 
-/* Read a hosts file. Fills `*hosts`; rota_hosts_deinit() ends it. */
+/* Read a hosts file. Fills `*hosts`; rota_hosts_file_deinit() ends it. */
 enum rota_code rota_cli_read_hosts(const char *path, struct rota_hosts *hosts,
                                    struct rota_error *error);
 

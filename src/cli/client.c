@@ -221,7 +221,7 @@ static void tell_waiting(struct rota_client *client, unsigned n_tries, const cha
         return;
     client->has_told_waiting = true;
     if (client->progress)
-        rota_progress_end(client->progress);
+        rota_terminal_progress_end(client->progress);
     fprintf(stderr, "rota: %s%s%s; asking again%s\n", node, *node ? ": " : "", why,
             client->until_text ? client->until_text : "");
 }

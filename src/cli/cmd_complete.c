@@ -52,15 +52,15 @@ static enum rota_code ask_names(struct rota_client *client, const struct noun *n
     struct rota_rows rows;
     enum rota_code code = rota_documents_ask(client, &topic, 1, &reply, NULL);
     if (!code)
-        code = rota_rows_read(rota_documents_find(&reply, noun->topic), noun->key, FIELDS, 1, &rows,
-                              NULL);
+        code = rota_json_rows_read(rota_documents_find(&reply, noun->topic), noun->key, FIELDS, 1,
+                                   &rows, NULL);
     if (code)
         return code;
     for (size_t i = 0; i < rows.n_rows; i++) {
         rota_buffer_append_str(names, rota_rows_cell(&rows, i, 0));
         rota_buffer_append_char(names, '\n');
     }
-    rota_rows_deinit(&rows);
+    rota_json_rows_deinit(&rows);
     return ROTA_OK;
 }
 
@@ -70,7 +70,7 @@ static void on_late(int number)
     _exit(ROTA_CLI_OK);
 }
 
-static int run(int argc, char *const *argv)
+static int run_complete(int argc, char *const *argv)
 {
     const struct itimerval limit = {.it_value.tv_usec = 300000};
     struct complete options = {.of.timeout = ROTA_SEC};
@@ -112,5 +112,5 @@ const struct rota_cli_command rota_cmd_complete = {
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
         },
-    .run = run,
+    .run = run_complete,
 };

@@ -67,7 +67,7 @@ enum rota_code rota_store_options_ask(const char *url, const struct rota_store_r
     struct rota_store_session *session = NULL;
     enum rota_code code = ROTA_OK;
     for (size_t i = 0; !code && i < n; i++)
-        code = rota_store_request_check(&requests[i], error);
+        code = rota_store_check_request(&requests[i], error);
     if (!code && requests[0].verb == ROTA_STORE_BEAT)
         code = rota_store_options_check(&url, error);
     else if (!code)
@@ -84,6 +84,6 @@ enum rota_code rota_store_options_ask(const char *url, const struct rota_store_r
     }
     rota_store_session_close(session);
     for (size_t i = 0; code && i < n; i++)
-        rota_store_answer_deinit(&answers[i]);
+        rota_store_session_answer_deinit(&answers[i]);
     return code;
 }

@@ -29,7 +29,7 @@ enum rota_code rota_store_options_check_there(const char **url, struct rota_erro
 
 /* Ask the store at `url`, or of ROTA_STORE if that is NULL, one thing after the other,
  * with a connection for it; a file that is not there is made by a BEAT only. Fills `answers`, which
- * rota_store_answer_deinit() ends; none of them when one has failed. */
+ * rota_store_session_answer_deinit() ends; none of them when one has failed. */
 enum rota_code rota_store_options_ask(const char *url, const struct rota_store_request *requests,
                                       size_t n, struct rota_store_answer *answers,
                                       struct rota_error *error);

@@ -96,10 +96,10 @@ static void append_list(struct rota_buffer *buffer, struct rota_str array)
         buffer->failed = true;
         return;
     }
-    rota_scan_init(&scan, array, room);
-    rota_scan_array(&scan);
-    while (rota_scan_item(&scan)) {
-        struct rota_str item = rota_scan_string(&scan);
+    rota_json_scan_init(&scan, array, room);
+    rota_json_scan_array(&scan);
+    while (rota_json_scan_item(&scan)) {
+        struct rota_str item = rota_json_scan_string(&scan);
         rota_buffer_append_text(buffer, is_first ? "" : ",");
         rota_terminal_append(buffer, item);
         is_first = false;
@@ -345,7 +345,7 @@ static enum rota_code read_rows(const struct rota_table *table, struct rota_str 
     const char *fields[ROTA_ROWS_FIELDS_MAX];
     for (size_t i = 0; i < table->n_columns; i++)
         fields[i] = table->columns[i].field;
-    return rota_rows_read(document, key, fields, table->n_columns, rows, error);
+    return rota_json_rows_read(document, key, fields, table->n_columns, rows, error);
 }
 
 static enum rota_code append_read(struct drawing *drawing, enum rota_table_form form,
@@ -367,7 +367,7 @@ static enum rota_code append_document(struct drawing *drawing, enum rota_table_f
     if (code)
         return code;
     code = append_read(drawing, form, &rows, now, error);
-    rota_rows_deinit(&rows);
+    rota_json_rows_deinit(&rows);
     return code;
 }
 
@@ -510,7 +510,7 @@ static enum rota_code append_part(struct drawing *drawing, const struct rota_tab
         rota_buffer_append_char(drawing->buffer, '\n');
     if (!code && rows.n_rows > 0)
         code = append_read(&below, form, &rows, now, error);
-    rota_rows_deinit(&rows);
+    rota_json_rows_deinit(&rows);
     return code;
 }
 
@@ -532,7 +532,7 @@ static enum rota_code append_sheet(struct drawing *drawing, enum rota_table_form
         append_fields(drawing, &rows, now);
     for (size_t i = 0; !code && i < drawing->table->n_parts; i++)
         code = append_part(drawing, &drawing->table->parts[i], form, object, now, error);
-    rota_rows_deinit(&rows);
+    rota_json_rows_deinit(&rows);
     return code;
 }
 

@@ -54,7 +54,7 @@ enum rota_table_kind {
 
 struct rota_table_column {
     const char *title; /* in capitals */
-    const char *field; /* of an entry, as in rota_rows_read() */
+    const char *field; /* of an entry, as in rota_json_rows_read() */
     enum rota_table_kind kind;
     bool is_wide; /* left out of a plain table */
 };

@@ -217,7 +217,7 @@ static bool is_due(struct rota_progress *progress, bool is_known)
     return true;
 }
 
-void rota_progress_count(struct rota_progress *progress, uint64_t done)
+void rota_terminal_progress_count(struct rota_progress *progress, uint64_t done)
 {
     if (!is_due(progress, true))
         return;
@@ -225,7 +225,7 @@ void rota_progress_count(struct rota_progress *progress, uint64_t done)
     fflush(stderr);
 }
 
-void rota_progress_say(struct rota_progress *progress, struct rota_str text)
+void rota_terminal_progress_say(struct rota_progress *progress, struct rota_str text)
 {
     struct winsize size;
     char piece[ROTA_QUOTE_PIECE_MAX];
@@ -246,17 +246,17 @@ void rota_progress_say(struct rota_progress *progress, struct rota_str text)
     fflush(stderr);
 }
 
-void rota_progress_print(struct rota_progress *progress, const char *format, ...)
+void rota_terminal_progress_print(struct rota_progress *progress, const char *format, ...)
 {
     char text[1024];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    rota_progress_say(progress, rota_str(text));
+    rota_terminal_progress_say(progress, rota_str(text));
 }
 
-void rota_progress_step(struct rota_progress *progress, uint64_t done, uint64_t total)
+void rota_terminal_progress_step(struct rota_progress *progress, uint64_t done, uint64_t total)
 {
     enum { WIDTH = 40 };
     if (!is_due(progress, total > 0))
@@ -269,7 +269,7 @@ void rota_progress_step(struct rota_progress *progress, uint64_t done, uint64_t 
     fflush(stderr);
 }
 
-void rota_progress_end(struct rota_progress *progress)
+void rota_terminal_progress_end(struct rota_progress *progress)
 {
     if (progress->is_drawn)
         fputs("\r\033[K", stderr);

@@ -83,11 +83,11 @@ struct rota_progress {
     bool is_drawn;
 };
 
-void rota_progress_step(struct rota_progress *progress, uint64_t done, uint64_t total);
+void rota_terminal_progress_step(struct rota_progress *progress, uint64_t done, uint64_t total);
 /* The same when the total is unknown. */
-void rota_progress_count(struct rota_progress *progress, uint64_t done);
+void rota_terminal_progress_count(struct rota_progress *progress, uint64_t done);
 /* The same as a sentence, shown as texts are; it is cut where the line ends. */
-void rota_progress_say(struct rota_progress *progress, struct rota_str text);
-void rota_progress_print(struct rota_progress *progress, const char *format, ...)
+void rota_terminal_progress_say(struct rota_progress *progress, struct rota_str text);
+void rota_terminal_progress_print(struct rota_progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-void rota_progress_end(struct rota_progress *progress);
+void rota_terminal_progress_end(struct rota_progress *progress);

@@ -67,7 +67,7 @@ enum phase { STARTING, RUNNING, CHECKING, STOPPING };
 struct up {
     struct rota_watch watch; /* prints */
     struct options options;
-    struct rota_guard guard;
+    struct rota_child_guard guard;
     uv_loop_t loop;
     struct rota_signals signals;
     uv_timer_t kill_timer, chaos_timer, span_timer, logs_timer, tick_timer;
@@ -111,7 +111,7 @@ static void stop(struct up *up);
 
 static void end_line(struct up *up)
 {
-    rota_progress_end(&up->progress);
+    rota_terminal_progress_end(&up->progress);
     rota_watch_end(&up->watch);
     if (up->watch.is_failed)
         stop(up);
@@ -156,7 +156,7 @@ static void stop(struct up *up)
     if (up->phase == STOPPING)
         return;
     up->phase = STOPPING;
-    rota_progress_end(&up->progress);
+    rota_terminal_progress_end(&up->progress);
     uv_timer_stop(&up->chaos_timer);
     uv_timer_stop(&up->span_timer);
     uv_timer_stop(&up->logs_timer);
@@ -201,13 +201,13 @@ static void say_progress(struct up *up)
             first = up->processes[i].name;
     }
     if ((up->phase == STARTING || up->phase == CHECKING) && first)
-        rota_progress_print(&up->progress, "waiting for %s to serve: %zu of %zu nodes do", first,
-                            n_ready, up->n_nodes);
+        rota_terminal_progress_print(&up->progress, "waiting for %s to serve: %zu of %zu nodes do",
+                                     first, n_ready, up->n_nodes);
     else if (up->phase == CHECKING)
-        rota_progress_print(&up->progress,
-                            "checking: %zu jobs, %zu partitions and %zu shards left, and all keys",
-                            rota_up_load_n_pending(up->ledger.load), up->ledger.rows.n_awaited,
-                            up->ledger.claims.n_awaited);
+        rota_terminal_progress_print(
+            &up->progress, "checking: %zu jobs, %zu partitions and %zu shards left, and all keys",
+            rota_up_load_n_pending(up->ledger.load), up->ledger.rows.n_awaited,
+            up->ledger.claims.n_awaited);
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -239,7 +239,7 @@ static void tell_verdict_json(struct up *up, bool is_kept)
 
 static void tell_verdict(struct up *up, bool is_kept)
 {
-    rota_progress_end(&up->progress);
+    rota_terminal_progress_end(&up->progress);
     rota_up_show_verdict(&up->watch, &up->ledger,
                          &(struct rota_up_run){.n_nodes = up->n_nodes,
                                                .n_kills = up->n_kills,
@@ -273,7 +273,7 @@ static void step_chaos(struct up *up);
 static void end(struct up *up)
 {
     if (up->phase != RUNNING || !up->options.chaos || !up->ledger.load) {
-        rota_progress_end(&up->progress);
+        rota_terminal_progress_end(&up->progress);
         if (up->phase == CHECKING)
             rota_cli_fail(up->exit_code = ROTA_CLI_NO, "interrupted: the results were not checked");
         stop(up);
@@ -408,7 +408,7 @@ static void on_ended(void *data, struct rota_up_process *process, int exit_code,
         return;
     }
     if (up->phase == STARTING) {
-        rota_progress_end(&up->progress);
+        rota_terminal_progress_end(&up->progress);
         rota_cli_fail(ROTA_CLI_NO, "%s did not start: %s", process->name,
                       rota_up_process_last_line(process, line));
         process->is_held = true;
@@ -520,7 +520,7 @@ static void begin(struct up *up)
     uint64_t seed = uv_hrtime();
     up->phase = RUNNING;
     up->since = rota_clock_wall();
-    rota_progress_end(&up->progress);
+    rota_terminal_progress_end(&up->progress);
     list_nodes(up);
     if (!up->options.no_load && !start_load(up))
         return;
@@ -604,7 +604,7 @@ static void run_cluster(struct up *up)
     rota_buffer_deinit(&up->watch.line);
 }
 
-static int run(int argc, char *const *argv)
+static int run_up(int argc, char *const *argv)
 {
     static struct up up;
     struct rota_error error;
@@ -613,7 +613,7 @@ static int run(int argc, char *const *argv)
         return exit_code;
     if (rota_up_directory_make(up.options.data, up.data, &error) ||
         rota_up_sample_write(up.data, up.options.chaos && !up.options.no_load, &error) ||
-        rota_guard_open(&up.guard, &error))
+        rota_child_guard_open(&up.guard, &error))
         return rota_cli_fail_error(&error);
     rota_up_ledger_init(&up.ledger, !rota_up_has_group(up.data));
     if (uv_loop_init(&up.loop)) {
@@ -626,7 +626,7 @@ static int run(int argc, char *const *argv)
         run_cluster(&up);
     }
     rota_up_ledger_deinit(&up.ledger);
-    rota_guard_close(&up.guard);
+    rota_child_guard_close(&up.guard);
     if (!up.options.data)
         rota_up_directory_remove(up.data);
     return up.exit_code;
@@ -684,5 +684,5 @@ const struct rota_cli_command rota_cmd_up = {
                         "rota up --chaos --for 10m\n"
                         "rota up --nodes 5 --data ./cluster --no-load --json\n",
         },
-    .run = run,
+    .run = run_up,
 };

@@ -84,7 +84,7 @@ struct rota_up_process {
     char name[32];     /* "node-1" */
     const char *zone;  /* of a node; NULL: it is a worker or a task */
     const char *words; /* a worker's: see up_process.c; NULL: it is a task */
-    const struct rota_guard *guard;
+    const struct rota_child_guard *guard;
     uv_loop_t *loop;
     const char *data, *program; /* the directory of all; what is run */
     const char *nodes;          /* for workers: the addresses of all */

@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-void rota_letters_add(struct rota_letters *letters, struct rota_letter *letter)
+void rota_mailbox_letters_add(struct rota_letters *letters, struct rota_letter *letter)
 {
     letter->next = NULL;
     if (letters->first)
@@ -212,7 +212,7 @@ enum rota_code rota_mailbox_post_all(struct rota_mailbox *mailbox, struct rota_l
 enum rota_code rota_mailbox_post(struct rota_mailbox *mailbox, struct rota_letter *letter)
 {
     struct rota_letters one = {0};
-    rota_letters_add(&one, letter);
+    rota_mailbox_letters_add(&one, letter);
     return rota_mailbox_post_all(mailbox, &one);
 }
 
@@ -248,7 +248,7 @@ static void send_back(struct rota_thread *thread, struct rota_letter *letter)
 {
     struct rota_mailbox *mailbox = thread->mailbox;
     struct rota_letters one = {0};
-    rota_letters_add(&one, letter);
+    rota_mailbox_letters_add(&one, letter);
     uv_mutex_lock(&mailbox->lock);
     bool is_first = put_letters(mailbox, &one);
     uv_mutex_unlock(&mailbox->lock);
@@ -302,8 +302,8 @@ static void on_last(struct rota_letter *letter, bool is_cancelled)
     rota_mailbox_close(thread->mailbox, on_mailbox_closed, thread);
 }
 
-enum rota_code rota_thread_open(uv_loop_t *loop, const struct rota_thread_options *options,
-                                struct rota_thread **thread, struct rota_error *error)
+enum rota_code rota_mailbox_thread_open(uv_loop_t *loop, const struct rota_thread_options *options,
+                                        struct rota_thread **thread, struct rota_error *error)
 {
     size_t pending_max = options->pending_max ? options->pending_max : ROTA_THREAD_PENDING_MAX;
     struct rota_thread *made = calloc(1, sizeof *made);
@@ -335,7 +335,8 @@ enum rota_code rota_thread_open(uv_loop_t *loop, const struct rota_thread_option
     return ROTA_OK;
 }
 
-void rota_thread_close(struct rota_thread *thread, void (*on_closed)(void *data), void *data)
+void rota_mailbox_thread_close(struct rota_thread *thread, void (*on_closed)(void *data),
+                               void *data)
 {
     if (!thread)
         return;
@@ -348,21 +349,21 @@ void rota_thread_close(struct rota_thread *thread, void (*on_closed)(void *data)
     uv_mutex_unlock(&thread->mailbox->lock);
 }
 
-enum rota_code rota_thread_post(struct rota_thread *thread, struct rota_letter *letter)
+enum rota_code rota_mailbox_thread_post(struct rota_thread *thread, struct rota_letter *letter)
 {
     if (atomic_load(&thread->is_closing))
         return ROTA_ERR_UNAVAILABLE;
     uv_mutex_lock(&thread->mailbox->lock);
     enum rota_code code = admit_letters(thread->mailbox, 1);
     if (!code)
-        rota_letters_add(&thread->requests, letter);
+        rota_mailbox_letters_add(&thread->requests, letter);
     uv_mutex_unlock(&thread->mailbox->lock);
     if (!code)
         uv_cond_signal(&thread->posted); /* the woken thread finds the lock free */
     return code;
 }
 
-bool rota_thread_is_closing(const struct rota_thread *thread)
+bool rota_mailbox_thread_is_closing(const struct rota_thread *thread)
 {
     return atomic_load(&thread->is_closing);
 }

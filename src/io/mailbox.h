@@ -6,7 +6,7 @@
  * mailbox of its own, the loop posts work that must not run on the loop because it blocks; the
  * thread posts it back when it is done.
  *
- *     loop --rota_thread_post()--> work(), on the thread --> done(), on the loop
+ *     loop --rota_mailbox_thread_post()--> work(), on the thread --> done(), on the loop
  *     any thread --rota_mailbox_post()---------------------> done(), on the loop
  *
  * Invariants: an accepted letter gets done() exactly once, and letters get it in the order in which
@@ -17,10 +17,10 @@
  * A source of events, such as one that polls a broker, is a thread with one long letter that posts
  * to a mailbox of its own:
  *
- *     while (!rota_thread_is_closing(thread))
+ *     while (!rota_mailbox_thread_is_closing(thread))
  *         ... rota_mailbox_post(mailbox, &event->letter) ...
  *
- * To end it: rota_thread_close(), and in its `on_closed` rota_mailbox_close(). */
+ * To end it: rota_mailbox_thread_close(), and in its `on_closed` rota_mailbox_close(). */
 #pragma once
 
 #include <rota/error.h>
@@ -55,7 +55,7 @@ struct rota_letters {
     struct rota_letter *first, *last;
 };
 
-void rota_letters_add(struct rota_letters *letters, struct rota_letter *letter);
+void rota_mailbox_letters_add(struct rota_letters *letters, struct rota_letter *letter);
 
 /* --- from any thread to the loop --- */
 
@@ -85,18 +85,20 @@ struct rota_thread_options {
 };
 
 /* Start a thread that executes posted letters, one after the other. Gives `*thread`;
- * rota_thread_close() ends it. */
-enum rota_code rota_thread_open(struct uv_loop_s *loop, const struct rota_thread_options *options,
-                                struct rota_thread **thread, struct rota_error *error);
+ * rota_mailbox_thread_close() ends it. */
+enum rota_code rota_mailbox_thread_open(struct uv_loop_s *loop,
+                                        const struct rota_thread_options *options,
+                                        struct rota_thread **thread, struct rota_error *error);
 
 /* Takes `thread`, which may be NULL, and returns at once. The current letter is finished,
  * pending ones are returned as cancelled, both from the loop and in order; then the thread ends
  * and `on_closed`, which may be NULL, is called. A done() may call this, work() may not. */
-void rota_thread_close(struct rota_thread *thread, void (*on_closed)(void *data), void *data);
+void rota_mailbox_thread_close(struct rota_thread *thread, void (*on_closed)(void *data),
+                               void *data);
 
 /* Send `letter` to the thread. ROTA_ERR_LIMIT when `pending_max` are pending,
  * ROTA_ERR_UNAVAILABLE when it is closing; the letter stays the sender's then. */
-enum rota_code rota_thread_post(struct rota_thread *thread, struct rota_letter *letter);
+enum rota_code rota_mailbox_thread_post(struct rota_thread *thread, struct rota_letter *letter);
 
-/* Any thread. Whether rota_thread_close() was called: long work should end. */
-bool rota_thread_is_closing(const struct rota_thread *thread);
+/* Any thread. Whether rota_mailbox_thread_close() was called: long work should end. */
+bool rota_mailbox_thread_is_closing(const struct rota_thread *thread);

@@ -51,11 +51,11 @@ static enum rota_code read_pieces(struct rota_pairs_file *file, struct rota_pair
             return refuse_errno(file->path, error);
         file->is_whole = piece[size - 1] == '\n';
         enum rota_code code =
-            rota_pairs_reader_feed(reader, rota_str_of(piece, (size_t)size), error);
+            rota_pairs_file_reader_feed(reader, rota_str_of(piece, (size_t)size), error);
         if (code)
             return code;
     }
-    return rota_pairs_reader_finish(reader, error);
+    return rota_pairs_file_reader_finish(reader, error);
 }
 
 static enum rota_code read_places(struct rota_pairs_file *file, struct rota_error *error)
@@ -64,9 +64,9 @@ static enum rota_code read_places(struct rota_pairs_file *file, struct rota_erro
     char *piece = malloc(PIECE);
     if (!piece)
         return rota_error_no_memory(error, "to read %s", file->path);
-    rota_pairs_reader_init(&reader, file->path, &file->pairs);
+    rota_pairs_file_reader_init(&reader, file->path, &file->pairs);
     enum rota_code code = read_pieces(file, &reader, piece, error);
-    rota_pairs_reader_deinit(&reader);
+    rota_pairs_file_reader_deinit(&reader);
     free(piece);
     return code;
 }
@@ -92,7 +92,8 @@ static enum rota_code read_line(const struct rota_pairs_file *file,
             break;
         n += (size_t)size;
     }
-    if (rota_pair_parse(rota_buffer_str(line), file->path, place->line, scratch, pair, NULL) ||
+    if (rota_pairs_file_parse_pair(rota_buffer_str(line), file->path, place->line, scratch, pair,
+                                   NULL) ||
         pair->key.size == 0)
         return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
                               "%s was changed in place; replace the whole file instead",
@@ -131,7 +132,7 @@ static enum rota_code read_pairs(struct rota_pairs_file *file, struct rota_error
     if (!S_ISREG(file->status.st_mode))
         return rota_error_set(error, ROTA_ERR_INVALID, "%s: is not a file", file->path);
     enum rota_code code = read_places(file, error);
-    while (!code && rota_pairs_next_twins(&file->pairs, &index, &first, &second))
+    while (!code && rota_pairs_file_next_twins(&file->pairs, &index, &first, &second))
         code = check_twins(file, &first, &second, error);
     if (fstat(file->fd, &after) != 0 || !is_same_file(&file->status, &after))
         return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%s: was changed while it was read",
@@ -168,7 +169,7 @@ void rota_pairs_file_close(struct rota_pairs_file *file)
         return;
     if (file->fd >= 0)
         close(file->fd);
-    rota_pairs_deinit(&file->pairs);
+    rota_pairs_file_deinit(&file->pairs);
     free(file->path);
     free(file);
 }
@@ -217,7 +218,7 @@ enum rota_code rota_pairs_file_get(const struct rota_pairs_file *file, struct ro
                                    struct rota_error *error)
 {
     size_t n = 0;
-    const struct rota_pair_place *places = rota_pairs_find(&file->pairs, key, &n);
+    const struct rota_pair_place *places = rota_pairs_file_find(&file->pairs, key, &n);
     enum rota_code code = ROTA_OK;
     *is_found = false;
     for (size_t i = 0; !code && !*is_found && i < n; i++) {

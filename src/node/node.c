@@ -31,7 +31,7 @@ static void join_cluster(struct rota_node *node)
         if (node->roles[i].role->restore)
             node->roles[i].role->restore(node->roles[i].data);
     rota_node_spaces_undrain(node->spaces);
-    if (rota_node_beat(node, false, &error)) {
+    if (rota_node_open_heartbeat(node, false, &error)) {
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_ERROR, "node can't join",
                  ROTA_LOG_FACT("error", error.text));
         rota_node_step(node, ROTA_NODE_FAILED);
@@ -66,7 +66,7 @@ static void drain_node(struct rota_node *node)
     log_state(node, "node draining");
     rota_node_note(node, ROTA_EVENT_NODE, rota_str(node->advertise), "is draining");
     rota_health_set(node->health, "", false, NULL);
-    if (!node->is_drained_by_operator && rota_node_beat(node, true, &error))
+    if (!node->is_drained_by_operator && rota_node_open_heartbeat(node, true, &error))
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN,
                  "node can't announce that it is leaving", ROTA_LOG_FACT("error", error.text));
     node->has_drained = true;
@@ -113,7 +113,7 @@ static void close_timer(struct rota_node *node)
 static void on_spaces_closed(void *data)
 {
     struct rota_node *node = data;
-    rota_node_close_parts(node);
+    rota_node_open_close_parts(node);
     rota_node_step(node, ROTA_NODE_CLOSED);
 }
 
@@ -233,9 +233,9 @@ enum rota_code rota_node_reload(struct rota_node *node, const struct rota_settin
     is_told |= node->weight > 0;
     node->weight = 0; /* the settings count again */
     node->fsm.drain_limit = node->settings->drain_limit;
-    rota_node_note_names(node);
+    rota_node_open_note_names(node);
     if (!code && is_told && node->heartbeat)
-        code = rota_node_beat(node, false, error);
+        code = rota_node_open_heartbeat(node, false, error);
     if (!code)
         rota_node_note(node, ROTA_EVENT_SETTING, rota_str(node->advertise),
                        "has reloaded its settings");
@@ -275,7 +275,7 @@ enum rota_code rota_node_open(uv_loop_t *loop, const struct rota_node_options *o
     rota_node_fsm_init(&made->fsm, made->settings->drain_limit);
     enum rota_code code = rota_node_open_parts(made, error);
     if (code) {
-        rota_node_close_parts(made);
+        rota_node_open_close_parts(made);
         uv_run(loop, UV_RUN_DEFAULT);
         free(made->advertise);
         free(made);

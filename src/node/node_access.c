@@ -112,7 +112,7 @@ static bool is_named(const void *data, const char *name)
     return rota_server_call_is_named(data, name);
 }
 
-uint32_t rota_node_identify(void *data, struct rota_server_call *call, char *actor)
+uint32_t rota_node_access_identify(void *data, struct rota_server_call *call, char *actor)
 {
     struct rota_node *node = data;
     size_t n;

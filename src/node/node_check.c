@@ -138,7 +138,7 @@ static enum rota_code check_data(const struct rota_settings *settings, struct ro
     snprintf(path, sizeof path, "%s/jobs", data);
     if (!code && rota_node_settings_has_role(values, "queue") &&
         values->durability == ROTA_DURABILITY_JOURNAL)
-        code = rota_journal_files_check(path, error);
+        code = rota_journal_read_files_check(path, error);
     return code;
 }
 
@@ -250,8 +250,7 @@ static enum rota_code check_certificate(const struct rota_settings *settings,
                           why.text);
 }
 
-enum rota_code rota_node_settings_check_reach(const struct rota_settings *settings,
-                                              struct rota_error *error)
+enum rota_code rota_node_check_reach(const struct rota_settings *settings, struct rota_error *error)
 {
     const struct rota_node_settings *values = settings->values;
     const struct {

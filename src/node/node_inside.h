@@ -111,12 +111,14 @@ void rota_node_fail(struct rota_node *node);
 
 /* --- node_open.c --- */
 
-/* All parts, in order; after a failure rota_node_close_parts() closes those that were opened. */
+/* All parts, in order; after a failure rota_node_open_close_parts() closes those that were opened.
+ */
 enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *error);
-void rota_node_close_parts(struct rota_node *node);
+void rota_node_open_close_parts(struct rota_node *node);
 
 /* Be a member from now on; or, when `is_leaving`, until now. */
-enum rota_code rota_node_beat(struct rota_node *node, bool is_leaving, struct rota_error *error);
+enum rota_code rota_node_open_heartbeat(struct rota_node *node, bool is_leaving,
+                                        struct rota_error *error);
 
 /* A channel to another node, or to ourselves: in plain text, or by our certificates. */
 enum rota_code rota_node_open_channel(struct rota_node *node, const char *address,
@@ -124,10 +126,10 @@ enum rota_code rota_node_open_channel(struct rota_node *node, const char *addres
                                       struct rota_error *error);
 
 /* Serve, once it is placed and all roles are ready. */
-void rota_node_look_ready(struct rota_node *node);
+void rota_node_open_look_ready(struct rota_node *node);
 
 /* The host names that HTTP requests may use: its own address, and those of the settings. */
-void rota_node_note_names(struct rota_node *node);
+void rota_node_open_note_names(struct rota_node *node);
 
 /* --- node_access.c --- */
 
@@ -142,10 +144,10 @@ void rota_node_access_publish(struct rota_node *node);
 void rota_node_access_ask(void *data);
 
 /* Who calls: `identify` of the server's options. */
-uint32_t rota_node_identify(void *data, struct rota_server_call *call, char *actor);
+uint32_t rota_node_access_identify(void *data, struct rota_server_call *call, char *actor);
 
 /* --- node_news.c --- */
 
 /* Record events about other nodes: of all nodes that see one, one records it. */
-void rota_node_note_members(struct rota_node *node, const struct rota_members_change *change);
+void rota_node_news_note_members(struct rota_node *node, const struct rota_members_change *change);
 void rota_node_news_end(struct rota_node *node);

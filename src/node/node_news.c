@@ -88,7 +88,7 @@ static void ask_fates(struct rota_node *node, const struct rota_members_change *
         rota_list_push(&node->gone, &gone->link);
 }
 
-void rota_node_note_members(struct rota_node *node, const struct rota_members_change *change)
+void rota_node_news_note_members(struct rota_node *node, const struct rota_members_change *change)
 {
     bool is_first = !node->has_seen_members;
     node->has_seen_members = true;

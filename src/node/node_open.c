@@ -55,7 +55,7 @@ static enum rota_code lock_directory(struct rota_node *node, struct rota_error *
 
 /* --- names for HTTP --- */
 
-void rota_node_note_names(struct rota_node *node)
+void rota_node_open_note_names(struct rota_node *node)
 {
     size_t n = 0;
     node->names[n++] = rota_str(rota_http_address(node->http));
@@ -87,7 +87,7 @@ static void on_members(void *data, const struct rota_members_change *change)
 {
     struct rota_node *node = data;
     const struct rota_member *self = find_self(node);
-    rota_node_note_members(node, change);
+    rota_node_news_note_members(node, change);
     if (!self || node->fsm.state >= ROTA_NODE_STOPPING)
         return;
     node->is_drained_by_operator = self->host.is_draining;
@@ -96,10 +96,10 @@ static void on_members(void *data, const struct rota_members_change *change)
     else if (node->fsm.state == ROTA_NODE_DRAINING || node->fsm.state == ROTA_NODE_DRAINED)
         rota_node_step(node, ROTA_NODE_RESTORE);
     node->is_placed = self->is_placed;
-    rota_node_look_ready(node);
+    rota_node_open_look_ready(node);
 }
 
-void rota_node_look_ready(struct rota_node *node)
+void rota_node_open_look_ready(struct rota_node *node)
 {
     for (size_t i = 0; i < node->n_roles; i++)
         if (node->roles[i].role->is_ready && !node->roles[i].role->is_ready(node->roles[i].data))
@@ -108,7 +108,8 @@ void rota_node_look_ready(struct rota_node *node)
         rota_node_step(node, ROTA_NODE_JOINED);
 }
 
-enum rota_code rota_node_beat(struct rota_node *node, bool is_leaving, struct rota_error *error)
+enum rota_code rota_node_open_heartbeat(struct rota_node *node, bool is_leaving,
+                                        struct rota_error *error)
 {
     const struct rota_node_settings *settings = node->settings;
     rota_time at = rota_members_align(rota_clock_wall(), settings->align, ROTA_MEMBERS_PROPAGATION);
@@ -122,7 +123,7 @@ enum rota_code rota_node_beat(struct rota_node *node, bool is_leaving, struct ro
         .start_at = settings->align && node->fsm.state == ROTA_NODE_JOINING ? at : 0,
         .stop_at = is_leaving ? at : 0,
     };
-    rota_hosts_parse_weight(settings->weight, &member.weight);
+    rota_hosts_file_parse_weight(settings->weight, &member.weight);
     if (node->weight > 0)
         member.weight = node->weight;
     rota_heartbeat_close(node->heartbeat);
@@ -268,7 +269,7 @@ static enum rota_code open_server(struct rota_node *node, struct rota_error *err
                                           .insecure = settings->insecure,
                                           .message_max = 20 << 20,
                                           .calls_max = 65536,
-                                          .identify = rota_node_identify,
+                                          .identify = rota_node_access_identify,
                                           .data = node,
                                           .peer_connections_max =
                                               (uint32_t)settings->peer_connections,
@@ -367,8 +368,8 @@ static enum rota_code open_http(struct rota_node *node, struct rota_error *error
 {
     const struct rota_node_settings *settings = node->settings;
     struct rota_node_memory memory = rota_node_memory_split((uint64_t)settings->memory);
-    struct rota_http_handler handler = {rota_node_on_request, rota_node_is_urgent,
-                                        rota_node_on_http_full, node};
+    struct rota_http_handler handler = {rota_api_on_request, rota_api_is_urgent,
+                                        rota_api_on_http_full, node};
     struct rota_http_options options = {.insecure = settings->insecure,
                                         .peer_connections_max =
                                             (uint32_t)settings->peer_connections,
@@ -378,8 +379,8 @@ static enum rota_code open_http(struct rota_node *node, struct rota_error *error
         rota_http_open(node->loop, settings->http, &options, &handler, &node->http, error);
     if (code)
         return code;
-    rota_node_note_names(node);
-    return rota_streams_open(node, &node->streams, error);
+    rota_node_open_note_names(node);
+    return rota_api_stream_open(node, &node->streams, error);
 }
 
 static void on_space_done(void *data, struct rota_str space, const char *text, const char *actor)
@@ -420,7 +421,7 @@ enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *e
     return ROTA_OK;
 }
 
-void rota_node_close_parts(struct rota_node *node)
+void rota_node_open_close_parts(struct rota_node *node)
 {
     rota_topics_end(node);
     rota_api_plans_end(node);
@@ -429,8 +430,8 @@ void rota_node_close_parts(struct rota_node *node)
     rota_node_news_end(node);
     rota_channel_close(node->self);
     rota_peers_close(node->peers);
-    rota_node_end_requests(node);
-    rota_streams_close(node->streams);
+    rota_api_end_requests(node);
+    rota_api_stream_close(node->streams);
     rota_http_close(node->http);
     rota_heartbeat_close(node->heartbeat);
     rota_node_access_close(node);

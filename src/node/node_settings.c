@@ -554,7 +554,7 @@ const struct rota_node_space *rota_node_settings_space(const struct rota_setting
     return NULL;
 }
 
-const char *rota_node_engine_name(int engine)
+const char *rota_node_settings_engine_name(int engine)
 {
     return ENGINES[engine];
 }
@@ -570,7 +570,7 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
         code = check_names(settings, error);
     if (code)
         return code;
-    if (!rota_hosts_parse_weight(values->weight, &weight))
+    if (!rota_hosts_file_parse_weight(values->weight, &weight))
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "%s: a weight must be a number from 0.01 to 1000, such as 2.5",
                               rota_settings_where(settings, "weight", where));
@@ -598,7 +598,7 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
         code = check_directories(settings, error);
     if (!code)
         code = check_caches(settings, error);
-    return code ? code : rota_node_settings_check_reach(settings, error);
+    return code ? code : rota_node_check_reach(settings, error);
 }
 
 bool rota_node_settings_is_live(size_t i)

@@ -71,8 +71,8 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
                                         struct rota_error *error);
 
 /* The part that checks addresses, URLs and files: node_check.c. */
-enum rota_code rota_node_settings_check_reach(const struct rota_settings *settings,
-                                              struct rota_error *error);
+enum rota_code rota_node_check_reach(const struct rota_settings *settings,
+                                     struct rota_error *error);
 
 /* Whether the certificate is for the host by which other nodes reach this one. */
 enum rota_code rota_node_check_certificate(const struct rota_tls *tls, const char *certificate,
@@ -90,4 +90,4 @@ const struct rota_node_space *rota_node_settings_space(const struct rota_setting
                                                        size_t *place);
 
 /* "ring" for ROTA_NODE_ENGINE_RING. */
-const char *rota_node_engine_name(int engine);
+const char *rota_node_settings_engine_name(int engine);

@@ -145,7 +145,7 @@ static enum rota_code open_own(struct rota_node_spaces *spaces, struct rota_erro
         struct rota_space_options options = {
             .name = space->name,
             .member = node->advertise,
-            .engine = rota_node_engine_name(space->engine),
+            .engine = rota_node_settings_engine_name(space->engine),
             .n_shards = (uint32_t)space->shards,
             .seats = space->seats,
             .log_url = space->log,

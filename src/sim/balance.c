@@ -190,7 +190,7 @@ static void arrive_at_client(struct rota_balance_world *world, struct rota_balan
         while (call->n_out > 0) {
             struct rota_balance_attempt *other = call->out[0];
             report_try(world, other, ROTA_OUTCOME_CANCELLED, NULL);
-            rota_balance_cancel(world, other);
+            rota_balance_servers_cancel(world, other);
         }
         finish_call(world, call, true);
     }
@@ -200,7 +200,7 @@ static void arrive_at_client(struct rota_balance_world *world, struct rota_balan
 static void time_out(struct rota_balance_world *world, struct rota_balance_attempt *attempt)
 {
     fail_try(world, attempt, ROTA_OUTCOME_TIMEOUT);
-    rota_balance_cancel(world, attempt);
+    rota_balance_servers_cancel(world, attempt);
 }
 
 static void hedge_call(struct rota_balance_world *world, struct rota_balance_call *call)
@@ -290,7 +290,7 @@ static void handle_event(struct rota_balance_world *world, struct rota_balance_e
         arrive_call(world);
         break;
     case ROTA_BALANCE_AT_TROUBLE:
-        rota_balance_strike(world);
+        rota_balance_servers_strike(world);
         break;
     case ROTA_BALANCE_AT_HEDGE:
         hedge_call(world, (struct rota_balance_call *)event);
@@ -299,10 +299,10 @@ static void handle_event(struct rota_balance_world *world, struct rota_balance_e
         time_out(world, ROTA_CONTAINER(event, struct rota_balance_attempt, timeout));
         break;
     case ROTA_BALANCE_TO_SERVER:
-        rota_balance_arrive_at_server(world, (struct rota_balance_attempt *)event);
+        rota_balance_servers_arrive_at(world, (struct rota_balance_attempt *)event);
         break;
     case ROTA_BALANCE_AT_SERVED:
-        rota_balance_end_service(world, (struct rota_balance_attempt *)event);
+        rota_balance_servers_end_service(world, (struct rota_balance_attempt *)event);
         break;
     case ROTA_BALANCE_TO_CLIENT:
         arrive_at_client(world, (struct rota_balance_attempt *)event);
@@ -380,8 +380,8 @@ static void world_init(struct rota_balance_world *world, const struct rota_balan
     world->scenario = options->scenario;
     world->n_calls = options->n_calls ? options->n_calls : N_CALLS;
     world->rate = rate_of(world->scenario);
-    world->truth =
-        (struct rota_balance_truth){.expected_us = rota_balance_expected_us, .world = world};
+    world->truth = (struct rota_balance_truth){.expected_us = rota_balance_servers_expected_us,
+                                               .world = world};
     rota_random_init(&world->load, rota_random_mix(&seed));
     rota_random_init(&world->service, rota_random_mix(&seed));
     rota_random_init(&world->choice, rota_random_mix(&seed));

@@ -64,8 +64,8 @@ static void serve_waiting(struct rota_balance_world *world, struct rota_balance_
     }
 }
 
-void rota_balance_arrive_at_server(struct rota_balance_world *world,
-                                   struct rota_balance_attempt *attempt)
+void rota_balance_servers_arrive_at(struct rota_balance_world *world,
+                                    struct rota_balance_attempt *attempt)
 {
     struct rota_balance_server *server = server_of(world, attempt);
     server->n_coming--;
@@ -81,8 +81,8 @@ void rota_balance_arrive_at_server(struct rota_balance_world *world,
     }
 }
 
-void rota_balance_end_service(struct rota_balance_world *world,
-                              struct rota_balance_attempt *attempt)
+void rota_balance_servers_end_service(struct rota_balance_world *world,
+                                      struct rota_balance_attempt *attempt)
 {
     struct rota_balance_server *server = server_of(world, attempt);
     if (is_frozen(world, server)) { /* the remaining time is the same after the freeze */
@@ -95,7 +95,8 @@ void rota_balance_end_service(struct rota_balance_world *world,
     serve_waiting(world, server);
 }
 
-void rota_balance_cancel(struct rota_balance_world *world, struct rota_balance_attempt *attempt)
+void rota_balance_servers_cancel(struct rota_balance_world *world,
+                                 struct rota_balance_attempt *attempt)
 {
     struct rota_balance_server *server = server_of(world, attempt);
     if (!attempt->link.next || world->scenario->is_uncancelled)
@@ -105,7 +106,7 @@ void rota_balance_cancel(struct rota_balance_world *world, struct rota_balance_a
     rota_balance_attempt_release(world, attempt);
 }
 
-double rota_balance_expected_us(const void *data, uint64_t replica)
+double rota_balance_servers_expected_us(const void *data, uint64_t replica)
 {
     const struct rota_balance_world *world = data;
     const struct rota_balance_server *server = &world->servers[replica];
@@ -200,7 +201,7 @@ static rota_time trouble_ramps(struct rota_balance_world *world)
     return 500 * ROTA_MSEC;
 }
 
-void rota_balance_strike(struct rota_balance_world *world)
+void rota_balance_servers_strike(struct rota_balance_world *world)
 {
     uint64_t number = world->n_troubles++;
     rota_time next = 0;

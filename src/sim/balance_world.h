@@ -103,16 +103,17 @@ void rota_balance_attempt_release(struct rota_balance_world *world,
 
 /* --- servers and their troubles --- */
 
-void rota_balance_arrive_at_server(struct rota_balance_world *world,
-                                   struct rota_balance_attempt *attempt);
-void rota_balance_end_service(struct rota_balance_world *world,
-                              struct rota_balance_attempt *attempt);
+void rota_balance_servers_arrive_at(struct rota_balance_world *world,
+                                    struct rota_balance_attempt *attempt);
+void rota_balance_servers_end_service(struct rota_balance_world *world,
+                                      struct rota_balance_attempt *attempt);
 
 /* The client no longer needs it: remove it from the queue; a try being served goes on. */
-void rota_balance_cancel(struct rota_balance_world *world, struct rota_balance_attempt *attempt);
+void rota_balance_servers_cancel(struct rota_balance_world *world,
+                                 struct rota_balance_attempt *attempt);
 
 /* What the oracle sees: how long a new try would take. */
-double rota_balance_expected_us(const void *world, uint64_t replica);
+double rota_balance_servers_expected_us(const void *world, uint64_t replica);
 
 /* The next thing that happens to the replicas. */
-void rota_balance_strike(struct rota_balance_world *world);
+void rota_balance_servers_strike(struct rota_balance_world *world);

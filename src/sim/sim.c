@@ -83,11 +83,11 @@ static void node_init(struct rota_sim *sim, uint32_t number)
 enum rota_code rota_sim_new(const struct rota_sim_options *options, struct rota_sim **sim,
                             struct rota_error *error)
 {
-    struct rota_sim_link link = rota_sim_link_normal(options->link);
+    struct rota_sim_link link = rota_sim_net_link_normal(options->link);
     if (options->n_nodes < 1 || options->n_nodes > ROTA_SIM_NODES_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "a world of %u nodes: 1 to %d are allowed",
                               options->n_nodes, ROTA_SIM_NODES_MAX);
-    if (!rota_sim_link_is_valid(&link))
+    if (!rota_sim_net_link_is_valid(&link))
         return rota_error_set(
             error, ROTA_ERR_INVALID,
             "the link: needs 0 <= min <= mean <= max delay, and chances in [0, 1]");
@@ -138,11 +138,11 @@ static void deliver_message(struct rota_sim *sim, struct rota_sim_pending *event
 {
     bool is_up = sim->nodes[event->node].is_up;
     struct rota_str bytes = rota_str_of(event->bytes, event->size);
-    rota_sim_record(sim,
-                    (struct rota_sim_event){.kind = is_up ? ROTA_SIM_MESSAGE : ROTA_SIM_VANISHED,
-                                            .node = event->node,
-                                            .peer = event->from,
-                                            .bytes = bytes});
+    rota_sim_trace_record(
+        sim, (struct rota_sim_event){.kind = is_up ? ROTA_SIM_MESSAGE : ROTA_SIM_VANISHED,
+                                     .node = event->node,
+                                     .peer = event->from,
+                                     .bytes = bytes});
     if (is_up)
         sim->options.on_message(sim->options.data, event->node, event->from, bytes);
 }
@@ -152,15 +152,16 @@ static void deliver_event(struct rota_sim *sim, struct rota_sim_pending *event)
     switch (event->what) {
     case ROTA_SIM_WAIT_TIMER:
         sim->nodes[event->node].timers.items[event->number] = NULL;
-        rota_sim_record_number(sim, ROTA_SIM_TIMER, event->node, ROTA_SIM_NO_NODE, event->number);
+        rota_sim_trace_record_number(sim, ROTA_SIM_TIMER, event->node, ROTA_SIM_NO_NODE,
+                                     event->number);
         sim->options.on_timer(sim->options.data, event->node, (uint32_t)event->number);
         break;
     case ROTA_SIM_WAIT_MESSAGE:
         deliver_message(sim, event);
         break;
     case ROTA_SIM_WAIT_CALL:
-        rota_sim_record_number(sim, ROTA_SIM_CALL, ROTA_SIM_NO_NODE, ROTA_SIM_NO_NODE,
-                               event->number);
+        rota_sim_trace_record_number(sim, ROTA_SIM_CALL, ROTA_SIM_NO_NODE, ROTA_SIM_NO_NODE,
+                                     event->number);
         event->call(event->data, event->number);
         break;
     }

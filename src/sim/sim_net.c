@@ -3,14 +3,14 @@
 #include <assert.h>
 #include <string.h>
 
-bool rota_sim_link_is_valid(const struct rota_sim_link *link)
+bool rota_sim_net_link_is_valid(const struct rota_sim_link *link)
 {
     return link->delay_min >= 0 && link->delay_min <= link->delay_mean &&
            link->delay_mean <= link->delay_max && link->delay_max <= ROTA_SIM_TIME_MAX &&
            link->loss >= 0 && link->loss <= 1 && link->duplication >= 0 && link->duplication <= 1;
 }
 
-struct rota_sim_link rota_sim_link_normal(struct rota_sim_link link)
+struct rota_sim_link rota_sim_net_link_normal(struct rota_sim_link link)
 {
     if (link.delay_max == 0 && link.delay_mean == 0 && link.delay_min == 0) {
         link.delay_min = ROTA_MSEC;
@@ -59,14 +59,14 @@ void rota_sim_block(struct rota_sim *sim, uint32_t from, uint32_t to, bool is_bl
     if (!sender->blocked || sender->blocked[to] == is_blocked)
         return;
     sender->blocked[to] = is_blocked;
-    rota_sim_record_number(sim, ROTA_SIM_BLOCKED, from, to, is_blocked);
+    rota_sim_trace_record_number(sim, ROTA_SIM_BLOCKED, from, to, is_blocked);
 }
 
 void rota_sim_split(struct rota_sim *sim, const uint8_t *groups)
 {
     for (uint32_t i = 0; i < sim->options.n_nodes; i++) {
         sim->nodes[i].group = groups[i];
-        rota_sim_record_number(sim, ROTA_SIM_SPLIT, i, ROTA_SIM_NO_NODE, groups[i]);
+        rota_sim_trace_record_number(sim, ROTA_SIM_SPLIT, i, ROTA_SIM_NO_NODE, groups[i]);
     }
 }
 
@@ -78,7 +78,7 @@ void rota_sim_heal(struct rota_sim *sim)
         if (node->blocked)
             memset(node->blocked, 0, sim->options.n_nodes * sizeof *node->blocked);
     }
-    rota_sim_record_number(sim, ROTA_SIM_HEALED, ROTA_SIM_NO_NODE, ROTA_SIM_NO_NODE, 0);
+    rota_sim_trace_record_number(sim, ROTA_SIM_HEALED, ROTA_SIM_NO_NODE, ROTA_SIM_NO_NODE, 0);
 }
 
 void rota_sim_set_link(struct rota_sim *sim, uint32_t from, uint32_t to,
@@ -94,8 +94,8 @@ void rota_sim_set_link(struct rota_sim *sim, uint32_t from, uint32_t to,
     }
     if (!sender->links)
         return;
-    sender->links[to] = link ? rota_sim_link_normal(*link) : (struct rota_sim_link){0};
-    assert(rota_sim_link_is_valid(&sender->links[to]));
+    sender->links[to] = link ? rota_sim_net_link_normal(*link) : (struct rota_sim_link){0};
+    assert(rota_sim_net_link_is_valid(&sender->links[to]));
 }
 
 /* --- messages --- */
@@ -125,9 +125,9 @@ void rota_sim_send(struct rota_sim *sim, uint32_t from, uint32_t to, struct rota
 
     bool is_cut = sender->group != receiver->group || (sender->blocked && sender->blocked[to]);
     if (from != to && (is_cut || rota_random_chance(&sim->own, link->loss))) {
-        rota_sim_record(sim,
-                        (struct rota_sim_event){
-                            .kind = ROTA_SIM_LOST, .node = from, .peer = to, .bytes = message});
+        rota_sim_trace_record(
+            sim, (struct rota_sim_event){
+                     .kind = ROTA_SIM_LOST, .node = from, .peer = to, .bytes = message});
         return;
     }
     send_copy(sim, link, from, to, message);

@@ -94,7 +94,7 @@ void rota_sim_jump_wall(struct rota_sim *sim, uint32_t node, rota_time by)
     if (offset < -ROTA_SIM_TIME_MAX)
         offset = -ROTA_SIM_TIME_MAX;
     n->clock.wall_offset = offset;
-    rota_sim_record_number(sim, ROTA_SIM_JUMPED, node, ROTA_SIM_NO_NODE, (uint64_t)by);
+    rota_sim_trace_record_number(sim, ROTA_SIM_JUMPED, node, ROTA_SIM_NO_NODE, (uint64_t)by);
     move_timers(sim, n);
 }
 
@@ -112,8 +112,8 @@ void rota_sim_set_drift(struct rota_sim *sim, uint32_t node, int32_t drift_ppm)
 {
     struct rota_sim_node *n = rota_sim_get(sim, node);
     rota_sim_clock_set_drift(&n->clock, sim->now, drift_ppm);
-    rota_sim_record_number(sim, ROTA_SIM_DRIFTED, node, ROTA_SIM_NO_NODE,
-                           (uint64_t)(int64_t)drift_ppm);
+    rota_sim_trace_record_number(sim, ROTA_SIM_DRIFTED, node, ROTA_SIM_NO_NODE,
+                                 (uint64_t)(int64_t)drift_ppm);
     move_timers(sim, n);
 }
 
@@ -130,7 +130,7 @@ void rota_sim_crash(struct rota_sim *sim, uint32_t node)
     rota_sim_pending_empty(sim, &n->backlog);
     n->is_up = false;
     n->is_paused = false;
-    rota_sim_record_number(sim, ROTA_SIM_CRASHED, node, ROTA_SIM_NO_NODE, n->life);
+    rota_sim_trace_record_number(sim, ROTA_SIM_CRASHED, node, ROTA_SIM_NO_NODE, n->life);
     if (sim->options.on_crash)
         sim->options.on_crash(sim->options.data, node);
 }
@@ -144,7 +144,7 @@ void rota_sim_start(struct rota_sim *sim, uint32_t node)
     n->life++;
     n->clock.mono_offset =
         rota_random_range(&sim->own, 0, 30 * ROTA_DAY) - rota_sim_clock_ticks(&n->clock, sim->now);
-    rota_sim_record_number(sim, ROTA_SIM_STARTED, node, ROTA_SIM_NO_NODE, n->life);
+    rota_sim_trace_record_number(sim, ROTA_SIM_STARTED, node, ROTA_SIM_NO_NODE, n->life);
     sim->options.on_start(sim->options.data, node);
 }
 
@@ -154,7 +154,7 @@ void rota_sim_pause(struct rota_sim *sim, uint32_t node)
     if (!n->is_up || n->is_paused)
         return;
     n->is_paused = true;
-    rota_sim_record_number(sim, ROTA_SIM_PAUSED, node, ROTA_SIM_NO_NODE, 0);
+    rota_sim_trace_record_number(sim, ROTA_SIM_PAUSED, node, ROTA_SIM_NO_NODE, 0);
 }
 
 void rota_sim_resume(struct rota_sim *sim, uint32_t node)
@@ -163,7 +163,7 @@ void rota_sim_resume(struct rota_sim *sim, uint32_t node)
     if (!n->is_paused)
         return;
     n->is_paused = false;
-    rota_sim_record_number(sim, ROTA_SIM_RESUMED, node, ROTA_SIM_NO_NODE, n->backlog.size);
+    rota_sim_trace_record_number(sim, ROTA_SIM_RESUMED, node, ROTA_SIM_NO_NODE, n->backlog.size);
     sim->n_late -= n->backlog.size;
     struct rota_heap_node *first;
     while ((first = rota_heap_first(&n->backlog))) {

@@ -64,7 +64,7 @@ static uint64_t fold_hash(uint64_t hash, uint64_t value)
     return hash ^ hash >> 29;
 }
 
-void rota_sim_record(struct rota_sim *sim, struct rota_sim_event event)
+void rota_sim_trace_record(struct rota_sim *sim, struct rota_sim_event event)
 {
     event.at = sim->now;
     if (event.kind != ROTA_SIM_NOTE) {
@@ -79,10 +79,10 @@ void rota_sim_record(struct rota_sim *sim, struct rota_sim_event event)
         sim->options.on_trace(sim->options.trace_data, &event);
 }
 
-void rota_sim_record_number(struct rota_sim *sim, enum rota_sim_kind kind, uint32_t node,
-                            uint32_t peer, uint64_t number)
+void rota_sim_trace_record_number(struct rota_sim *sim, enum rota_sim_kind kind, uint32_t node,
+                                  uint32_t peer, uint64_t number)
 {
-    rota_sim_record(
+    rota_sim_trace_record(
         sim, (struct rota_sim_event){.kind = kind, .node = node, .peer = peer, .number = number});
 }
 
@@ -95,8 +95,8 @@ void rota_sim_note(struct rota_sim *sim, uint32_t node, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    rota_sim_record(sim, (struct rota_sim_event){.kind = ROTA_SIM_NOTE,
-                                                 .node = node,
-                                                 .peer = ROTA_SIM_NO_NODE,
-                                                 .bytes = rota_str(text)});
+    rota_sim_trace_record(sim, (struct rota_sim_event){.kind = ROTA_SIM_NOTE,
+                                                       .node = node,
+                                                       .peer = ROTA_SIM_NO_NODE,
+                                                       .bytes = rota_str(text)});
 }

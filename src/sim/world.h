@@ -92,10 +92,10 @@ bool rota_sim_pending_put(struct rota_sim *sim, struct rota_heap *heap,
 void rota_sim_pending_empty(struct rota_sim *sim, struct rota_heap *heap);
 
 /* Add to the trace; `at` is filled in. */
-void rota_sim_record(struct rota_sim *sim, struct rota_sim_event event);
-void rota_sim_record_number(struct rota_sim *sim, enum rota_sim_kind kind, uint32_t node,
-                            uint32_t peer, uint64_t number);
+void rota_sim_trace_record(struct rota_sim *sim, struct rota_sim_event event);
+void rota_sim_trace_record_number(struct rota_sim *sim, enum rota_sim_kind kind, uint32_t node,
+                                  uint32_t peer, uint64_t number);
 
 /* With its defaults: a link in use never has a `delay_max` of 0. */
-struct rota_sim_link rota_sim_link_normal(struct rota_sim_link link);
-bool rota_sim_link_is_valid(const struct rota_sim_link *link);
+struct rota_sim_link rota_sim_net_link_normal(struct rota_sim_link link);
+bool rota_sim_net_link_is_valid(const struct rota_sim_link *link);

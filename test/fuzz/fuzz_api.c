@@ -27,10 +27,10 @@ static void check_again(const struct rota_message_type *type, const void *messag
     struct rota_error error;
     void *again = rota_arena_take(arena, type->size);
     rota_message_encode(type, message, &before);
-    rota_message_write_json(type, message, &json);
+    rota_message_json_write(type, message, &json);
     assert(again && !text.failed && !before.failed);
     enum rota_code code =
-        rota_message_read_json(type, rota_buffer_str(&text), again, arena, &error);
+        rota_message_json_read(type, rota_buffer_str(&text), again, arena, &error);
     assert(code == ROTA_OK);
     rota_message_encode(type, again, &after);
     assert(rota_str_is_equal(rota_buffer_str(&before), rota_buffer_str(&after)));
@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!message)
         abort();
     enum rota_code code =
-        rota_message_read_json(type, rota_str_of(data + 1, size - 1), message, &arena, &error);
+        rota_message_json_read(type, rota_str_of(data + 1, size - 1), message, &arena, &error);
     if (code) {
         assert(error.code == code && error.text[0]);
         for (size_t i = 0; i < type->size; i++)

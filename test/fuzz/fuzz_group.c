@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct rota_group_member member;
     struct rota_error error;
     struct rota_str text = rota_str_of(data, size);
-    (void)rota_group_metadata_parse(text, &member);
+    (void)rota_group_record_metadata_parse(text, &member);
     assert(!rota_group_record_parse(text, &record, &verdict, &error));
     if (verdict != ROTA_GROUP_ACCEPTED) {
         assert(verdict <= ROTA_GROUP_OVERSIZED && error.text[0]);

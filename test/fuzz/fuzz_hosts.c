@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct rota_hosts hosts;
     struct rota_error error;
 
-    if (rota_hosts_parse(rota_str_of(data, size), "f", &hosts, &error)) {
+    if (rota_hosts_file_parse(rota_str_of(data, size), "f", &hosts, &error)) {
         assert(error.code == ROTA_ERR_INVALID || error.code == ROTA_ERR_LIMIT);
         assert(strncmp(error.text, "f:", 2) == 0);
         return 0;
@@ -35,6 +35,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         assert(hosts.hosts[i].weight > 0);
         assert(!memchr(hosts.hosts[i].address.data, ',', hosts.hosts[i].address.size));
     }
-    rota_hosts_deinit(&hosts);
+    rota_hosts_file_deinit(&hosts);
     return 0;
 }

@@ -35,7 +35,7 @@ static void on_head(void *data, struct rota_http2_call *call)
 {
     struct side *side = data;
     size_t n;
-    rota_grpc_fields_pairs(&call->head.metadata, &n);
+    rota_grpc_head_fields_pairs(&call->head.metadata, &n);
     assert(n <= ROTA_GRPC_HEAD_SIZE_MAX);
     unsigned what = side->chance++ % 5;
     if (what == 3)

@@ -22,15 +22,15 @@ static void check_again(struct rota_work_record record)
     struct rota_work_record again;
     record.number = 1;
     memcpy(head.id, id, sizeof id);
-    rota_journal_writer_init(&writer, id);
-    rota_journal_write(&writer, &record, &batch);
-    rota_journal_head_encode(&head, rota_buffer_extend(&segment, ROTA_JOURNAL_HEAD_SIZE));
+    rota_journal_segment_writer_init(&writer, id);
+    rota_journal_segment_write(&writer, &record, &batch);
+    rota_journal_segment_head_encode(&head, rota_buffer_extend(&segment, ROTA_JOURNAL_HEAD_SIZE));
     rota_buffer_append_str(&segment, rota_buffer_str(&batch));
-    rota_journal_reader_init(&reader);
-    assert(rota_journal_reader_open(&reader, rota_buffer_str(&segment), true) == 0);
-    assert(rota_journal_reader_next(&reader, &again) == ROTA_JOURNAL_FINE);
+    rota_journal_segment_reader_init(&reader);
+    assert(rota_journal_segment_reader_open(&reader, rota_buffer_str(&segment), true) == 0);
+    assert(rota_journal_segment_reader_next(&reader, &again) == ROTA_JOURNAL_FINE);
     assert(work_record_is_equal(&record, &again));
-    assert(rota_journal_reader_next(&reader, &again) == ROTA_JOURNAL_END);
+    assert(rota_journal_segment_reader_next(&reader, &again) == ROTA_JOURNAL_END);
     rota_buffer_deinit(&batch);
     rota_buffer_deinit(&segment);
 }
@@ -39,20 +39,20 @@ static void read_segment(struct rota_str bytes, bool is_last)
 {
     static struct rota_journal_reader reader;
     struct rota_work_record record;
-    rota_journal_reader_init(&reader);
-    enum rota_journal_found found = rota_journal_reader_open(&reader, bytes, is_last);
+    rota_journal_segment_reader_init(&reader);
+    enum rota_journal_found found = rota_journal_segment_reader_open(&reader, bytes, is_last);
     while (found == ROTA_JOURNAL_FINE || found == ROTA_JOURNAL_DAMAGED) {
         size_t at = reader.at;
         if (found == ROTA_JOURNAL_DAMAGED) {
             uint64_t number = reader.next;
             assert(reader.why);
-            if (!rota_journal_reader_pass_over(&reader))
+            if (!rota_journal_segment_reader_pass_over(&reader))
                 break;
             assert(reader.next >= number);
             /* Where a batch is behind a gap in the numbers, it stands where it stood. */
             assert(reader.at > at || reader.next > number);
         }
-        found = rota_journal_reader_next(&reader, &record);
+        found = rota_journal_segment_reader_next(&reader, &record);
         assert(reader.at >= at && reader.at <= bytes.size);
         if (found == ROTA_JOURNAL_FINE)
             check_again(record);

@@ -31,7 +31,8 @@ static void make_map(void *data, const struct rota_shards_map *read)
 static void check_map(struct rota_str reply)
 {
     struct rota_arena arena = {0};
-    rota_shards_read_map(rota_shards_decode_map(reply, &arena), &arena, make_map, NULL);
+    rota_shards_directory_read_map(rota_shards_directory_decode_map(reply, &arena), &arena,
+                                   make_map, NULL);
     rota_arena_deinit(&arena);
 }
 

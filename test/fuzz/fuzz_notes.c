@@ -10,12 +10,12 @@ static void check_shard(struct rota_str text)
 {
     char room[ROTA_NOTE_NAMES_MAX], again[ROTA_NOTE_NAMES_MAX], written[ROTA_NOTE_SHARD_MAX];
     struct rota_str space, shard, other_space, other_shard;
-    if (!rota_note_parse_shard(text, room, &space, &shard))
+    if (!rota_call_notes_parse_shard(text, room, &space, &shard))
         return;
     assert(space.size > 0 && space.size <= ROTA_SHARD_NAME_MAX);
     assert(shard.size > 0 && shard.size <= ROTA_SHARD_NAME_MAX);
-    struct rota_str note = rota_note_format_shard(space, shard, written);
-    assert(rota_note_parse_shard(note, again, &other_space, &other_shard));
+    struct rota_str note = rota_call_notes_format_shard(space, shard, written);
+    assert(rota_call_notes_parse_shard(note, again, &other_space, &other_shard));
     assert(rota_str_is_equal(space, other_space) && rota_str_is_equal(shard, other_shard));
 }
 
@@ -23,13 +23,13 @@ static void check_claim(struct rota_str text)
 {
     char written[ROTA_NOTE_CLAIM_MAX];
     struct rota_replica claim, again;
-    if (!rota_note_parse_claim(text, &claim))
+    if (!rota_call_notes_parse_claim(text, &claim))
         return;
     assert(claim.node >= 0 && claim.address.size > 0);
     if (memchr(claim.address.data, 0, claim.address.size))
         return; /* which can't be written */
-    rota_note_format_claim(claim.node, claim.epoch, claim.address, written);
-    assert(rota_note_parse_claim(rota_str(written), &again));
+    rota_call_notes_format_claim(claim.node, claim.epoch, claim.address, written);
+    assert(rota_call_notes_parse_claim(rota_str(written), &again));
     assert(claim.node == again.node && claim.epoch == again.epoch);
     assert(rota_str_is_equal(claim.address, again.address));
 }
@@ -39,14 +39,15 @@ static void check_numbers(struct rota_str text)
     char written[ROTA_NOTE_COST_MAX];
     struct rota_cost cost, again;
     uint64_t epoch, same;
-    if (rota_note_parse_cost(text, &cost)) {
+    if (rota_call_notes_parse_cost(text, &cost)) {
         assert(cost.response_us >= 0 && cost.service_us >= 0 && cost.waiting >= 0);
-        assert(rota_note_parse_cost(rota_str(rota_note_format_cost(&cost, written)), &again));
+        assert(rota_call_notes_parse_cost(rota_str(rota_call_notes_format_cost(&cost, written)),
+                                          &again));
         assert(memcmp(&cost, &again, sizeof cost) == 0);
     }
-    if (rota_note_parse_epoch(text, &epoch)) {
+    if (rota_call_notes_parse_epoch(text, &epoch)) {
         snprintf(written, sizeof written, "%llu", (unsigned long long)epoch);
-        assert(rota_note_parse_epoch(rota_str(written), &same) && same == epoch);
+        assert(rota_call_notes_parse_epoch(rota_str(written), &same) && same == epoch);
     }
 }
 

@@ -11,15 +11,15 @@ static enum rota_code read_all(struct rota_str text, size_t piece, struct rota_p
 {
     struct rota_pairs_reader reader;
     enum rota_code code = ROTA_OK;
-    rota_pairs_reader_init(&reader, "f", pairs);
+    rota_pairs_file_reader_init(&reader, "f", pairs);
     for (size_t at = 0; !code && at < text.size; at += piece) {
         size_t left = text.size - at;
-        code = rota_pairs_reader_feed(
+        code = rota_pairs_file_reader_feed(
             &reader, rota_str_of(text.data + at, left < piece ? left : piece), error);
     }
     if (!code)
-        code = rota_pairs_reader_finish(&reader, error);
-    rota_pairs_reader_deinit(&reader);
+        code = rota_pairs_file_reader_finish(&reader, error);
+    rota_pairs_file_reader_deinit(&reader);
     return code;
 }
 
@@ -31,12 +31,13 @@ static void check_place(struct rota_str text, const struct rota_pairs *pairs,
     size_t n;
     assert(place->offset <= text.size && place->size <= text.size - place->offset);
     struct rota_str bytes = rota_str_of(text.data + place->offset, place->size);
-    assert(rota_pair_parse(bytes, "f", place->line, &scratch, &pair, NULL) == ROTA_OK);
-    assert(pair.key.size > 0 && rota_pairs_find(pairs, pair.key, &n) && n > 0);
-    rota_pair_escape(pair.key, &line);
+    assert(rota_pairs_file_parse_pair(bytes, "f", place->line, &scratch, &pair, NULL) == ROTA_OK);
+    assert(pair.key.size > 0 && rota_pairs_file_find(pairs, pair.key, &n) && n > 0);
+    rota_pairs_file_escape(pair.key, &line);
     rota_buffer_append_char(&line, '\t');
-    rota_pair_escape(pair.value, &line);
-    assert(rota_pair_parse(rota_buffer_str(&line), "f", 1, &again, &same, NULL) == ROTA_OK);
+    rota_pairs_file_escape(pair.value, &line);
+    assert(rota_pairs_file_parse_pair(rota_buffer_str(&line), "f", 1, &again, &same, NULL) ==
+           ROTA_OK);
     assert(rota_str_is_equal(pair.key, same.key) && rota_str_is_equal(pair.value, same.value));
     rota_buffer_deinit(&scratch);
     rota_buffer_deinit(&again);
@@ -60,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             check_place(text, &whole, &whole.places.items[i]);
         }
     }
-    rota_pairs_deinit(&whole);
-    rota_pairs_deinit(&pieces);
+    rota_pairs_file_deinit(&whole);
+    rota_pairs_file_deinit(&pieces);
     return 0;
 }

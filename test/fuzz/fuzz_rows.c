@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; i < view->n_columns; i++)
         fields[i] = view->columns[i].field;
     enum rota_code code =
-        rota_rows_read(document, view->key, fields, view->n_columns, &rows, &error);
+        rota_json_rows_read(document, view->key, fields, view->n_columns, &rows, &error);
     if (code) {
         assert(rows.n_rows == 0 && error.code == code);
         return 0;
@@ -41,6 +41,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         assert((unsigned char)screen.text.data[i] >= ' ');
     rota_top_screen_deinit(&screen);
     rota_top_deinit(&top);
-    rota_rows_deinit(&rows);
+    rota_json_rows_deinit(&rows);
     return 0;
 }

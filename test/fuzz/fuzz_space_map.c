@@ -39,7 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size -= 2;
         n = n < size ? n : size;
         bool was_known = table.is_known;
-        enum rota_code code = rota_service_apply(&table, rota_str_of(data, n), &is_whole, NULL);
+        enum rota_code code =
+            rota_service_client_map_apply(&table, rota_str_of(data, n), &is_whole, NULL);
         assert(!code ||
                (table.history == 0 && !table.is_in_snapshot && table.is_known == was_known));
         assert(!is_whole || table.is_known);

@@ -36,11 +36,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct rota_view view = {0}, copy = {0};
     struct rota_buffer text = {0};
     struct rota_error error;
-    if (rota_view_parse(rota_str_of(data, size), &view, &error)) {
+    if (rota_view_text_parse(rota_str_of(data, size), &view, &error)) {
         assert(strncmp(error.text, "view", 4) == 0 && view.number == 0);
         return 0;
     }
-    rota_view_format(&view, &text);
+    rota_view_text_format(&view, &text);
     assert(text.size == size && memcmp(text.data, data, size) == 0);
     assert(rota_view_copy(&view, &copy, NULL) == ROTA_OK);
     assert(rota_view_is_before(&view, &copy));

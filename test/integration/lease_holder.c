@@ -214,7 +214,7 @@ static int run_call(char **argv)
     struct rota_reply reply;
     const struct rota_metadata notes[] = {
         {rota_str(ROTA_NOTE_SHARD),
-         rota_note_format_shard(rota_str("cache"), rota_str(argv[3]), note)},
+         rota_call_notes_format_shard(rota_str("cache"), rota_str(argv[3]), note)},
         {rota_str(ROTA_NOTE_EPOCH), rota_str(argv[4])},
     };
     struct rota_call_options options = {

@@ -46,10 +46,11 @@ struct batch {
 static void make_batch(struct batch *batch, uint64_t chance)
 {
     for (uint32_t i = 0; i < N_PARTITIONS; i++)
-        batch->specs[i] = (struct rota_queue_job_spec){
-            .queue = rota_str("jobs"),
-            .partition = i,
-            .id = rota_queue_id_write(rota_job_id_make(ROTA_SEC, i, chance), batch->ids[i])};
+        batch->specs[i] =
+            (struct rota_queue_job_spec){.queue = rota_str("jobs"),
+                                         .partition = i,
+                                         .id = rota_queue_message_id_write(
+                                             rota_job_id_make(ROTA_SEC, i, chance), batch->ids[i])};
 }
 
 static enum rota_status add_all(struct world *world, size_t node, struct batch *batch,

@@ -40,7 +40,7 @@ static void add_all(struct world *world)
         specs[i] = (struct rota_queue_job_spec){
             .queue = rota_str("jobs"),
             .partition = i,
-            .id = rota_queue_id_write(rota_job_id_make(ROTA_SEC, i, 1), ids[i])};
+            .id = rota_queue_message_id_write(rota_job_id_make(ROTA_SEC, i, 1), ids[i])};
     assert_int_equal(ask(world, SECOND, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request, &reply),
                      ROTA_STATUS_OK);
     rota_reply_deinit(&reply);

@@ -76,7 +76,7 @@ static void add_jobs(struct world *world, int node)
         char id[ROTA_QUEUE_ID_SIZE];
         const struct rota_queue_job_spec spec = {
             .queue = QUEUE,
-            .id = rota_queue_id_write(rota_job_id_make(ROTA_SEC, i, 1), id),
+            .id = rota_queue_message_id_write(rota_job_id_make(ROTA_SEC, i, 1), id),
             .partition = i};
         must(world, node, "Add", &ROTA_QUEUE_ADD, &(struct rota_queue_add){.job = &spec}, NULL,
              NULL, NULL);

@@ -125,7 +125,7 @@ static void an_add_made_again_is_one_job(void **state)
     char id[ROTA_QUEUE_ID_SIZE];
     struct rota_queue_job_spec spec = {
         .queue = JOBS,
-        .id = rota_queue_id_write(rota_job_id_make(ROTA_SEC, 3, 77), id),
+        .id = rota_queue_message_id_write(rota_job_id_make(ROTA_SEC, 3, 77), id),
     };
     assert_int_equal(add(world, spec, &name, &is_new, &told), ROTA_STATUS_OK);
     assert_true(is_new);
@@ -213,7 +213,7 @@ static void a_batch_of_completions_answers_for_each(void **state)
     struct rota_queue_about ends[] = {
         {.queue = JOBS, .id = id_of(&name), .attempt = first.attempt, .bytes = rota_str("done")},
         {.queue = JOBS, .id = second.id, .attempt = second.attempt + 1},
-        {.queue = JOBS, .id = rota_queue_id_write(rota_job_id_make(1, 0, 1), unknown)},
+        {.queue = JOBS, .id = rota_queue_message_id_write(rota_job_id_make(1, 0, 1), unknown)},
         {.queue = JOBS},
     };
     struct rota_queue_list request = {.items = {ends, 4}}, reply;
@@ -330,7 +330,7 @@ static void jobs_of_a_node_come_as_a_whole_or_not_at_all(void **state)
     struct rota_job_spec spec = {.queue = rota_str("q"), .id = {0x10000, 7}, .max_attempts = 5};
     struct rota_work_record record = {
         .type = ROTA_WORK_JOB, .id = spec.id, .queue = spec.queue, .spec = &spec, .at = ROTA_SEC};
-    rota_queue_jobs_write(&batch, &record, &jobs);
+    rota_queue_message_write_jobs(&batch, &record, &jobs);
     struct rota_queue_adopt adopt = {.queue = rota_str("q"), .jobs = rota_buffer_str(&jobs)};
     assert_int_equal(ask(world, "/rota.peer.v1.QueuePeer/Adopt", &ROTA_QUEUE_ADOPT, &adopt, &told),
                      ROTA_STATUS_INVALID_ARGUMENT); /* without a name */
@@ -397,7 +397,7 @@ static void an_add_that_comes_twice_is_one_job(void **state)
     struct rota_queue_job_spec jobs[] = {
         {.queue = JOBS, .payload = rota_str("first")},
         {.queue = JOBS, .payload = rota_str("first"), .max_attempts = 5}};
-    jobs[0].id = jobs[1].id = rota_queue_id_write(rota_job_id_make(ROTA_SEC, 0, 5), id);
+    jobs[0].id = jobs[1].id = rota_queue_message_id_write(rota_job_id_make(ROTA_SEC, 0, 5), id);
     struct rota_queue_list request = {.items = {jobs, 2}}, reply;
     assert_int_equal(ask(world, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request, &told),
                      ROTA_STATUS_OK);
@@ -423,7 +423,7 @@ static void an_id_that_another_job_has_is_refused(void **state)
     struct rota_queue_job_spec jobs[] = {{.queue = JOBS, .payload = rota_str("first")},
                                          {.queue = JOBS, .payload = rota_str("second")},
                                          {.queue = JOBS, .payload = rota_str("third")}};
-    jobs[0].id = jobs[1].id = rota_queue_id_write(rota_job_id_make(ROTA_SEC, 0, 5), id);
+    jobs[0].id = jobs[1].id = rota_queue_message_id_write(rota_job_id_make(ROTA_SEC, 0, 5), id);
     struct rota_queue_list request = {.items = {jobs, 3}}, reply;
     assert_int_equal(ask(world, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request, &told),
                      ROTA_STATUS_OK);
@@ -662,14 +662,14 @@ static void lay_out(struct world *world, uint32_t partitions, rota_time at,
     struct rota_buffer records = {0};
     struct rota_queue_lies_so reply;
     size_t place = 0;
-    rota_queue_jobs_write(&batch, &said, &records);
+    rota_queue_message_write_jobs(&batch, &said, &records);
     struct rota_queue_settings request = {.records = rota_buffer_str(&records), .queue = JOBS};
     assert_int_equal(
         ask(world, "/rota.peer.v1.QueuePeer/LayOut", &ROTA_QUEUE_LAY_OUT, &request, &told),
         ROTA_STATUS_OK);
     rota_buffer_deinit(&records);
     read_reply(world, &ROTA_QUEUE_LIES_SO, &told, &reply);
-    assert_true(rota_queue_jobs_read(&reading, reply.records, &place, record, room));
+    assert_true(rota_queue_message_read_jobs(&reading, reply.records, &place, record, room));
     assert_int_equal(record->type, ROTA_WORK_LAYOUT);
 }
 

@@ -39,7 +39,7 @@ static void add(struct world *world, size_t node)
     char id[ROTA_QUEUE_ID_SIZE];
     struct rota_queue_job_spec spec = {.queue = rota_str("jobs")};
     for (uint32_t i = 0; i < N_PARTITIONS; i++) { /* one of them is the node's */
-        spec.id = rota_queue_id_write(rota_job_id_make(ROTA_SEC, i, 1), id);
+        spec.id = rota_queue_message_id_write(rota_job_id_make(ROTA_SEC, i, 1), id);
         spec.partition = i;
         ask_alone(world, node, "Add", &ROTA_QUEUE_ADD, &(struct rota_queue_add){.job = &spec},
                   &reply);

@@ -124,7 +124,7 @@ static size_t take_verdicts(struct worker *worker, struct rota_worker_batch batc
 {
     struct rota_worker_verdict verdict;
     enum rota_code code;
-    while (rota_worker_verdict_next(&batch, &verdict, &code, NULL)) {
+    while (rota_worker_batch_verdict_next(&batch, &verdict, &code, NULL)) {
         worker->verdict = verdict.code;
         worker->n_verdicts++;
         worker->n_refusals += verdict.code != ROTA_OK;
@@ -146,7 +146,7 @@ static void on_jobs(void *data, struct rota_connector_peer *from, struct rota_st
     }
     worker->n_messages++;
     worker->n_along += take_verdicts(worker, rota_worker_ended_batch(message));
-    while (rota_worker_job_next(&batch, &job, &code, NULL)) {
+    while (rota_worker_batch_job_next(&batch, &job, &code, NULL)) {
         snprintf(worker->payload, sizeof worker->payload, "%.*s", ROTA_STR_ARGS(job.payload));
         worker->jobs[worker->n_jobs % 64] = job;
         worker->n_jobs++;
@@ -161,7 +161,7 @@ static void on_cancel(void *data, struct rota_connector_peer *from, struct rota_
     struct rota_worker_cancel cancel;
     enum rota_code code;
     (void)from;
-    while (rota_worker_cancel_next(&batch, &cancel, &code, NULL)) {
+    while (rota_worker_batch_cancel_next(&batch, &cancel, &code, NULL)) {
         assert_true(rota_str_is_equal(cancel.queue, rota_str("jobs")));
         worker->cause = cancel.cause;
         worker->n_cancels++;
@@ -182,7 +182,7 @@ static void on_check(void *data, struct rota_connector_peer *from, struct rota_s
     struct rota_worker_holds holds = {.held = held};
     struct rota_worker_check check;
     struct rota_buffer body = {0};
-    assert_int_equal(rota_worker_check_read(message, &check, NULL), ROTA_OK);
+    assert_int_equal(rota_worker_batch_check_read(message, &check, NULL), ROTA_OK);
     holds.up_to = check.up_to;
     holds.round = check.round;
     holds.has_slots = worker->slots > 0;
@@ -190,7 +190,7 @@ static void on_check(void *data, struct rota_connector_peer *from, struct rota_s
     for (; holds.n_held < worker->n_jobs; holds.n_held++)
         held[holds.n_held] = (struct rota_worker_running){
             rota_str("jobs"), worker->jobs[holds.n_held].id, worker->jobs[holds.n_held].attempt};
-    rota_worker_holds_write(&holds, &body);
+    rota_worker_batch_holds_write(&holds, &body);
     rota_connector_send(worker->connector, from, worker->holds_type, rota_buffer_str(&body), NULL);
     rota_buffer_deinit(&body);
     worker->n_checks++;
@@ -218,7 +218,7 @@ static void say_ready(struct worker *worker, uint32_t slots)
                                       .slots = slots,
                                       .takes_ended_with_jobs = worker->takes_ended_with_jobs};
     struct rota_buffer body = {0};
-    rota_worker_ready_write(&ready, &body);
+    rota_worker_batch_ready_write(&ready, &body);
     assert_int_equal(rota_connector_send(worker->connector,
                                          rota_connector_broker(worker->connector),
                                          worker->ready_type, rota_buffer_str(&body), NULL),
@@ -282,7 +282,7 @@ static void end_with(struct worker *worker, const struct rota_worker_job *job,
                                    .cause = cause,
                                    .bytes = bytes,
                                    .reason = reason};
-    rota_worker_end_write(&end, &body);
+    rota_worker_batch_end_write(&end, &body);
     send_body(worker, worker->ends_type, &body);
 }
 
@@ -305,7 +305,7 @@ static void await_heard(struct world *world, struct worker *worker)
 static void tell_slots(struct worker *worker, uint32_t slots)
 {
     struct rota_buffer body = {0};
-    rota_worker_slots_write(slots, &body);
+    rota_worker_batch_slots_write(slots, &body);
     send_body(worker, worker->slots_type, &body);
 }
 
@@ -314,7 +314,7 @@ static void tell_progress(struct worker *worker, const struct rota_worker_job *j
 {
     struct rota_buffer body = {0};
     struct rota_worker_step step = {rota_str("jobs"), job->id, job->attempt, text};
-    rota_worker_step_write(&step, &body);
+    rota_worker_batch_step_write(&step, &body);
     send_body(worker, worker->progress_type, &body);
 }
 
@@ -517,7 +517,7 @@ static void a_worker_can_not_end_what_another_has(void **state)
     await(&world->loop, &thief.n_verdicts, 1);
     assert_int_equal(thief.verdict, ROTA_ERR_STALE);
     struct rota_queue_about about = {.queue = rota_str("jobs"),
-                                     .id = rota_queue_id_write(victim.jobs[0].id, id),
+                                     .id = rota_queue_message_id_write(victim.jobs[0].id, id),
                                      .attempt = victim.jobs[0].attempt,
                                      .bytes = rota_str("stolen")};
     assert_int_equal(ask(world, "Complete", &ROTA_QUEUE_COMPLETE, &about), ROTA_STATUS_ABORTED);

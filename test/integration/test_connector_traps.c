@@ -357,7 +357,7 @@ static void router_welcome(uint64_t session, struct rota_beat beat)
     struct rota_worker_welcome words = {1, session, beat, 0};
     struct rota_buffer frame = {0};
     rota_buffer_append_text(&frame, "\x0crota.welcome");
-    rota_worker_welcome_write(&words, &frame);
+    rota_worker_frame_welcome_write(&words, &frame);
     router_send(rota_buffer_str(&frame));
     rota_buffer_deinit(&frame);
 }
@@ -404,7 +404,7 @@ static void a_broker_that_talks_nonsense_is_left(void **state)
     router_send(rota_str_of("\x00", 1));
     await(&loop, &worker.n_disconnected, 1);
     assert_int_equal(end_stats(&worker).n_malformed, 3);
-    assert_int_equal(rota_worker_bye_read(router_hear(ROTA_WORKER_BYE), &bye, NULL), ROTA_OK);
+    assert_int_equal(rota_worker_frame_bye_read(router_hear(ROTA_WORKER_BYE), &bye, NULL), ROTA_OK);
     assert_int_equal(bye.reason, ROTA_BYE_MALFORMED);
     router_hear(ROTA_WORKER_HELLO);
     router_welcome(2, beat);
@@ -505,7 +505,7 @@ static void a_hello_that_is_wrong_is_turned_away(void **state)
     (void)state;
     open_broker(100, 0);
     raw_open(&raw, address(), NULL);
-    rota_worker_hello_write(&hello, &body);
+    rota_worker_frame_hello_write(&hello, &body);
     raw_say(&raw, ROTA_WORKER_HELLO, &body);
     assert_int_equal(raw_hear_bye(&raw, &loop), ROTA_BYE_UNSUPPORTED);
     raw_say(&raw, ROTA_WORKER_HELLO, NULL);

@@ -142,7 +142,7 @@ static void on_jobs(void *data, struct rota_connector_peer *from, struct rota_st
         worker->n_to_drop--;
         return;
     }
-    while (rota_worker_job_next(&batch, &job, &code, NULL)) {
+    while (rota_worker_batch_job_next(&batch, &job, &code, NULL)) {
         assert_true(rota_str_is_equal(job.payload, rota_str("payload")));
         worker->jobs[worker->n_jobs++ % 64] = job;
     }
@@ -156,7 +156,7 @@ static void on_cancel(void *data, struct rota_connector_peer *from, struct rota_
     struct rota_worker_cancel cancel;
     enum rota_code code;
     (void)from;
-    while (rota_worker_cancel_next(&batch, &cancel, &code, NULL)) {
+    while (rota_worker_batch_cancel_next(&batch, &cancel, &code, NULL)) {
         worker->cause = cancel.cause;
         worker->n_cancels++;
     }
@@ -169,7 +169,7 @@ static void on_ended(void *data, struct rota_connector_peer *from, struct rota_s
     struct rota_worker_verdict verdict;
     enum rota_code code;
     (void)from;
-    while (rota_worker_verdict_next(&batch, &verdict, &code, NULL)) {
+    while (rota_worker_batch_verdict_next(&batch, &verdict, &code, NULL)) {
         worker->n_refused += verdict.code != ROTA_OK;
         worker->n_verdicts++;
     }
@@ -183,13 +183,13 @@ static void on_check(void *data, struct rota_connector_peer *from, struct rota_s
     struct rota_worker_holds holds = {.held = held};
     struct rota_worker_check check;
     struct rota_buffer body = {0};
-    assert_int_equal(rota_worker_check_read(message, &check, NULL), ROTA_OK);
+    assert_int_equal(rota_worker_batch_check_read(message, &check, NULL), ROTA_OK);
     holds.up_to = check.up_to;
     holds.round = check.round;
     for (; holds.n_held < worker->n_jobs; holds.n_held++)
         held[holds.n_held] = (struct rota_worker_running){
             rota_str("jobs"), worker->jobs[holds.n_held].id, worker->jobs[holds.n_held].attempt};
-    rota_worker_holds_write(&holds, &body);
+    rota_worker_batch_holds_write(&holds, &body);
     rota_connector_send(worker->connector, from, worker->holds_type, rota_buffer_str(&body), NULL);
     rota_buffer_deinit(&body);
 }
@@ -217,7 +217,7 @@ static void say_ready(struct worker *worker, uint32_t slots)
                                       .running = &worker->claimed,
                                       .n_running = worker->claimed.attempt > 0};
     struct rota_buffer body = {0};
-    rota_worker_ready_write(&ready, &body);
+    rota_worker_batch_ready_write(&ready, &body);
     assert_int_equal(rota_connector_send(worker->connector,
                                          rota_connector_broker(worker->connector),
                                          worker->ready_type, rota_buffer_str(&body), NULL),
@@ -271,7 +271,7 @@ static void end_job(struct worker *worker, size_t index, enum rota_job_cause cau
         end.bytes = rota_str("result");
     else
         end.reason = rota_str("why not");
-    rota_worker_end_write(&end, &body);
+    rota_worker_batch_end_write(&end, &body);
     assert_int_equal(rota_connector_send(worker->connector,
                                          rota_connector_broker(worker->connector),
                                          worker->ends_type, rota_buffer_str(&body), NULL),

@@ -456,10 +456,10 @@ static void write_more(struct rota_journal_files *files, size_t n_records)
     static struct rota_journal_writer writer;
     struct rota_buffer batch = {0};
     uint64_t first = files->last + 1;
-    rota_journal_writer_init(&writer, files->id);
+    rota_journal_segment_writer_init(&writer, files->id);
     for (size_t i = 0; i < n_records; i++) {
         struct rota_work_record record = small_record(++files->last);
-        rota_journal_write(&writer, &record, &batch);
+        rota_journal_segment_write(&writer, &record, &batch);
     }
     assert_int_equal(rota_journal_files_write(files, rota_buffer_str(&batch), first, NULL), 0);
     note((struct op){.type = TOLD, .number = files->last});

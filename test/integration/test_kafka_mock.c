@@ -30,7 +30,8 @@ static void open_member(void)
         {"enable.auto.commit", "false"},
     };
     struct rota_error error;
-    if (rota_kafka_client_open(&setup, RD_KAFKA_CONSUMER, settings, 3, 0, &client, &error))
+    if (rota_sync_kafka_topic_client_open(&setup, RD_KAFKA_CONSUMER, settings, 3, 0, &client,
+                                          &error))
         fail_msg("%s", error.text);
     rd_kafka_poll_set_consumer(client);
 }
@@ -76,7 +77,7 @@ static void join(struct rota_kafka_identity *identity)
     rd_kafka_topic_partition_list_add(topics, topic_name, RD_KAFKA_PARTITION_UA);
     assert_int_equal(rd_kafka_subscribe(client, topics), 0);
     rd_kafka_topic_partition_list_destroy(topics);
-    for (int i = 0; !rota_kafka_identify(client, identity); i++) {
+    for (int i = 0; !rota_sync_kafka_coordinator_identify(client, identity); i++) {
         assert_true(i < HANG_S * 1000 / POLL_MS);
         rd_kafka_message_t *message = rd_kafka_consumer_poll(client, POLL_MS);
         if (message)
@@ -90,7 +91,7 @@ static void who_has_not_joined_is_nobody(void **state)
 {
     struct rota_kafka_identity identity;
     (void)state;
-    assert_false(rota_kafka_identify(client, &identity));
+    assert_false(rota_sync_kafka_coordinator_identify(client, &identity));
     join(&identity);
     assert_true(identity.generation > 0);
     assert_true(strlen(identity.id) > 0);
@@ -99,7 +100,7 @@ static void who_has_not_joined_is_nobody(void **state)
 static void assert_refused(rd_kafka_resp_err_t refusal)
 {
     rd_kafka_mock_push_request_errors(cluster, COMMIT_API, 1, refusal);
-    assert_int_equal(rota_kafka_commit(client, topic_name, 1, ""), refusal);
+    assert_int_equal(rota_sync_kafka_coordinator_commit(client, topic_name, 1, ""), refusal);
 }
 
 /* Rare moments of a real one; none may be taken for a sign of life. After the last of each
@@ -109,7 +110,7 @@ static void who_is_no_member_any_more_shows_no_life(void **state)
     struct rota_kafka_identity identity;
     (void)state;
     join(&identity);
-    assert_int_equal(rota_kafka_commit(client, topic_name, 1, "ready 1"), 0);
+    assert_int_equal(rota_sync_kafka_coordinator_commit(client, topic_name, 1, "ready 1"), 0);
     assert_refused(RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED);
     assert_refused(RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID);
 }
@@ -128,7 +129,7 @@ static void coordinator_that_does_not_list_is_not_one_without_members(void **sta
     struct rota_kafka_roster roster;
     (void)state;
     join(&identity);
-    assert_false(rota_kafka_list_members(client, group_name, &roster));
+    assert_false(rota_sync_kafka_coordinator_list_members(client, group_name, &roster));
 }
 
 /* --- topics --- */
@@ -149,16 +150,16 @@ static void what_is_said_of_a_topic_is_for_good_or_for_now(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rd_kafka_mock_topic_set_error(cluster, topic_name, cases[i].said);
-        assert_int_equal(rota_kafka_topic_find(client, topic_name, &n_partitions, &n_replicas,
-                                               &n_brokers, &error),
+        assert_int_equal(rota_sync_kafka_topic_find(client, topic_name, &n_partitions, &n_replicas,
+                                                    &n_brokers, &error),
                          cases[i].code);
         assert_non_null(strstr(error.text, topic_name));
         assert_int_equal(n_partitions, 0);
     }
     rd_kafka_mock_topic_set_error(cluster, topic_name, RD_KAFKA_RESP_ERR_NO_ERROR);
-    assert_int_equal(
-        rota_kafka_topic_find(client, topic_name, &n_partitions, &n_replicas, &n_brokers, &error),
-        ROTA_OK);
+    assert_int_equal(rota_sync_kafka_topic_find(client, topic_name, &n_partitions, &n_replicas,
+                                                &n_brokers, &error),
+                     ROTA_OK);
     assert_int_equal(n_partitions, TOPIC_PARTITIONS);
     assert_int_equal(n_brokers, 1);
 }

@@ -70,7 +70,7 @@ static void done(struct rota_letter *letter, bool is_cancelled)
     at->n_done++;
     at->n_cancelled += is_cancelled;
     if (at->close_when && at->n_done == at->close_when && at->thread)
-        rota_thread_close(at->thread, on_closed, at);
+        rota_mailbox_thread_close(at->thread, on_closed, at);
     if (at->close_when && at->n_done == at->close_when && at->mailbox)
         rota_mailbox_close(at->mailbox, on_closed, at);
 }
@@ -89,13 +89,13 @@ static void open_thread(size_t pending_max)
 {
     struct rota_thread_options options = {.name = "test", .pending_max = pending_max};
     struct rota_error error;
-    if (rota_thread_open(&loop, &options, &desk.thread, &error))
+    if (rota_mailbox_thread_open(&loop, &options, &desk.thread, &error))
         fail_msg("%s", error.text);
 }
 
 static void close_thread(void)
 {
-    rota_thread_close(desk.thread, on_closed, &desk);
+    rota_mailbox_thread_close(desk.thread, on_closed, &desk);
     await(&loop, &desk.n_closed, 1);
 }
 
@@ -136,7 +136,7 @@ static void work_is_done_elsewhere_and_told_here(void **state)
     uv_thread_t here = uv_thread_self();
     (void)state;
     open_thread(0);
-    assert_int_equal(rota_thread_post(desk.thread, &item->letter), ROTA_OK);
+    assert_int_equal(rota_mailbox_thread_post(desk.thread, &item->letter), ROTA_OK);
     await(&loop, &desk.n_done, 1);
     assert_int_equal(item->n_worked, 1);
     assert_false(item->was_cancelled);
@@ -150,9 +150,9 @@ static void a_thread_without_letters_closes(void **state)
     (void)state;
     open_thread(0);
     close_thread();
-    rota_thread_close(NULL, NULL, NULL);
+    rota_mailbox_thread_close(NULL, NULL, NULL);
     open_thread(0);
-    rota_thread_close(desk.thread, NULL, NULL);
+    rota_mailbox_thread_close(desk.thread, NULL, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
 }
 
@@ -164,7 +164,7 @@ static void letters_are_done_once_and_in_order(void **state)
     (void)state;
     open_thread(100);
     for (size_t i = 0; i < MANY;) {
-        enum rota_code code = rota_thread_post(desk.thread, &items[i].letter);
+        enum rota_code code = rota_mailbox_thread_post(desk.thread, &items[i].letter);
         i += code == ROTA_OK;
         if (code) {
             assert_int_equal(code, ROTA_ERR_LIMIT);
@@ -186,11 +186,11 @@ static void letters_beyond_the_bound_are_refused_and_stay_the_senders(void **sta
     (void)state;
     open_thread(3);
     for (size_t i = 0; i < 3; i++)
-        assert_int_equal(rota_thread_post(desk.thread, &items[i].letter), ROTA_OK);
-    assert_int_equal(rota_thread_post(desk.thread, &items[3].letter), ROTA_ERR_LIMIT);
+        assert_int_equal(rota_mailbox_thread_post(desk.thread, &items[i].letter), ROTA_OK);
+    assert_int_equal(rota_mailbox_thread_post(desk.thread, &items[3].letter), ROTA_ERR_LIMIT);
     uv_sem_post(&desk.gate);
     await(&loop, &desk.n_done, 1);
-    assert_int_equal(rota_thread_post(desk.thread, &items[3].letter), ROTA_OK);
+    assert_int_equal(rota_mailbox_thread_post(desk.thread, &items[3].letter), ROTA_OK);
     for (size_t i = 0; i < 3; i++)
         uv_sem_post(&desk.gate);
     await(&loop, &desk.n_done, 4);
@@ -206,7 +206,7 @@ static void done_and_post_again(struct rota_letter *letter, bool is_cancelled)
     assert_false(is_cancelled);
     at->n_done++;
     if (at->n_left-- > 0)
-        assert_int_equal(rota_thread_post(at->thread, letter), ROTA_OK);
+        assert_int_equal(rota_mailbox_thread_post(at->thread, letter), ROTA_OK);
 }
 
 static void done_may_post_in_the_place_it_left(void **state)
@@ -216,7 +216,7 @@ static void done_may_post_in_the_place_it_left(void **state)
     item->letter.done = done_and_post_again;
     desk.n_left = 500;
     open_thread(1);
-    assert_int_equal(rota_thread_post(desk.thread, &item->letter), ROTA_OK);
+    assert_int_equal(rota_mailbox_thread_post(desk.thread, &item->letter), ROTA_OK);
     await(&loop, &desk.n_done, 501);
     assert_int_equal(item->n_worked, 501);
     close_thread();
@@ -229,7 +229,7 @@ static void post_when_cancelled(struct rota_letter *letter, bool is_cancelled)
     struct rota_thread *thread = item->desk->thread;
     done(letter, is_cancelled);
     if (is_cancelled)
-        item->desk->code = rota_thread_post(thread, letter);
+        item->desk->code = rota_mailbox_thread_post(thread, letter);
 }
 
 /* The gate opens only after closing has returned: had it waited for the letter
@@ -241,15 +241,15 @@ static void closing_finishes_what_runs_and_gives_back_the_rest(void **state)
     open_thread(0);
     for (size_t i = 0; i < 5; i++) {
         items[i].letter.done = post_when_cancelled;
-        assert_int_equal(rota_thread_post(desk.thread, &items[i].letter), ROTA_OK);
+        assert_int_equal(rota_mailbox_thread_post(desk.thread, &items[i].letter), ROTA_OK);
     }
     uv_sem_post(&desk.gate);
     await(&loop, &desk.n_done, 1); /* so the second has begun, or will not */
-    assert_false(rota_thread_is_closing(desk.thread));
-    rota_thread_close(desk.thread, on_closed, &desk);
-    assert_true(rota_thread_is_closing(desk.thread));
+    assert_false(rota_mailbox_thread_is_closing(desk.thread));
+    rota_mailbox_thread_close(desk.thread, on_closed, &desk);
+    assert_true(rota_mailbox_thread_is_closing(desk.thread));
     assert_int_equal(desk.n_done, 1);
-    assert_int_equal(rota_thread_post(desk.thread, &items[0].letter), ROTA_ERR_UNAVAILABLE);
+    assert_int_equal(rota_mailbox_thread_post(desk.thread, &items[0].letter), ROTA_ERR_UNAVAILABLE);
     uv_sem_post(&desk.gate);
     await(&loop, &desk.n_closed, 1);
 
@@ -274,7 +274,7 @@ static void closing_under_load_loses_nothing(void **state)
         open_thread(N / 2);
         while (!desk.n_closed) {
             while (n_posted < N && desk.thread &&
-                   !rota_thread_post(desk.thread, &items[n_posted].letter))
+                   !rota_mailbox_thread_post(desk.thread, &items[n_posted].letter))
                 n_posted++;
             uv_run(&loop, UV_RUN_ONCE);
         }
@@ -316,13 +316,13 @@ static void several_at_once_are_all_taken_in_their_order_or_none(void **state)
     open_mailbox(8);
     assert_int_equal(rota_mailbox_post_all(desk.mailbox, &letters), ROTA_OK);
     for (size_t i = 0; i < 9; i++)
-        rota_letters_add(&letters, &items[i].letter);
+        rota_mailbox_letters_add(&letters, &items[i].letter);
     assert_int_equal(rota_mailbox_post_all(desk.mailbox, &letters), ROTA_ERR_LIMIT);
     assert_ptr_equal(letters.first, &items[0].letter);
 
     letters = (struct rota_letters){0};
     for (size_t i = 1; i < 9; i++)
-        rota_letters_add(&letters, &items[i].letter);
+        rota_mailbox_letters_add(&letters, &items[i].letter);
     assert_int_equal(rota_mailbox_post(desk.mailbox, &items[0].letter), ROTA_OK);
     assert_int_equal(rota_mailbox_post_all(desk.mailbox, &letters), ROTA_ERR_LIMIT);
     await(&loop, &desk.n_done, 1);
@@ -426,10 +426,10 @@ struct poller {
 static void poll_until_closed(struct rota_letter *letter)
 {
     struct poller *poller = (struct poller *)letter;
-    while (!rota_thread_is_closing(poller->thread) && poller->n_posted < MANY)
+    while (!rota_mailbox_thread_is_closing(poller->thread) && poller->n_posted < MANY)
         if (!rota_mailbox_post(poller->mailbox, &poller->items[poller->n_posted].letter))
             poller->n_posted++;
-    while (!rota_thread_is_closing(poller->thread))
+    while (!rota_mailbox_thread_is_closing(poller->thread))
         sched_yield();
 }
 
@@ -455,9 +455,9 @@ static void a_long_letter_posts_until_its_thread_closes(void **state)
     poller.thread = desk.thread;
     poller.mailbox = desk.mailbox;
     poller.items = items_new(MANY, NULL);
-    assert_int_equal(rota_thread_post(desk.thread, &poller.letter), ROTA_OK);
+    assert_int_equal(rota_mailbox_thread_post(desk.thread, &poller.letter), ROTA_OK);
     await(&loop, &desk.n_done, 1000);
-    rota_thread_close(desk.thread, on_poller_closed, &poller);
+    rota_mailbox_thread_close(desk.thread, on_poller_closed, &poller);
     await(&loop, &desk.n_closed, 1);
     assert_int_equal(desk.n_done, poller.n_posted);
     free(poller.items);

@@ -25,7 +25,7 @@ static struct outcome add(struct world *world, int node, struct rota_queue_job_s
     rota_message_decode(&ROTA_QUEUE_ADDED, rota_str_of(reply.message, reply.size), &added, &arena,
                         NULL);
     outcome.is_new = added.is_new;
-    rota_queue_id_read(added.id, &outcome.id, NULL);
+    rota_queue_message_id_read(added.id, &outcome.id, NULL);
     rota_arena_deinit(&arena);
     rota_reply_deinit(&reply);
     return outcome;
@@ -50,7 +50,7 @@ static struct outcome add_id(struct world *world, int node, struct rota_job_id i
     return add_at_last(world, node,
                        (struct rota_queue_job_spec){.queue = rota_str("q"),
                                                     .payload = rota_str("x"),
-                                                    .id = rota_queue_id_write(id, bytes),
+                                                    .id = rota_queue_message_id_write(id, bytes),
                                                     .is_again = is_again});
 }
 
@@ -91,7 +91,8 @@ static size_t n_jobs(struct world *world)
 static void assert_found(struct world *world, struct rota_job_id id)
 {
     char bytes[ROTA_QUEUE_ID_SIZE];
-    struct rota_queue_about about = {.queue = rota_str("q"), .id = rota_queue_id_write(id, bytes)};
+    struct rota_queue_about about = {.queue = rota_str("q"),
+                                     .id = rota_queue_message_id_write(id, bytes)};
     struct rota_reply reply;
     for (int i = 0; i < NODES; i++) {
         assert_int_equal(ask(world, i, "Describe", &ROTA_QUEUE_DESCRIBE, &about, &reply),

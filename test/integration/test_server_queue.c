@@ -132,7 +132,7 @@ static void server_tells_the_cost_by_itself(void **state)
     RUN_UNTIL(n_waiting(&world) == 2);
     answer_one(&world);
     RUN_UNTIL(world.ended[0].n);
-    assert_true(rota_note_parse_cost(rota_str(world.ended[0].cost), &cost));
+    assert_true(rota_call_notes_parse_cost(rota_str(world.ended[0].cost), &cost));
     assert_int_equal(cost.waiting, 2);
     assert_int_equal(cost.response_us, cost.service_us); /* it did not wait */
     RUN_UNTIL(world.node.n_kept);
@@ -144,7 +144,7 @@ static void server_tells_the_cost_by_itself(void **state)
     RUN_UNTIL(world.node.n_kept);
     answer_one(&world);
     RUN_UNTIL(world.ended[2].n);
-    assert_true(rota_note_parse_cost(rota_str(world.ended[2].cost), &cost));
+    assert_true(rota_call_notes_parse_cost(rota_str(world.ended[2].cost), &cost));
     assert_true(cost.service_us <= cost.response_us);
     assert_int_equal(cost.waiting, 0);
     world_close(&world);
@@ -160,7 +160,7 @@ static void without_a_queue_only_those_who_route_are_told_the_cost(void **state)
     call_wait(world.channel, NULL, NULL, &world.ended[0]);
     assert_string_equal(world.ended[0].cost, "");
     call_wait(world.channel, NULL, "5", &world.ended[0]);
-    assert_true(rota_note_parse_cost(rota_str(world.ended[0].cost), &cost));
+    assert_true(rota_call_notes_parse_cost(rota_str(world.ended[0].cost), &cost));
     assert_int_equal(cost.waiting, 0);
     world_close(&world);
 }

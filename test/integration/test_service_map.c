@@ -236,7 +236,7 @@ static void on_message(void *data, struct rota_call *call, struct rota_str messa
     stream->n_messages++;
     stream->n_bytes += message.size;
     stream->n_max = message.size > stream->n_max ? message.size : stream->n_max;
-    if (rota_service_apply(&stream->table, message, &is_whole, &error))
+    if (rota_service_client_map_apply(&stream->table, message, &is_whole, &error))
         fail_with(&error);
 }
 

@@ -56,7 +56,7 @@ static void *run_claimer(void *data)
         claimer->code = answer.code;
         claimer->error = answer.error;
         claimer->claimed = answer.claimed;
-        rota_store_answer_deinit(&answer);
+        rota_store_session_answer_deinit(&answer);
     }
     rota_store_session_close(own);
     return NULL;
@@ -121,7 +121,7 @@ static struct rota_store_claimed begin_claim(struct rota_store_session *open,
         *commit = '\0';
     else
         assert_int_equal(rota_sql_begin(open->sql, NULL), ROTA_OK);
-    if (rota_store_run_claim(open, request, text, &answer, &is_granted))
+    if (rota_store_lease_run_claim(open, request, text, &answer, &is_granted))
         fail_msg("%s", answer.error.text);
     assert_true(is_granted);
     return answer.claimed;
@@ -162,7 +162,7 @@ static void set_ping_age(uint32_t shard, rota_time age)
 {
     char text[256];
     rota_time now = 0;
-    assert_int_equal(rota_store_now(session, &now, NULL), ROTA_OK);
+    assert_int_equal(rota_store_text_now(session, &now, NULL), ROTA_OK);
     snprintf(text, sizeof text, "UPDATE rota_leases SET last_ping = %lld WHERE shard = %u",
              (long long)((now - age) / ROTA_USEC), (unsigned)shard);
     assert_int_equal(store_sql(session->sql, text), 1);
@@ -362,7 +362,7 @@ static void epoch_grows_also_when_the_database_went_back(void **state)
     (void)state;
     uint64_t last = store_claim(session, &a).epoch;
     while (now <= (rota_time)last * ROTA_MSEC + ROTA_MSEC) /* let a millisecond pass */
-        assert_int_equal(rota_store_now(session, &now, NULL), ROTA_OK);
+        assert_int_equal(rota_store_text_now(session, &now, NULL), ROTA_OK);
 
     /* Restored from an older dump, and nobody has seen a later epoch: the clock has. */
     store_sql(session->sql, "UPDATE rota_leases SET epoch = 3, instance = 0");
@@ -409,7 +409,7 @@ static void ping_is_for_this_instance_and_this_epoch(void **state)
     store_must(session, &ping, &answer);
     assert_false(answer.holder.is_ours);
     assert_int_equal(answer.holder.epoch, 0);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
 }
 
 static bool is_holder(const struct rota_store_holder *holder, bool is_ours, uint64_t instance,
@@ -456,7 +456,7 @@ static void each_of_many_pings_is_answered_for_itself(void **state)
     store_must(session, &request, &answer);
     for (int i = 0; i < 5; i++)
         assert_false(answer.holders[i].is_ours);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
 }
 
 /* Of any number up to the most, and of none beyond. */
@@ -479,19 +479,19 @@ static void as_many_are_pinged_at_once_as_are_allowed(void **state)
         for (size_t i = 0; i < request.n_pings; i++)
             assert_true(is_holder(&answer.holders[i], true, 1, 1000 + i));
     }
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
     assert_int_equal(store_sql(session->sql, "SELECT MIN(pings) FROM rota_leases"), 1);
     assert_int_equal(store_sql(session->sql, "SELECT MAX(pings) FROM rota_leases"), 18);
 
-    assert_int_equal(rota_store_request_check(&request, NULL), ROTA_ERR_INVALID); /* 271 */
+    assert_int_equal(rota_store_check_request(&request, NULL), ROTA_ERR_INVALID); /* 271 */
     request.n_pings = 0;
-    assert_int_equal(rota_store_request_check(&request, NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_store_check_request(&request, NULL), ROTA_ERR_INVALID);
     request.n_pings = 2;
-    assert_int_equal(rota_store_request_check(&request, NULL), ROTA_OK);
+    assert_int_equal(rota_store_check_request(&request, NULL), ROTA_OK);
     pings[1].shard = 0; /* the same twice */
-    assert_int_equal(rota_store_request_check(&request, NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_store_check_request(&request, NULL), ROTA_ERR_INVALID);
     pings[1] = (struct rota_store_ping){1, 0};
-    assert_int_equal(rota_store_request_check(&request, NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_store_check_request(&request, NULL), ROTA_ERR_INVALID);
 }
 
 static void released_lease_is_free_and_remembers_its_host(void **state)
@@ -517,7 +517,7 @@ static void released_lease_is_free_and_remembers_its_host(void **state)
     assert_true(answer.leases[0].locked_at <= answer.leases[0].last_ping);
     assert_true(answer.leases[0].last_ping <= answer.db_now);
     assert_int_equal(answer.leases[1].epoch, 0);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
 }
 
 /* --- fencing: what docs/store.md shows --- */
@@ -614,7 +614,7 @@ static void another_number_of_shards_is_refused_until_asked_for(void **state)
         if (claimed.result == ROTA_STORE_CLAIM_GRANTED)
             assert_in_range(claimed.shard, 0, 1);
     }
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
 }
 
 static void dcs_and_spaces_are_apart(void **state)
@@ -661,7 +661,7 @@ static void nothing_is_claimed_during_a_hold(void **state)
         assert_int_equal(answer.hold_until, 0);
     }
     assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_GRANTED);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
 }
 
 static void history_has_grants_and_releases_and_a_bound(void **state)
@@ -691,7 +691,7 @@ static void history_has_grants_and_releases_and_a_bound(void **state)
     store_must(session, &history, &answer);
     assert_int_equal(answer.n_history, ROTA_STORE_HISTORY_MAX);
     assert_false(answer.history[0].is_release);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
 }
 
 /* Neither is there without the other. */
@@ -714,7 +714,7 @@ static void grant_and_its_entry_in_the_history_are_one(void **state)
     held = store_claim(session, &a);
     assert_true(store_release(session, 1, held));
     assert_int_equal(store_sql(session->sql, "SELECT COUNT(*) FROM rota_history"), 3);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
 }
 
 int main(void)

@@ -82,7 +82,7 @@ static void set_state(const char *address, enum rota_store_member_state state)
     struct rota_store_answer answer = {0};
     store_must(session, &request, &answer);
     assert_true(answer.is_done);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
     rota_store_session_close(session);
 }
 

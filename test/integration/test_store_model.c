@@ -99,7 +99,7 @@ static void claim(void)
         CHECK(answer.claimed.epoch == epoch || is_of_clock);
         model.rows[shard].epoch = answer.claimed.epoch;
     }
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
 }
 
 /* Mostly by the one who holds it, or who held it before. */
@@ -139,7 +139,7 @@ static void ping(void)
     bool is_ours =
         lease_table_ping(&model, answer.db_now, request.shard, request.instance, request.epoch);
     check_holder(&answer, is_ours, request.shard);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
 }
 
 /* The statement reads the clock for each row: it counts what the row has, if that is about
@@ -178,7 +178,7 @@ static void ping_many(void)
         if (is_ours)
             adopt_ping(shard, answer.db_now);
     }
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
 }
 
 static void release(void)
@@ -189,7 +189,7 @@ static void release(void)
     uint64_t pings = model.rows[request.shard].pings;
     lease_table_release(&model, answer.db_now, request.shard, request.instance, request.epoch);
     check_holder(&answer, model.rows[request.shard].pings != pings, request.shard);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
 }
 
 /* Time passes, or the database's clock is set back, for one row. */
@@ -212,7 +212,7 @@ static void hold(void)
     request.span = choose(3) == 0 ? ROTA_HOUR : 0;
     store_must(session, &request, &answer);
     model.hold_until = answer.hold_until;
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
 }
 
 /* --- the comparison --- */
@@ -234,7 +234,7 @@ static void compare(void)
         CHECK(lease->last_ping == row->last_ping);
         CHECK(lease->ttl == row->ttl);
     }
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
 }
 
 static void step(void)

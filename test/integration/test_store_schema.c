@@ -138,7 +138,7 @@ static void check_rows(struct rota_store_session *session)
     assert_int_equal(answer.n_spaces, 1);
     assert_int_equal(answer.spaces[0].version, 3);
     assert_int_equal(store_sql(sql, "SELECT hold_until FROM rota_holds"), 12345);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
 }
 
 static void older_tables_are_brought_up_to_date_and_keep_their_rows(void **state)
@@ -158,7 +158,7 @@ static void older_tables_are_brought_up_to_date_and_keep_their_rows(void **state
     store_must(session, &history, &answer);
     assert_int_equal(answer.n_history, 2);
     assert_int_equal(answer.history[0].shards, 2);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
     rota_store_session_close(session);
 }
 

@@ -62,7 +62,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
     rota_store_session_close(session);
     return 0;
 }
@@ -188,17 +188,17 @@ static void what_can_not_be_is_refused(void **state)
     struct rota_error error;
     (void)state;
     struct rota_store_request request = of_node(ROTA_STORE_SPACE_JOIN, "", 5);
-    assert_int_equal(rota_store_request_check(&request, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_store_check_request(&request, &error), ROTA_ERR_INVALID);
     request = of_node(ROTA_STORE_SPACE_JOIN, "a:1", 0);
-    assert_int_equal(rota_store_request_check(&request, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_store_check_request(&request, &error), ROTA_ERR_INVALID);
     request = of_node(ROTA_STORE_SPACE_BEAT, "a:1", 5);
     request.node.ttl = 1;
-    assert_int_equal(rota_store_request_check(&request, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_store_check_request(&request, &error), ROTA_ERR_INVALID);
     request = store_request(ROTA_STORE_SPACE_PROPOSE);
     request.config = (struct rota_store_space){
         .name = rota_str("cache"), .engine = rota_str("ring"), .version = 4};
     request.known = 4;
-    assert_int_equal(rota_store_request_check(&request, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_store_check_request(&request, &error), ROTA_ERR_INVALID);
 }
 
 int main(void)

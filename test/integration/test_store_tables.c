@@ -21,7 +21,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
     rota_store_session_close(session);
     return 0;
 }
@@ -137,7 +137,7 @@ static void many_addresses_are_one_beat(void **state)
     assert_int_equal(answer.n_members, 1);
     assert_true(is(answer.members[0].address, "c:1"));
     request.n_keys++;
-    assert_int_equal(rota_store_request_check(&request, NULL), ROTA_ERR_LIMIT);
+    assert_int_equal(rota_store_check_request(&request, NULL), ROTA_ERR_LIMIT);
 }
 
 /* --- spaces --- */
@@ -555,7 +555,7 @@ static void user_without_rights_gets_a_sentence(void **state)
 static void assert_refused(const struct rota_store_request *request, const char *reason)
 {
     struct rota_error error = {0};
-    enum rota_code code = rota_store_request_check(request, &error);
+    enum rota_code code = rota_store_check_request(request, &error);
     assert_true(code == ROTA_ERR_INVALID || code == ROTA_ERR_LIMIT);
     if (!strstr(error.text, reason))
         fail_msg("%s, not %s", error.text, reason);
@@ -599,7 +599,7 @@ static void nonsense_is_refused_with_a_sentence(void **state)
         assert_refused(&select, "is not a name of letters");
     }
     select.table = rota_str("good.table_2");
-    assert_int_equal(rota_store_request_check(&select, NULL), ROTA_OK);
+    assert_int_equal(rota_store_check_request(&select, NULL), ROTA_OK);
     select.key_column = rota_str("a.b");
     assert_refused(&select, "the column");
 }

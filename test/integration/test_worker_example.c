@@ -30,7 +30,7 @@ static void on_ready(void *data, struct rota_connector_peer *from, struct rota_s
     struct rota_worker_ready ready = {capabilities, queues, running, 0, 0, 0, 0, false};
     struct rota_error error;
     (void)data, (void)from;
-    if (rota_worker_ready_read(message, &ready, &error))
+    if (rota_worker_batch_ready_read(message, &ready, &error))
         fail_msg("%s", error.text);
     assert_int_equal(ready.n_capabilities, 2);
     assert_true(rota_str_is_equal(ready.capabilities[0], rota_str("gpu")));
@@ -46,7 +46,7 @@ static void on_ends(void *data, struct rota_connector_peer *from, struct rota_st
     struct rota_buffer body = {0};
     enum rota_code code;
     (void)data;
-    while (rota_worker_end_next(&batch, &end, &code, NULL)) {
+    while (rota_worker_batch_end_next(&batch, &end, &code, NULL)) {
         assert_in_range(end.attempt, 1, JOBS + 2);
         n_done += end.cause == ROTA_JOB_CAUSE_DONE && !is_done[end.attempt];
         is_done[end.attempt] |= end.cause == ROTA_JOB_CAUSE_DONE;
@@ -57,7 +57,7 @@ static void on_ends(void *data, struct rota_connector_peer *from, struct rota_st
         else
             assert_true(rota_str_is_equal(end.reason, rota_str("it was asked to fail")));
         struct rota_worker_verdict verdict = {end.queue, end.id, end.attempt, ROTA_OK};
-        rota_worker_verdict_write(&verdict, &body);
+        rota_worker_batch_verdict_write(&verdict, &body);
     }
     assert_int_equal(code, ROTA_OK);
     if (is_answered)
@@ -71,7 +71,7 @@ static void on_progress(void *data, struct rota_connector_peer *from, struct rot
     struct rota_worker_step step;
     enum rota_code code;
     (void)data, (void)from;
-    while (rota_worker_step_next(&batch, &step, &code, NULL))
+    while (rota_worker_batch_step_next(&batch, &step, &code, NULL))
         n_steps++;
     assert_int_equal(code, ROTA_OK);
 }
@@ -127,7 +127,7 @@ static void send_job(const char *payload, uint64_t attempt)
         .payload = rota_str(payload),
     };
     struct rota_buffer body = {0};
-    rota_worker_job_write(&job, &body);
+    rota_worker_batch_job_write(&job, &body);
     assert_int_equal(
         rota_connector_send(broker.connector, broker.peer, jobs, rota_buffer_str(&body), NULL),
         ROTA_OK);

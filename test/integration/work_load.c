@@ -140,7 +140,7 @@ static void make_batch(struct batch *batch)
         batch->specs[i] = (struct rota_queue_job_spec){
             .queue = queue,
             .payload = rota_str_of(payload, size),
-            .id = rota_queue_id_write(batch->numbers[i], batch->ids[i]),
+            .id = rota_queue_message_id_write(batch->numbers[i], batch->ids[i]),
             .can = {&batch->can[i], *can ? 1 : 0},
             .partition = partition,
             .priority = (int64_t)rota_random_below(&chance, 5) - 2,
@@ -316,7 +316,7 @@ static void tell(struct task *task)
 {
     char id[ROTA_QUEUE_ID_SIZE];
     struct rota_queue_about about = {.queue = queue,
-                                     .id = rota_queue_id_write(task->id, id),
+                                     .id = rota_queue_message_id_write(task->id, id),
                                      .attempt = task->attempt,
                                      .bytes = name,
                                      .retry_after_ms = task->is_failing ? 20 : 0};
@@ -332,7 +332,7 @@ static void tell(struct task *task)
 static struct task *take(size_t node, const struct rota_queue_handed *job, rota_time now)
 {
     struct task *task = calloc(1, sizeof *task);
-    if (!task || rota_queue_id_read(job->id, &task->id, NULL))
+    if (!task || rota_queue_message_id_read(job->id, &task->id, NULL))
         give_up("a job", "it has no id");
     task->attempt = job->attempt;
     task->node = node;

@@ -77,7 +77,7 @@ static size_t list_held(const struct node *node)
 
 static void say_slots(struct node *node)
 {
-    rota_worker_slots_write(is_leaving ? 0 : n_slots, &node->out);
+    rota_worker_batch_slots_write(is_leaving ? 0 : n_slots, &node->out);
     say(node, node->slots);
 }
 
@@ -97,7 +97,7 @@ static void say_ends(struct node *node, rota_time now)
         if (task->due > now)
             continue;
         task->due = now + AGAIN_MS * ROTA_MSEC;
-        rota_worker_end_write(&end, &node->out);
+        rota_worker_batch_end_write(&end, &node->out);
         n++;
     }
     if (n > 0)
@@ -118,7 +118,7 @@ static void on_connected(void *data, struct rota_connector_peer *peer)
                                       .takes_ended_with_jobs = true};
     node->broker = peer;
     ready.slots = n_slots > ready.n_running ? n_slots : (uint32_t)ready.n_running;
-    rota_worker_ready_write(&ready, &node->out);
+    rota_worker_batch_ready_write(&ready, &node->out);
     say(node, node->ready);
     say_slots(node);
     for (struct rota_list_node *link = node->tasks.next; link != &node->tasks; link = link->next) {
@@ -150,7 +150,7 @@ static void take_verdicts(struct node *node, struct rota_worker_batch batch)
     struct rota_worker_verdict verdict;
     struct rota_error error;
     enum rota_code code;
-    while (rota_worker_verdict_next(&batch, &verdict, &code, &error)) {
+    while (rota_worker_batch_verdict_next(&batch, &verdict, &code, &error)) {
         struct task *task = find(node, &verdict);
         if (!task)
             continue; /* it was said twice */
@@ -187,7 +187,7 @@ static void on_jobs(void *data, struct rota_connector_peer *from, struct rota_st
     rota_time now = rota_clock_mono();
     (void)from;
     take_verdicts(node, rota_worker_ended_batch(message));
-    while (rota_worker_job_next(&batch, &job, &code, &error)) {
+    while (rota_worker_batch_job_next(&batch, &job, &code, &error)) {
         struct task *task = calloc(1, sizeof *task);
         if (!task)
             give_up("a job", "no memory");
@@ -214,11 +214,11 @@ static void on_check(void *data, struct rota_connector_peer *from, struct rota_s
     struct rota_worker_check question;
     struct rota_error error;
     (void)from;
-    if (rota_worker_check_read(message, &question, &error))
+    if (rota_worker_batch_check_read(message, &question, &error))
         give_up("check", error.text);
     holds.up_to = question.up_to;
     holds.round = question.round;
-    rota_worker_holds_write(&holds, &node->out);
+    rota_worker_batch_holds_write(&holds, &node->out);
     say(node, node->holds);
 }
 

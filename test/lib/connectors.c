@@ -177,7 +177,7 @@ void raw_hello(struct raw *raw, const char *name, uint64_t epoch)
     struct rota_worker_hello hello = {
         .version = ROTA_WORKER_PROTOCOL_VERSION, .name = rota_str(name), .epoch = epoch};
     struct rota_buffer body = {0};
-    rota_worker_hello_write(&hello, &body);
+    rota_worker_frame_hello_write(&hello, &body);
     raw_say(raw, ROTA_WORKER_HELLO, &body);
     rota_buffer_deinit(&body);
 }
@@ -208,6 +208,6 @@ enum rota_worker_bye_reason raw_hear_bye(struct raw *raw, uv_loop_t *loop)
     struct rota_worker_bye bye;
     struct rota_str body = raw_hear(raw, loop, type, frame);
     assert_string_equal(type, ROTA_WORKER_BYE);
-    assert_int_equal(rota_worker_bye_read(body, &bye, NULL), 0);
+    assert_int_equal(rota_worker_frame_bye_read(body, &bye, NULL), 0);
     return bye.reason;
 }

@@ -379,7 +379,7 @@ void check_stale_epoch_is_refused(void)
     struct answer answer = call_with(other, shard, epoch - 1);
     assert_true(answer.status != ROTA_STATUS_OK);
     struct rota_replica claim;
-    assert_true(rota_note_parse_claim(rota_str(answer.claim), &claim));
+    assert_true(rota_call_notes_parse_claim(rota_str(answer.claim), &claim));
     assert_true(claim.epoch == epoch);
     assert_true(rota_str_is_equal(claim.address, rota_str(node->address)));
     assert_true(claim.node == rota_space_node(claim.address));

@@ -65,8 +65,8 @@ enum rota_code store_do(struct rota_store_session *session,
                         const struct rota_store_request *request, struct rota_store_answer *answer)
 {
     struct rota_error error;
-    rota_store_answer_deinit(answer);
-    if (rota_store_request_check(request, &error))
+    rota_store_session_answer_deinit(answer);
+    if (rota_store_check_request(request, &error))
         fail_msg("%s", error.text);
     rota_store_session_do(session, request, answer);
     return answer->code;
@@ -97,7 +97,7 @@ struct rota_store_claimed store_claim(struct rota_store_session *session,
     struct rota_store_answer answer = {0};
     store_must(session, request, &answer);
     struct rota_store_claimed claimed = answer.claimed;
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
     return claimed;
 }
 
@@ -118,7 +118,7 @@ bool store_ping(struct rota_store_session *session, uint64_t instance,
     struct rota_store_request request = store_of_lease(ROTA_STORE_PING, instance, claimed);
     store_must(session, &request, &answer);
     bool is_ours = answer.holder.is_ours;
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
     return is_ours;
 }
 
@@ -129,7 +129,7 @@ bool store_release(struct rota_store_session *session, uint64_t instance,
     struct rota_store_request request = store_of_lease(ROTA_STORE_RELEASE, instance, claimed);
     store_must(session, &request, &answer);
     bool is_ours = answer.holder.is_ours;
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
     return is_ours;
 }
 
@@ -144,5 +144,5 @@ void store_name_dead(struct rota_store_session *session, uint32_t shard,
         .shard = shard, .epoch = answer.leases[shard].epoch, .pings = answer.leases[shard].pings};
     request->claim.dead = dead;
     request->claim.n_dead = 1;
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
 }

@@ -30,7 +30,7 @@ int set_up(void **state)
     for (int i = 0; i < NODES; i++)
         open_broker(world, i);
     for (int i = 0; i < NODES; i++) /* before, a node can't say that a job is nowhere */
-        while (!rota_broker_settings_are_told(world->brokers[i]->settings))
+        while (!rota_work_broker_settings_are_told(world->brokers[i]->settings))
             uv_run(&world->loop, UV_RUN_ONCE);
     struct rota_queue_options options = {.nodes = world->nodes, .patience = 10 * ROTA_SEC};
     assert_int_equal(rota_queue_open(&world->loop, &options, &world->queue, NULL), ROTA_OK);

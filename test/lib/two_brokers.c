@@ -62,7 +62,7 @@ void open_second(struct world *world)
 void await_told(struct world *world)
 {
     for (size_t i = 0; i < N_NODES; i++)
-        while (!rota_broker_settings_are_told(world->nodes[i].broker->settings))
+        while (!rota_work_broker_settings_are_told(world->nodes[i].broker->settings))
             uv_run(&world->loop, UV_RUN_ONCE);
 }
 

@@ -172,7 +172,7 @@ static void log_future(struct world *world)
         die("no memory");
     if (entry.why != ROTA_GROUP_FUTURE)
         rota_sim_fail(world->sim, "a record of a later version is %s",
-                      rota_group_verdict_name(entry.why));
+                      rota_group_fold_verdict_name(entry.why));
     if (world->plant == PLANT_FUTURE_READ) {
         entry.record = read;
         entry.truth = rota_group_record_new(ROTA_GROUP_EPOCH); /* counts for nothing */

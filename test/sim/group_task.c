@@ -133,12 +133,12 @@ static void trim(struct world *world, uint32_t node, const struct rota_group_rec
 static void do_fail(struct world *world, uint32_t node, enum rota_group_failure failure)
 {
     struct task *task = &world->tasks[node];
-    rota_sim_note(world->sim, node, "fails: %s", rota_group_failure_name(failure));
+    rota_sim_note(world->sim, node, "fails: %s", rota_group_fsm_failure_name(failure));
     readers_end(world, node);
     task->is_failed = true;
     task->wants_join = false;
     if (!world->is_cut || (failure != ROTA_GROUP_LOG_CUT && failure != ROTA_GROUP_SNAPSHOT_BROKEN))
-        rota_sim_fail(world->sim, "node %u fails: %s", node, rota_group_failure_name(failure));
+        rota_sim_fail(world->sim, "node %u fails: %s", node, rota_group_fsm_failure_name(failure));
 }
 
 /* --- the one caller of the machine --- */
@@ -173,7 +173,7 @@ static void act(struct world *world, uint32_t node, const struct rota_group_acti
     case ROTA_GROUP_TELL_ROUND:
         break;
     case ROTA_GROUP_TELL_LOST:
-        rota_sim_note(world->sim, node, "is out: %s", rota_group_loss_name(action->loss));
+        rota_sim_note(world->sim, node, "is out: %s", rota_group_fsm_loss_name(action->loss));
         break;
     case ROTA_GROUP_TELL_EPOCH:
         rota_sim_note(world->sim, node, "is in epoch %llu", (unsigned long long)action->number);
@@ -186,7 +186,7 @@ static void act(struct world *world, uint32_t node, const struct rota_group_acti
         break;
     case ROTA_GROUP_TELL_REFUSED:
         rota_sim_note(world->sim, node, "is refused p%u: %s", index,
-                      rota_group_refusal_name(action->refusal));
+                      rota_group_fold_refusal_name(action->refusal));
         break;
     case ROTA_GROUP_FAIL:
         do_fail(world, node, action->failure);
@@ -205,7 +205,7 @@ void drive(struct world *world, uint32_t node, struct rota_group_event event)
     if (rota_group_fsm_step(&task->fsm, rota_sim_mono(world->sim, node), &event, &error))
         rota_sim_fail(world->sim, "node %u: %s", node, error.text);
     if (state != task->fsm.state)
-        rota_sim_note(world->sim, node, "is %s", rota_group_state_name(task->fsm.state));
+        rota_sim_note(world->sim, node, "is %s", rota_group_fsm_state_name(task->fsm.state));
     const struct rota_group_action *actions = rota_group_fsm_actions(&task->fsm, &n);
     for (size_t i = 0; i < n; i++)
         act(world, node, &actions[i]);
@@ -236,7 +236,7 @@ static struct rota_group_record *plant_piece(struct world *world, struct rota_gr
     while (copy && copy->n_partitions > 1) {
         struct rota_group_partition_state *last = &copy->partitions[--copy->n_partitions];
         rota_group_def_unref(last->def);
-        rota_blob_unref(last->position);
+        rota_group_blob_unref(last->position);
     }
     return copy;
 }

@@ -9,7 +9,7 @@ static struct author *author_of(struct world *world, struct rota_group_member me
 {
     char key[ROTA_GROUP_METADATA_MAX];
     struct author *author =
-        rota_map_get(&world->sequences, rota_str(rota_group_metadata_format(member, key)));
+        rota_map_get(&world->sequences, rota_str(rota_group_record_metadata_format(member, key)));
     if (author || !is_new)
         return author;
     author = calloc(1, sizeof *author);
@@ -199,7 +199,7 @@ void observe(struct world *world, uint64_t offset, struct entry *entry)
         if (verdict == ROTA_GROUP_ACCEPTED ? !is_due
                                            : is_due && entry->truth->kind != ROTA_GROUP_SNAPSHOT)
             rota_sim_fail(world->sim, "the record at offset %llu is %s, and should%s count",
-                          (unsigned long long)offset, rota_group_verdict_name(verdict),
+                          (unsigned long long)offset, rota_group_fold_verdict_name(verdict),
                           is_due ? "" : " not");
         if (is_due && verdict == ROTA_GROUP_ACCEPTED) {
             book(world, entry->truth);

@@ -35,7 +35,7 @@ struct rota_group_record *carry(struct world *world, struct rota_group_record *r
         return NULL;
     }
     if (verdict != ROTA_GROUP_ACCEPTED)
-        rota_sim_fail(world->sim, "our own record is %s: %s", rota_group_verdict_name(verdict),
+        rota_sim_fail(world->sim, "our own record is %s: %s", rota_group_fold_verdict_name(verdict),
                       world->error.text);
     return copy;
 }

@@ -49,7 +49,7 @@ static void note_record(struct world *world, uint32_t number, const struct rota_
                                      (unsigned)(unsigned char)record->bytes.data[i + 8] +
                                          256 * (unsigned char)record->bytes.data[i + 9]);
     rota_sim_note(world->sim, number, "%s %llx state %d %.*s%s",
-                  rota_work_record_name(record->type), (unsigned long long)record->id.low,
+                  rota_job_work_record_name(record->type), (unsigned long long)record->id.low,
                   (int)record->state, ROTA_STR_ARGS(record->key), ids);
 }
 
@@ -61,7 +61,7 @@ static void append(struct world *world, uint32_t number, const struct rota_work_
                         .job = (uint32_t)record->id.low,
                         .is_done = record->type == ROTA_WORK_END && record->state == ROTA_JOB_DONE,
                         .is_new = record->type == ROTA_WORK_ADD};
-    rota_queue_jobs_write(&batch, record, &kept.bytes);
+    rota_queue_message_write_jobs(&batch, record, &kept.bytes);
     if (kept.is_done)
         world->jobs[kept.job].is_ended = true;
     note_record(world, number, record);
@@ -98,8 +98,8 @@ static void read_disk(struct world *world, struct node *node)
         struct rota_work_record record;
         struct rota_error error;
         size_t place = 0;
-        if (!rota_queue_jobs_read(&batch, rota_buffer_str(&node->disk.items[i].bytes), &place,
-                                  &record, &room))
+        if (!rota_queue_message_read_jobs(&batch, rota_buffer_str(&node->disk.items[i].bytes),
+                                          &place, &record, &room))
             die("a record can't be read");
         record.number = node->durable = node->disk.items[i].number;
         bool is_coming = record.type == ROTA_WORK_TAKEN && (unsigned)record.state == COMING;
@@ -144,7 +144,7 @@ static void send(struct world *world, uint32_t number, const struct rota_handove
     struct rota_buffer jobs = {0};
     for (size_t place = 0;
          !what->is_over && rota_broker_chunk_next(node->core, what->name, &place, &record);)
-        rota_queue_jobs_write(&batch, &record, &jobs);
+        rota_queue_message_write_jobs(&batch, &record, &jobs);
     rota_buffer_append_str(&bytes, rota_buffer_str(&jobs));
     struct call call = {.serial = message.serial,
                         .name = what->name,
@@ -360,7 +360,8 @@ static enum rota_code adopt(struct world *world, uint32_t number, const struct m
     enum rota_code code = rota_broker_adopting(core, now, message->name, NULL);
     if (code)
         return code;
-    for (size_t place = 0; !code && rota_queue_jobs_read(&batch, jobs, &place, &record, &room);)
+    for (size_t place = 0;
+         !code && rota_queue_message_read_jobs(&batch, jobs, &place, &record, &room);)
         code = rota_broker_adopt(core, now, &record, record_number, NULL);
     if (!code)
         code = rota_broker_adopted(core, now, message->name, record_number, NULL);

@@ -610,7 +610,7 @@ static void append(struct world *world, struct node *node, const struct rota_wor
 {
     struct rota_journal_batch batch = {0};
     struct kept kept = {.number = record->number};
-    rota_queue_jobs_write(&batch, record, &kept.bytes);
+    rota_queue_message_write_jobs(&batch, record, &kept.bytes);
     if (kept.bytes.failed || !rota_vector_push(&node->disk, kept))
         die("no memory for a record");
     if (record->type == ROTA_WORK_END && record->state == ROTA_JOB_DONE &&
@@ -911,8 +911,8 @@ static void read_disk(struct world *world, struct node *node)
         struct rota_work_record record;
         struct rota_error error;
         size_t place = 0;
-        if (!rota_queue_jobs_read(&batch, rota_buffer_str(&node->disk.items[i].bytes), &place,
-                                  &record, &room))
+        if (!rota_queue_message_read_jobs(&batch, rota_buffer_str(&node->disk.items[i].bytes),
+                                          &place, &record, &room))
             die("a record can't be read");
         record.number = node->disk.items[i].number;
         if (rota_broker_replay(node->core, &record, &error))
@@ -934,8 +934,8 @@ static void start_node(struct world *world, uint32_t number)
     if (rota_broker_partition_open(node->core, now, queue(), number, 1, NULL))
         die("no memory for a partition");
     rota_remote_fsm_init(&node->remote, chance);
-    rota_sessions_init(&node->sessions, rota_beat_held((struct rota_beat){0}), 100, chance >> 1,
-                       chance);
+    rota_sessions_init(&node->sessions, rota_peer_fsm_beat_held((struct rota_beat){0}), 100,
+                       chance >> 1, chance);
     const struct rota_delivery_options options = {.broker = node->core,
                                                   .remote = &node->remote,
                                                   .is_others = is_others,

@@ -331,7 +331,7 @@ static void drive(struct world *world, uint32_t node, struct rota_members_event 
     swap(world, node, todo.ring);
     if (todo.tell && world->plant != PLANT_TELL_FIRST)
         subscriber(world, node, &todo.change);
-    rota_members_actions_deinit(&todo);
+    rota_members_fsm_actions_deinit(&todo);
 }
 
 /* Give the machine one override as the list has it. */

@@ -71,7 +71,7 @@ static void read_view(struct world *world, const struct view_table *table, struc
     struct rota_error error;
     *view = (struct rota_view){0};
     if (table->number > 0 &&
-        rota_view_parse(rota_str_of(table->text, table->text_size), view, &error))
+        rota_view_text_parse(rota_str_of(table->text, table->text_size), view, &error))
         rota_sim_fail(world->sim, "a view is no view: %s", error.text);
 }
 

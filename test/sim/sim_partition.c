@@ -443,7 +443,7 @@ static void append(struct world *world, struct node *node, const struct rota_wor
         !rota_broker_job_record(node->core, queue(), record->id, &whole))
         return; /* void, and never acknowledged */
     rota_buffer_clear(&job->bytes);
-    rota_queue_jobs_write(&batch, &whole, &job->bytes);
+    rota_queue_message_write_jobs(&batch, &whole, &job->bytes);
     struct dirty dirty = {
         .number = record->number, .job = job_of(record->id), .epoch = part->epoch};
     if (job->bytes.failed || !rota_vector_push(&node->dirty, dirty))
@@ -586,7 +586,8 @@ static void hear_jobs(struct world *world, struct node *node, const struct frame
         struct rota_work_record record;
         struct rota_error error;
         size_t place = 0;
-        if (!rota_queue_jobs_read(&batch, rota_buffer_str(&job->bytes), &place, &record, &room))
+        if (!rota_queue_message_read_jobs(&batch, rota_buffer_str(&job->bytes), &place, &record,
+                                          &room))
             die("a job can't be read");
         if (rota_broker_load(node->core, now_of(world, node->number), &record, &error))
             rota_sim_fail(world->sim, "node %u: %.150s", node->number, error.text);

@@ -45,7 +45,7 @@ static void send_request(struct world *world, uint32_t node, struct request *req
 static uint64_t hash_view(const struct rota_view *view)
 {
     struct rota_buffer buffer = {0};
-    rota_view_format(view, &buffer);
+    rota_view_text_format(view, &buffer);
     uint64_t hash = rota_hash_quick64(0, rota_buffer_str(&buffer));
     rota_buffer_deinit(&buffer);
     return hash;
@@ -54,7 +54,7 @@ static uint64_t hash_view(const struct rota_view *view)
 static void write_text(struct world *world, const struct rota_view *view, struct request *request)
 {
     struct rota_buffer buffer = {0};
-    rota_view_format(view, &buffer);
+    rota_view_text_format(view, &buffer);
     if (buffer.size > sizeof request->text)
         rota_sim_fail(world->sim, "a view of %zu bytes", buffer.size);
     else
@@ -270,7 +270,7 @@ static void end_host(struct world *world, uint32_t node)
 static void carry_out(struct world *world, uint32_t node, const struct rota_view_actions *todo)
 {
     struct host *host = &world->hosts[node];
-    const char *why = rota_view_why_text(todo->why);
+    const char *why = rota_view_fsm_look_why_text(todo->why);
     for (size_t i = 0; i < todo->n_stops; i++) {
         if (host->serving[todo->stops[i].shard] != todo->stops[i].epoch && !world->keeps_stops)
             rota_sim_fail(world->sim, "node %u stops a shard that it does not serve", node);
@@ -351,7 +351,7 @@ static void hear_sight(struct world *world, uint32_t node, const struct answer *
     if (answer->text_size > 0 || answer->number == 0)
         event.view = &view;
     if (answer->text_size > 0 &&
-        rota_view_parse(rota_str_of(answer->text, answer->text_size), &view, &error)) {
+        rota_view_text_parse(rota_str_of(answer->text, answer->text_size), &view, &error)) {
         rota_sim_fail(world->sim, "a view is no view: %s", error.text);
         return;
     }

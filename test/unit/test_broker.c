@@ -1032,7 +1032,7 @@ static void sets_of_capabilities_come_and_go_while_a_worker_has_them_all(void **
 
 static bool is_kept(const char *name)
 {
-    rota_broker_note_empty(bench.broker, rota_broker_queue(bench.broker, rota_str(name)));
+    rota_broker_queue_note_empty(bench.broker, rota_broker_queue(bench.broker, rota_str(name)));
     bench_tick(&bench, 2 * ROTA_BROKER_SETTING_NEWS);
     rota_broker_forget_empty(bench.broker, bench.now);
     bench_settle(&bench);

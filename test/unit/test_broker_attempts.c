@@ -466,7 +466,7 @@ static void job_that_just_fits_on_the_disk_is_taken_in(void **state)
     (void)state;
     struct rota_job_spec spec = {.queue = rota_str("q"), .payload = rota_str("payload")};
     struct rota_job_id id;
-    size_t size = rota_broker_spec_size(&spec);
+    size_t size = rota_broker_add_spec_size(&spec);
     rota_broker_allow_adds(bench.broker, 2 * size);
     assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
     assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);

@@ -253,10 +253,10 @@ static void end_with_a_negative_delay_fails_the_attempt(void **state)
                                    .session = session,
                                    .cause = ROTA_JOB_CAUSE_FAILED,
                                    .retry_after = -1};
-    assert_int_equal(rota_attempt_end_check(&end, &bench.error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_broker_end_attempt_check(&end, &bench.error), ROTA_ERR_INVALID);
     assert_string_equal(bench.error.text, "retry_after is negative");
     end.retry_after = 0;
-    assert_int_equal(rota_attempt_end_check(&end, &bench.error), ROTA_OK);
+    assert_int_equal(rota_broker_end_attempt_check(&end, &bench.error), ROTA_OK);
 }
 
 int main(void)

@@ -11,7 +11,8 @@ static void cost_reads_back_as_written(void **state)
     for (size_t i = 0; i < 3; i++) {
         char text[ROTA_NOTE_COST_MAX];
         struct rota_cost cost;
-        assert_true(rota_note_parse_cost(rota_str(rota_note_format_cost(&costs[i], text)), &cost));
+        assert_true(rota_call_notes_parse_cost(
+            rota_str(rota_call_notes_format_cost(&costs[i], text)), &cost));
         assert_memory_equal(&cost, &costs[i], sizeof cost);
     }
 }
@@ -20,7 +21,7 @@ static void time_that_went_backwards_costs_nothing(void **state)
 {
     char text[ROTA_NOTE_COST_MAX];
     (void)state;
-    rota_note_format_cost(&(struct rota_cost){-1, INT64_MIN, 2}, text);
+    rota_call_notes_format_cost(&(struct rota_cost){-1, INT64_MIN, 2}, text);
     assert_string_equal(text, "0 0 2");
 }
 
@@ -45,8 +46,8 @@ static void what_is_no_cost_is_left_alone(void **state)
     struct rota_cost cost = {7, 7, 7};
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        assert_false(rota_note_parse_cost(rota_str(texts[i]), &cost));
-    assert_false(rota_note_parse_cost(rota_str_of("1 2 3\0", 6), &cost));
+        assert_false(rota_call_notes_parse_cost(rota_str(texts[i]), &cost));
+    assert_false(rota_call_notes_parse_cost(rota_str_of("1 2 3\0", 6), &cost));
     assert_int_equal(cost.response_us, 7);
 }
 
@@ -54,14 +55,15 @@ static void claim_names_who_leads_now(void **state)
 {
     struct rota_replica claim = {0};
     (void)state;
-    assert_true(rota_note_parse_claim(rota_str("12 18446744073709551615 [::1]:7000"), &claim));
+    assert_true(
+        rota_call_notes_parse_claim(rota_str("12 18446744073709551615 [::1]:7000"), &claim));
     assert_int_equal(claim.node, 12);
     assert_true(claim.epoch == UINT64_MAX && claim.is_serviceable);
     assert_true(rota_str_is_equal(claim.address, rota_str("[::1]:7000")));
-    assert_false(rota_note_parse_claim(rota_str("12 8"), &claim));
-    assert_false(rota_note_parse_claim(rota_str("12 8 "), &claim));
-    assert_false(rota_note_parse_claim(rota_str("-12 8 a:1"), &claim));
-    assert_false(rota_note_parse_claim(rota_str("12 18446744073709551616 a:1"), &claim));
+    assert_false(rota_call_notes_parse_claim(rota_str("12 8"), &claim));
+    assert_false(rota_call_notes_parse_claim(rota_str("12 8 "), &claim));
+    assert_false(rota_call_notes_parse_claim(rota_str("-12 8 a:1"), &claim));
+    assert_false(rota_call_notes_parse_claim(rota_str("12 18446744073709551616 a:1"), &claim));
     assert_int_equal(claim.node, 12);
 }
 
@@ -72,8 +74,8 @@ static void claim_reads_back_as_written(void **state)
     struct rota_replica claim;
     (void)state;
     memset(address, 'h', sizeof address);
-    rota_note_format_claim(INT64_MAX, UINT64_MAX, rota_str_of(address, sizeof address), text);
-    assert_true(rota_note_parse_claim(rota_str(text), &claim));
+    rota_call_notes_format_claim(INT64_MAX, UINT64_MAX, rota_str_of(address, sizeof address), text);
+    assert_true(rota_call_notes_parse_claim(rota_str(text), &claim));
     assert_true(claim.node == INT64_MAX && claim.epoch == UINT64_MAX);
     assert_int_equal(claim.address.size, sizeof address);
 }
@@ -85,9 +87,9 @@ static void epoch_is_a_number_and_nothing_else(void **state)
     uint64_t epoch = 3;
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        assert_false(rota_note_parse_epoch(rota_str(texts[i]), &epoch));
+        assert_false(rota_call_notes_parse_epoch(rota_str(texts[i]), &epoch));
     assert_true(epoch == 3);
-    assert_true(rota_note_parse_epoch(rota_str("18446744073709551615"), &epoch));
+    assert_true(rota_call_notes_parse_epoch(rota_str("18446744073709551615"), &epoch));
     assert_true(epoch == UINT64_MAX);
 }
 
@@ -95,10 +97,10 @@ static void epoch_is_a_number_and_nothing_else(void **state)
 static void check_shard(struct rota_str space, struct rota_str shard, const char *written)
 {
     char text[ROTA_NOTE_SHARD_MAX], room[ROTA_NOTE_NAMES_MAX];
-    struct rota_str names[2], note = rota_note_format_shard(space, shard, text);
+    struct rota_str names[2], note = rota_call_notes_format_shard(space, shard, text);
     if (written)
         assert_true(rota_str_is_equal(note, rota_str(written)));
-    assert_true(rota_note_parse_shard(note, room, &names[0], &names[1]));
+    assert_true(rota_call_notes_parse_shard(note, room, &names[0], &names[1]));
     assert_true(rota_str_is_equal(names[0], space));
     assert_true(rota_str_is_equal(names[1], shard));
 }
@@ -126,15 +128,18 @@ static void what_is_no_shard_is_left_alone(void **state)
     struct rota_str space = {NULL, 7}, shard = {NULL, 7};
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        assert_false(rota_note_parse_shard(rota_str(texts[i]), room, &space, &shard));
+        assert_false(rota_call_notes_parse_shard(rota_str(texts[i]), room, &space, &shard));
     memset(large, 'x', sizeof large);
     large[1] = '/';
-    assert_false(rota_note_parse_shard(rota_str_of(large, sizeof large), room, &space, &shard));
+    assert_false(
+        rota_call_notes_parse_shard(rota_str_of(large, sizeof large), room, &space, &shard));
     assert_int_equal(space.size + shard.size, 14);
-    assert_true(rota_note_parse_shard(rota_str_of(large, sizeof large - 1), room, &space, &shard));
-    assert_int_equal(rota_note_format_shard(rota_str(""), rota_str("b"), text).size, 0);
+    assert_true(
+        rota_call_notes_parse_shard(rota_str_of(large, sizeof large - 1), room, &space, &shard));
+    assert_int_equal(rota_call_notes_format_shard(rota_str(""), rota_str("b"), text).size, 0);
     assert_int_equal(
-        rota_note_format_shard(rota_str("a"), rota_str_of(large, sizeof large), text).size, 0);
+        rota_call_notes_format_shard(rota_str("a"), rota_str_of(large, sizeof large), text).size,
+        0);
 }
 
 int main(void)

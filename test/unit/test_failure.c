@@ -25,7 +25,7 @@ static void what_is_not_tried_elsewhere_is_held_against_nobody(void **state)
             continue;
         }
         assert_int_equal(rota_failure_replica_effect(failure), ROTA_REPLICA_KEEP);
-        assert_int_equal(rota_shard_cache_effect(failure), ROTA_CACHE_KEEP);
+        assert_int_equal(rota_failure_cache_effect(failure), ROTA_CACHE_KEEP);
         assert_false(rota_outcome_is_failure(rota_failure_outcome(failure)));
     }
 }
@@ -34,7 +34,7 @@ static void overload_and_stale_are_no_fault_of_the_replica(void **state)
 {
     (void)state;
     assert_int_equal(rota_failure_replica_effect(ROTA_FAILURE_OVERLOAD), ROTA_REPLICA_EXCLUDE);
-    assert_int_equal(rota_shard_cache_effect(ROTA_FAILURE_OVERLOAD), ROTA_CACHE_KEEP);
+    assert_int_equal(rota_failure_cache_effect(ROTA_FAILURE_OVERLOAD), ROTA_CACHE_KEEP);
     assert_false(rota_outcome_is_failure(rota_failure_outcome(ROTA_FAILURE_STALE)));
 }
 
@@ -132,7 +132,7 @@ static void page_shows_the_table(void **state)
         enum rota_failure failure = (enum rota_failure)i;
         char row[256];
         snprintf(row, sizeof row, "| `%s` | %s | %s | %s | %s | %s |\n", rota_failure_name(failure),
-                 caches[rota_shard_cache_effect(failure)],
+                 caches[rota_failure_cache_effect(failure)],
                  replicas[rota_failure_replica_effect(failure)],
                  rota_failure_is_retried(failure) ? "yes" : "no",
                  failure == ROTA_FAILURE_NONE       ? "yes"

@@ -50,24 +50,24 @@ static void partition_name_is_of_utf8(void **state)
 static void what_is_counted_is_freed_with_its_last_share(void **state)
 {
     (void)state;
-    struct rota_blob *blob = rota_blob_new(rota_str("abc"));
+    struct rota_blob *blob = rota_group_blob_new(rota_str("abc"));
     struct rota_group_def *def = rota_group_def_new(rota_str("p"), NULL, 0, rota_str(""));
     struct rota_group_record *record = rota_group_record_new(ROTA_GROUP_STATE);
     assert_int_equal(blob->n_refs, 1);
-    assert_ptr_equal(rota_blob_ref(blob), blob);
+    assert_ptr_equal(rota_group_blob_ref(blob), blob);
     assert_ptr_equal(rota_group_def_ref(def), def);
     assert_ptr_equal(rota_group_record_ref(record), record);
     assert_int_equal(blob->n_refs + def->n_refs + record->n_refs, 6);
-    rota_blob_unref(blob);
+    rota_group_blob_unref(blob);
     rota_group_def_unref(def);
     rota_group_record_unref(record);
     assert_int_equal(blob->n_refs + def->n_refs + record->n_refs, 3);
     assert_true(rota_str_is_equal(rota_blob_str(blob), rota_str("abc")));
-    rota_blob_unref(blob);
+    rota_group_blob_unref(blob);
     rota_group_def_unref(def);
     rota_group_record_unref(record);
 
-    rota_blob_unref(rota_blob_ref(NULL));
+    rota_group_blob_unref(rota_group_blob_ref(NULL));
     rota_group_def_unref(rota_group_def_ref(NULL));
     rota_group_record_unref(rota_group_record_ref(NULL));
     assert_int_equal(rota_blob_str(NULL).size, 0);
@@ -107,13 +107,13 @@ static void bounds_of(const char *name, const char *parent, const char *position
 {
     struct rota_str parents[] = {rota_str(parent)};
     struct rota_group_def *def = rota_group_def_new(rota_str(name), parents, 1, rota_str(""));
-    struct rota_blob *blob = rota_blob_new(rota_str(position));
+    struct rota_blob *blob = rota_group_blob_new(rota_str(position));
     struct rota_group_change change = {.def = def, .position = blob, .target = {rota_str(task), 1}};
     struct rota_group_partition_state partition = {.def = def, .position = blob};
     bounds[0] = rota_group_change_size_max(&change);
     bounds[1] = rota_group_partition_size_max(&partition);
     rota_group_def_unref(def);
-    rota_blob_unref(blob);
+    rota_group_blob_unref(blob);
 }
 
 static void bound_of_a_size_grows_with_each_text(void **state)

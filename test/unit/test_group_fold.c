@@ -922,7 +922,7 @@ static void digest_covers_the_whole_state(void **state)
     for (const char *name = "pocqxz"; *name; name++) {
         const char text[] = {*name, 0};
         struct rota_group_partition *partition = (struct rota_group_partition *)find(&bench, text);
-        struct rota_blob *blob = rota_blob_new(rota_str("elsewhere"));
+        struct rota_blob *blob = rota_group_blob_new(rota_str("elsewhere"));
         CHANGES_DIGEST(partition->mark, partition->mark + 1);
         CHANGES_DIGEST(partition->position, blob);
         CHANGES_DIGEST(partition->token, partition->token + 1);
@@ -932,7 +932,7 @@ static void digest_covers_the_whole_state(void **state)
         CHANGES_DIGEST(partition->target, 2);
         CHANGES_DIGEST(partition->sharer, fold->tasks.items[2].serial);
         CHANGES_DIGEST(partition->stage, (uint8_t)(partition->stage + 1));
-        rota_blob_unref(blob);
+        rota_group_blob_unref(blob);
     }
     close_bench(&bench);
 }
@@ -998,11 +998,11 @@ static void verdicts_refusals_and_lives_have_names(void **state)
                                  "finished", "removed", "unknown"};
     (void)state;
     for (int i = 0; i <= ROTA_GROUP_VERDICTS; i++)
-        assert_string_equal(rota_group_verdict_name((enum rota_group_verdict)i), verdicts[i]);
+        assert_string_equal(rota_group_fold_verdict_name((enum rota_group_verdict)i), verdicts[i]);
     for (int i = 0; i <= ROTA_GROUP_REFUSALS; i++)
-        assert_string_equal(rota_group_refusal_name((enum rota_group_refusal)i), refusals[i]);
+        assert_string_equal(rota_group_fold_refusal_name((enum rota_group_refusal)i), refusals[i]);
     for (int i = 0; i <= 6; i++)
-        assert_string_equal(rota_group_life_name((enum rota_group_life)i), lives[i]);
+        assert_string_equal(rota_group_fold_life_name((enum rota_group_life)i), lives[i]);
 }
 
 /* --- snapshots --- */

@@ -685,12 +685,12 @@ static void report_under_another_token_is_ignored(void **state)
 static void fence_leaves_time_to_stop(void **state)
 {
     (void)state;
-    assert_int_equal(rota_group_fence_after(8 * ROTA_SEC, 2 * ROTA_SEC), 5 * ROTA_SEC);
-    assert_int_equal(rota_group_fence_after(8 * ROTA_SEC, 5 * ROTA_SEC), 0);
-    assert_int_equal(rota_group_fence_after(8 * ROTA_SEC, 80 * ROTA_SEC), 0);
+    assert_int_equal(rota_group_fsm_fence_after(8 * ROTA_SEC, 2 * ROTA_SEC), 5 * ROTA_SEC);
+    assert_int_equal(rota_group_fsm_fence_after(8 * ROTA_SEC, 5 * ROTA_SEC), 0);
+    assert_int_equal(rota_group_fsm_fence_after(8 * ROTA_SEC, 80 * ROTA_SEC), 0);
     for (rota_time stop = 0; stop < 10 * ROTA_SEC; stop += ROTA_MSEC)
-        assert_true(rota_group_fence_after(6 * ROTA_SEC, stop) == 0 ||
-                    rota_group_fence_after(6 * ROTA_SEC, stop) + stop < 6 * ROTA_SEC);
+        assert_true(rota_group_fsm_fence_after(6 * ROTA_SEC, stop) == 0 ||
+                    rota_group_fsm_fence_after(6 * ROTA_SEC, stop) + stop < 6 * ROTA_SEC);
 }
 
 static void hand_off_is_off_unless_asked_for_and_bounded_then(void **state)
@@ -818,15 +818,15 @@ static void explain_says_who_has_to_act(void **state)
 static void states_losses_and_failures_have_names(void **state)
 {
     (void)state;
-    assert_string_equal(rota_group_state_name(ROTA_GROUP_AT_START), "start");
-    assert_string_equal(rota_group_state_name(ROTA_GROUP_AT_DONE), "done");
-    assert_string_equal(rota_group_state_name(ROTA_GROUP_AT_DONE + 1), "unknown");
-    assert_string_equal(rota_group_loss_name(ROTA_GROUP_NO_LOSS), "none");
-    assert_string_equal(rota_group_loss_name(ROTA_GROUP_LOGLESS), "log_lost");
-    assert_string_equal(rota_group_loss_name(ROTA_GROUP_LOGLESS + 1), "unknown");
-    assert_string_equal(rota_group_failure_name(ROTA_GROUP_NO_FAILURE), "none");
-    assert_string_equal(rota_group_failure_name(ROTA_GROUP_OUT_OF_MEMORY), "out_of_memory");
-    assert_string_equal(rota_group_failure_name(ROTA_GROUP_OUT_OF_MEMORY + 1), "unknown");
+    assert_string_equal(rota_group_fsm_state_name(ROTA_GROUP_AT_START), "start");
+    assert_string_equal(rota_group_fsm_state_name(ROTA_GROUP_AT_DONE), "done");
+    assert_string_equal(rota_group_fsm_state_name(ROTA_GROUP_AT_DONE + 1), "unknown");
+    assert_string_equal(rota_group_fsm_loss_name(ROTA_GROUP_NO_LOSS), "none");
+    assert_string_equal(rota_group_fsm_loss_name(ROTA_GROUP_LOGLESS), "log_lost");
+    assert_string_equal(rota_group_fsm_loss_name(ROTA_GROUP_LOGLESS + 1), "unknown");
+    assert_string_equal(rota_group_fsm_failure_name(ROTA_GROUP_NO_FAILURE), "none");
+    assert_string_equal(rota_group_fsm_failure_name(ROTA_GROUP_OUT_OF_MEMORY), "out_of_memory");
+    assert_string_equal(rota_group_fsm_failure_name(ROTA_GROUP_OUT_OF_MEMORY + 1), "unknown");
 }
 
 static enum rota_code open_with(struct rota_group_fsm *fsm, const struct rota_group_seed *seeds,

@@ -21,7 +21,7 @@ static struct rota_group_record *parse(const char *text)
     struct rota_error error = {0};
     assert_int_equal(rota_group_record_parse(rota_str(text), &record, &verdict, &error), ROTA_OK);
     if (verdict != ROTA_GROUP_ACCEPTED)
-        print_message("%s: %s\n", rota_group_verdict_name(verdict), error.text);
+        print_message("%s: %s\n", rota_group_fold_verdict_name(verdict), error.text);
     assert_int_equal(verdict, ROTA_GROUP_ACCEPTED);
     return record;
 }
@@ -182,7 +182,7 @@ static void what_is_no_record_is_named_for_what_it_is(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (refused(rota_str(cases[i].text)) != cases[i].verdict)
-            fail_msg("case %zu is not %s", i, rota_group_verdict_name(cases[i].verdict));
+            fail_msg("case %zu is not %s", i, rota_group_fold_verdict_name(cases[i].verdict));
 }
 
 static void bounds_are_kept(void **state)
@@ -224,13 +224,14 @@ static void metadata_reads_back(void **state)
     struct rota_group_member member = {rota_str("a/b"), 12345}, read;
     char text[ROTA_GROUP_METADATA_MAX];
     (void)state;
-    assert_string_equal(rota_group_metadata_format(member, text), "12345/a/b");
-    assert_int_equal(rota_group_metadata_parse(rota_str(text), &read), ROTA_OK);
+    assert_string_equal(rota_group_record_metadata_format(member, text), "12345/a/b");
+    assert_int_equal(rota_group_record_metadata_parse(rota_str(text), &read), ROTA_OK);
     assert_true(rota_group_member_is_equal(member, read));
     static const char *const bad[] = {"",     "/",    "0/a",   "1/",   "x/a",
                                       "-1/a", "01/a", "1/a b", "1 /a", "99999999999999999999/a"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_int_equal(rota_group_metadata_parse(rota_str(bad[i]), &read), ROTA_ERR_INVALID);
+        assert_int_equal(rota_group_record_metadata_parse(rota_str(bad[i]), &read),
+                         ROTA_ERR_INVALID);
 }
 
 /* A fold with `n` partitions, all of one task's, of names as long as a real one's. */
@@ -258,7 +259,7 @@ static void fill(struct rota_group_fold *fold, int n)
                 .def = rota_group_def_new(rota_str(name), NULL, 0, rota_str("")),
                 .has_position = true,
                 .mark = 1767225600000000000 + from,
-                .position = rota_blob_new(rota_str("2026-01-31T12:00:00.123456789Z")),
+                .position = rota_group_blob_new(rota_str("2026-01-31T12:00:00.123456789Z")),
             };
         }
         assert_int_equal(rota_group_fold_apply(fold, 1 + (uint64_t)from, record, &verdict),
@@ -327,7 +328,7 @@ static void b11_change_of_state_takes_less_than_a_kilobyte(void **state)
             .target = record->author,
             .has_position = true,
             .mark = 1767225600123456789,
-            .position = rota_blob_new(rota_str("2026-01-31T12:00:00.123456789Z/000001")),
+            .position = rota_group_blob_new(rota_str("2026-01-31T12:00:00.123456789Z/000001")),
         };
         assert_int_equal(rota_group_record_format(record, &buffer, NULL), ROTA_OK);
         assert_true(buffer.size <= 1024);
@@ -358,7 +359,7 @@ static void bound_of_a_size_is_one(void **state)
                 .target = {rota_str("target"), UINT64_MAX},
                 .has_position = true,
                 .mark = INT64_MIN,
-                .position = rota_blob_new(rota_str(positions[j])),
+                .position = rota_group_blob_new(rota_str(positions[j])),
                 .is_end = true,
             };
             assert_int_equal(rota_group_record_format(record, &with, NULL), ROTA_OK);

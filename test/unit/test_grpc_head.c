@@ -23,7 +23,7 @@ static void check_pair(struct rota_grpc_head *head, size_t i, const char *name,
                        struct rota_str value)
 {
     size_t n;
-    const struct rota_metadata *pairs = rota_grpc_fields_pairs(&head->metadata, &n);
+    const struct rota_metadata *pairs = rota_grpc_head_fields_pairs(&head->metadata, &n);
     assert_true(i < n);
     assert_true(rota_str_is_equal(pairs[i].name, rota_str(name)));
     assert_true(rota_str_is_equal(pairs[i].value, value));
@@ -159,14 +159,16 @@ static void what_we_send_is_checked_and_encoded(void **state)
     struct rota_metadata huge = {rota_str("h-bin"), rota_str_of(large, sizeof large)};
     size_t n;
     (void)state;
-    assert_int_equal(rota_grpc_fields_add_metadata(&fields, good, 2, &error), ROTA_OK);
-    const struct rota_metadata *pairs = rota_grpc_fields_pairs(&fields, &n);
+    assert_int_equal(rota_grpc_head_fields_add_metadata(&fields, good, 2, &error), ROTA_OK);
+    const struct rota_metadata *pairs = rota_grpc_head_fields_pairs(&fields, &n);
     assert_int_equal(n, 2);
     assert_true(rota_str_is_equal(pairs[1].value, rota_str("AP8")));
-    assert_int_equal(rota_grpc_fields_add_metadata(&fields, &bad, 1, &error), ROTA_ERR_INVALID);
-    assert_int_equal(rota_grpc_fields_add_metadata(&fields, &huge, 1, &error), ROTA_ERR_LIMIT);
-    assert_int_equal(rota_grpc_fields_add_metadata(&fields, good, 1000, &error), ROTA_ERR_LIMIT);
-    rota_grpc_fields_deinit(&fields);
+    assert_int_equal(rota_grpc_head_fields_add_metadata(&fields, &bad, 1, &error),
+                     ROTA_ERR_INVALID);
+    assert_int_equal(rota_grpc_head_fields_add_metadata(&fields, &huge, 1, &error), ROTA_ERR_LIMIT);
+    assert_int_equal(rota_grpc_head_fields_add_metadata(&fields, good, 1000, &error),
+                     ROTA_ERR_LIMIT);
+    rota_grpc_head_fields_deinit(&fields);
 }
 
 int main(void)

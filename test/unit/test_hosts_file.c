@@ -11,7 +11,7 @@ static struct rota_hosts read_text(const char *text)
 {
     struct rota_hosts hosts;
     struct rota_error error;
-    if (rota_hosts_parse(rota_str(text), "hosts", &hosts, &error))
+    if (rota_hosts_file_parse(rota_str(text), "hosts", &hosts, &error))
         fail_msg("%s", error.text);
     return hosts;
 }
@@ -21,9 +21,9 @@ static const char *refusal_of(struct rota_str text, enum rota_code code)
 {
     static struct rota_error error;
     struct rota_hosts hosts = {.n_hosts = 77};
-    assert_int_equal(rota_hosts_parse(text, "hosts", &hosts, &error), code);
+    assert_int_equal(rota_hosts_file_parse(text, "hosts", &hosts, &error), code);
     assert_int_equal(hosts.n_hosts, 77); /* left alone */
-    assert_int_equal(rota_hosts_parse(text, "hosts", &hosts, NULL), code);
+    assert_int_equal(rota_hosts_file_parse(text, "hosts", &hosts, NULL), code);
     return error.text;
 }
 
@@ -57,7 +57,7 @@ static void line_is_a_host_with_its_attributes(void **state)
     assert_int_equal(h.hosts[1].start_at, 0);
     assert_int_equal(h.hosts[1].stop_at, 0);
     assert_false(h.hosts[1].is_draining);
-    rota_hosts_deinit(&h);
+    rota_hosts_file_deinit(&h);
 }
 
 static void comments_blanks_and_line_ends_do_not_matter(void **state)
@@ -73,7 +73,7 @@ static void comments_blanks_and_line_ends_do_not_matter(void **state)
     assert_str(h.hosts[2].address, "c:3");
     assert_false(h.hosts[2].is_draining);
     assert_str(h.hosts[3].address, "\xc3\xa4:4");
-    rota_hosts_deinit(&h);
+    rota_hosts_file_deinit(&h);
 }
 
 static void no_hosts_are_no_error(void **state)
@@ -83,7 +83,7 @@ static void no_hosts_are_no_error(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         struct rota_hosts h = read_text(texts[i]);
         assert_int_equal(h.n_hosts, 0);
-        rota_hosts_deinit(&h);
+        rota_hosts_file_deinit(&h);
     }
 }
 
@@ -134,7 +134,7 @@ static void weight_is_a_decimal_number(void **state)
         }
         struct rota_hosts h = read_text(text);
         assert_int_equal(h.hosts[0].weight, rows[i].weight);
-        rota_hosts_deinit(&h);
+        rota_hosts_file_deinit(&h);
     }
 }
 
@@ -204,10 +204,10 @@ static void only_leads_of_characters_begin_one(void **state)
     for (int lead = 0x80; lead < 0x100; lead++) {
         char text[] = {(char)lead, '\x90', '\x80', '\x80'};
         bool is_lead = lead >= 0xf0 && lead <= 0xf3;
-        enum rota_code code = rota_hosts_parse(rota_str_of(text, 4), "hosts", &h, NULL);
+        enum rota_code code = rota_hosts_file_parse(rota_str_of(text, 4), "hosts", &h, NULL);
         assert_int_equal(code, is_lead ? ROTA_OK : ROTA_ERR_INVALID);
         if (!code)
-            rota_hosts_deinit(&h);
+            rota_hosts_file_deinit(&h);
     }
 }
 
@@ -228,7 +228,7 @@ static void names_hold_nothing_that_misleads(void **state)
                                "\"\\u0085\"");
     struct rota_hosts h = read_text("a:1 # \u200f is well in a comment, and so is b#c\n");
     assert_int_equal(h.n_hosts, 1);
-    rota_hosts_deinit(&h);
+    rota_hosts_file_deinit(&h);
 }
 
 static void sizes_are_bounded(void **state)
@@ -241,17 +241,17 @@ static void sizes_are_bounded(void **state)
 
     assert_non_null(strstr(refusal_of(rota_str_of(text, ROTA_ADDRESS_MAX + 1), ROTA_ERR_INVALID),
                            "hosts:1: an address of 256 bytes"));
-    assert_int_equal(rota_hosts_parse(rota_str_of(text, ROTA_ADDRESS_MAX), "hosts", &h, NULL),
+    assert_int_equal(rota_hosts_file_parse(rota_str_of(text, ROTA_ADDRESS_MAX), "hosts", &h, NULL),
                      ROTA_OK);
-    rota_hosts_deinit(&h);
+    rota_hosts_file_deinit(&h);
     assert_non_null(strstr(refusal_of(rota_str_of(text, ROTA_HOSTS_TEXT_MAX), ROTA_ERR_LIMIT),
                            "hosts:1: a line of 16777216 bytes"));
     assert_non_null(strstr(refusal_of(rota_str_of(text, ROTA_HOSTS_TEXT_MAX + 1), ROTA_ERR_LIMIT),
                            "hosts: 16777217 bytes"));
     text[0] = '#';
-    assert_int_equal(rota_hosts_parse(rota_str_of(text, ROTA_HOSTS_LINE_MAX), "hosts", &h, NULL),
-                     ROTA_OK);
-    rota_hosts_deinit(&h);
+    assert_int_equal(
+        rota_hosts_file_parse(rota_str_of(text, ROTA_HOSTS_LINE_MAX), "hosts", &h, NULL), ROTA_OK);
+    rota_hosts_file_deinit(&h);
     refusal_of(rota_str_of(text, ROTA_HOSTS_LINE_MAX + 1), ROTA_ERR_LIMIT);
     memcpy(text, "a zone=", 7);
     assert_non_null(
@@ -267,9 +267,9 @@ static void sizes_are_bounded(void **state)
     assert_non_null(strstr(refusal_of(rota_str_of(text, size), ROTA_ERR_LIMIT),
                            "hosts:65536: more than 65535 hosts"));
     size -= strlen("h65535\n");
-    assert_int_equal(rota_hosts_parse(rota_str_of(text, size), "hosts", &h, NULL), ROTA_OK);
+    assert_int_equal(rota_hosts_file_parse(rota_str_of(text, size), "hosts", &h, NULL), ROTA_OK);
     assert_int_equal(h.n_hosts, ROTA_HOSTS_MAX);
-    rota_hosts_deinit(&h);
+    rota_hosts_file_deinit(&h);
     free(text);
 }
 

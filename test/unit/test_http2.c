@@ -210,7 +210,7 @@ static void a_call_that_is_refused_again_holds_up_nobody(void **state)
 static const char *pair_of(struct rota_grpc_head *head, char text[16])
 {
     size_t n;
-    const struct rota_metadata *pairs = rota_grpc_fields_pairs(&head->metadata, &n);
+    const struct rota_metadata *pairs = rota_grpc_head_fields_pairs(&head->metadata, &n);
     text[0] = '\0';
     for (size_t i = 0; i < n; i++)
         if (rota_str_is_equal(pairs[i].name, rota_str("x")))

@@ -125,14 +125,14 @@ static void every_word_has_a_name_of_its_own(void **state)
                                     rota_job_cause_text((enum rota_job_cause)k));
     for (int i = 0; i < ROTA_WORK_RECORDS; i++)
         for (int k = 0; k < i; k++)
-            assert_string_not_equal(rota_work_record_name((enum rota_work_record_type)i),
-                                    rota_work_record_name((enum rota_work_record_type)k));
+            assert_string_not_equal(rota_job_work_record_name((enum rota_work_record_type)i),
+                                    rota_job_work_record_name((enum rota_work_record_type)k));
     assert_string_equal(rota_job_state_name(ROTA_JOB_WAITING), "waiting");
     assert_string_equal(rota_job_cause_text(ROTA_JOB_CAUSE_TIMED_OUT), "timed out");
-    assert_string_equal(rota_work_record_name(ROTA_WORK_OWN), "own");
+    assert_string_equal(rota_job_work_record_name(ROTA_WORK_OWN), "own");
     assert_string_equal(rota_job_state_name((enum rota_job_state)99), "unknown");
     assert_string_equal(rota_job_cause_text((enum rota_job_cause)99), "unknown");
-    assert_string_equal(rota_work_record_name((enum rota_work_record_type)99), "unknown");
+    assert_string_equal(rota_job_work_record_name((enum rota_work_record_type)99), "unknown");
 }
 
 static void names_have_few_letters_and_are_not_long(void **state)
@@ -140,11 +140,11 @@ static void names_have_few_letters_and_are_not_long(void **state)
     static char longest[300];
     (void)state;
     memset(longest, 'x', sizeof longest);
-    assert_int_equal(rota_capability_check(rota_str("os=linux/x86_64:v1.2-3"), NULL), ROTA_OK);
+    assert_int_equal(rota_job_check_capability(rota_str("os=linux/x86_64:v1.2-3"), NULL), ROTA_OK);
     assert_int_equal(rota_job_queue_check(rota_str("a.b_c-D9"), NULL), ROTA_OK);
-    assert_int_equal(rota_capability_check(rota_str_of(longest, 64), NULL), ROTA_OK);
+    assert_int_equal(rota_job_check_capability(rota_str_of(longest, 64), NULL), ROTA_OK);
     assert_int_equal(rota_job_queue_check(rota_str_of(longest, 255), NULL), ROTA_OK);
-    assert_int_equal(rota_capability_check(rota_str_of(longest, 65), NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_job_check_capability(rota_str_of(longest, 65), NULL), ROTA_ERR_INVALID);
     assert_int_equal(rota_job_queue_check(rota_str_of(longest, 256), NULL), ROTA_ERR_INVALID);
     for (int c = 0; c < 256; c++) { /* a blank, a NUL, what is no ASCII ... */
         char name = (char)c;
@@ -152,7 +152,7 @@ static void names_have_few_letters_and_are_not_long(void **state)
         bool is_queue = is_letter || c == '.' || c == '_' || c == '-';
         bool is_capability = is_queue || c == ':' || c == '/' || c == '=';
         assert_int_equal(rota_job_queue_check(rota_str_of(&name, 1), NULL) == ROTA_OK, is_queue);
-        assert_int_equal(rota_capability_check(rota_str_of(&name, 1), NULL) == ROTA_OK,
+        assert_int_equal(rota_job_check_capability(rota_str_of(&name, 1), NULL) == ROTA_OK,
                          is_capability);
     }
     struct rota_error error;
@@ -220,11 +220,12 @@ static void specs_at_their_bounds_are_good_and_beyond_are_not(void **state)
             assert_int_equal(rota_job_spec_check(&specs[i], NULL),
                              more ? ROTA_ERR_INVALID : ROTA_OK);
     }
-    assert_int_equal(rota_capability_check(rota_str_of(text, ROTA_CAPABILITY_NAME_MAX), NULL),
+    assert_int_equal(rota_job_check_capability(rota_str_of(text, ROTA_CAPABILITY_NAME_MAX), NULL),
                      ROTA_OK);
-    assert_int_equal(rota_capability_check(rota_str_of(text, ROTA_CAPABILITY_NAME_MAX + 1), NULL),
-                     ROTA_ERR_INVALID);
-    assert_int_equal(rota_capability_check(rota_str(""), NULL), ROTA_ERR_INVALID);
+    assert_int_equal(
+        rota_job_check_capability(rota_str_of(text, ROTA_CAPABILITY_NAME_MAX + 1), NULL),
+        ROTA_ERR_INVALID);
+    assert_int_equal(rota_job_check_capability(rota_str(""), NULL), ROTA_ERR_INVALID);
 }
 
 static void id_that_was_made_can_be_told_from_others(void **state)

@@ -37,14 +37,14 @@ static void write_head(struct rota_buffer *buffer, uint64_t index, uint64_t firs
 {
     struct rota_journal_head head = {.index = index, .first = first};
     memcpy(head.id, id, sizeof id);
-    rota_journal_head_encode(&head, rota_buffer_extend(buffer, ROTA_JOURNAL_HEAD_SIZE));
+    rota_journal_segment_head_encode(&head, rota_buffer_extend(buffer, ROTA_JOURNAL_HEAD_SIZE));
 }
 
 static void make_book(void)
 {
     uint64_t number = 1;
     struct rota_buffer batch = {0};
-    rota_journal_writer_init(&writer, id);
+    rota_journal_segment_writer_init(&writer, id);
     for (int s = 0; s < SEGMENTS; s++) {
         rota_buffer_clear(&book.segments[s]);
         write_head(&book.segments[s], 5 + (uint64_t)s, number);
@@ -53,7 +53,7 @@ static void make_book(void)
             book.batch_at[s * BATCHES + b] = book.segments[s].size;
             for (int i = 0; i < PER_BATCH; i++, number++) {
                 struct rota_work_record record = record_of(number);
-                rota_journal_write(&writer, &record, &batch);
+                rota_journal_segment_write(&writer, &record, &batch);
                 book.record_at[number] = book.segments[s].size + batch.size; /* its end */
             }
             rota_buffer_append_str(&book.segments[s], rota_buffer_str(&batch));
@@ -73,21 +73,21 @@ struct outcome {
 static struct outcome read_book(bool repair)
 {
     struct outcome outcome = {.found = ROTA_JOURNAL_END};
-    rota_journal_reader_init(&reader);
+    rota_journal_segment_reader_init(&reader);
     for (int s = 0; s < SEGMENTS; s++) {
         struct rota_work_record record;
         bool is_last = s == SEGMENTS - 1;
         outcome.found =
-            rota_journal_reader_open(&reader, rota_buffer_str(&book.segments[s]), is_last);
+            rota_journal_segment_reader_open(&reader, rota_buffer_str(&book.segments[s]), is_last);
         for (;;) {
             if (outcome.found == ROTA_JOURNAL_DAMAGED && repair) {
                 outcome.found = ROTA_JOURNAL_END;
-                if (!rota_journal_reader_pass_over(&reader))
+                if (!rota_journal_segment_reader_pass_over(&reader))
                     break;
             } else if (outcome.found) {
                 break;
             }
-            outcome.found = rota_journal_reader_next(&reader, &record);
+            outcome.found = rota_journal_segment_reader_next(&reader, &record);
             if (outcome.found)
                 continue;
             struct rota_work_record original = record_of(record.number);
@@ -149,20 +149,21 @@ static void the_jobs_that_come_are_foreseen(void **state)
     struct rota_job_id ahead;
     (void)state;
     make_book();
-    rota_journal_reader_init(&reader);
-    assert_int_equal(rota_journal_reader_open(&reader, rota_buffer_str(&book.segments[0]), false),
-                     ROTA_JOURNAL_FINE);
+    rota_journal_segment_reader_init(&reader);
+    assert_int_equal(
+        rota_journal_segment_reader_open(&reader, rota_buffer_str(&book.segments[0]), false),
+        ROTA_JOURNAL_FINE);
     for (uint64_t number = 1; number <= PER_SEGMENT; number++) {
         struct rota_work_record record = record_of(number);
         if (rota_job_id_is_none(record.id))
             continue;
-        assert_true(rota_journal_reader_foresee(&reader, &ahead));
+        assert_true(rota_journal_segment_reader_foresee(&reader, &ahead));
         assert_memory_equal(&ahead, &record.id, sizeof ahead);
     }
-    assert_false(rota_journal_reader_foresee(&reader, &ahead));
+    assert_false(rota_journal_segment_reader_foresee(&reader, &ahead));
     struct rota_work_record record;
     for (uint64_t number = 1; number <= PER_SEGMENT; number++) /* and nothing has changed */
-        assert_int_equal(rota_journal_reader_next(&reader, &record), ROTA_JOURNAL_FINE);
+        assert_int_equal(rota_journal_segment_reader_next(&reader, &record), ROTA_JOURNAL_FINE);
 }
 
 static void wherever_the_last_segment_ends_whole_records_stay(void **state)
@@ -270,12 +271,12 @@ static void frames_in_the_wrong_place_are_found(void **state)
     for (uint64_t i = 0; i < 4; i++) {
         record.number = RECORDS - PER_SEGMENT + 1 + i;
         record.id = (struct rota_job_id){1, 77 + i};
-        rota_journal_write(&writer, &record, &batch);
+        rota_journal_segment_write(&writer, &record, &batch);
         ends[i] = segment->size + batch.size;
     }
     rota_buffer_append_str(segment, rota_buffer_str(&batch));
     rota_buffer_clear(&batch);
-    rota_journal_write_mark(&writer, record.number + 1, &batch);
+    rota_journal_segment_write_mark(&writer, record.number + 1, &batch);
     rota_buffer_append_str(segment, rota_buffer_str(&batch));
     rota_buffer_deinit(&batch);
 
@@ -284,17 +285,17 @@ static void frames_in_the_wrong_place_are_found(void **state)
     memcpy(frames[0], segment->data + ends[1], size);
     memcpy(frames[1], segment->data + ends[2], size);
     memcpy(segment->data + ends[2], frames[0], size); /* one twice */
-    rota_journal_reader_init(&reader);
-    assert_int_equal(rota_journal_reader_open(&reader, rota_buffer_str(segment), true), 0);
+    rota_journal_segment_reader_init(&reader);
+    assert_int_equal(rota_journal_segment_reader_open(&reader, rota_buffer_str(segment), true), 0);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(rota_journal_reader_next(&reader, &record), ROTA_JOURNAL_FINE);
-    assert_int_equal(rota_journal_reader_next(&reader, &record), ROTA_JOURNAL_DAMAGED);
+        assert_int_equal(rota_journal_segment_reader_next(&reader, &record), ROTA_JOURNAL_FINE);
+    assert_int_equal(rota_journal_segment_reader_next(&reader, &record), ROTA_JOURNAL_DAMAGED);
     memcpy(segment->data + ends[1], frames[1], size); /* both in the other's place */
-    rota_journal_reader_init(&reader);
-    assert_int_equal(rota_journal_reader_open(&reader, rota_buffer_str(segment), true), 0);
+    rota_journal_segment_reader_init(&reader);
+    assert_int_equal(rota_journal_segment_reader_open(&reader, rota_buffer_str(segment), true), 0);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(rota_journal_reader_next(&reader, &record), ROTA_JOURNAL_FINE);
-    assert_int_equal(rota_journal_reader_next(&reader, &record), ROTA_JOURNAL_DAMAGED);
+        assert_int_equal(rota_journal_segment_reader_next(&reader, &record), ROTA_JOURNAL_FINE);
+    assert_int_equal(rota_journal_segment_reader_next(&reader, &record), ROTA_JOURNAL_DAMAGED);
 }
 
 /* Pages of one write reach the disk in any order. */
@@ -315,7 +316,7 @@ static void a_mark_makes_the_last_batch_safe_from_being_cut(void **state)
     struct rota_buffer mark = {0};
     (void)state;
     book.segments[2].size = book.used[2];
-    rota_journal_write_mark(&writer, RECORDS + 1, &mark);
+    rota_journal_segment_write_mark(&writer, RECORDS + 1, &mark);
     rota_buffer_append_str(&book.segments[2], rota_buffer_str(&mark));
     rota_buffer_deinit(&mark);
     assert_outcome(ROTA_JOURNAL_END, RECORDS);
@@ -340,10 +341,10 @@ static void a_record_of_an_unknown_kind_is_newer(void **state)
     struct rota_buffer *segment = &book.segments[SEGMENTS - 1];
     struct rota_buffer batch = {0};
     (void)state;
-    rota_journal_write_mark(&writer, record.number, &batch);
+    rota_journal_segment_write_mark(&writer, record.number, &batch);
     size_t start =
         batch.size; /* of the record's frame: a length of two bytes, a checksum, a body */
-    rota_journal_write(&writer, &record, &batch);
+    rota_journal_segment_write(&writer, &record, &batch);
     struct rota_str length = {batch.data + start, 2};
     struct rota_str body = {batch.data + start + 6, batch.size - start - 6};
     batch.data[start + 6] = ROTA_WORK_RECORDS;
@@ -366,7 +367,7 @@ static void segments_that_do_not_follow_are_damage(void **state)
     book.segments[1] = other;
 
     struct rota_journal_head head = {.id = "another journal", .index = 6, .first = PER_SEGMENT + 1};
-    rota_journal_head_encode(&head, book.segments[1].data);
+    rota_journal_segment_head_encode(&head, book.segments[1].data);
     assert_outcome(ROTA_JOURNAL_DAMAGED, PER_SEGMENT);
     assert_string_equal(reader.why, "it belongs to another journal");
     struct outcome outcome = read_book(true);

@@ -13,7 +13,7 @@ enum { N = sizeof FIELDS / sizeof FIELDS[0] };
 
 static enum rota_code read_rows(const char *text, struct rota_rows *rows)
 {
-    return rota_rows_read(rota_str(text), "nodes", FIELDS, N, rows, NULL);
+    return rota_json_rows_read(rota_str(text), "nodes", FIELDS, N, rows, NULL);
 }
 
 static void expect(const struct rota_rows *rows, size_t row, const char *const cells[N])
@@ -36,7 +36,7 @@ static void fields_become_cells_whatever_their_order(void **state)
     expect(&rows, 1, (const char *const[]){"", "", "", "", ""});
     expect(&rows, 2, (const char *const[]){"7", "", "1", "", ""});
     assert_true(rota_str_is_equal(rows.objects[1], rota_str("{}")));
-    rota_rows_deinit(&rows);
+    rota_json_rows_deinit(&rows);
 }
 
 static void none_is_no_error_but_a_missing_key_is(void **state)
@@ -45,7 +45,7 @@ static void none_is_no_error_but_a_missing_key_is(void **state)
     (void)state;
     assert_int_equal(read_rows("{\"nodes\": []}", &rows), ROTA_OK);
     assert_int_equal(rows.n_rows, 0);
-    rota_rows_deinit(&rows);
+    rota_json_rows_deinit(&rows);
     assert_int_equal(read_rows("{}", &rows), ROTA_ERR_NOT_FOUND);
     assert_int_equal(read_rows("{\"node\": []}", &rows), ROTA_ERR_NOT_FOUND);
 }

@@ -7,16 +7,16 @@ static char room[1024];
 static struct rota_scan scan_of(const char *text)
 {
     struct rota_scan scan;
-    rota_scan_init(&scan, rota_str(text), room);
+    rota_json_scan_init(&scan, rota_str(text), room);
     return scan;
 }
 
 static bool is_value(struct rota_str text)
 {
     struct rota_scan scan;
-    rota_scan_init(&scan, text, NULL);
-    rota_scan_skip(&scan);
-    rota_scan_end(&scan);
+    rota_json_scan_init(&scan, text, NULL);
+    rota_json_scan_skip(&scan);
+    rota_json_scan_end(&scan);
     return !scan.failed;
 }
 
@@ -30,23 +30,23 @@ static void object_is_read_key_by_key(void **state)
     struct rota_scan scan = scan_of(" { \"a\" : 7 , \"b\" : [ true , false ] , \"c\" : -3 } ");
     struct rota_str key;
     (void)state;
-    rota_scan_object(&scan);
-    assert_true(rota_scan_key(&scan, &key));
+    rota_json_scan_object(&scan);
+    assert_true(rota_json_scan_key(&scan, &key));
     assert_str(key, "a");
-    assert_int_equal(rota_scan_uint(&scan, 10), 7);
-    assert_true(rota_scan_key(&scan, &key));
+    assert_int_equal(rota_json_scan_uint(&scan, 10), 7);
+    assert_true(rota_json_scan_key(&scan, &key));
     assert_str(key, "b");
-    rota_scan_array(&scan);
-    assert_true(rota_scan_item(&scan));
-    assert_true(rota_scan_bool(&scan));
-    assert_true(rota_scan_item(&scan));
-    assert_false(rota_scan_bool(&scan));
-    assert_false(rota_scan_item(&scan));
-    assert_true(rota_scan_key(&scan, &key));
+    rota_json_scan_array(&scan);
+    assert_true(rota_json_scan_item(&scan));
+    assert_true(rota_json_scan_bool(&scan));
+    assert_true(rota_json_scan_item(&scan));
+    assert_false(rota_json_scan_bool(&scan));
+    assert_false(rota_json_scan_item(&scan));
+    assert_true(rota_json_scan_key(&scan, &key));
     assert_str(key, "c");
-    assert_int_equal(rota_scan_int(&scan), -3);
-    assert_false(rota_scan_key(&scan, &key));
-    rota_scan_end(&scan);
+    assert_int_equal(rota_json_scan_int(&scan), -3);
+    assert_false(rota_json_scan_key(&scan, &key));
+    rota_json_scan_end(&scan);
     assert_false(scan.failed);
 }
 
@@ -56,13 +56,13 @@ static void strings_are_decoded_side_by_side(void **state)
         "[\"\",\"a\\\"\\\\\\/\\b\\f\\n\\r\\t\",\"\\u0041\\u00e9\\ud83d\\ude00\",\"\xc3\xa9\"]");
     struct rota_str texts[4];
     (void)state;
-    rota_scan_array(&scan);
+    rota_json_scan_array(&scan);
     for (int i = 0; i < 4; i++) {
-        assert_true(rota_scan_item(&scan));
-        texts[i] = rota_scan_string(&scan);
+        assert_true(rota_json_scan_item(&scan));
+        texts[i] = rota_json_scan_string(&scan);
     }
-    assert_false(rota_scan_item(&scan));
-    rota_scan_end(&scan);
+    assert_false(rota_json_scan_item(&scan));
+    rota_json_scan_end(&scan);
     assert_false(scan.failed);
     assert_str(texts[0], "");
     assert_str(texts[1], "a\"\\/\b\f\n\r\t");
@@ -74,7 +74,7 @@ static void string_with_a_nul_keeps_it(void **state)
 {
     struct rota_scan scan = scan_of("\"a\\u0000b\"");
     (void)state;
-    assert_true(rota_str_is_equal(rota_scan_string(&scan), rota_str_of("a\0b", 3)));
+    assert_true(rota_str_is_equal(rota_json_scan_string(&scan), rota_str_of("a\0b", 3)));
     assert_false(scan.failed);
 }
 
@@ -101,7 +101,7 @@ static void strings_that_are_none_fail(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct rota_scan scan = scan_of(bad[i]);
-        assert_str(rota_scan_string(&scan), "");
+        assert_str(rota_json_scan_string(&scan), "");
         assert_true(scan.failed);
         assert_false(is_value(rota_str(bad[i])));
     }
@@ -112,26 +112,26 @@ static void numbers_stay_in_their_bounds(void **state)
 {
     struct rota_scan scan = scan_of("18446744073709551615");
     (void)state;
-    assert_true(rota_scan_uint(&scan, UINT64_MAX) == UINT64_MAX);
+    assert_true(rota_json_scan_uint(&scan, UINT64_MAX) == UINT64_MAX);
     assert_false(scan.failed);
     scan = scan_of("18446744073709551616");
-    assert_int_equal(rota_scan_uint(&scan, UINT64_MAX), 0);
+    assert_int_equal(rota_json_scan_uint(&scan, UINT64_MAX), 0);
     assert_true(scan.failed);
     scan = scan_of("11");
-    rota_scan_uint(&scan, 10);
+    rota_json_scan_uint(&scan, 10);
     assert_true(scan.failed);
     scan = scan_of("5");
-    rota_scan_uint(&scan, 4);
+    rota_json_scan_uint(&scan, 4);
     assert_true(scan.failed);
     scan = scan_of("9223372036854775807");
-    assert_true(rota_scan_int(&scan) == INT64_MAX && !scan.failed);
+    assert_true(rota_json_scan_int(&scan) == INT64_MAX && !scan.failed);
     scan = scan_of("-9223372036854775808");
-    assert_true(rota_scan_int(&scan) == INT64_MIN && !scan.failed);
+    assert_true(rota_json_scan_int(&scan) == INT64_MIN && !scan.failed);
     scan = scan_of("9223372036854775808");
-    rota_scan_int(&scan);
+    rota_json_scan_int(&scan);
     assert_true(scan.failed);
     scan = scan_of("-9223372036854775809");
-    rota_scan_int(&scan);
+    rota_json_scan_int(&scan);
     assert_true(scan.failed);
 }
 
@@ -141,7 +141,7 @@ static void whole_numbers_have_no_fraction_and_no_zero_before(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct rota_scan scan = scan_of(bad[i]);
-        assert_int_equal(rota_scan_int(&scan), 0);
+        assert_int_equal(rota_json_scan_int(&scan), 0);
         assert_true(scan.failed);
     }
 }
@@ -152,14 +152,14 @@ static void what_is_not_known_is_skipped_and_its_text_given(void **state)
         scan_of("{\"x\": {\"a\":[1,-2.5e+3,{}],\"b\":[[]],\"c\":null} ,\"y\":\"\\u0041\"}");
     struct rota_str key;
     (void)state;
-    rota_scan_object(&scan);
-    assert_true(rota_scan_key(&scan, &key));
-    assert_str(rota_scan_skip(&scan), "{\"a\":[1,-2.5e+3,{}],\"b\":[[]],\"c\":null}");
-    assert_true(rota_scan_key(&scan, &key));
+    rota_json_scan_object(&scan);
+    assert_true(rota_json_scan_key(&scan, &key));
+    assert_str(rota_json_scan_skip(&scan), "{\"a\":[1,-2.5e+3,{}],\"b\":[[]],\"c\":null}");
+    assert_true(rota_json_scan_key(&scan, &key));
     assert_str(key, "y");
-    assert_str(rota_scan_skip(&scan), "\"\\u0041\"");
-    assert_false(rota_scan_key(&scan, &key));
-    rota_scan_end(&scan);
+    assert_str(rota_json_scan_skip(&scan), "\"\\u0041\"");
+    assert_false(rota_json_scan_key(&scan, &key));
+    rota_json_scan_end(&scan);
     assert_false(scan.failed);
 }
 
@@ -195,16 +195,16 @@ static void scan_that_failed_answers_nothing_any_more(void **state)
     struct rota_scan scan = scan_of("[x,1,\"a\",true]");
     struct rota_str key;
     (void)state;
-    rota_scan_array(&scan);
-    assert_true(rota_scan_item(&scan));
-    rota_scan_int(&scan);
+    rota_json_scan_array(&scan);
+    assert_true(rota_json_scan_item(&scan));
+    rota_json_scan_int(&scan);
     assert_true(scan.failed);
-    assert_false(rota_scan_item(&scan));
-    assert_false(rota_scan_key(&scan, &key));
-    assert_false(rota_scan_bool(&scan));
-    assert_int_equal(rota_scan_uint(&scan, 10), 0);
-    assert_str(rota_scan_string(&scan), "");
-    assert_str(rota_scan_skip(&scan), "");
+    assert_false(rota_json_scan_item(&scan));
+    assert_false(rota_json_scan_key(&scan, &key));
+    assert_false(rota_json_scan_bool(&scan));
+    assert_int_equal(rota_json_scan_uint(&scan, 10), 0);
+    assert_str(rota_json_scan_string(&scan), "");
+    assert_str(rota_json_scan_skip(&scan), "");
 }
 
 /* Every text, cut anywhere, is read within its bytes. */

@@ -18,16 +18,16 @@ static void a_list_is_found_by_key_and_by_name(void **state)
     struct rota_key key, nobodys = {{0}};
     char text[ROTA_KEY_TEXT_SIZE + 1];
     (void)state;
-    assert_int_equal(rota_keys_parse(rota_str("# workers\n\n alpha \t" ALPHA "\r\nbeta " BETA),
-                                     "list", &keys, NULL),
+    assert_int_equal(rota_keys_file_parse(rota_str("# workers\n\n alpha \t" ALPHA "\r\nbeta " BETA),
+                                          "list", &keys, NULL),
                      ROTA_OK);
-    assert_true(rota_key_parse(rota_str(ALPHA), &key));
-    assert_string_equal(rota_key_format(&key, text), ALPHA);
-    assert_true(rota_str_is_equal(rota_keys_find_name(&keys, &key), rota_str("alpha")));
-    assert_int_equal(rota_keys_find_name(&keys, &nobodys).size, 0);
-    assert_memory_equal(rota_keys_find_key(&keys, rota_str("alpha")), &key, sizeof key);
-    assert_null(rota_keys_find_key(&keys, rota_str("gamma")));
-    rota_keys_deinit(&keys);
+    assert_true(rota_keys_file_parse_key(rota_str(ALPHA), &key));
+    assert_string_equal(rota_keys_file_format_key(&key, text), ALPHA);
+    assert_true(rota_str_is_equal(rota_keys_file_find_name(&keys, &key), rota_str("alpha")));
+    assert_int_equal(rota_keys_file_find_name(&keys, &nobodys).size, 0);
+    assert_memory_equal(rota_keys_file_find_key(&keys, rota_str("alpha")), &key, sizeof key);
+    assert_null(rota_keys_file_find_key(&keys, rota_str("gamma")));
+    rota_keys_file_deinit(&keys);
 }
 
 static void a_name_may_have_two_keys_and_a_key_one_name(void **state)
@@ -36,11 +36,11 @@ static void a_name_may_have_two_keys_and_a_key_one_name(void **state)
     struct rota_error error;
     (void)state;
     assert_int_equal(
-        rota_keys_parse(rota_str("alpha " ALPHA "\nalpha " BETA "\n"), "list", &keys, NULL),
+        rota_keys_file_parse(rota_str("alpha " ALPHA "\nalpha " BETA "\n"), "list", &keys, NULL),
         ROTA_OK);
-    rota_keys_deinit(&keys);
+    rota_keys_file_deinit(&keys);
     assert_int_equal(
-        rota_keys_parse(rota_str("alpha " ALPHA "\nbeta " ALPHA "\n"), "list", &keys, &error),
+        rota_keys_file_parse(rota_str("alpha " ALPHA "\nbeta " ALPHA "\n"), "list", &keys, &error),
         ROTA_ERR_INVALID);
     assert_non_null(strstr(error.text, "\"alpha\""));
     assert_non_null(strstr(error.text, "\"beta\""));
@@ -63,12 +63,14 @@ static void what_is_no_key_is_told_with_its_line(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         snprintf(text, sizeof text, "# one\n%s\n", wrong[i]);
-        assert_int_equal(rota_keys_parse(rota_str(text), "list", &keys, &error), ROTA_ERR_INVALID);
+        assert_int_equal(rota_keys_file_parse(rota_str(text), "list", &keys, &error),
+                         ROTA_ERR_INVALID);
         assert_non_null(strstr(error.text, "list:2: "));
         assert_int_equal(keys.entries.size, 0);
     }
-    assert_int_equal(rota_keys_parse(rota_str_of("a\0b " ALPHA, 44), "list", &keys, &error), 0);
-    rota_keys_deinit(&keys);
+    assert_int_equal(rota_keys_file_parse(rota_str_of("a\0b " ALPHA, 44), "list", &keys, &error),
+                     0);
+    rota_keys_file_deinit(&keys);
 }
 
 int main(void)

@@ -25,14 +25,14 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    rota_members_actions_deinit(&actions);
+    rota_members_fsm_actions_deinit(&actions);
     rota_members_fsm_deinit(&fsm);
     return 0;
 }
 
 static enum rota_code step(rota_time now, struct rota_members_event event)
 {
-    rota_members_actions_deinit(&actions);
+    rota_members_fsm_actions_deinit(&actions);
     return rota_members_fsm_step(&fsm, now, &event, &actions, &error);
 }
 

@@ -304,11 +304,12 @@ static void ids_are_sixteen_bytes_or_none(void **state)
     struct rota_job_id id = {1, 2}, made = rota_job_id_make(ROTA_SEC, 3, 4);
     char bytes[ROTA_QUEUE_ID_SIZE];
     (void)state;
-    assert_int_equal(rota_queue_id_read(rota_str("short"), &id, NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_queue_message_id_read(rota_str("short"), &id, NULL), ROTA_ERR_INVALID);
     assert_true(id.high == 1 && id.low == 2);
-    assert_int_equal(rota_queue_id_read(rota_queue_id_write(made, bytes), &id, NULL), ROTA_OK);
+    assert_int_equal(
+        rota_queue_message_id_read(rota_queue_message_id_write(made, bytes), &id, NULL), ROTA_OK);
     assert_true(id.high == made.high && id.low == made.low);
-    assert_int_equal(rota_queue_id_read(rota_str(""), &id, NULL), ROTA_OK);
+    assert_int_equal(rota_queue_message_id_read(rota_str(""), &id, NULL), ROTA_OK);
     assert_true(rota_job_id_is_none(id));
 }
 
@@ -317,13 +318,14 @@ static void a_job_that_can_not_be_is_refused(void **state)
     struct rota_queue_job_spec message = {.queue = rota_str("q"), .priority = INT16_MAX + 1};
     struct rota_job_spec spec;
     (void)state;
-    assert_int_equal(rota_queue_spec_read(&message, 0, &spec, NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_queue_message_spec_read(&message, 0, &spec, NULL), ROTA_ERR_INVALID);
     message.priority = INT16_MIN;
     message.delay_ms = UINT64_MAX;
-    assert_int_equal(rota_queue_spec_read(&message, ROTA_SEC, &spec, NULL), ROTA_OK);
+    assert_int_equal(rota_queue_message_spec_read(&message, ROTA_SEC, &spec, NULL), ROTA_OK);
     assert_true(spec.not_before == INT64_MAX && spec.priority == INT16_MIN);
     message.not_before_ms = 1;
-    assert_int_equal(rota_queue_spec_read(&message, ROTA_SEC, &spec, NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_queue_message_spec_read(&message, ROTA_SEC, &spec, NULL),
+                     ROTA_ERR_INVALID);
 }
 
 int main(void)

@@ -23,7 +23,7 @@ static void check_written(const struct rota_message_type *type, const void *mess
 {
     struct rota_buffer buffer = {0};
     struct rota_json json = {.buffer = &buffer};
-    rota_message_write_json(type, message, &json);
+    rota_message_json_write(type, message, &json);
     assert_string_equal(buffer.data, text);
     rota_buffer_deinit(&buffer);
 }
@@ -66,7 +66,7 @@ static void members_are_read_in_any_order(void **state)
     struct rota_queue_job_spec spec;
     (void)state;
     assert_int_equal(
-        rota_message_read_json(
+        rota_message_json_read(
             &ROTA_QUEUE_JOB_SPEC,
             rota_str(" { \"priority\" : -3, \"queue\":\"m\\u00e4\", \"can\":[\"a\",\"b\"],"
                      "\"id\":\"000102030405060708090A0b0c0d0eff\","
@@ -83,7 +83,7 @@ static void members_are_read_in_any_order(void **state)
     assert_true(rota_str_is_equal(spec.can.items[1], rota_str("b")));
     assert_true(rota_str_is_equal(spec.key, rota_str("k")));
     assert_int_equal(
-        rota_message_read_json(&ROTA_QUEUE_JOB_SPEC, rota_str("{}"), &spec, &arena, &error),
+        rota_message_json_read(&ROTA_QUEUE_JOB_SPEC, rota_str("{}"), &spec, &arena, &error),
         ROTA_OK);
     assert_int_equal(spec.queue.size, 0);
 }
@@ -115,7 +115,7 @@ static void what_is_not_as_it_should_be_is_refused(void **state)
     (void)state;
     memset(&zero, 0, sizeof zero);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(rota_message_read_json(&ROTA_QUEUE_JOB_SPEC, rota_str(cases[i].text),
+        assert_int_equal(rota_message_json_read(&ROTA_QUEUE_JOB_SPEC, rota_str(cases[i].text),
                                                 &spec, &arena, &error),
                          ROTA_ERR_INVALID);
         if (!strstr(error.text, cases[i].why))

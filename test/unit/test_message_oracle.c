@@ -182,9 +182,9 @@ static void claims_are_packed_lists(void **state)
     struct rota_arena arena = {0};
     (void)state;
     for (size_t i = 0; i < N; i++)
-        rota_directory_claims_add(&writer, &claims[i], true);
-    rota_directory_claims_end(&writer, &bytes);
-    rota_directory_claims_deinit(&writer);
+        rota_directory_message_claims_add(&writer, &claims[i], true);
+    rota_directory_message_claims_end(&writer, &bytes);
+    rota_directory_message_claims_deinit(&writer);
 
     Rota__V1__SpaceUpdate *theirs =
         rota__v1__space_update__unpack(NULL, bytes.size, (const uint8_t *)bytes.data);
@@ -205,11 +205,11 @@ static void claims_are_packed_lists(void **state)
         ROTA_OK);
     struct rota_directory_claims_reader reader = {.claims = update.claims.items};
     for (size_t i = 0; i < N; i++) {
-        assert_int_equal(rota_directory_claims_next(&reader, &claim), ROTA_OK);
+        assert_int_equal(rota_directory_message_claims_next(&reader, &claim), ROTA_OK);
         assert_true(claim.shard == claims[i].shard && claim.owner == claims[i].owner &&
                     claim.epoch == claims[i].epoch && claim.is_moving == claims[i].is_moving);
     }
-    assert_int_equal(rota_directory_claims_next(&reader, &claim), ROTA_ERR_NOT_FOUND);
+    assert_int_equal(rota_directory_message_claims_next(&reader, &claim), ROTA_ERR_NOT_FOUND);
     rota_arena_deinit(&arena);
     rota_buffer_deinit(&bytes);
 }

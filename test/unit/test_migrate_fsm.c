@@ -12,7 +12,7 @@ static struct rota_migrate stable(enum rota_view_engine engine)
     return (struct rota_migrate){.engine = engine, .to = engine, .phase = ROTA_VIEW_STABLE};
 }
 
-#define WISH(migrate, wish, to) rota_migrate_wish((migrate), (wish), (to), NULL)
+#define WISH(migrate, wish, to) rota_migrate_fsm_wish((migrate), (wish), (to), NULL)
 
 static void ring_becomes_lease_by_stopping_and_starting(void **state)
 {
@@ -20,18 +20,18 @@ static void ring_becomes_lease_by_stopping_and_starting(void **state)
     struct rota_migrate m = stable(ROTA_VIEW_RING);
     assert_int_equal(WISH(&m, ROTA_MIGRATE_BEGIN, ROTA_VIEW_LEASE), ROTA_OK);
     assert_int_equal(m.phase, ROTA_VIEW_SHADOW);
-    assert_true(rota_migrate_owns(&m, ROTA_VIEW_RING));
-    assert_false(rota_migrate_owns(&m, ROTA_VIEW_LEASE));
+    assert_true(rota_migrate_fsm_owns(&m, ROTA_VIEW_RING));
+    assert_false(rota_migrate_fsm_owns(&m, ROTA_VIEW_LEASE));
 
     assert_int_equal(WISH(&m, ROTA_MIGRATE_COMMIT, ROTA_VIEW_LEASE), ROTA_OK);
     assert_int_equal(m.phase, ROTA_VIEW_STOPPING);
-    assert_false(rota_migrate_owns(&m, ROTA_VIEW_RING));
-    assert_false(rota_migrate_owns(&m, ROTA_VIEW_LEASE));
+    assert_false(rota_migrate_fsm_owns(&m, ROTA_VIEW_RING));
+    assert_false(rota_migrate_fsm_owns(&m, ROTA_VIEW_LEASE));
 
-    rota_migrate_acked(&m);
+    rota_migrate_fsm_acked(&m);
     assert_int_equal(m.phase, ROTA_VIEW_STARTING);
-    assert_true(rota_migrate_owns(&m, ROTA_VIEW_LEASE));
-    rota_migrate_acked(&m);
+    assert_true(rota_migrate_fsm_owns(&m, ROTA_VIEW_LEASE));
+    rota_migrate_fsm_acked(&m);
     assert_int_equal(m.phase, ROTA_VIEW_STABLE);
     assert_int_equal(m.engine, ROTA_VIEW_LEASE);
     assert_int_equal(m.to, ROTA_VIEW_LEASE);
@@ -42,9 +42,9 @@ static void shadow_goes_on_by_a_commit_only(void **state)
     (void)state;
     struct rota_migrate m = stable(ROTA_VIEW_LEASE);
     WISH(&m, ROTA_MIGRATE_BEGIN, ROTA_VIEW_RING);
-    rota_migrate_acked(&m);
+    rota_migrate_fsm_acked(&m);
     assert_int_equal(m.phase, ROTA_VIEW_SHADOW);
-    assert_true(rota_migrate_owns(&m, ROTA_VIEW_LEASE));
+    assert_true(rota_migrate_fsm_owns(&m, ROTA_VIEW_LEASE));
 }
 
 static void ring_becomes_static_in_one_view(void **state)
@@ -56,7 +56,7 @@ static void ring_becomes_static_in_one_view(void **state)
     assert_int_equal(WISH(&m, ROTA_MIGRATE_COMMIT, ROTA_VIEW_STATIC), ROTA_OK);
     assert_int_equal(m.phase, ROTA_VIEW_STABLE);
     assert_int_equal(m.engine, ROTA_VIEW_STATIC);
-    assert_true(rota_migrate_is_break(&before, &m));
+    assert_true(rota_migrate_fsm_is_break(&before, &m));
 }
 
 static void shadow_can_be_taken_back_and_what_follows_can_not(void **state)
@@ -69,15 +69,15 @@ static void shadow_can_be_taken_back_and_what_follows_can_not(void **state)
     assert_int_equal(WISH(&m, ROTA_MIGRATE_CANCEL, ROTA_VIEW_RING), ROTA_OK);
     assert_int_equal(m.phase, ROTA_VIEW_STABLE);
     assert_int_equal(m.to, ROTA_VIEW_RING);
-    assert_false(rota_migrate_is_break(&before, &m));
+    assert_false(rota_migrate_fsm_is_break(&before, &m));
 
     WISH(&m, ROTA_MIGRATE_BEGIN, ROTA_VIEW_GROUP);
     WISH(&m, ROTA_MIGRATE_COMMIT, ROTA_VIEW_GROUP);
-    assert_int_equal(rota_migrate_wish(&m, ROTA_MIGRATE_CANCEL, ROTA_VIEW_RING, &error),
+    assert_int_equal(rota_migrate_fsm_wish(&m, ROTA_MIGRATE_CANCEL, ROTA_VIEW_RING, &error),
                      ROTA_ERR_INVALID);
     assert_non_null(strstr(error.text, "stopping"));
     assert_int_equal(m.phase, ROTA_VIEW_STOPPING);
-    rota_migrate_acked(&m);
+    rota_migrate_fsm_acked(&m);
     assert_int_equal(WISH(&m, ROTA_MIGRATE_CANCEL, ROTA_VIEW_RING), ROTA_ERR_INVALID);
 }
 
@@ -103,7 +103,7 @@ static void second_move_waits_for_the_end_of_the_first(void **state)
     struct rota_migrate m = stable(ROTA_VIEW_RING);
     assert_int_equal(WISH(&m, ROTA_MIGRATE_COMMIT, ROTA_VIEW_LEASE), ROTA_ERR_INVALID);
     WISH(&m, ROTA_MIGRATE_BEGIN, ROTA_VIEW_LEASE);
-    assert_int_equal(rota_migrate_wish(&m, ROTA_MIGRATE_BEGIN, ROTA_VIEW_STATIC, &error),
+    assert_int_equal(rota_migrate_fsm_wish(&m, ROTA_MIGRATE_BEGIN, ROTA_VIEW_STATIC, &error),
                      ROTA_ERR_INVALID);
     assert_non_null(strstr(error.text, "from ring to lease"));
     assert_int_equal(WISH(&m, ROTA_MIGRATE_COMMIT, ROTA_VIEW_STATIC), ROTA_ERR_INVALID);
@@ -118,13 +118,13 @@ static void all_shards_get_a_new_epoch_when_owners_change(void **state)
     stopping = shadow;
     WISH(&stopping, ROTA_MIGRATE_COMMIT, ROTA_VIEW_LEASE);
     starting = stopping;
-    rota_migrate_acked(&starting);
+    rota_migrate_fsm_acked(&starting);
     end = starting;
-    rota_migrate_acked(&end);
-    assert_false(rota_migrate_is_break(&ring, &shadow));
-    assert_true(rota_migrate_is_break(&shadow, &stopping));
-    assert_true(rota_migrate_is_break(&stopping, &starting));
-    assert_false(rota_migrate_is_break(&starting, &end));
+    rota_migrate_fsm_acked(&end);
+    assert_false(rota_migrate_fsm_is_break(&ring, &shadow));
+    assert_true(rota_migrate_fsm_is_break(&shadow, &stopping));
+    assert_true(rota_migrate_fsm_is_break(&stopping, &starting));
+    assert_false(rota_migrate_fsm_is_break(&starting, &end));
 }
 
 int main(void)

@@ -109,8 +109,8 @@ static void read_hosts(void)
 {
     struct rota_hosts hosts;
     struct rota_error error;
-    if (is_read(rota_hosts_parse(input, "f", &hosts, &error)))
-        rota_hosts_deinit(&hosts);
+    if (is_read(rota_hosts_file_parse(input, "f", &hosts, &error)))
+        rota_hosts_file_deinit(&hosts);
 }
 
 static void read_shards(void)
@@ -127,17 +127,17 @@ static void read_pairs(void)
     struct rota_pairs_reader into;
     struct rota_error error;
     enum rota_code code = ROTA_OK;
-    rota_pairs_reader_init(&into, "f", &pairs);
+    rota_pairs_file_reader_init(&into, "f", &pairs);
     for (size_t at = 0; !code && at < input.size; at += 7) {
         size_t left = input.size - at;
-        code = rota_pairs_reader_feed(&into, rota_str_of(input.data + at, left < 7 ? left : 7),
-                                      &error);
+        code = rota_pairs_file_reader_feed(&into, rota_str_of(input.data + at, left < 7 ? left : 7),
+                                           &error);
     }
     if (!code)
-        code = rota_pairs_reader_finish(&into, &error);
+        code = rota_pairs_file_reader_finish(&into, &error);
     is_read(code);
-    rota_pairs_reader_deinit(&into);
-    rota_pairs_deinit(&pairs);
+    rota_pairs_file_reader_deinit(&into);
+    rota_pairs_file_deinit(&pairs);
 }
 
 static void read_kafka_url(void)
@@ -156,7 +156,7 @@ static void read_view(void)
 {
     struct rota_view view = {0}, copy = {0};
     struct rota_error error;
-    if (is_read(rota_view_parse(input, &view, &error)) &&
+    if (is_read(rota_view_text_parse(input, &view, &error)) &&
         is_done(rota_view_copy(&view, &copy, &error)))
         assert_true(rota_view_is_equal(&copy, &view));
     rota_view_deinit(&view);
@@ -184,8 +184,8 @@ static void read_rows(void)
     static const char *const fields[] = {"name", "state", "jobs"};
     struct rota_rows rows = {0};
     struct rota_error error;
-    if (is_read(rota_rows_read(input, "nodes", fields, 3, &rows, &error)))
-        rota_rows_deinit(&rows);
+    if (is_read(rota_json_rows_read(input, "nodes", fields, 3, &rows, &error)))
+        rota_json_rows_deinit(&rows);
 }
 
 static void read_group_record(void)
@@ -290,7 +290,7 @@ static void change_members(void)
             rota_members_fsm_list(&fsm, &n);
             assert_int_equal(n, n_before);
         }
-        rota_members_actions_deinit(&actions);
+        rota_members_fsm_actions_deinit(&actions);
     }
     rota_members_fsm_list(&fsm, &n);
     assert_int_equal(n, 3);

@@ -24,7 +24,7 @@ static int set_up(void **state)
 static void check(enum rota_node_event event, unsigned actions, enum rota_node_state state)
 {
     assert_int_equal(rota_node_fsm_step(&fsm, now, event), actions);
-    assert_string_equal(rota_node_state_name(fsm.state), rota_node_state_name(state));
+    assert_string_equal(rota_node_fsm_state_name(fsm.state), rota_node_fsm_state_name(state));
 }
 
 static void serve(void)

@@ -28,8 +28,8 @@ static int begin(void **state)
 
 static void place(enum rota_view_engine engine, struct rota_node_plan_host *hosts, size_t n)
 {
-    assert_int_equal(rota_node_plan_place(rota_str("orders"), engine, hosts, n, before, is_pinned,
-                                          N, after, NULL),
+    assert_int_equal(rota_node_plan_rules_place(rota_str("orders"), engine, hosts, n, before,
+                                                is_pinned, N, after, NULL),
                      ROTA_OK);
 }
 
@@ -41,8 +41,8 @@ static void place_before(struct rota_node_plan_host *hosts, size_t n)
         were[i] = hosts[i];
         were[i].weight_after = were[i].weight_before;
     }
-    assert_int_equal(rota_node_plan_place(rota_str("orders"), ROTA_VIEW_RING, were, n, before,
-                                          is_pinned, N, before, NULL),
+    assert_int_equal(rota_node_plan_rules_place(rota_str("orders"), ROTA_VIEW_RING, were, n, before,
+                                                is_pinned, N, before, NULL),
                      ROTA_OK);
 }
 
@@ -53,7 +53,7 @@ static void a_ring_moves_only_what_has_to(void **state)
     (void)state;
     place_before(hosts, 4);
     place(ROTA_VIEW_RING, hosts, 4);
-    struct rota_node_plan_count count = rota_node_plan_count(hosts, 4, before, N, after, N);
+    struct rota_node_plan_count count = rota_node_plan_rules_count(hosts, 4, before, N, after, N);
     uint64_t moves = 0;
     for (size_t i = 0; i < N; i++) {
         assert_true(after[i] != 2);
@@ -91,7 +91,7 @@ static void static_shards_of_a_host_that_goes_are_lost(void **state)
     for (size_t i = 0; i < N; i++)
         before[i] = i % 2;
     place(ROTA_VIEW_STATIC, hosts, 2);
-    struct rota_node_plan_count count = rota_node_plan_count(hosts, 2, before, N, after, N);
+    struct rota_node_plan_count count = rota_node_plan_rules_count(hosts, 2, before, N, after, N);
     assert_int_equal(count.lost, N / 2);
     assert_int_equal(count.moves, 0);
     assert_int_equal(hosts[1].n_after, 0);
@@ -105,7 +105,7 @@ static void leases_of_a_host_that_goes_are_shared_out(void **state)
     for (size_t i = 0; i < N; i++)
         before[i] = i < N / 2 ? 0 : 1;
     place(ROTA_VIEW_LEASE, hosts, 3);
-    struct rota_node_plan_count count = rota_node_plan_count(hosts, 3, before, N, after, N);
+    struct rota_node_plan_count count = rota_node_plan_rules_count(hosts, 3, before, N, after, N);
     assert_int_equal(count.moves, N / 2);
     assert_int_equal(hosts[0].n_after, N / 2);
     assert_int_equal(hosts[2].n_after, N / 2);
@@ -115,10 +115,10 @@ static void route(const struct rota_node_plan_host *hosts, size_t n, bool is_aft
                   struct rota_spread spread, uint32_t n_partitions, uint32_t *owners)
 {
     struct rota_node_plan_ring ring;
-    assert_int_equal(rota_node_plan_ring_init(&ring, hosts, n, is_after, NULL), ROTA_OK);
+    assert_int_equal(rota_node_plan_rules_ring_init(&ring, hosts, n, is_after, NULL), ROTA_OK);
     const struct rota_work_layout layout = {.spread = spread};
-    rota_node_plan_route(&ring, rota_str("mail"), &layout, 0, n_partitions, owners);
-    rota_node_plan_ring_deinit(&ring);
+    rota_node_plan_rules_route(&ring, rota_str("mail"), &layout, 0, n_partitions, owners);
+    rota_node_plan_rules_ring_deinit(&ring);
 }
 
 static void partitions_follow_the_hosts_that_have_queues(void **state)
@@ -130,7 +130,7 @@ static void partitions_follow_the_hosts_that_have_queues(void **state)
     hosts[2].has_queues = false;
     route(hosts, 3, false, spread, 16, before);
     route(hosts, 3, true, spread, 24, after);
-    struct rota_node_plan_count count = rota_node_plan_count(hosts, 3, before, 16, after, 24);
+    struct rota_node_plan_count count = rota_node_plan_rules_count(hosts, 3, before, 16, after, 24);
     assert_int_equal(hosts[0].n_before + hosts[1].n_before, 16);
     assert_true(hosts[1].n_before > 0);
     assert_int_equal(hosts[0].n_after, 24); /* eight are new, and move from nowhere */
@@ -145,7 +145,7 @@ static void leases_are_shared_out_evenly_among_uneven_hosts(void **state)
     for (size_t i = 0; i < N; i++)
         before[i] = i < 100 ? 0 : i < 300 ? 1 : ROTA_NODE_PLAN_NOBODY;
     place(ROTA_VIEW_LEASE, hosts, 3);
-    rota_node_plan_count(hosts, 3, before, N, after, N);
+    rota_node_plan_rules_count(hosts, 3, before, N, after, N);
     assert_int_equal(hosts[0].n_after, 334); /* the first of those with the fewest takes one more */
     assert_int_equal(hosts[1].n_after, 333);
     assert_int_equal(hosts[2].n_after, 333);
@@ -158,24 +158,27 @@ static void cost_grows_with_weights_spaces_and_shards(void **state)
     struct rota_node_plan_host hosts[] = {HOST("a:1", 1000, 1000), HOST("b:1", 0, 100000)};
     (void)state;
     struct rota_node_plan_size size = {.n_shards = 7};
-    assert_int_equal(rota_node_plan_cost(hosts, 2, size), 7);
+    assert_int_equal(rota_node_plan_rules_cost(hosts, 2, size), 7);
     size.n_ring_spaces = 3;
-    assert_int_equal(rota_node_plan_cost(hosts, 2, size), 3 * 10100 + 7);
+    assert_int_equal(rota_node_plan_rules_cost(hosts, 2, size), 3 * 10100 + 7);
     size.n_queues = 1;
-    assert_int_equal(rota_node_plan_cost(hosts, 2, size), 3 * 10100 + 10100 + 100 + 7);
+    assert_int_equal(rota_node_plan_rules_cost(hosts, 2, size), 3 * 10100 + 10100 + 100 + 7);
     size.n_queues = 1000; /* they share both rings */
-    assert_int_equal(rota_node_plan_cost(hosts, 2, size), 3 * 10100 + 10100 + 100 + 7);
+    assert_int_equal(rota_node_plan_rules_cost(hosts, 2, size), 3 * 10100 + 10100 + 100 + 7);
 }
 
 static void a_large_plan_needs_the_token_and_a_larger_one_is_refused(void **state)
 {
     (void)state;
-    assert_int_equal(rota_node_plan_judge(ROTA_NODE_PLAN_COST_OPEN, false), ROTA_NODE_PLAN_FITS);
-    assert_int_equal(rota_node_plan_judge(ROTA_NODE_PLAN_COST_OPEN + 1, false),
+    assert_int_equal(rota_node_plan_rules_judge(ROTA_NODE_PLAN_COST_OPEN, false),
+                     ROTA_NODE_PLAN_FITS);
+    assert_int_equal(rota_node_plan_rules_judge(ROTA_NODE_PLAN_COST_OPEN + 1, false),
                      ROTA_NODE_PLAN_NEEDS_TOKEN);
-    assert_int_equal(rota_node_plan_judge(ROTA_NODE_PLAN_COST_OPEN + 1, true), ROTA_NODE_PLAN_FITS);
-    assert_int_equal(rota_node_plan_judge(ROTA_NODE_PLAN_COST_MAX, true), ROTA_NODE_PLAN_FITS);
-    assert_int_equal(rota_node_plan_judge(ROTA_NODE_PLAN_COST_MAX + 1, true),
+    assert_int_equal(rota_node_plan_rules_judge(ROTA_NODE_PLAN_COST_OPEN + 1, true),
+                     ROTA_NODE_PLAN_FITS);
+    assert_int_equal(rota_node_plan_rules_judge(ROTA_NODE_PLAN_COST_MAX, true),
+                     ROTA_NODE_PLAN_FITS);
+    assert_int_equal(rota_node_plan_rules_judge(ROTA_NODE_PLAN_COST_MAX + 1, true),
                      ROTA_NODE_PLAN_TOO_LARGE);
 }
 
@@ -197,7 +200,8 @@ static void fewest_moves_are_what_leaves_or_what_the_others_gain(void **state)
                                               HOST("c:1", CASES[i].was[2], CASES[i].will[2])};
         for (uint32_t k = 0; k < 60; k++)
             before[k] = after[k] = k % 3;
-        struct rota_node_plan_count count = rota_node_plan_count(hosts, 3, before, 60, after, 60);
+        struct rota_node_plan_count count =
+            rota_node_plan_rules_count(hosts, 3, before, 60, after, 60);
         uint64_t leaving = 0;
         for (size_t k = 0; k < 3; k++)
             leaving += CASES[i].will[k] == 0 ? 20 : 0;
@@ -217,7 +221,7 @@ static void shards_without_an_owner_are_counted_where_they_are(void **state)
     const uint32_t was[] = {0, 0, 1, ROTA_NODE_PLAN_NOBODY, 1, 0};
     const uint32_t will[] = {0, 1, ROTA_NODE_PLAN_NOBODY, 0};
     (void)state;
-    struct rota_node_plan_count count = rota_node_plan_count(hosts, 2, was, 6, will, 4);
+    struct rota_node_plan_count count = rota_node_plan_rules_count(hosts, 2, was, 6, will, 4);
     assert_int_equal(count.moves, 1);
     assert_int_equal(count.lost, 1);
     assert_int_equal(hosts[0].n_before, 3);
@@ -231,8 +235,8 @@ static void cost_of_no_host_and_of_parts_of_a_weight(void **state)
     struct rota_node_plan_host hosts[] = {HOST("a:1", 15, 25)};
     const struct rota_node_plan_size size = {.n_ring_spaces = 1, .n_queues = 1};
     (void)state;
-    assert_int_equal(rota_node_plan_cost(hosts, 0, size), 0);
-    assert_int_equal(rota_node_plan_cost(hosts, 1, size), 2 + 1 + 2);
+    assert_int_equal(rota_node_plan_rules_cost(hosts, 0, size), 0);
+    assert_int_equal(rota_node_plan_rules_cost(hosts, 1, size), 2 + 1 + 2);
 }
 
 /* The view bounds weights; a plan does, too. */

@@ -10,7 +10,7 @@ static void assert_pair(const char *line, const char *key, const char *value)
 {
     struct rota_pair pair;
     struct rota_error error;
-    if (rota_pair_parse(rota_str(line), "f", 1, &scratch, &pair, &error))
+    if (rota_pairs_file_parse_pair(rota_str(line), "f", 1, &scratch, &pair, &error))
         fail_msg("%s", error.text);
     assert_true(rota_str_is_equal(pair.key, rota_str(key)));
     assert_true(rota_str_is_equal(pair.value, rota_str(value)));
@@ -21,7 +21,7 @@ static void assert_refused(struct rota_str line, enum rota_code code, const char
 {
     struct rota_pair pair;
     struct rota_error error;
-    assert_int_equal(rota_pair_parse(line, "f", 7, &scratch, &pair, &error), code);
+    assert_int_equal(rota_pairs_file_parse_pair(line, "f", 7, &scratch, &pair, &error), code);
     assert_true(strncmp(error.text, "f:7: ", 5) == 0);
     if (!strstr(error.text, words))
         fail_msg("%s", error.text);
@@ -73,20 +73,20 @@ static void any_bytes_can_be_written_and_are_safe_to_show(void **state)
     (void)state;
     for (int i = 0; i < 256; i++)
         all[i] = (char)i;
-    rota_pair_escape(rota_str_of(all, sizeof all), &text);
+    rota_pairs_file_escape(rota_str_of(all, sizeof all), &text);
     for (size_t i = 0; i < text.size; i++)
         assert_true(text.data[i] >= ' ' && text.data[i] < 0x7f);
     rota_buffer_append_text(&text, "\tgrün");
-    assert_int_equal(rota_pair_parse(rota_buffer_str(&text), "f", 1, &scratch, &pair, NULL),
-                     ROTA_OK);
+    assert_int_equal(
+        rota_pairs_file_parse_pair(rota_buffer_str(&text), "f", 1, &scratch, &pair, NULL), ROTA_OK);
     assert_true(rota_str_is_equal(pair.key, rota_str_of(all, sizeof all)));
     rota_buffer_clear(&text);
-    rota_pair_escape(pair.value, &text);
+    rota_pairs_file_escape(pair.value, &text);
     assert_true(rota_str_is_equal(rota_buffer_str(&text), rota_str("grün"))); /* as it is */
     rota_buffer_clear(&text);
-    rota_pair_escape(rota_str("a\xe2\x80\xae"
-                              "b"),
-                     &text); /* turns the line round */
+    rota_pairs_file_escape(rota_str("a\xe2\x80\xae"
+                                    "b"),
+                           &text); /* turns the line round */
     assert_true(rota_str_is_equal(rota_buffer_str(&text), rota_str("a\\xe2\\x80\\xaeb")));
     rota_buffer_deinit(&text);
     rota_buffer_deinit(&scratch);
@@ -100,15 +100,15 @@ static enum rota_code read_text(struct rota_str text, size_t piece, struct rota_
     struct rota_pairs_reader reader;
     enum rota_code code = ROTA_OK;
     *pairs = (struct rota_pairs){.seed = 3};
-    rota_pairs_reader_init(&reader, "f", pairs);
+    rota_pairs_file_reader_init(&reader, "f", pairs);
     for (size_t at = 0; !code && at < text.size; at += piece) {
         size_t left = text.size - at;
-        code = rota_pairs_reader_feed(
+        code = rota_pairs_file_reader_feed(
             &reader, rota_str_of(text.data + at, left < piece ? left : piece), error);
     }
     if (!code)
-        code = rota_pairs_reader_finish(&reader, error);
-    rota_pairs_reader_deinit(&reader);
+        code = rota_pairs_file_reader_finish(&reader, error);
+    rota_pairs_file_reader_deinit(&reader);
     return code;
 }
 
@@ -123,14 +123,14 @@ static void lines_are_found_however_the_file_is_cut(void **state)
         size_t n;
         assert_int_equal(read_text(rota_str(TEXT), piece, &pairs, NULL), ROTA_OK);
         assert_int_equal(pairs.places.size, 3);
-        place = rota_pairs_find(&pairs, rota_str("one"), &n);
+        place = rota_pairs_file_find(&pairs, rota_str("one"), &n);
         assert_true(n == 1 && place->offset == 3 && place->size == 5 && place->line == 1);
-        place = rota_pairs_find(&pairs, rota_str("two"), &n);
+        place = rota_pairs_file_find(&pairs, rota_str("two"), &n);
         assert_true(n == 1 && place->size == 8 && place->line == 3);
         assert_memory_equal(TEXT + place->offset, "\\x74wo\t2", 8);
-        assert_non_null(rota_pairs_find(&pairs, rota_str("three"), &n));
-        assert_null(rota_pairs_find(&pairs, rota_str("four"), &n));
-        rota_pairs_deinit(&pairs);
+        assert_non_null(rota_pairs_file_find(&pairs, rota_str("three"), &n));
+        assert_null(rota_pairs_file_find(&pairs, rota_str("four"), &n));
+        rota_pairs_file_deinit(&pairs);
     }
 }
 
@@ -141,7 +141,7 @@ static void the_line_of_a_mistake_is_told(void **state)
     (void)state;
     assert_int_equal(read_text(rota_str("a\t1\n\nb\n"), 2, &pairs, &error), ROTA_ERR_INVALID);
     assert_true(strncmp(error.text, "f:3: ", 5) == 0);
-    rota_pairs_deinit(&pairs);
+    rota_pairs_file_deinit(&pairs);
 }
 
 static void an_endless_line_is_refused_before_it_is_kept(void **state)
@@ -153,13 +153,13 @@ static void an_endless_line_is_refused_before_it_is_kept(void **state)
     char *piece = calloc(1, PIECE);
     size_t n = 0;
     (void)state;
-    rota_pairs_reader_init(&reader, "f", &pairs);
-    while (!rota_pairs_reader_feed(&reader, rota_str_of(piece, PIECE), &error))
+    rota_pairs_file_reader_init(&reader, "f", &pairs);
+    while (!rota_pairs_file_reader_feed(&reader, rota_str_of(piece, PIECE), &error))
         n++;
     assert_int_equal(error.code, ROTA_ERR_LIMIT);
     assert_int_equal(n, ROTA_PAIRS_LINE_MAX / PIECE);
-    rota_pairs_reader_deinit(&reader);
-    rota_pairs_deinit(&pairs);
+    rota_pairs_file_reader_deinit(&reader);
+    rota_pairs_file_deinit(&pairs);
     free(piece);
 }
 
@@ -170,15 +170,15 @@ static void keys_that_may_be_there_twice_are_told(void **state)
     size_t index = 0;
     (void)state;
     assert_int_equal(read_text(rota_str("a\t1\nb\t1\nc\t\nb\t2\n"), 100, &pairs, NULL), ROTA_OK);
-    assert_true(rota_pairs_next_twins(&pairs, &index, &first, &second));
+    assert_true(rota_pairs_file_next_twins(&pairs, &index, &first, &second));
     assert_int_equal(first.line, 2);
     assert_int_equal(second.line, 4);
-    assert_false(rota_pairs_next_twins(&pairs, &index, &first, &second));
-    rota_pairs_deinit(&pairs);
+    assert_false(rota_pairs_file_next_twins(&pairs, &index, &first, &second));
+    rota_pairs_file_deinit(&pairs);
     assert_int_equal(read_text(rota_str(""), 1, &pairs, NULL), ROTA_OK);
     index = 0;
-    assert_false(rota_pairs_next_twins(&pairs, &index, &first, &second));
-    rota_pairs_deinit(&pairs);
+    assert_false(rota_pairs_file_next_twins(&pairs, &index, &first, &second));
+    rota_pairs_file_deinit(&pairs);
 }
 
 int main(void)

@@ -37,13 +37,13 @@ static void a_beat_is_due_when_nothing_else_was_sent(void **state)
 static void beats_are_held_within_bounds(void **state)
 {
     (void)state;
-    struct rota_beat beat = rota_beat_held((struct rota_beat){0, 0});
+    struct rota_beat beat = rota_peer_fsm_beat_held((struct rota_beat){0, 0});
     assert_int_equal(beat.interval, ROTA_PEER_INTERVAL);
     assert_int_equal(beat.missed_max, ROTA_PEER_MISSED_MAX);
-    beat = rota_beat_held((struct rota_beat){1, UINT32_MAX});
+    beat = rota_peer_fsm_beat_held((struct rota_beat){1, UINT32_MAX});
     assert_int_equal(beat.interval, ROTA_PEER_INTERVAL_MIN);
     assert_int_equal(beat.missed_max, ROTA_PEER_MISSED_LIMIT);
-    beat = rota_beat_held((struct rota_beat){INT64_MAX, 1});
+    beat = rota_peer_fsm_beat_held((struct rota_beat){INT64_MAX, 1});
     assert_int_equal(beat.interval, ROTA_PEER_INTERVAL_MAX);
 }
 
@@ -51,10 +51,10 @@ static void who_was_away_himself_judges_nobody(void **state)
 {
     struct rota_attention attention = {0};
     (void)state;
-    assert_true(rota_attention_listened(&attention, 2 * ROTA_SEC, &BEAT));
-    assert_false(rota_attention_listened(&attention, 100 * ROTA_SEC, &BEAT));
-    assert_false(rota_attention_listened(&attention, 101 * ROTA_SEC - 1, &BEAT));
-    assert_true(rota_attention_listened(&attention, 101 * ROTA_SEC, &BEAT));
+    assert_true(rota_peer_fsm_attention_listened(&attention, 2 * ROTA_SEC, &BEAT));
+    assert_false(rota_peer_fsm_attention_listened(&attention, 100 * ROTA_SEC, &BEAT));
+    assert_false(rota_peer_fsm_attention_listened(&attention, 101 * ROTA_SEC - 1, &BEAT));
+    assert_true(rota_peer_fsm_attention_listened(&attention, 101 * ROTA_SEC, &BEAT));
 }
 
 /* --- joining --- */
@@ -341,7 +341,7 @@ static void bounds_of_a_beat_are_within(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        struct rota_beat beat = rota_beat_held(CASES[i].beat);
+        struct rota_beat beat = rota_peer_fsm_beat_held(CASES[i].beat);
         assert_int_equal(beat.interval, CASES[i].held.interval);
         assert_int_equal(beat.missed_max, CASES[i].held.missed_max);
     }
@@ -351,9 +351,9 @@ static void absence_is_more_than_two_intervals(void **state)
 {
     struct rota_attention attention = {.listened_at = ROTA_SEC};
     (void)state;
-    assert_true(rota_attention_listened(&attention, 3 * ROTA_SEC, &BEAT));
+    assert_true(rota_peer_fsm_attention_listened(&attention, 3 * ROTA_SEC, &BEAT));
     assert_int_equal(attention.excuse_until, 0);
-    assert_false(rota_attention_listened(&attention, 5 * ROTA_SEC + 1, &BEAT));
+    assert_false(rota_peer_fsm_attention_listened(&attention, 5 * ROTA_SEC + 1, &BEAT));
     assert_int_equal(attention.spare_until, 6 * ROTA_SEC + 1);
     assert_int_equal(attention.excuse_until, 8 * ROTA_SEC + 1);
 }

@@ -102,14 +102,14 @@ static void many_refusals_are_one_line(void **state)
     uint64_t n = 0;
     rota_time now = 5;
     (void)state;
-    assert_true(rota_refusals_note(&refusals, now, &n));
+    assert_true(rota_places_note_refusal(&refusals, now, &n));
     assert_int_equal(n, 1);
     for (int i = 0; i < 99; i++)
-        assert_false(rota_refusals_note(&refusals, ++now, &n));
+        assert_false(rota_places_note_refusal(&refusals, ++now, &n));
     now = 5 + ROTA_REFUSALS_EVERY;
-    assert_true(rota_refusals_note(&refusals, now, &n));
+    assert_true(rota_places_note_refusal(&refusals, now, &n));
     assert_int_equal(n, 100);
-    assert_false(rota_refusals_note(&refusals, now, &n));
+    assert_false(rota_places_note_refusal(&refusals, now, &n));
 }
 
 int main(void)

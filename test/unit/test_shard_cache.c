@@ -272,7 +272,7 @@ static void every_error_does_to_the_cache_what_the_table_says(void **state)
         struct world world;
         setup(&world);
         fill(&world, 0, DB, "", 1, 5);
-        enum rota_cache_effect effect = rota_shard_cache_effect((enum rota_failure)failure);
+        enum rota_cache_effect effect = rota_failure_cache_effect((enum rota_failure)failure);
         assert_int_equal(effect, effects[failure]);
         report(&world, ROTA_SEC, 1, version_of(&world, 1), 5, (enum rota_failure)failure, NULL);
         assert_int_equal(has(&world, 1), effect == ROTA_CACHE_KEEP || effect == ROTA_CACHE_REFRESH);

@@ -66,14 +66,14 @@ static void documents_have_the_members_that_pages_read(void **state)
     struct rota_space_explanation explanation = {.shard = 7, .state = ROTA_SPACE_MOVING};
     struct rota_json json = {.buffer = &buffer};
     (void)state;
-    rota_message_write_json(&ROTA_SPACE_LIST_REPLY, &list, &json);
+    rota_message_json_write(&ROTA_SPACE_LIST_REPLY, &list, &json);
     assert_string_equal(buffer.data,
                         "{\"spaces\":[{\"name\":\"s\",\"engine\":\"ring\",\"n_shards\":2,"
                         "\"version\":0,\"n_owned\":1,\"n_moving\":0,\"migration\":null,"
                         "\"trouble\":\"\"}]}");
     rota_buffer_clear(&buffer);
     json = (struct rota_json){.buffer = &buffer};
-    rota_message_write_json(&ROTA_SPACE_EXPLAIN_REPLY, &explanation, &json);
+    rota_message_json_write(&ROTA_SPACE_EXPLAIN_REPLY, &explanation, &json);
     assert_string_equal(buffer.data, "{\"shard\":7,\"owner\":\"\",\"epoch\":0,\"state\":\"moving\","
                                      "\"why\":\"\",\"history\":[],\"is_pinned\":false}");
 }
@@ -82,7 +82,7 @@ static void null_is_what_is_not_given(void **state)
 {
     struct rota_space_request request;
     (void)state;
-    assert_int_equal(rota_message_read_json(&ROTA_SPACE_PIN_BODY,
+    assert_int_equal(rota_message_json_read(&ROTA_SPACE_PIN_BODY,
                                             rota_str("{\"node\": null , \"is_dry_run\":true}"),
                                             &request, &arena, NULL),
                      ROTA_OK);
@@ -91,7 +91,7 @@ static void null_is_what_is_not_given(void **state)
     static const char *const WRONG[] = {"{\"node\":nul}", "{\"node\":nulll}", "{\"node\":null",
                                         "{\"node\":[null]}", "{\"space\":\"s\"}"};
     for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++)
-        assert_int_equal(rota_message_read_json(&ROTA_SPACE_PIN_BODY, rota_str(WRONG[i]), &request,
+        assert_int_equal(rota_message_json_read(&ROTA_SPACE_PIN_BODY, rota_str(WRONG[i]), &request,
                                                 &arena, NULL),
                          ROTA_ERR_INVALID);
 }

@@ -824,7 +824,7 @@ static void reasons_to_stop_have_names(void **state)
                                               ROTA_VIEW_WHY_SHUTDOWN, (enum rota_view_why)99};
     (void)state;
     for (int i = 0; i < 6; i++)
-        assert_string_equal(rota_view_why_text(whys[i]), names[i]);
+        assert_string_equal(rota_view_fsm_look_why_text(whys[i]), names[i]);
 }
 
 static void hint_is_followed_by_a_read_at_once(void **state)

@@ -16,7 +16,7 @@
 static enum rota_code parse(const char *text, struct rota_error *error)
 {
     struct rota_view view = {0};
-    enum rota_code code = rota_view_parse(rota_str(text), &view, error);
+    enum rota_code code = rota_view_text_parse(rota_str(text), &view, error);
     assert_true(code == ROTA_OK || view.number == 0);
     rota_view_deinit(&view);
     return code;
@@ -43,7 +43,7 @@ static void text_is_written_as_it_was_read(void **state)
     (void)state;
     struct rota_view view = {0};
     struct rota_buffer text = {0};
-    assert_int_equal(rota_view_parse(rota_str(TEXT), &view, NULL), ROTA_OK);
+    assert_int_equal(rota_view_text_parse(rota_str(TEXT), &view, NULL), ROTA_OK);
     assert_int_equal(view.number, 9);
     assert_int_equal(view.base, 3);
     assert_int_equal(view.n_shards, 8);
@@ -51,7 +51,7 @@ static void text_is_written_as_it_was_read(void **state)
     assert_true(view.members.items[2].instance == UINT64_MAX);
     assert_true(rota_str_is_equal(view.members.items[2].name, rota_str("b c")));
     assert_int_equal(view.pins.items[1].shard, 7);
-    rota_view_format(&view, &text);
+    rota_view_text_format(&view, &text);
     assert_string_equal(text.data, TEXT);
     rota_buffer_deinit(&text);
     rota_view_deinit(&view);
@@ -62,7 +62,8 @@ static void what_was_cut_is_refused(void **state)
     (void)state;
     struct rota_view view = {0};
     for (size_t size = 0; size < strlen(TEXT); size++)
-        assert_int_equal(rota_view_parse(rota_str_of(TEXT, size), &view, NULL), ROTA_ERR_INVALID);
+        assert_int_equal(rota_view_text_parse(rota_str_of(TEXT, size), &view, NULL),
+                         ROTA_ERR_INVALID);
     assert_int_equal(parse(TEXT "\n", NULL), ROTA_ERR_INVALID);
 }
 
@@ -118,8 +119,9 @@ static void too_much_is_refused(void **state)
     struct rota_view view = {0};
     struct rota_buffer text = {0};
     char *large = calloc(1, ROTA_VIEW_TEXT_MAX + 1);
-    assert_int_equal(rota_view_parse(rota_str_of(large, ROTA_VIEW_TEXT_MAX + 1), &view, &error),
-                     ROTA_ERR_LIMIT);
+    assert_int_equal(
+        rota_view_text_parse(rota_str_of(large, ROTA_VIEW_TEXT_MAX + 1), &view, &error),
+        ROTA_ERR_LIMIT);
     free(large);
     rota_buffer_append_text(&text, HEAD);
     for (int i = 0; i <= ROTA_VIEW_SEATS_MAX; i++)
@@ -150,10 +152,10 @@ static void refusals_make_it_version_2(void **state)
     struct rota_view view = {0};
     struct rota_buffer text = {0}, again = {0};
     rota_buffer_print(&text, "%srefusal 5 0 1 3 b c the file is broken\nend\n", head);
-    assert_int_equal(rota_view_parse(rota_buffer_str(&text), &view, NULL), ROTA_OK);
+    assert_int_equal(rota_view_text_parse(rota_buffer_str(&text), &view, NULL), ROTA_OK);
     assert_true(rota_str_is_equal(view.refusals.items[0].name, rota_str("b c")));
     assert_true(rota_str_is_equal(view.refusals.items[0].why, rota_str("the file is broken")));
-    rota_view_format(&view, &again);
+    rota_view_text_format(&view, &again);
     assert_string_equal(again.data, text.data);
     rota_view_deinit(&view);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

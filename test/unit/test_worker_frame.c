@@ -42,7 +42,7 @@ static void a_frame_is_a_name_and_a_body(void **state)
     uint8_t frame[32];
     struct rota_str type, rest;
     (void)state;
-    uint8_t *to = rota_worker_head_write(frame, STR("text"));
+    uint8_t *to = rota_worker_frame_head_write(frame, STR("text"));
     assert_int_equal(to - frame, rota_worker_head_size(STR("text")));
     memcpy(to, "hello", 5);
     assert_int_equal(rota_worker_frame_parse(rota_str_of(frame, 10), &type, &rest, NULL), ROTA_OK);
@@ -62,10 +62,10 @@ static void a_hello_reads_back_as_protobuf_would_write_it(void **state)
                                 "alpha \xac\x02";
     struct rota_worker_hello hello = {.version = 1, .name = STR("alpha"), .epoch = 300}, read;
     (void)state;
-    rota_worker_hello_write(&hello, &body);
+    rota_worker_frame_hello_write(&hello, &body);
     assert_int_equal(written().size, sizeof bytes - 1);
     assert_memory_equal(written().data, bytes, sizeof bytes - 1);
-    assert_int_equal(rota_worker_hello_read(written(), &read, NULL), ROTA_OK);
+    assert_int_equal(rota_worker_frame_hello_read(written(), &read, NULL), ROTA_OK);
     assert_true(rota_str_is_equal(read.name, hello.name));
     assert_int_equal(read.epoch, 300);
 }
@@ -75,12 +75,13 @@ static void another_protocol_or_version_is_told_apart(void **state)
     struct rota_worker_hello hello = {.version = 2, .name = STR("alpha"), .epoch = 1}, read;
     struct rota_error error;
     (void)state;
-    rota_worker_hello_write(&hello, &body);
-    assert_int_equal(rota_worker_hello_read(written(), &read, &error), ROTA_ERR_UNAVAILABLE);
+    rota_worker_frame_hello_write(&hello, &body);
+    assert_int_equal(rota_worker_frame_hello_read(written(), &read, &error), ROTA_ERR_UNAVAILABLE);
     assert_non_null(strstr(error.text, "version 2"));
-    assert_int_equal(rota_worker_hello_read(STR(""), &read, &error), ROTA_ERR_UNAVAILABLE);
-    assert_int_equal(rota_worker_hello_read(STR("\x0a"), &read, &error), ROTA_ERR_INVALID);
-    assert_int_equal(rota_worker_hello_read(STR("\x08\x01"), &read, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_worker_frame_hello_read(STR(""), &read, &error), ROTA_ERR_UNAVAILABLE);
+    assert_int_equal(rota_worker_frame_hello_read(STR("\x0a"), &read, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_worker_frame_hello_read(STR("\x08\x01"), &read, &error),
+                     ROTA_ERR_INVALID);
 }
 
 static void a_name_is_printable_and_has_no_blanks(void **state)
@@ -88,14 +89,14 @@ static void a_name_is_printable_and_has_no_blanks(void **state)
     char name[ROTA_WORKER_NAME_MAX + 2];
     (void)state;
     memset(name, 'x', sizeof name);
-    assert_int_equal(rota_worker_name_check(rota_str_of(name, ROTA_WORKER_NAME_MAX), NULL),
+    assert_int_equal(rota_worker_frame_name_check(rota_str_of(name, ROTA_WORKER_NAME_MAX), NULL),
                      ROTA_OK);
-    assert_int_equal(rota_worker_name_check(rota_str_of(name, sizeof name - 1), NULL),
+    assert_int_equal(rota_worker_frame_name_check(rota_str_of(name, sizeof name - 1), NULL),
                      ROTA_ERR_INVALID);
-    assert_int_equal(rota_worker_name_check(STR(""), NULL), ROTA_ERR_INVALID);
-    assert_int_equal(rota_worker_name_check(STR("a b"), NULL), ROTA_ERR_INVALID);
-    assert_int_equal(rota_worker_name_check(STR("\xc3\xbc"), NULL), ROTA_ERR_INVALID);
-    assert_int_equal(rota_worker_name_check(rota_str_of("a\0b", 3), NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_worker_frame_name_check(STR(""), NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_worker_frame_name_check(STR("a b"), NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_worker_frame_name_check(STR("\xc3\xbc"), NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_worker_frame_name_check(rota_str_of("a\0b", 3), NULL), ROTA_ERR_INVALID);
 }
 
 static void a_welcome_has_a_beat_that_can_be_kept(void **state)
@@ -110,8 +111,8 @@ static void a_welcome_has_a_beat_that_can_be_kept(void **state)
         {ROTA_SEC, 0, 1}, {ROTA_SEC, 101, 1}, {ROTA_SEC, 3, 0},
     };
     (void)state;
-    rota_worker_welcome_write(&welcome, &body);
-    assert_int_equal(rota_worker_welcome_read(written(), &read, NULL), ROTA_OK);
+    rota_worker_frame_welcome_write(&welcome, &body);
+    assert_int_equal(rota_worker_frame_welcome_read(written(), &read, NULL), ROTA_OK);
     assert_int_equal(read.session, 9);
     assert_int_equal(read.beat.interval, 250 * ROTA_MSEC);
     assert_int_equal(read.beat.missed_max, 4);
@@ -120,8 +121,8 @@ static void a_welcome_has_a_beat_that_can_be_kept(void **state)
         rota_buffer_clear(&body);
         welcome.beat = (struct rota_beat){wrong[i].interval, wrong[i].missed_max};
         welcome.session = wrong[i].session;
-        rota_worker_welcome_write(&welcome, &body);
-        assert_int_equal(rota_worker_welcome_read(written(), &read, NULL), ROTA_ERR_INVALID);
+        rota_worker_frame_welcome_write(&welcome, &body);
+        assert_int_equal(rota_worker_frame_welcome_read(written(), &read, NULL), ROTA_ERR_INVALID);
     }
 }
 
@@ -129,13 +130,13 @@ static void a_goodbye_of_the_future_is_a_refusal(void **state)
 {
     struct rota_worker_bye bye = {ROTA_BYE_REPLACED, STR("why")}, read;
     (void)state;
-    rota_worker_bye_write(&bye, &body);
-    assert_int_equal(rota_worker_bye_read(written(), &read, NULL), ROTA_OK);
+    rota_worker_frame_bye_write(&bye, &body);
+    assert_int_equal(rota_worker_frame_bye_read(written(), &read, NULL), ROTA_OK);
     assert_int_equal(read.reason, ROTA_BYE_REPLACED);
     assert_true(rota_str_is_equal(read.text, bye.text));
-    assert_int_equal(rota_worker_bye_read(STR("\x08\x63"), &read, NULL), ROTA_OK);
+    assert_int_equal(rota_worker_frame_bye_read(STR("\x08\x63"), &read, NULL), ROTA_OK);
     assert_int_equal(read.reason, ROTA_BYE_REFUSED);
-    assert_int_equal(rota_worker_bye_read(STR(""), &read, NULL), ROTA_OK);
+    assert_int_equal(rota_worker_frame_bye_read(STR(""), &read, NULL), ROTA_OK);
     assert_int_equal(read.reason, ROTA_BYE_STOPPING);
 }
 
@@ -161,11 +162,11 @@ static void a_batch_of_jobs_reads_back_in_order(void **state)
             .key = STR("team"),
             .trace = STR("trace"),
         };
-        rota_worker_job_write(&job, &body);
+        rota_worker_batch_job_write(&job, &body);
     }
     batch = rota_worker_batch(written());
     for (uint64_t i = 1; i <= 3; i++) {
-        assert_true(rota_worker_job_next(&batch, &read, &code, NULL));
+        assert_true(rota_worker_batch_job_next(&batch, &read, &code, NULL));
         assert_true(rota_str_is_equal(read.queue, STR("matches")));
         assert_true(read.id.high == ID.high && read.id.low == ID.low);
         assert_int_equal(read.attempt, i << 32);
@@ -176,7 +177,7 @@ static void a_batch_of_jobs_reads_back_in_order(void **state)
         assert_true(rota_str_is_equal(read.key, STR("team")));
         assert_true(rota_str_is_equal(read.trace, STR("trace")));
     }
-    assert_false(rota_worker_job_next(&batch, &read, &code, NULL));
+    assert_false(rota_worker_batch_job_next(&batch, &read, &code, NULL));
     assert_int_equal(code, ROTA_OK);
 }
 
@@ -193,9 +194,9 @@ static void ends_verdicts_cancels_and_steps_read_back(void **state)
                                    .reason = STR("why"),
                                    .retry_after = 5 * ROTA_SEC},
                             read_end;
-    rota_worker_end_write(&end, &body);
+    rota_worker_batch_end_write(&end, &body);
     batch = rota_worker_batch(written());
-    assert_true(rota_worker_end_next(&batch, &read_end, &code, NULL));
+    assert_true(rota_worker_batch_end_next(&batch, &read_end, &code, NULL));
     assert_int_equal(read_end.cause, ROTA_JOB_CAUSE_FAILED);
     assert_int_equal(read_end.retry_after, 5 * ROTA_SEC);
     assert_true(rota_str_is_equal(read_end.bytes, end.bytes));
@@ -203,25 +204,25 @@ static void ends_verdicts_cancels_and_steps_read_back(void **state)
 
     rota_buffer_clear(&body);
     struct rota_worker_verdict verdict = {STR("q"), ID, 7, ROTA_ERR_STALE}, read_verdict;
-    rota_worker_verdict_write(&verdict, &body);
+    rota_worker_batch_verdict_write(&verdict, &body);
     batch = rota_worker_batch(written());
-    assert_true(rota_worker_verdict_next(&batch, &read_verdict, &code, NULL));
+    assert_true(rota_worker_batch_verdict_next(&batch, &read_verdict, &code, NULL));
     assert_int_equal(read_verdict.code, ROTA_ERR_STALE);
 
     rota_buffer_clear(&body);
     struct rota_worker_cancel cancel = {STR("q"), ID, 7, ROTA_JOB_CAUSE_TIMED_OUT}, read_cancel;
-    rota_worker_cancel_write(&cancel, &body);
+    rota_worker_batch_cancel_write(&cancel, &body);
     batch = rota_worker_batch(written());
-    assert_true(rota_worker_cancel_next(&batch, &read_cancel, &code, NULL));
+    assert_true(rota_worker_batch_cancel_next(&batch, &read_cancel, &code, NULL));
     assert_int_equal(read_cancel.cause, ROTA_JOB_CAUSE_TIMED_OUT);
 
     rota_buffer_clear(&body);
     struct rota_worker_step step = {STR("q"), ID, 7, STR("half")}, read_step;
-    rota_worker_step_write(&step, &body);
+    rota_worker_batch_step_write(&step, &body);
     batch = rota_worker_batch(written());
-    assert_true(rota_worker_step_next(&batch, &read_step, &code, NULL));
+    assert_true(rota_worker_batch_step_next(&batch, &read_step, &code, NULL));
     assert_true(rota_str_is_equal(read_step.text, STR("half")));
-    assert_false(rota_worker_step_next(&batch, &read_step, &code, NULL));
+    assert_false(rota_worker_batch_step_next(&batch, &read_step, &code, NULL));
     assert_int_equal(code, ROTA_OK);
 }
 
@@ -231,9 +232,9 @@ static void check_end(struct rota_attempt_end end)
     enum rota_code code = ROTA_OK;
     struct rota_error error;
     rota_buffer_clear(&body);
-    rota_worker_end_write(&end, &body);
+    rota_worker_batch_end_write(&end, &body);
     struct rota_worker_batch batch = rota_worker_batch(written());
-    assert_false(rota_worker_end_next(&batch, &read, &code, &error));
+    assert_false(rota_worker_batch_end_next(&batch, &read, &code, &error));
     assert_int_equal(code, ROTA_ERR_INVALID);
     assert_true(strlen(error.text) > 0);
 }
@@ -268,16 +269,16 @@ static void an_end_that_is_known_is_read_whatever_it_says(void **state)
     struct rota_attempt_end read;
     enum rota_code code = ROTA_OK;
     (void)state;
-    rota_worker_end_write(&end, &body);
+    rota_worker_batch_end_write(&end, &body);
     struct rota_worker_batch batch = rota_worker_batch(written());
-    assert_true(rota_worker_end_next(&batch, &read, &code, NULL));
+    assert_true(rota_worker_batch_end_next(&batch, &read, &code, NULL));
     assert_int_equal(read.cause, ROTA_JOB_CAUSE_NONE);
     assert_int_equal(read.bytes.size, ROTA_JOB_PAYLOAD_MAX + 1);
     assert_int_equal(read.reason.size, 5000);
     rota_buffer_clear(&body);
-    rota_worker_step_write(&step, &body);
+    rota_worker_batch_step_write(&step, &body);
     batch = rota_worker_batch(written());
-    assert_true(rota_worker_step_next(&batch, &read_step, &code, NULL));
+    assert_true(rota_worker_batch_step_next(&batch, &read_step, &code, NULL));
     assert_int_equal(read_step.text.size, 5000);
     free(large);
 }
@@ -288,11 +289,11 @@ static void a_batch_has_a_bound_and_what_came_before_is_good(void **state)
     enum rota_code code = ROTA_OK;
     (void)state;
     for (int i = 0; i <= ROTA_WORKER_BATCH_MAX; i++)
-        rota_worker_step_write(&step, &body);
+        rota_worker_batch_step_write(&step, &body);
     struct rota_worker_batch batch = rota_worker_batch(written());
     for (int i = 0; i < ROTA_WORKER_BATCH_MAX; i++)
-        assert_true(rota_worker_step_next(&batch, &read, &code, NULL));
-    assert_false(rota_worker_step_next(&batch, &read, &code, NULL));
+        assert_true(rota_worker_batch_step_next(&batch, &read, &code, NULL));
+    assert_false(rota_worker_batch_step_next(&batch, &read, &code, NULL));
     assert_int_equal(code, ROTA_ERR_INVALID);
 }
 
@@ -300,7 +301,8 @@ static void fields_of_the_future_are_passed_over(void **state)
 {
     uint32_t slots = 0;
     (void)state;
-    assert_int_equal(rota_worker_slots_read(STR("\x08\x05\x98\x06\x01"), &slots, NULL), ROTA_OK);
+    assert_int_equal(rota_worker_batch_slots_read(STR("\x08\x05\x98\x06\x01"), &slots, NULL),
+                     ROTA_OK);
     assert_int_equal(slots, 5);
 }
 
@@ -312,27 +314,27 @@ static void verdicts_may_go_along_with_jobs(void **state)
     enum rota_code code;
     (void)state;
     for (verdict.attempt = 1; verdict.attempt <= 3; verdict.attempt++)
-        rota_worker_verdict_write(&verdict, &verdicts);
+        rota_worker_batch_verdict_write(&verdict, &verdicts);
     rota_buffer_clear(&body);
-    rota_worker_job_write(&job, &body);
-    rota_worker_ended_append(rota_buffer_str(&verdicts), &body);
-    rota_worker_job_write(&job, &body);
+    rota_worker_batch_job_write(&job, &body);
+    rota_worker_batch_ended_append(rota_buffer_str(&verdicts), &body);
+    rota_worker_batch_job_write(&job, &body);
 
     struct rota_worker_batch batch = rota_worker_batch(written());
     for (int i = 0; i < 2; i++) {
-        assert_true(rota_worker_job_next(&batch, &read_job, &code, NULL));
+        assert_true(rota_worker_batch_job_next(&batch, &read_job, &code, NULL));
         assert_int_equal(read_job.attempt, 8);
     }
-    assert_false(rota_worker_job_next(&batch, &read_job, &code, NULL));
+    assert_false(rota_worker_batch_job_next(&batch, &read_job, &code, NULL));
     assert_int_equal(code, ROTA_OK);
 
     batch = rota_worker_ended_batch(written());
     for (uint64_t i = 1; i <= 3; i++) {
-        assert_true(rota_worker_verdict_next(&batch, &read_verdict, &code, NULL));
+        assert_true(rota_worker_batch_verdict_next(&batch, &read_verdict, &code, NULL));
         assert_int_equal(read_verdict.attempt, i);
         assert_int_equal(read_verdict.code, ROTA_ERR_STALE);
     }
-    assert_false(rota_worker_verdict_next(&batch, &read_verdict, &code, NULL));
+    assert_false(rota_worker_batch_verdict_next(&batch, &read_verdict, &code, NULL));
     assert_int_equal(code, ROTA_OK);
     rota_buffer_deinit(&verdicts);
 }
@@ -350,8 +352,8 @@ static void what_a_worker_offers_reads_back(void **state)
     struct rota_worker_ready read = {
         .capabilities = capabilities, .queues = queues, .running = running};
     (void)state;
-    rota_worker_ready_write(&ready, &body);
-    assert_int_equal(rota_worker_ready_read(written(), &read, NULL), ROTA_OK);
+    rota_worker_batch_ready_write(&ready, &body);
+    assert_int_equal(rota_worker_batch_ready_read(written(), &read, NULL), ROTA_OK);
     assert_true(read.takes_ended_with_jobs);
     assert_int_equal(read.n_capabilities, 2);
     assert_true(rota_str_is_equal(capabilities[1], STR("game=go")));
@@ -368,7 +370,7 @@ static void an_offer_that_can_not_be_is_refused(void **state)
         .capabilities = capabilities, .queues = queues, .running = running};
     struct rota_error error;
     (void)state;
-    assert_int_equal(rota_worker_ready_read(STR(""), &read, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_worker_batch_ready_read(STR(""), &read, &error), ROTA_ERR_INVALID);
     assert_non_null(strstr(error.text, "no queue"));
     for (size_t i = 0; i <= ROTA_WORKER_CAPABILITIES_MAX; i++)
         many[i] = STR("c");
@@ -376,18 +378,18 @@ static void an_offer_that_can_not_be_is_refused(void **state)
                                       .n_capabilities = ROTA_WORKER_CAPABILITIES_MAX + 1,
                                       .queues = serves,
                                       .n_queues = 1};
-    rota_worker_ready_write(&ready, &body);
-    assert_int_equal(rota_worker_ready_read(written(), &read, &error), ROTA_ERR_LIMIT);
+    rota_worker_batch_ready_write(&ready, &body);
+    assert_int_equal(rota_worker_batch_ready_read(written(), &read, &error), ROTA_ERR_LIMIT);
     many[0] = STR("not a capability");
     ready.n_capabilities = 1;
     rota_buffer_clear(&body);
-    rota_worker_ready_write(&ready, &body);
-    assert_int_equal(rota_worker_ready_read(written(), &read, &error), ROTA_ERR_INVALID);
+    rota_worker_batch_ready_write(&ready, &body);
+    assert_int_equal(rota_worker_batch_ready_read(written(), &read, &error), ROTA_ERR_INVALID);
     ready.n_capabilities = 0;
     ready.slots = ROTA_WORKER_SLOTS_MAX + 1;
     rota_buffer_clear(&body);
-    rota_worker_ready_write(&ready, &body);
-    assert_int_equal(rota_worker_ready_read(written(), &read, &error), ROTA_ERR_INVALID);
+    rota_worker_batch_ready_write(&ready, &body);
+    assert_int_equal(rota_worker_batch_ready_read(written(), &read, &error), ROTA_ERR_INVALID);
     assert_non_null(strstr(error.text, "slots"));
 }
 
@@ -401,8 +403,8 @@ static void what_a_worker_has_reads_back_as_it_was_written(void **state)
     struct rota_worker_check check = {UINT64_MAX, 1}, same;
     (void)state;
     rota_buffer_clear(&body);
-    rota_worker_holds_write(&holds, &body);
-    assert_int_equal(rota_worker_holds_read(written(), &read, NULL), ROTA_OK);
+    rota_worker_batch_holds_write(&holds, &body);
+    assert_int_equal(rota_worker_batch_holds_read(written(), &read, NULL), ROTA_OK);
     assert_int_equal(read.n_held, 2);
     assert_int_equal(read.up_to, 7);
     assert_int_equal(read.round, 8);
@@ -412,17 +414,18 @@ static void what_a_worker_has_reads_back_as_it_was_written(void **state)
     for (uint32_t slots = 0; slots <= ROTA_WORKER_SLOTS_MAX; slots += ROTA_WORKER_SLOTS_MAX) {
         struct rota_worker_holds more = {held, 2, 7, 8, true, slots};
         rota_buffer_clear(&body);
-        rota_worker_holds_write(&more, &body);
-        assert_int_equal(rota_worker_holds_read(written(), &read, NULL), ROTA_OK);
+        rota_worker_batch_holds_write(&more, &body);
+        assert_int_equal(rota_worker_batch_holds_read(written(), &read, NULL), ROTA_OK);
         assert_true(read.has_slots && read.slots == slots && read.n_held == 2);
     }
-    assert_int_equal(rota_worker_holds_read(STR("\x20\x82\x20"), &read, NULL), ROTA_ERR_INVALID);
-    assert_int_equal(rota_worker_holds_read(STR("\x22\x00"), &read, NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_worker_batch_holds_read(STR("\x20\x82\x20"), &read, NULL),
+                     ROTA_ERR_INVALID);
+    assert_int_equal(rota_worker_batch_holds_read(STR("\x22\x00"), &read, NULL), ROTA_ERR_INVALID);
     rota_buffer_clear(&body);
-    rota_worker_check_write(&check, &body);
-    assert_int_equal(rota_worker_check_read(written(), &same, NULL), ROTA_OK);
+    rota_worker_batch_check_write(&check, &body);
+    assert_int_equal(rota_worker_batch_check_read(written(), &same, NULL), ROTA_OK);
     assert_true(same.up_to == check.up_to && same.round == 1);
-    assert_int_equal(rota_worker_holds_read(written(), &read, NULL), ROTA_OK);
+    assert_int_equal(rota_worker_batch_holds_read(written(), &read, NULL), ROTA_OK);
     assert_int_equal(read.n_held, 0);
 }
 
@@ -436,10 +439,12 @@ static void what_a_worker_has_is_bounded(void **state)
     for (size_t i = 0; i <= ROTA_WORKER_HELD_MAX; i++)
         held[i] = (struct rota_worker_running){STR("q"), {1, i + 1}, 1};
     rota_buffer_clear(&body);
-    rota_worker_holds_write(&holds, &body);
-    assert_int_equal(rota_worker_holds_read(written(), &read, &error), ROTA_ERR_LIMIT);
-    assert_int_equal(rota_worker_holds_read(STR("\x0a\x01"), &read, &error), ROTA_ERR_INVALID);
-    assert_int_equal(rota_worker_holds_read(STR("\x08\x01"), &read, &error), ROTA_ERR_INVALID);
+    rota_worker_batch_holds_write(&holds, &body);
+    assert_int_equal(rota_worker_batch_holds_read(written(), &read, &error), ROTA_ERR_LIMIT);
+    assert_int_equal(rota_worker_batch_holds_read(STR("\x0a\x01"), &read, &error),
+                     ROTA_ERR_INVALID);
+    assert_int_equal(rota_worker_batch_holds_read(STR("\x08\x01"), &read, &error),
+                     ROTA_ERR_INVALID);
 }
 
 int main(void)

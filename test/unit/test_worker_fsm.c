@@ -491,12 +491,14 @@ static void zero_options_mean_the_defaults(void **state)
 static void reasons_to_stop_a_command_have_words(void **state)
 {
     (void)state;
-    assert_null(rota_worker_stop_text(ROTA_WORKER_STOP_NONE));
-    assert_string_equal(rota_worker_stop_text(ROTA_WORKER_STOP_OVER), "the attempt is over");
-    assert_string_equal(rota_worker_stop_text(ROTA_WORKER_STOP_TIMEOUT), "it timed out");
-    assert_string_equal(rota_worker_stop_text(ROTA_WORKER_STOP_LEASE), "its node was unreachable");
-    assert_string_equal(rota_worker_stop_text(ROTA_WORKER_STOP_LEAVING), "its worker is stopping");
-    assert_string_equal(rota_worker_stop_text(ROTA_WORKER_STOP_RESULT),
+    assert_null(rota_worker_fsm_stop_text(ROTA_WORKER_STOP_NONE));
+    assert_string_equal(rota_worker_fsm_stop_text(ROTA_WORKER_STOP_OVER), "the attempt is over");
+    assert_string_equal(rota_worker_fsm_stop_text(ROTA_WORKER_STOP_TIMEOUT), "it timed out");
+    assert_string_equal(rota_worker_fsm_stop_text(ROTA_WORKER_STOP_LEASE),
+                        "its node was unreachable");
+    assert_string_equal(rota_worker_fsm_stop_text(ROTA_WORKER_STOP_LEAVING),
+                        "its worker is stopping");
+    assert_string_equal(rota_worker_fsm_stop_text(ROTA_WORKER_STOP_RESULT),
                         "its output exceeds the maximum size of a result");
 }
 

@@ -192,13 +192,13 @@ static int run_get(int argc, char *const *argv)
     if (rota_collection_options_check(&options.of, &nodes, &error))
         return rota_cli_fail_error(&error);
     if (uv_loop_init(&loop)) {
-        rota_collection_nodes_deinit(&nodes);
+        rota_collection_options_nodes_deinit(&nodes);
         return rota_cli_fail(ROTA_CLI_NO, "not enough memory for an event loop");
     }
     code = ask_all(&loop, &nodes, &options);
     uv_run(&loop, UV_RUN_DEFAULT);
     uv_loop_close(&loop);
-    rota_collection_nodes_deinit(&nodes);
+    rota_collection_options_nodes_deinit(&nodes);
     return code;
 }
 

@@ -91,12 +91,12 @@ static void close_probe(struct rota_watch *watch)
     if (shards->has_timer)
         uv_close((uv_handle_t *)&shards->timer, on_timer_closed);
     rota_probe_close(&shards->probe);
-    rota_progress_end(&shards->progress);
+    rota_terminal_progress_end(&shards->progress);
 }
 
-static int run(const struct rota_cli_command *command, int argc, char *const *argv,
-               enum rota_code (*open)(struct rota_watch *watch, struct rota_error *error),
-               int exit_code)
+static int run_probe(const struct rota_cli_command *command, int argc, char *const *argv,
+                     enum rota_code (*open)(struct rota_watch *watch, struct rota_error *error),
+                     int exit_code)
 {
     struct options options = {0};
     struct shards shards = {.options = &options,
@@ -109,7 +109,7 @@ static int run(const struct rota_cli_command *command, int argc, char *const *ar
     if (rota_collection_options_check(&options.of, &shards.directories, &error))
         return rota_cli_fail_error(&error);
     code = rota_watch_command(&shards.watch, options.json, open, close_probe);
-    rota_collection_nodes_deinit(&shards.directories);
+    rota_collection_options_nodes_deinit(&shards.directories);
     return code;
 }
 
@@ -131,17 +131,17 @@ static void on_round(void *data)
     struct shards *shards = data;
     struct rota_terminal terminal = rota_terminal_look();
     shards->n_rounds++;
-    rota_progress_step(&shards->progress, (uint64_t)shards->n_rounds,
-                       (uint64_t)shards->options->rounds);
+    rota_terminal_progress_step(&shards->progress, (uint64_t)shards->n_rounds,
+                                (uint64_t)shards->options->rounds);
     if (shards->n_rounds < shards->options->rounds) {
         rota_probe_visit(&shards->probe);
         return;
     }
-    rota_progress_end(&shards->progress);
+    rota_terminal_progress_end(&shards->progress);
     enum rota_table_form form =
         shards->options->json ? ROTA_TABLE_JSON : (enum rota_table_form)shards->options->output;
     struct rota_error error;
-    if (rota_shards_view_append(&shards->probe, form, &terminal, &shards->watch.line, &error)) {
+    if (rota_shards_show_append(&shards->probe, form, &terminal, &shards->watch.line, &error)) {
         rota_watch_stop(&shards->watch, rota_cli_fail_error(&error));
         return;
     }
@@ -155,7 +155,7 @@ static void on_show_failed(void *data, struct rota_str text)
     struct shards *shards = data;
     struct rota_error error;
     no_map(shards, text, &error);
-    rota_progress_end(&shards->progress);
+    rota_terminal_progress_end(&shards->progress);
     rota_watch_stop(&shards->watch, rota_cli_fail_error(&error));
 }
 
@@ -173,7 +173,7 @@ static enum rota_code open_show(struct rota_watch *watch, struct rota_error *err
 /* An interrupt leaves the question unanswered. */
 static int run_show(int argc, char *const *argv)
 {
-    return run(&rota_cmd_directory_show, argc, argv, open_show, ROTA_CLI_NO);
+    return run_probe(&rota_cmd_directory_show, argc, argv, open_show, ROTA_CLI_NO);
 }
 
 #define STATES                                                                                     \
@@ -227,9 +227,9 @@ static void tell_node(struct shards *shards, const struct rota_probe_node *node,
     struct rota_watch *watch = &shards->watch;
     rota_watch_begin(watch, event);
     if (watch->is_json)
-        rota_shards_view_add_node(node, &watch->json);
+        rota_shards_show_add_node(node, &watch->json);
     else
-        rota_shards_view_append_node(node, &watch->line);
+        rota_shards_show_append_node(node, &watch->line);
     rota_watch_end(watch);
 }
 
@@ -239,7 +239,7 @@ static void draw(struct shards *shards)
     struct rota_buffer *line = &shards->watch.line;
     rota_buffer_append_text(line, shards->is_drawn ? "\033[H" : "\033[H\033[2J");
     shards->is_drawn = true;
-    rota_shards_view_redraw(&shards->probe, &terminal, (size_t)terminal.height - 2, line);
+    rota_shards_show_redraw(&shards->probe, &terminal, (size_t)terminal.height - 2, line);
     if (shards->problem.code) {
         rota_terminal_append(line, rota_str(shards->problem.text));
         rota_buffer_append_text(line, "\033[K\n");
@@ -347,7 +347,7 @@ static enum rota_code open_watch(struct rota_watch *watch, struct rota_error *er
 
 static int run_watch(int argc, char *const *argv)
 {
-    return run(&rota_cmd_directory_watch, argc, argv, open_watch, ROTA_CLI_OK);
+    return run_probe(&rota_cmd_directory_watch, argc, argv, open_watch, ROTA_CLI_OK);
 }
 
 const struct rota_cli_command rota_cmd_directory_watch = {

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-void rota_collection_nodes_deinit(struct rota_collection_nodes *nodes)
+void rota_collection_options_nodes_deinit(struct rota_collection_nodes *nodes)
 {
     free(nodes->text);
     rota_tls_free(nodes->tls);
@@ -44,7 +44,7 @@ enum rota_code rota_collection_options_check(const struct rota_collection_option
     if (!code)
         code = rota_tls_options_open(&options->tls, &made.tls, error);
     if (code) {
-        rota_collection_nodes_deinit(&made);
+        rota_collection_options_nodes_deinit(&made);
         return code;
     }
     *nodes = made;

@@ -25,11 +25,11 @@ struct rota_collection_nodes {
 };
 
 /* Refuses options that name no directory or no collection. Fills `*nodes`;
- * rota_collection_nodes_deinit() ends it. */
+ * rota_collection_options_nodes_deinit() ends it. */
 enum rota_code rota_collection_options_check(const struct rota_collection_options *options,
                                              struct rota_collection_nodes *nodes,
                                              struct rota_error *error);
-void rota_collection_nodes_deinit(struct rota_collection_nodes *nodes);
+void rota_collection_options_nodes_deinit(struct rota_collection_nodes *nodes);
 
 /* `result` has a struct rota_collection_options named `of`; whom the timeout is for. */
 #define ROTA_COLLECTION_OPTIONS(result, timeout_default, timeout_help)                             \

@@ -75,14 +75,14 @@ static void append_item(const struct rota_get_view_options *options, struct rota
     bool is_found = item->state == ROTA_GET_KEY_FOUND;
     if (!is_found && !options->explains)
         return;
-    rota_pair_escape(key, buffer);
+    rota_pairs_file_escape(key, buffer);
     rota_buffer_append_char(buffer, '\t');
     if (is_found)
-        rota_pair_escape(item->value, buffer);
+        rota_pairs_file_escape(item->value, buffer);
     if (options->explains) {
         rota_buffer_print(buffer, "\t%s\t", STATES[item->state]);
         if (item->state == ROTA_GET_KEY_MISSING)
-            rota_pair_escape(rota_str(item->reason), buffer);
+            rota_pairs_file_escape(rota_str(item->reason), buffer);
         else
             rota_buffer_print(buffer, "%.*s\t%.3fms", ROTA_STR_ARGS(item->host),
                               as_ms(item->elapsed));
@@ -100,7 +100,7 @@ static void append_tries(const struct rota_get_result *result, struct rota_buffe
                           rota_get_outcome_name(try->outcome));
         if (try->text.size > 0)
             rota_buffer_append_text(buffer, ": ");
-        rota_pair_escape(try->text, buffer);
+        rota_pairs_file_escape(try->text, buffer);
         rota_buffer_append_char(buffer, '\n');
     }
 }

@@ -222,7 +222,7 @@ static void append_rows(const struct rota_probe *probe, struct rota_buffer *buff
     rota_buffer_deinit(&cell);
 }
 
-enum rota_code rota_shards_view_append(const struct rota_probe *probe, enum rota_table_form form,
+enum rota_code rota_shards_show_append(const struct rota_probe *probe, enum rota_table_form form,
                                        const struct rota_terminal *terminal,
                                        struct rota_buffer *buffer, struct rota_error *error)
 {
@@ -240,12 +240,12 @@ enum rota_code rota_shards_view_append(const struct rota_probe *probe, enum rota
     return code;
 }
 
-void rota_shards_view_redraw(const struct rota_probe *probe, const struct rota_terminal *terminal,
+void rota_shards_show_redraw(const struct rota_probe *probe, const struct rota_terminal *terminal,
                              size_t height, struct rota_buffer *buffer)
 {
     struct rota_buffer table = {0};
     struct rota_error error;
-    if (rota_shards_view_append(probe, ROTA_TABLE_PLAIN, terminal, &table, &error)) {
+    if (rota_shards_show_append(probe, ROTA_TABLE_PLAIN, terminal, &table, &error)) {
         rota_buffer_append_text(&table, error.text);
         rota_buffer_append_char(&table, '\n');
     }
@@ -267,7 +267,7 @@ void rota_shards_view_redraw(const struct rota_probe *probe, const struct rota_t
 
 /* --- one node --- */
 
-void rota_shards_view_append_node(const struct rota_probe_node *node, struct rota_buffer *buffer)
+void rota_shards_show_append_node(const struct rota_probe_node *node, struct rota_buffer *buffer)
 {
     rota_buffer_print(buffer, "\t%" PRId64 "\t", node->node);
     rota_terminal_append(buffer, node->address);
@@ -279,7 +279,7 @@ void rota_shards_view_append_node(const struct rota_probe_node *node, struct rot
     }
 }
 
-void rota_shards_view_add_node(const struct rota_probe_node *node, struct rota_json *json)
+void rota_shards_show_add_node(const struct rota_probe_node *node, struct rota_json *json)
 {
     rota_json_add_int(json, "node", node->node);
     rota_json_add_string(json, "address", node->address);

@@ -76,8 +76,8 @@ static const struct rota_option OPTIONS[] = {
     {.name = "json", ROTA_OPTION_INTO(FLAG, struct doctor_options, json), .help = "print JSON"},
 };
 
-void rota_doctor_find(struct rota_doctor *doctor, const char *what, enum rota_verdict verdict,
-                      const char *fix, const char *format, ...)
+void rota_cmd_doctor_find(struct rota_doctor *doctor, const char *what, enum rota_verdict verdict,
+                          const char *fix, const char *format, ...)
 {
     struct rota_finding finding = {.what = what, .verdict = verdict, .fix = fix};
     va_list arguments;
@@ -88,7 +88,7 @@ void rota_doctor_find(struct rota_doctor *doctor, const char *what, enum rota_ve
         doctor->has_failed = true;
 }
 
-char *rota_doctor_span(rota_time span, char text[ROTA_TIME_TEXT_MAX])
+char *rota_cmd_doctor_span(rota_time span, char text[ROTA_TIME_TEXT_MAX])
 {
     rota_time unit = 1;
     while (span / unit >= 100)
@@ -189,7 +189,7 @@ static void append_text(const struct rota_doctor *doctor, struct rota_buffer *bu
     rota_buffer_deinit(&line);
 }
 
-static int run(int argc, char *const *argv)
+static int run_doctor(int argc, char *const *argv)
 {
     struct doctor_options options = {0};
     struct rota_doctor doctor = {0};
@@ -233,5 +233,5 @@ const struct rota_cli_command rota_cmd_doctor = {
             .examples = "rota doctor --data /var/lib/rota --listen 127.0.0.1:7700\n"
                         "rota doctor --store postgres://rota@db/rota --node 127.0.0.1:7700\n",
         },
-    .run = run,
+    .run = run_doctor,
 };

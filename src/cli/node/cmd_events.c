@@ -269,7 +269,7 @@ static enum rota_code run_reader(struct reader *reader, struct rota_error *error
     return code;
 }
 
-static int run(int argc, char *const *argv)
+static int run_events(int argc, char *const *argv)
 {
     struct events options = {0};
     struct rota_client client;
@@ -307,5 +307,5 @@ const struct rota_cli_command rota_cmd_events = {
             .examples = "rota events --node 127.0.0.1:7700\n"
                         "rota events --follow --kind node --json\n",
         },
-    .run = run,
+    .run = run_events,
 };

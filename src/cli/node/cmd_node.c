@@ -41,7 +41,7 @@ static enum rota_code read_nodes(struct rota_client *client, struct rota_rows *r
 {
     struct rota_str document;
     enum rota_code code = ask_cluster(client, &document, error);
-    return code ? code : rota_rows_read(document, "nodes", FIELDS, N_FIELDS, rows, error);
+    return code ? code : rota_json_rows_read(document, "nodes", FIELDS, N_FIELDS, rows, error);
 }
 
 static enum rota_code list(struct rota_client *client, struct rota_buffer *buffer,
@@ -57,7 +57,7 @@ static enum rota_code list(struct rota_client *client, struct rota_buffer *buffe
         rota_buffer_append_str(buffer, rows.objects[i]);
     }
     rota_buffer_append_text(buffer, "]}\n");
-    rota_rows_deinit(&rows);
+    rota_json_rows_deinit(&rows);
     return ROTA_OK;
 }
 
@@ -99,7 +99,7 @@ static enum rota_code look_at(struct rota_client *client, const char *name, bool
             code = rota_error_set(error, ROTA_ERR_UNAVAILABLE,
                                   "%s is dead, and %llu jobs wait in its journal", name, jobs);
     }
-    rota_rows_deinit(&rows);
+    rota_json_rows_deinit(&rows);
     return code;
 }
 
@@ -114,9 +114,9 @@ static enum rota_code await_drained(struct rota_client *client, const char *name
     while (!code && !is_over) {
         rota_client_pause(client, EVERY_MS);
         code = look_at(client, name, &is_over, left, sizeof left, error);
-        rota_progress_print(&progress, "waiting until %s is drained: %s", name, left);
+        rota_terminal_progress_print(&progress, "waiting until %s is drained: %s", name, left);
     }
-    rota_progress_end(&progress);
+    rota_terminal_progress_end(&progress);
     return code;
 }
 
@@ -178,7 +178,8 @@ static int run_with(const struct rota_cli_command *command, const char *method,
     if (!rota_cli_parse(command, argc, argv, &options, &arguments, &exit_code))
         return exit_code;
     if (options.store)
-        return rota_node_store_change(options.store, arguments.items[0], state, options.is_dry_run);
+        return rota_cmd_node_store_change(options.store, arguments.items[0], state,
+                                          options.is_dry_run);
     if (rota_client_open(&options.of, &client, &error))
         return rota_cli_fail_error(&error);
     const char *name = arguments.size > 0 ? arguments.items[0] : "";

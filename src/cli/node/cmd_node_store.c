@@ -108,7 +108,7 @@ static int run_list(int argc, char *const *argv)
     if (rota_store_options_ask(options.store, &request, 1, &answer, &error))
         return rota_cli_fail_error(&error);
     append_json(&buffer, &answer);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
     return rota_cli_answer(&rota_cmd_node_members, options.json ? ROTA_TABLE_JSON : options.output,
                            &buffer);
 }
@@ -172,7 +172,7 @@ static int plan_change(const char *store, const char *address, const char *fate)
                          state_of(member, answer.db_now), ROTA_STR_ARGS(member->zone),
                          ROTA_STR_ARGS(member->roles), fate);
     rota_dry_run_end(&dry_run);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
     if (!member)
         code = rota_cli_fail(ROTA_CLI_NO, "%s is not a member of the store", address);
     int printed = rota_cli_print(&buffer);
@@ -186,14 +186,14 @@ static int make_change(const char *store, const struct rota_store_request *reque
     if (rota_store_options_ask(store, request, 1, &answer, &error))
         return rota_cli_fail_error(&error);
     bool is_done = answer.is_done;
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
     return is_done ? ROTA_CLI_OK
                    : rota_cli_fail(ROTA_CLI_NO, "%.*s is not a member of the store",
                                    ROTA_STR_ARGS(request->member.address));
 }
 
-int rota_node_store_change(const char *store, const char *address,
-                           enum rota_store_member_state state, bool is_dry_run)
+int rota_cmd_node_store_change(const char *store, const char *address,
+                               enum rota_store_member_state state, bool is_dry_run)
 {
     static const char *const FATES[] = {
         [ROTA_STORE_MEMBER_IN] = "be in, as long as it is alive",
@@ -290,7 +290,7 @@ static int plan_beat(const struct members *options, const struct rota_store_requ
     const char *store = options->store;
     struct rota_str address = beat->member.address;
     char ttl[ROTA_TIME_TEXT_MAX];
-    enum rota_code code = rota_store_request_check(beat, &error);
+    enum rota_code code = rota_store_check_request(beat, &error);
     if (!code)
         code = rota_store_options_check(&store, &error);
     if (code)
@@ -312,7 +312,7 @@ static int plan_beat(const struct members *options, const struct rota_store_requ
                      rota_span_format(options->ttl, ttl), options->zone, options->roles,
                      options->weight);
     rota_dry_run_end(&dry_run);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
     return rota_cli_print(&buffer);
 }
 
@@ -333,14 +333,14 @@ static int run_beat(int argc, char *const *argv)
                                                     .start_at = options.start_at,
                                                     .stop_at = options.stop_at,
                                                     .ttl = options.ttl}};
-    if (!rota_hosts_parse_weight(options.weight, &request.member.weight))
+    if (!rota_hosts_file_parse_weight(options.weight, &request.member.weight))
         return rota_cli_fail(ROTA_CLI_BAD, "node beat: --weight: %s is not from 0.01 to 1000",
                              rota_quote(rota_str(options.weight), quoted));
     if (options.dry_run)
         return plan_beat(&options, &request);
     if (rota_store_options_ask(options.store, &request, 1, &answer, &error))
         return rota_cli_fail_error(&error);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
     return ROTA_CLI_OK;
 }
 

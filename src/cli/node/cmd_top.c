@@ -52,11 +52,11 @@ static void take_rows(struct rota_top *top, const struct rota_nodes_documents_re
     if (document.size == 0) {
         snprintf(why, sizeof why, "  this node has no %s", view->name);
         rota_top_refuse(top, why);
-    } else if (rota_rows_read(document, view->key, fields, view->n_columns, &fresh, &error)) {
+    } else if (rota_json_rows_read(document, view->key, fields, view->n_columns, &fresh, &error)) {
         snprintf(why, sizeof why, "  %.150s", error.text);
         rota_top_refuse(top, why);
     } else {
-        rota_rows_deinit(rows);
+        rota_json_rows_deinit(rows);
         *rows = fresh;
         rota_top_take(top, rota_clock_boot(), rows->cells, rows->n_rows);
     }
@@ -122,8 +122,8 @@ static int run_once(const struct options *options, struct rota_client *client)
     if (!code)
         append_page(&top, &buffer);
     rota_top_deinit(&top);
-    rota_rows_deinit(&rows);
-    rota_rows_deinit(&before);
+    rota_json_rows_deinit(&rows);
+    rota_json_rows_deinit(&before);
     if (code) {
         rota_buffer_deinit(&buffer);
         return rota_cli_fail_error(&error);
@@ -157,11 +157,11 @@ static size_t read_details(const struct live *live, struct rota_top_detail *deta
     *room = NULL;
     if (chosen >= live->rows.n_rows || !(*room = malloc(live->rows.objects[chosen].size + 1)))
         return 0;
-    rota_scan_init(&scan, live->rows.objects[chosen], *room);
-    rota_scan_object(&scan);
-    while (n < DETAILS_MAX && rota_scan_key(&scan, &key)) {
+    rota_json_scan_init(&scan, live->rows.objects[chosen], *room);
+    rota_json_scan_object(&scan);
+    while (n < DETAILS_MAX && rota_json_scan_key(&scan, &key)) {
         details[n].name = key;
-        details[n++].value = rota_scan_skip(&scan);
+        details[n++].value = rota_json_scan_skip(&scan);
     }
     return n;
 }
@@ -329,7 +329,7 @@ static void run_live(struct live *live)
     uv_run(loop, UV_RUN_NOWAIT);
 }
 
-static int run(int argc, char *const *argv)
+static int run_top(int argc, char *const *argv)
 {
     struct options options = {0};
     struct rota_client client;
@@ -351,7 +351,7 @@ static int run(int argc, char *const *argv)
         live.top.view = (size_t)options.view;
         run_live(&live);
         rota_top_deinit(&live.top);
-        rota_rows_deinit(&live.rows);
+        rota_json_rows_deinit(&live.rows);
         for (int i = 0; i < 2; i++)
             rota_top_screen_deinit(&live.screens[i]);
     }
@@ -376,5 +376,5 @@ const struct rota_cli_command rota_cmd_top = {
             .examples = "rota top --node 127.0.0.1:7700,127.0.0.1:7710\n"
                         "rota top --once --view queues\n",
         },
-    .run = run,
+    .run = run_top,
 };

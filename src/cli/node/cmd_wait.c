@@ -138,12 +138,13 @@ static enum rota_code await_ready(struct rota_client *client, const struct wait 
         struct rota_error why;
         enum rota_code code = is_ready(client, wait, &why);
         if (code != ROTA_OK && code != ROTA_ERR_INVALID && rota_clock_mono() < client->until) {
-            rota_progress_print(&progress, "waiting for %s%s%.*s: %s", what,
-                                wait->name.size ? " " : "", ROTA_STR_ARGS(wait->name), why.text);
+            rota_terminal_progress_print(&progress, "waiting for %s%s%.*s: %s", what,
+                                         wait->name.size ? " " : "", ROTA_STR_ARGS(wait->name),
+                                         why.text);
             rota_client_pause(client, EVERY_MS);
             continue;
         }
-        rota_progress_end(&progress);
+        rota_terminal_progress_end(&progress);
         if (code == ROTA_OK)
             return ROTA_OK;
         return rota_error_set(error, code, "timed out waiting for %s%s%.*s: %s", what,

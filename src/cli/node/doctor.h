@@ -34,12 +34,12 @@ struct rota_doctor {
 };
 
 /* Leave a finding. `what` and `fix` are kept. */
-void rota_doctor_find(struct rota_doctor *doctor, const char *what, enum rota_verdict verdict,
-                      const char *fix, const char *format, ...)
+void rota_cmd_doctor_find(struct rota_doctor *doctor, const char *what, enum rota_verdict verdict,
+                          const char *fix, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
 /* A measured span in two or three digits: "4.2ms". Returns `text`. */
-char *rota_doctor_span(rota_time span, char text[ROTA_TIME_TEXT_MAX]);
+char *rota_cmd_doctor_span(rota_time span, char text[ROTA_TIME_TEXT_MAX]);
 
 /* This machine: clock, descriptors, memory, of which jobs and caches are `allowed` so much. */
 void rota_doctor_clock(struct rota_doctor *doctor);

@@ -27,18 +27,20 @@ void rota_doctor_clock(struct rota_doctor *doctor)
     struct timex look = {0};
     int state = adjtimex(&look);
     if (state < 0)
-        rota_doctor_find(doctor, "clock", ROTA_VERDICT_WARN, FIX,
-                         "can't find out whether the clock is synchronized: %s", strerror(errno));
+        rota_cmd_doctor_find(doctor, "clock", ROTA_VERDICT_WARN, FIX,
+                             "can't find out whether the clock is synchronized: %s",
+                             strerror(errno));
     else if (state == TIME_ERROR || look.status & STA_UNSYNC)
-        rota_doctor_find(doctor, "clock", ROTA_VERDICT_WARN, FIX,
-                         "the system clock is not synchronized (no NTP)");
+        rota_cmd_doctor_find(doctor, "clock", ROTA_VERDICT_WARN, FIX,
+                             "the system clock is not synchronized (no NTP)");
     else if (look.esterror > ERROR_MAX_US)
-        rota_doctor_find(doctor, "clock", ROTA_VERDICT_WARN, FIX,
-                         "the clock may be off by %ld ms, by its own estimate",
-                         look.esterror / 1000);
+        rota_cmd_doctor_find(doctor, "clock", ROTA_VERDICT_WARN, FIX,
+                             "the clock may be off by %ld ms, by its own estimate",
+                             look.esterror / 1000);
     else
-        rota_doctor_find(doctor, "clock", ROTA_VERDICT_OK, NULL,
-                         "the clock is synchronized to %ld us, by its own estimate", look.esterror);
+        rota_cmd_doctor_find(doctor, "clock", ROTA_VERDICT_OK, NULL,
+                             "the clock is synchronized to %ld us, by its own estimate",
+                             look.esterror);
 }
 
 static void look_at_descriptors(struct rota_doctor *doctor)
@@ -46,7 +48,7 @@ static void look_at_descriptors(struct rota_doctor *doctor)
     enum { WANTED = 16384 };
     struct rlimit limit;
     getrlimit(RLIMIT_NOFILE, &limit);
-    rota_doctor_find(
+    rota_cmd_doctor_find(
         doctor, "file descriptors", limit.rlim_max < WANTED ? ROTA_VERDICT_WARN : ROTA_VERDICT_OK,
         limit.rlim_max < WANTED
             ? "Raise the hard limit with `ulimit -Hn 65536`, or LimitNOFILE=65536 in the unit: "
@@ -74,14 +76,14 @@ static void look_at_memory(struct rota_doctor *doctor, uint64_t allowed)
         allowed = parts.jobs + parts.grpc + parts.http;
     enum rota_memory_verdict verdict = rota_memory_judge(&memory, allowed);
     bool is_small = verdict != ROTA_MEMORY_ENOUGH || memory.bytes >> 20 < MIB_WANTED;
-    rota_doctor_find(doctor, "memory",
-                     verdict == ROTA_MEMORY_TOO_LITTLE ? ROTA_VERDICT_FAIL
-                     : is_small                        ? ROTA_VERDICT_WARN
-                                                       : ROTA_VERDICT_OK,
-                     is_small ? FIXES[verdict] : NULL, "%llu MiB available, limited by %s%s",
-                     (unsigned long long)(memory.bytes >> 20), rota_memory_bound_name(memory.bound),
-                     verdict == ROTA_MEMORY_LESS_THAN_ALLOWED ? ", which is less than --memory"
-                                                              : "");
+    rota_cmd_doctor_find(
+        doctor, "memory",
+        verdict == ROTA_MEMORY_TOO_LITTLE ? ROTA_VERDICT_FAIL
+        : is_small                        ? ROTA_VERDICT_WARN
+                                          : ROTA_VERDICT_OK,
+        is_small ? FIXES[verdict] : NULL, "%llu MiB available, limited by %s%s",
+        (unsigned long long)(memory.bytes >> 20), rota_memory_bound_name(memory.bound),
+        verdict == ROTA_MEMORY_LESS_THAN_ALLOWED ? ", which is less than --memory" : "");
 }
 
 void rota_doctor_limits(struct rota_doctor *doctor, uint64_t allowed)
@@ -131,9 +133,9 @@ static void judge_sync(struct rota_doctor *doctor, const char *directory, rota_t
     else if (took < 20 * ROTA_USEC && !is_memory)
         fix = "No disk is that fast: a cache reports writes that have not reached the "
               "disk. Make sure that the volume honours flushes.";
-    rota_doctor_find(doctor, "disk sync", fix ? ROTA_VERDICT_WARN : ROTA_VERDICT_OK, fix,
-                     "a write and its sync in %.200s take %s (median)", directory,
-                     rota_doctor_span(took, text));
+    rota_cmd_doctor_find(doctor, "disk sync", fix ? ROTA_VERDICT_WARN : ROTA_VERDICT_OK, fix,
+                         "a write and its sync in %.200s take %s (median)", directory,
+                         rota_cmd_doctor_span(took, text));
 }
 
 static void look_at_room(struct rota_doctor *doctor, const char *directory,
@@ -145,25 +147,28 @@ static void look_at_room(struct rota_doctor *doctor, const char *directory,
     enum rota_verdict verdict = mib < MIB_NONE  ? ROTA_VERDICT_FAIL
                                 : mib < MIB_LOW ? ROTA_VERDICT_WARN
                                                 : ROTA_VERDICT_OK;
-    rota_doctor_find(doctor, "disk space", verdict,
-                     verdict ? "Free some space: a broker on a full disk rejects new jobs." : NULL,
-                     "%llu MiB are free in %.200s", mib, directory);
+    rota_cmd_doctor_find(doctor, "disk space", verdict,
+                         verdict ? "Free some space: a broker on a full disk rejects new jobs."
+                                 : NULL,
+                         "%llu MiB are free in %.200s", mib, directory);
 }
 
 static void look_at_kind(struct rota_doctor *doctor, const char *directory,
                          const struct statfs *look)
 {
     if (look->f_type == TMPFS_MAGIC)
-        rota_doctor_find(doctor, "disk", ROTA_VERDICT_WARN,
-                         "Use a directory on a disk, unless all data may be lost with the machine.",
-                         "%.200s is in memory (tmpfs)", directory);
+        rota_cmd_doctor_find(
+            doctor, "disk", ROTA_VERDICT_WARN,
+            "Use a directory on a disk, unless all data may be lost with the machine.",
+            "%.200s is in memory (tmpfs)", directory);
     else if (look->f_type == NFS_SUPER_MAGIC || look->f_type == SMB2_SUPER_MAGIC)
-        rota_doctor_find(
+        rota_cmd_doctor_find(
             doctor, "disk", ROTA_VERDICT_WARN,
             "Use a local disk: locks and syncs are not reliable on a network file system.",
             "%.200s is on a network file system", directory);
     else
-        rota_doctor_find(doctor, "disk", ROTA_VERDICT_OK, NULL, "%.200s can be written", directory);
+        rota_cmd_doctor_find(doctor, "disk", ROTA_VERDICT_OK, NULL, "%.200s can be written",
+                             directory);
 }
 
 void rota_doctor_disk(struct rota_doctor *doctor, const char *directory)
@@ -173,11 +178,12 @@ void rota_doctor_disk(struct rota_doctor *doctor, const char *directory)
     snprintf(path, sizeof path, "%s/.rota-doctor-XXXXXX", directory);
     int fd = mkostemp(path, O_CLOEXEC);
     if (fd < 0) {
-        rota_doctor_find(doctor, "disk", ROTA_VERDICT_FAIL,
-                         "It must be a directory on a writable file system, which the user that "
-                         "Rota runs as can "
-                         "write.",
-                         "%.200s can't be written: %s", directory, strerror(errno));
+        rota_cmd_doctor_find(
+            doctor, "disk", ROTA_VERDICT_FAIL,
+            "It must be a directory on a writable file system, which the user that "
+            "Rota runs as can "
+            "write.",
+            "%.200s can't be written: %s", directory, strerror(errno));
         return;
     }
     unlink(path);
@@ -187,9 +193,9 @@ void rota_doctor_disk(struct rota_doctor *doctor, const char *directory)
     }
     rota_time took = measure_sync(fd);
     if (took < 0)
-        rota_doctor_find(doctor, "disk sync", ROTA_VERDICT_FAIL,
-                         "Free some space, or check the disk for errors (dmesg).",
-                         "writing in %.200s failed: %s", directory, strerror(errno));
+        rota_cmd_doctor_find(doctor, "disk sync", ROTA_VERDICT_FAIL,
+                             "Free some space, or check the disk for errors (dmesg).",
+                             "writing in %.200s failed: %s", directory, strerror(errno));
     else
         judge_sync(doctor, directory, took, look.f_type == TMPFS_MAGIC);
     close(fd);

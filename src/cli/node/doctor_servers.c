@@ -45,10 +45,11 @@ static bool ask(struct rota_doctor *doctor, struct rota_sql *sql, const char *te
         snprintf(into, size, "%.*s", ROTA_STR_ARGS(bytes));
         *number = rota_sql_int_at(&result, 0, 0);
     } else if (code) {
-        rota_doctor_find(doctor, "store", ROTA_VERDICT_FAIL,
-                         "Check that the user may read, and that the server is healthy; restore a "
-                         "damaged SQLite file from a backup (docs/operations.md).",
-                         "%s", error.text);
+        rota_cmd_doctor_find(
+            doctor, "store", ROTA_VERDICT_FAIL,
+            "Check that the user may read, and that the server is healthy; restore a "
+            "damaged SQLite file from a backup (docs/operations.md).",
+            "%s", error.text);
     }
     rota_sql_result_deinit(&result);
     return !code;
@@ -69,10 +70,10 @@ static bool look_at_version(struct rota_doctor *doctor, struct rota_sql *sql,
         minor = (int)strtol(end + 1, NULL, 10);
     bool is_old = major < dialect->oldest_major ||
                   (major == dialect->oldest_major && minor < dialect->oldest_minor);
-    rota_doctor_find(doctor, "store version", is_old ? ROTA_VERDICT_FAIL : ROTA_VERDICT_OK,
-                     is_old ? "Upgrade the database: claims need SKIP LOCKED." : NULL,
-                     "the database is version %s%s", text,
-                     is_old ? "" : ", claims can skip locked rows");
+    rota_cmd_doctor_find(doctor, "store version", is_old ? ROTA_VERDICT_FAIL : ROTA_VERDICT_OK,
+                         is_old ? "Upgrade the database: claims need SKIP LOCKED." : NULL,
+                         "the database is version %s%s", text,
+                         is_old ? "" : ", claims can skip locked rows");
     return true;
 }
 
@@ -85,11 +86,12 @@ static void look_at_isolation(struct rota_doctor *doctor, struct rota_sql *sql,
         return;
     bool is_right =
         strcasecmp(text, "read-committed") == 0 || strcasecmp(text, "read committed") == 0;
-    rota_doctor_find(doctor, "store isolation", is_right ? ROTA_VERDICT_OK : ROTA_VERDICT_FAIL,
-                     is_right ? NULL
-                              : "Something between Rota and the database changes the isolation of "
-                                "its sessions: connect without a pooler that does.",
-                     "sessions are %s", text);
+    rota_cmd_doctor_find(doctor, "store isolation", is_right ? ROTA_VERDICT_OK : ROTA_VERDICT_FAIL,
+                         is_right
+                             ? NULL
+                             : "Something between Rota and the database changes the isolation of "
+                               "its sessions: connect without a pooler that does.",
+                         "sessions are %s", text);
 }
 
 /* Both clocks, compared in the middle of the round trip. */
@@ -105,12 +107,12 @@ static void look_at_clock(struct rota_doctor *doctor, struct rota_sql *sql,
     rota_time ours = before + (after - before) / 2;
     rota_time apart = theirs * ROTA_MSEC - ours;
     bool is_off = apart > ROTA_SEC || apart < -ROTA_SEC;
-    rota_doctor_find(
+    rota_cmd_doctor_find(
         doctor, "store clock", is_off ? ROTA_VERDICT_WARN : ROTA_VERDICT_OK,
         is_off ? "Synchronize both clocks with NTP: times that you set are off by that much."
                : NULL,
-        "the database's clock is %s %s ours", rota_doctor_span(apart < 0 ? -apart : apart, shown),
-        apart < 0 ? "behind" : "ahead of");
+        "the database's clock is %s %s ours",
+        rota_cmd_doctor_span(apart < 0 ? -apart : apart, shown), apart < 0 ? "behind" : "ahead of");
 }
 
 /* A store that was never used has no tables. */
@@ -125,11 +127,11 @@ static void look_at_tables(struct rota_doctor *doctor, struct rota_sql *sql)
         version = rota_sql_int_at(&result, 0, 0);
     rota_sql_result_deinit(&result);
     if (version > ROTA_STORE_SCHEMA_VERSION)
-        rota_doctor_find(doctor, "store tables", ROTA_VERDICT_FAIL,
-                         "A newer Rota has upgraded them: install that version here.",
-                         "the store's tables have version %lld, but this program supports "
-                         "version %d",
-                         (long long)version, ROTA_STORE_SCHEMA_VERSION);
+        rota_cmd_doctor_find(doctor, "store tables", ROTA_VERDICT_FAIL,
+                             "A newer Rota has upgraded them: install that version here.",
+                             "the store's tables have version %lld, but this program supports "
+                             "version %d",
+                             (long long)version, ROTA_STORE_SCHEMA_VERSION);
 }
 
 /* How it is set up, as the store itself sees it. */
@@ -140,15 +142,15 @@ static void look_at_durability(struct rota_doctor *doctor, const struct rota_sql
     enum rota_code code = rota_store_session_open(
         url, &(struct rota_sql_options){.is_reader = true}, &session, &error);
     if (code) {
-        rota_doctor_find(doctor, "store durability", ROTA_VERDICT_FAIL,
-                         "Check that the server is healthy.", "%s", error.text);
+        rota_cmd_doctor_find(doctor, "store durability", ROTA_VERDICT_FAIL,
+                             "Check that the server is healthy.", "%s", error.text);
         return;
     }
     const char *warning = rota_store_session_warning(session);
-    rota_doctor_find(doctor, "store durability", warning ? ROTA_VERDICT_WARN : ROTA_VERDICT_OK,
-                     warning ? "Change the setting as described: a lost grant could be given twice."
-                             : NULL,
-                     "%s", warning ? warning : "what is committed is on disk");
+    rota_cmd_doctor_find(
+        doctor, "store durability", warning ? ROTA_VERDICT_WARN : ROTA_VERDICT_OK,
+        warning ? "Change the setting as described: a lost grant could be given twice." : NULL,
+        "%s", warning ? warning : "what is committed is on disk");
     rota_store_session_close(session);
 }
 
@@ -160,12 +162,14 @@ static void look_at_missing(struct rota_doctor *doctor, const struct rota_sql_ur
     snprintf(path, sizeof path, "%s", url->path);
     const char *directory = dirname(path);
     if (access(directory, F_OK) == 0)
-        rota_doctor_find(doctor, "store", ROTA_VERDICT_OK, NULL, "%s: created at first use", text);
+        rota_cmd_doctor_find(doctor, "store", ROTA_VERDICT_OK, NULL, "%s: created at first use",
+                             text);
     else
-        rota_doctor_find(doctor, "store", ROTA_VERDICT_FAIL,
-                         "Create the directory of the file, writable for the user that Rota runs "
-                         "as.",
-                         "%.1000s: %s", directory, strerror(errno));
+        rota_cmd_doctor_find(
+            doctor, "store", ROTA_VERDICT_FAIL,
+            "Create the directory of the file, writable for the user that Rota runs "
+            "as.",
+            "%.1000s: %s", directory, strerror(errno));
 }
 
 void rota_doctor_store(struct rota_doctor *doctor, const char *text)
@@ -175,8 +179,8 @@ void rota_doctor_store(struct rota_doctor *doctor, const char *text)
     struct rota_error error;
     char shown[ROTA_TIME_TEXT_MAX], name[ROTA_SQL_URL_TEXT_MAX];
     if (rota_sql_url_parse(rota_str(text), &url, &error)) {
-        rota_doctor_find(doctor, "store", ROTA_VERDICT_FAIL, "Write the URL as in docs/store.md.",
-                         "%s", error.text);
+        rota_cmd_doctor_find(doctor, "store", ROTA_VERDICT_FAIL,
+                             "Write the URL as in docs/store.md.", "%s", error.text);
         return;
     }
     rota_time before = rota_clock_boot();
@@ -187,14 +191,15 @@ void rota_doctor_store(struct rota_doctor *doctor, const char *text)
         return;
     }
     if (code) {
-        rota_doctor_find(doctor, "store", ROTA_VERDICT_FAIL,
-                         "Check that the server runs, is reachable from here, and knows the user.",
-                         "%s", error.text);
+        rota_cmd_doctor_find(
+            doctor, "store", ROTA_VERDICT_FAIL,
+            "Check that the server runs, is reachable from here, and knows the user.", "%s",
+            error.text);
         return;
     }
-    rota_doctor_find(doctor, "store", ROTA_VERDICT_OK, NULL, "%s answers; connecting takes %s",
-                     rota_sql_url_format(&url, name),
-                     rota_doctor_span(rota_clock_boot() - before, shown));
+    rota_cmd_doctor_find(doctor, "store", ROTA_VERDICT_OK, NULL, "%s answers; connecting takes %s",
+                         rota_sql_url_format(&url, name),
+                         rota_cmd_doctor_span(rota_clock_boot() - before, shown));
     const struct dialect *dialect = &DIALECTS[rota_sql_kind(sql)];
     bool is_healthy = look_at_version(doctor, sql, dialect);
     if (is_healthy) {
@@ -228,19 +233,20 @@ static void on_log_event(void *data, const struct rota_sync_event *event)
     if (look->is_done)
         return;
     if (event->type == ROTA_SYNC_OPENED) {
-        rota_doctor_find(look->doctor, "log", ROTA_VERDICT_OK, NULL,
-                         "%.200s answers; it has records up to %llu", rota_sync_name(look->sync),
-                         (unsigned long long)event->end);
+        rota_cmd_doctor_find(look->doctor, "log", ROTA_VERDICT_OK, NULL,
+                             "%.200s answers; it has records up to %llu",
+                             rota_sync_name(look->sync), (unsigned long long)event->end);
         end_log_look(look);
     } else if (event->type == ROTA_SYNC_FAILED && event->error->code == ROTA_ERR_NOT_FOUND) {
-        rota_doctor_find(look->doctor, "log", ROTA_VERDICT_OK, NULL,
-                         "%.200s answers; the first task that joins creates the group's log",
-                         rota_sync_name(look->sync));
+        rota_cmd_doctor_find(look->doctor, "log", ROTA_VERDICT_OK, NULL,
+                             "%.200s answers; the first task that joins creates the group's log",
+                             rota_sync_name(look->sync));
         end_log_look(look);
     } else if (event->type == ROTA_SYNC_FAILED || event->type == ROTA_SYNC_LOST) {
-        rota_doctor_find(look->doctor, "log", ROTA_VERDICT_FAIL,
-                         "Change the settings as described; see docs/kafka.md and docs/groups.md.",
-                         "%s", event->error->text);
+        rota_cmd_doctor_find(
+            look->doctor, "log", ROTA_VERDICT_FAIL,
+            "Change the settings as described; see docs/kafka.md and docs/groups.md.", "%s",
+            event->error->text);
         end_log_look(look);
     }
 }
@@ -249,12 +255,13 @@ static void on_log_late(uv_timer_t *timer)
 {
     struct log_look *look = timer->data;
     const char *trouble = rota_sync_trouble(look->sync);
-    rota_doctor_find(look->doctor, "log", ROTA_VERDICT_FAIL,
-                     "Start the server, or name one that is reachable from here. For Kafka one "
-                     "broker is enough, with the address and the security of one of its listeners "
-                     "(docs/kafka.md).",
-                     "%.200s did not answer in time%s%.250s", rota_sync_name(look->sync),
-                     trouble ? ": " : "", trouble ? trouble : "");
+    rota_cmd_doctor_find(
+        look->doctor, "log", ROTA_VERDICT_FAIL,
+        "Start the server, or name one that is reachable from here. For Kafka one "
+        "broker is enough, with the address and the security of one of its listeners "
+        "(docs/kafka.md).",
+        "%.200s did not answer in time%s%.250s", rota_sync_name(look->sync), trouble ? ": " : "",
+        trouble ? trouble : "");
     end_log_look(look);
 }
 
@@ -273,8 +280,8 @@ void rota_doctor_log(struct rota_doctor *doctor, struct uv_loop_s *loop, const c
                                                                      .data = &look},
                                          &look.sync, &error);
     if (code) {
-        rota_doctor_find(doctor, "log", ROTA_VERDICT_FAIL, "Write the URL as in docs/groups.md.",
-                         "%s", error.text);
+        rota_cmd_doctor_find(doctor, "log", ROTA_VERDICT_FAIL,
+                             "Write the URL as in docs/groups.md.", "%s", error.text);
     } else {
         uv_timer_start(&look.timer, on_log_late, (uint64_t)(timeout / ROTA_MSEC), 0);
         while (!look.is_done)
@@ -297,20 +304,20 @@ void rota_doctor_tls(struct rota_doctor *doctor, const char *certificate, const 
                                                        .key_file = key,
                                                        .ca_file = ca},
                             &tls, &error)) {
-        rota_doctor_find(doctor, "certificate", ROTA_VERDICT_FAIL,
-                         "Give a certificate and the key that belongs to it, in PEM.", "%s",
-                         error.text);
+        rota_cmd_doctor_find(doctor, "certificate", ROTA_VERDICT_FAIL,
+                             "Give a certificate and the key that belongs to it, in PEM.", "%s",
+                             error.text);
         return;
     }
     rota_time now = rota_clock_wall();
     if (rota_tls_has_warning(tls, now, &error))
-        rota_doctor_find(doctor, "certificate",
-                         rota_tls_expires_at(tls) < now ? ROTA_VERDICT_FAIL : ROTA_VERDICT_WARN,
-                         "Renew it; servers read it again on SIGHUP.", "%s", error.text);
+        rota_cmd_doctor_find(doctor, "certificate",
+                             rota_tls_expires_at(tls) < now ? ROTA_VERDICT_FAIL : ROTA_VERDICT_WARN,
+                             "Renew it; servers read it again on SIGHUP.", "%s", error.text);
     else
-        rota_doctor_find(doctor, "certificate", ROTA_VERDICT_OK, NULL,
-                         "%.200s matches its key and is valid until %s", certificate,
-                         rota_time_format(rota_tls_expires_at(tls), text));
+        rota_cmd_doctor_find(doctor, "certificate", ROTA_VERDICT_OK, NULL,
+                             "%.200s matches its key and is valid until %s", certificate,
+                             rota_time_format(rota_tls_expires_at(tls), text));
     rota_tls_free(tls);
 }
 
@@ -321,7 +328,7 @@ void rota_doctor_port(struct rota_doctor *doctor, struct uv_loop_s *loop, const 
     int fd;
     if (rota_listener_bind(loop, address, &(struct rota_listener_options){.insecure = true}, &fd,
                            bound, &error)) {
-        rota_doctor_find(
+        rota_cmd_doctor_find(
             doctor, "port", ROTA_VERDICT_FAIL,
             "If it is in use, stop the process that has it (ss -ltnp) or choose another port; else "
             "give an address of this machine, as HOST:PORT. Port 0 picks a free port.",
@@ -329,7 +336,8 @@ void rota_doctor_port(struct rota_doctor *doctor, struct uv_loop_s *loop, const 
         return;
     }
     close(fd);
-    rota_doctor_find(doctor, "port", ROTA_VERDICT_OK, NULL, "%.200s is free to listen on", address);
+    rota_cmd_doctor_find(doctor, "port", ROTA_VERDICT_OK, NULL, "%.200s is free to listen on",
+                         address);
 }
 
 void rota_doctor_node(struct rota_doctor *doctor, struct uv_loop_s *loop, const char *address,
@@ -351,7 +359,7 @@ void rota_doctor_node(struct rota_doctor *doctor, struct uv_loop_s *loop, const 
     if (!code)
         code = rota_channel_open(loop, address, &with, &channel, &error);
     if (code) {
-        rota_doctor_find(doctor, "node", ROTA_VERDICT_FAIL, FIX, "%s", error.text);
+        rota_cmd_doctor_find(doctor, "node", ROTA_VERDICT_FAIL, FIX, "%s", error.text);
         rota_tls_free(tls);
         return;
     }
@@ -362,16 +370,16 @@ void rota_doctor_node(struct rota_doctor *doctor, struct uv_loop_s *loop, const 
     rota_time took = rota_clock_boot() - before;
     static const char SERVING[] = {8, 1}; /* HealthCheckResponse { status: SERVING } */
     if (code || reply.status != ROTA_STATUS_OK)
-        rota_doctor_find(doctor, "node", ROTA_VERDICT_FAIL, FIX, "%.200s: %s", address,
-                         code ? error.text : reply.text);
+        rota_cmd_doctor_find(doctor, "node", ROTA_VERDICT_FAIL, FIX, "%.200s: %s", address,
+                             code ? error.text : reply.text);
     else if (reply.size != sizeof SERVING || memcmp(reply.message, SERVING, sizeof SERVING) != 0)
-        rota_doctor_find(doctor, "node", ROTA_VERDICT_WARN,
-                         "The node is starting or draining: see `rota top` and its log.",
-                         "%.200s answers, but reports that it is not serving", address);
+        rota_cmd_doctor_find(doctor, "node", ROTA_VERDICT_WARN,
+                             "The node is starting or draining: see `rota top` and its log.",
+                             "%.200s answers, but reports that it is not serving", address);
     else
-        rota_doctor_find(doctor, "node", ROTA_VERDICT_OK, NULL,
-                         "%.200s is serving; connecting and asking took %s", address,
-                         rota_doctor_span(took, text));
+        rota_cmd_doctor_find(doctor, "node", ROTA_VERDICT_OK, NULL,
+                             "%.200s is serving; connecting and asking took %s", address,
+                             rota_cmd_doctor_span(took, text));
     rota_reply_deinit(&reply);
     rota_channel_close(channel);
     uv_run(loop, UV_RUN_DEFAULT);

@@ -5,5 +5,5 @@
 #include <stdbool.h>
 
 /* Put a member into a state, or say what that would do; an exit code. */
-int rota_node_store_change(const char *store, const char *address,
-                           enum rota_store_member_state state, bool is_dry_run);
+int rota_cmd_node_store_change(const char *store, const char *address,
+                               enum rota_store_member_state state, bool is_dry_run);

@@ -196,8 +196,8 @@ static void on_reply(void *data, const struct rota_shards_reply *reply)
     struct rota_probe_node *node = data;
     if (reply->status != ROTA_STATUS_OK)
         return;
-    node->health =
-        rota_standard_is_serving(reply->message) ? ROTA_PROBE_SERVING : ROTA_PROBE_NOT_SERVING;
+    node->health = rota_standard_message_is_serving(reply->message) ? ROTA_PROBE_SERVING
+                                                                    : ROTA_PROBE_NOT_SERVING;
 }
 
 /* What the node's own view says is shorter, if there is one. */

@@ -204,11 +204,11 @@ static void append_view(struct status *status, enum rota_table_form form)
     const struct status_options *o = status->options;
     struct rota_buffer *line = &status->watch.line, document = {0};
     if (o->explain && form != ROTA_TABLE_JSON) {
-        rota_group_view_explain(line, status->group, o->explain);
+        rota_group_show_explain(line, status->group, o->explain);
         return;
     }
-    rota_group_view_json(&document, status->group, o->name, o->explain);
-    if (document.failed || rota_table_append(line, &rota_group_view_sheet, form, &status->terminal,
+    rota_group_show_json(&document, status->group, o->name, o->explain);
+    if (document.failed || rota_table_append(line, &rota_group_show_sheet, form, &status->terminal,
                                              rota_buffer_str(&document), rota_clock_wall(), NULL))
         line->failed = true;
     rota_buffer_deinit(&document);

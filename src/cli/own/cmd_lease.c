@@ -25,7 +25,7 @@ struct lease {
 
 /* --- asking --- */
 
-/* Fills `*answer`; rota_store_answer_deinit() ends it. */
+/* Fills `*answer`; rota_store_session_answer_deinit() ends it. */
 static enum rota_code ask(const struct lease *lease, const struct rota_store_request *request,
                           struct rota_store_answer *answer, struct rota_error *error)
 {
@@ -130,8 +130,8 @@ static int run_list(int argc, char *const *argv)
         return rota_cli_fail_error(&error);
     bool is_empty = answers[0].n_leases == 0;
     append_list_json(&buffer, &answers[0], &answers[1]);
-    rota_store_answer_deinit(&answers[0]);
-    rota_store_answer_deinit(&answers[1]);
+    rota_store_session_answer_deinit(&answers[0]);
+    rota_store_session_answer_deinit(&answers[1]);
     if (!is_empty)
         return rota_cli_answer(&rota_cmd_lease_list,
                                options.json ? ROTA_TABLE_JSON : options.output, &buffer);
@@ -221,7 +221,7 @@ static int run_history(int argc, char *const *argv)
     if (ask(&options, &request, &answer, &error))
         return rota_cli_fail_error(&error);
     append_history_json(&buffer, &answer);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
     return rota_cli_answer(&rota_cmd_lease_history, options.json ? ROTA_TABLE_JSON : options.output,
                            &buffer);
 }
@@ -294,7 +294,7 @@ static int plan_hold(const struct lease *options)
         rota_dry_run_say(&dry_run, "a freeze of %s would end, if there is one",
                          options->space ? whose : "all spaces");
     rota_dry_run_end(&dry_run);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
     return rota_cli_print(&buffer);
 }
 
@@ -328,7 +328,7 @@ static int run_hold(int argc, char *const *argv)
     } else {
         rota_buffer_append_text(&buffer, "claims are not frozen\n");
     }
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
     return rota_cli_print(&buffer);
 }
 

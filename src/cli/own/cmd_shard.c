@@ -63,7 +63,7 @@ static void add_claim(struct rota_json *json, const struct rota_space_show *show
     rota_json_add_uint(json, "shard", shard);
     rota_json_add_string(json, "owner", owner_of(show, shard));
     rota_json_add_uint(json, "epoch", claim->epoch);
-    rota_json_add_text(json, "state", rota_space_state_name(claim->state));
+    rota_json_add_text(json, "state", rota_space_message_state_name(claim->state));
     rota_json_add_bool(json, "is_pinned", claim->is_pinned);
     rota_json_end_object(json);
 }
@@ -107,7 +107,7 @@ static enum rota_code show(struct rota_client *client, const struct rota_space_w
     enum rota_code code = look_up_shard(client, words, &reply, error);
     if (code)
         return code;
-    rota_message_write_json(&ROTA_SPACE_EXPLAIN_REPLY, &reply, &json);
+    rota_message_json_write(&ROTA_SPACE_EXPLAIN_REPLY, &reply, &json);
     rota_buffer_append_char(buffer, '\n');
     return ROTA_OK;
 }
@@ -146,11 +146,11 @@ static enum rota_code await_owner(struct rota_client *client, const struct rota_
         enum rota_code code = look_up_shard(client, words, &reply, error);
         if (code || (reply.state == ROTA_SPACE_OWNED &&
                      rota_str_is_equal(reply.owner, rota_str(words->node)))) {
-            rota_progress_end(&progress);
+            rota_terminal_progress_end(&progress);
             return code;
         }
-        rota_progress_print(&progress, "waiting until %s owns shard %u: %.*s", words->node,
-                            (unsigned)words->shard, ROTA_STR_ARGS(reply.why));
+        rota_terminal_progress_print(&progress, "waiting until %s owns shard %u: %.*s", words->node,
+                                     (unsigned)words->shard, ROTA_STR_ARGS(reply.why));
         rota_client_pause(client, 100);
     }
 }

@@ -59,7 +59,7 @@ static enum rota_code list(struct rota_client *client, const struct rota_space_w
     if (code)
         return code;
     struct rota_json json = {.buffer = buffer};
-    rota_message_write_json(&ROTA_SPACE_LIST_REPLY, &reply, &json);
+    rota_message_json_write(&ROTA_SPACE_LIST_REPLY, &reply, &json);
     rota_buffer_append_char(buffer, '\n');
     return ROTA_OK;
 }
@@ -88,7 +88,7 @@ static void append_show_json(struct rota_buffer *buffer, const struct rota_space
 {
     struct rota_json json = {.buffer = buffer};
     rota_json_begin_object(&json);
-    rota_message_write_members(&ROTA_SPACE_INFO, show->space, &json);
+    rota_message_json_write_members(&ROTA_SPACE_INFO, show->space, &json);
     rota_json_key(&json, "nodes");
     rota_json_begin_array(&json);
     for (size_t i = 0; i < show->nodes.n; i++) {
@@ -133,7 +133,7 @@ static enum rota_code await_engine(struct rota_client *client, const struct rota
         struct rota_space_show reply;
         enum rota_code code = rota_space_client_show(client, words, &reply, error);
         if (code) {
-            rota_progress_end(&progress);
+            rota_terminal_progress_end(&progress);
             return code;
         }
         const struct rota_space_info *info = reply.space;
@@ -142,23 +142,24 @@ static enum rota_code await_engine(struct rota_client *client, const struct rota
         if (!info->migration && is_there && info->n_owned == info->n_shards)
             break;
         if (was_seen && !info->migration && !is_there) {
-            rota_progress_end(&progress);
+            rota_terminal_progress_end(&progress);
             return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
                                   "the migration was ended: the engine is still %.*s",
                                   ROTA_STR_ARGS(info->engine));
         }
         was_seen |= info->migration != NULL;
         if (is_there)
-            rota_progress_print(&progress, "waiting for owners: %llu of %llu shards have one",
-                                (unsigned long long)info->n_owned,
-                                (unsigned long long)info->n_shards);
+            rota_terminal_progress_print(
+                &progress, "waiting for owners: %llu of %llu shards have one",
+                (unsigned long long)info->n_owned, (unsigned long long)info->n_shards);
         else
-            rota_progress_print(&progress, "waiting for engine %s%s%.*s", words->engine,
-                                migration ? ": phase " : "",
-                                ROTA_STR_ARGS(migration ? migration->phase : rota_str("")));
+            rota_terminal_progress_print(
+                &progress, "waiting for engine %s%s%.*s", words->engine,
+                migration ? ": phase " : "",
+                ROTA_STR_ARGS(migration ? migration->phase : rota_str("")));
         rota_client_pause(client, 200);
     }
-    rota_progress_end(&progress);
+    rota_terminal_progress_end(&progress);
     return ROTA_OK;
 }
 

@@ -34,9 +34,9 @@ static const struct rota_table_column OFFER_COLUMNS[] = {
 };
 static const struct rota_table PARTS[] = {ROTA_TABLE_PART("tasks", "task", TASK_COLUMNS),
                                           ROTA_TABLE_PART("offers", "offer", OFFER_COLUMNS)};
-const struct rota_table rota_group_view_sheet = ROTA_TABLE_SHEET(COLUMNS, PARTS, 2);
+const struct rota_table rota_group_show_sheet = ROTA_TABLE_SHEET(COLUMNS, PARTS, 2);
 
-void rota_group_view_explain(struct rota_buffer *buffer, const struct rota_group *group,
+void rota_group_show_explain(struct rota_buffer *buffer, const struct rota_group *group,
                              const char *partition)
 {
     char text[EXPLAIN_MAX];
@@ -124,7 +124,7 @@ static void write_numbers(struct writer *writer)
         rota_json_null(json);
 }
 
-void rota_group_view_json(struct rota_buffer *buffer, const struct rota_group *group,
+void rota_group_show_json(struct rota_buffer *buffer, const struct rota_group *group,
                           const char *name, const char *explain)
 {
     struct writer writer = {.json = {.buffer = buffer}};

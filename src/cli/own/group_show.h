@@ -6,12 +6,12 @@
 #include <rota/group.h>
 
 /* `explain` is a partition to say more of; NULL: none. */
-void rota_group_view_json(struct rota_buffer *buffer, const struct rota_group *group,
+void rota_group_show_json(struct rota_buffer *buffer, const struct rota_group *group,
                           const char *name, const char *explain);
 
 /* The sheet of that document. */
-extern const struct rota_table rota_group_view_sheet;
+extern const struct rota_table rota_group_show_sheet;
 
 /* Where a partition is, and why, as a line of text. */
-void rota_group_view_explain(struct rota_buffer *buffer, const struct rota_group *group,
+void rota_group_show_explain(struct rota_buffer *buffer, const struct rota_group *group,
                              const char *partition);

@@ -91,7 +91,7 @@ enum rota_code rota_space_client_change(struct rota_client *client, const char *
         return code;
     if (client->options->json) {
         struct rota_json json = {.buffer = buffer};
-        rota_message_write_json(&ROTA_SPACE_PLAN_REPLY, &plan, &json);
+        rota_message_json_write(&ROTA_SPACE_PLAN_REPLY, &plan, &json);
         rota_buffer_append_char(buffer, '\n');
     }
     for (size_t i = 0; !client->options->json && i < plan.plan.n; i++) {

@@ -38,7 +38,7 @@ static const struct rota_option OPTIONS[] = {
     {.name = "json", ROTA_OPTION_INTO(FLAG, struct gradual, json), .help = "print JSON"},
 };
 
-static int run(int argc, char *const *argv)
+static int run_gradual(int argc, char *const *argv)
 {
     struct gradual options = {0};
     char text[ROTA_TIME_TEXT_MAX];
@@ -75,5 +75,5 @@ const struct rota_cli_command rota_cmd_gradual = {
             .examples = "rota gradual --key ns:orders:1 --start 1767225600000000000 \\\n"
                         "    --end 1767229200000000000 --now 1767226630524852324\n",
         },
-    .run = run,
+    .run = run_gradual,
 };

@@ -119,16 +119,16 @@ static int run_check(int argc, char *const *argv)
         return rota_cli_fail_error(&error);
     const char *name = rota_host_options_name(&options.from, text);
     if (hosts.n_hosts == 0) {
-        rota_hosts_deinit(&hosts);
+        rota_hosts_file_deinit(&hosts);
         return rota_cli_fail(ROTA_CLI_NO, "%s: the file has no hosts", name);
     }
     if (rota_cli_build_ring(name, hosts.hosts, hosts.n_hosts, now, 0, &ring, &error)) {
-        rota_hosts_deinit(&hosts);
+        rota_hosts_file_deinit(&hosts);
         return rota_cli_fail_error(&error);
     }
     rota_ring_unref(ring);
     append_json(&buffer, &hosts, now);
-    rota_hosts_deinit(&hosts);
+    rota_hosts_file_deinit(&hosts);
     return rota_cli_answer(&rota_cmd_hosts_check, options.json ? ROTA_TABLE_JSON : options.output,
                            &buffer);
 }

@@ -213,9 +213,9 @@ static enum rota_code add_queues(struct plan_run *run, struct rota_error *error)
         name_queue(options, i, name, sizeof name);
         space.queue = rota_str(name);
         code = rota_plan_add(run->plan, &space, error);
-        rota_progress_step(&progress, (uint64_t)i + 1, (uint64_t)options->queues);
+        rota_terminal_progress_step(&progress, (uint64_t)i + 1, (uint64_t)options->queues);
     }
-    rota_progress_end(&progress);
+    rota_terminal_progress_end(&progress);
     return code;
 }
 
@@ -361,7 +361,7 @@ static enum rota_code build_rings(struct plan *options, struct rota_ring **befor
         options->points_to >= 0 ? options->points_to : points, before, after, error);
 }
 
-static int run(int argc, char *const *argv)
+static int run_plan(int argc, char *const *argv)
 {
     struct plan options = {.queue.at = ROTA_TIME_MIN,
                            .batch_to = -1,
@@ -428,5 +428,5 @@ const struct rota_cli_command rota_cmd_plan = {
                 "plan --hosts hosts --queue orders --partitions 64 --batch-to 8 \\\n    --start "
                 "2026-01-31T12:00:00Z --end 2026-01-31T13:00:00Z\n",
         },
-    .run = run,
+    .run = run_plan,
 };

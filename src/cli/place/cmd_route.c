@@ -115,7 +115,7 @@ static int print_routes(const struct rota_ring *ring, struct rota_partition part
                     : rota_cli_print(&buffer);
 }
 
-static int run(int argc, char *const *argv)
+static int run_route(int argc, char *const *argv)
 {
     struct route options = {.queue.at = ROTA_TIME_MIN, .partition = -1};
     struct rota_error error;
@@ -160,6 +160,6 @@ const struct rota_cli_command rota_cmd_route = {
                 "rota route --hosts hosts --queue orders --partitions 8\n"
                 "rota route --hosts hosts --queue orders --partitions 8 --batch 4 --mode slots\n",
         },
-    .run = run,
+    .run = run_route,
     .table = &TABLE,
 };

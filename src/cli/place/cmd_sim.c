@@ -232,19 +232,19 @@ static int run_all(const struct sim *options)
         if (!is_wanted(options->scenario, scenario->name))
             continue;
         if (run_scenario(options, scenario, rows, &n, &error)) {
-            rota_progress_end(&progress);
+            rota_terminal_progress_end(&progress);
             rota_buffer_deinit(&buffer);
             return rota_cli_fail_error(&error);
         }
-        rota_progress_step(&progress, i + 1, rota_balance_n_scenarios());
+        rota_terminal_progress_step(&progress, i + 1, rota_balance_n_scenarios());
         if (options->json) {
             write_scenario(&json, scenario, rows, n);
         } else {
-            rota_progress_end(&progress);
+            rota_terminal_progress_end(&progress);
             print_scenario(scenario, rows, n);
         }
     }
-    rota_progress_end(&progress);
+    rota_terminal_progress_end(&progress);
     if (!options->json)
         return ROTA_CLI_OK;
     rota_json_end_array(&json);
@@ -253,7 +253,7 @@ static int run_all(const struct sim *options)
     return rota_cli_print(&buffer);
 }
 
-static int run(int argc, char *const *argv)
+static int run_sim(int argc, char *const *argv)
 {
     struct sim options = {0};
     int code;
@@ -288,5 +288,5 @@ const struct rota_cli_command rota_cmd_sim_balance = {
                         "rota sim balance --scenario burst --policy rota --calls 4000 "
                         "--retry-budget\n",
         },
-    .run = run,
+    .run = run_sim,
 };

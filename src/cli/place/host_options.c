@@ -58,7 +58,7 @@ static enum rota_code list_members(const struct rota_store_answer *answer, struc
     made.hosts = calloc(answer->n_members + 1, sizeof *made.hosts);
     char *text = made.text = malloc(size);
     if (!made.hosts || !made.text) {
-        rota_hosts_deinit(&made);
+        rota_hosts_file_deinit(&made);
         return rota_error_no_memory(error, "for %zu members", answer->n_members);
     }
     for (size_t i = 0; i < answer->n_members; i++) {
@@ -85,6 +85,6 @@ enum rota_code rota_host_options_read(const struct rota_host_options *options,
     if (code)
         return code;
     code = list_members(&answer, rota_str(options->role ? options->role : ""), hosts, error);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
     return code;
 }

@@ -41,6 +41,6 @@ const char *rota_host_options_name(const struct rota_host_options *options,
                                    char name[ROTA_SQL_URL_TEXT_MAX]);
 
 /* Read the hosts from there. Of a store these are the members that are alive and not
- * evicted. Fills `*hosts`; rota_hosts_deinit() ends it. */
+ * evicted. Fills `*hosts`; rota_hosts_file_deinit() ends it. */
 enum rota_code rota_host_options_read(const struct rota_host_options *options,
                                       struct rota_hosts *hosts, struct rota_error *error);

@@ -18,7 +18,7 @@ struct host_list {
 static void host_list_deinit(struct host_list *list)
 {
     for (size_t i = 0; i < list->sources.size; i++)
-        rota_hosts_deinit(&list->sources.items[i]);
+        rota_hosts_file_deinit(&list->sources.items[i]);
     rota_vector_deinit(&list->sources);
     rota_vector_deinit(&list->hosts);
 }
@@ -28,7 +28,7 @@ static enum rota_code append_source(struct host_list *list, struct rota_hosts so
                                     struct rota_error *error)
 {
     if (!rota_vector_push(&list->sources, source)) {
-        rota_hosts_deinit(&source);
+        rota_hosts_file_deinit(&source);
         return rota_error_no_memory(error, "for the hosts of a plan");
     }
     for (size_t i = 0; i < source.n_hosts; i++)
@@ -63,14 +63,14 @@ static enum rota_code parse_host(const char *line, struct rota_hosts *source,
     struct rota_error inner;
     enum rota_code code = ROTA_ERR_INVALID;
     if (!strchr(line, '\n')) {
-        code = rota_hosts_parse(rota_str(line), "--add", source, &inner);
+        code = rota_hosts_file_parse(rota_str(line), "--add", source, &inner);
         if (code)
             return rota_error_set(
                 error, code, "plan: --add: %s",
                 inner.text + (strncmp(inner.text, PLACE, strlen(PLACE)) == 0 ? strlen(PLACE) : 0));
         if (source->n_hosts == 1)
             return ROTA_OK;
-        rota_hosts_deinit(source);
+        rota_hosts_file_deinit(source);
     }
     return rota_error_set(error, ROTA_ERR_INVALID, "plan: --add: %s is not one host",
                           rota_quote(rota_str(line), quoted));
@@ -102,7 +102,7 @@ static enum rota_code add_host(struct host_list *list, const char *line, struct 
     if (code)
         return code;
     if ((code = check_added(list, &source.hosts[0], error))) {
-        rota_hosts_deinit(&source);
+        rota_hosts_file_deinit(&source);
         return code;
     }
     return append_source(list, source, error);
@@ -141,7 +141,7 @@ static enum rota_code set_weight(struct host_list *list, const char *text, struc
     char quoted[ROTA_QUOTE_MAX];
     const char *equals = strrchr(text, '=');
     uint32_t weight;
-    if (!equals || !rota_hosts_parse_weight(equals + 1, &weight))
+    if (!equals || !rota_hosts_file_parse_weight(equals + 1, &weight))
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "plan: --weight: %s is not HOST=W with a weight from 0.01 to 1000",
                               rota_quote(rota_str(text), quoted));

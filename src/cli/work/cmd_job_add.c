@@ -203,7 +203,7 @@ static const char *were(size_t n)
 static void fail_batch(struct lines *lines, size_t n, int code, const char *why)
 {
     const size_t *numbers = lines->numbers;
-    rota_progress_end(&lines->progress);
+    rota_terminal_progress_end(&lines->progress);
     lines->code = code;
     if (numbers[0] + n - 1 == lines->n_lines) {
         rota_cli_fail(code, "%s; %zu job%s added, the next is that of line %zu", why,
@@ -228,9 +228,9 @@ static void step_progress(struct lines *lines)
 {
     uint64_t done = lines->bytes_added, total = lines->bytes_total;
     if (total > 0) /* the last line may lack its newline, and the file have grown */
-        rota_progress_step(&lines->progress, done < total ? done : total, total);
+        rota_terminal_progress_step(&lines->progress, done < total ? done : total, total);
     else
-        rota_progress_count(&lines->progress, lines->n_added);
+        rota_terminal_progress_count(&lines->progress, lines->n_added);
 }
 
 /* Those that were not added are the first of `numbers` then. */
@@ -332,7 +332,7 @@ static int add_lines(struct rota_queue *queue, const struct add *options)
                                    .data = &lines};
     hear_interrupts();
     int code = rota_lines_read_file(&file);
-    rota_progress_end(&lines.progress);
+    rota_terminal_progress_end(&lines.progress);
     if ((code && lines.n_added > 0) || (is_interrupted && !lines.code))
         fprintf(stderr, "rota: %zu job%s added, the next is that of line %zu\n", lines.n_added,
                 were(lines.n_added), lines.n_added + 1);

@@ -338,8 +338,8 @@ static enum rota_code await_empty(struct wait *wait, struct rota_error *error)
             return ROTA_OK;
         if (is_late)
             return fail_late(wait, wait->text, error);
-        rota_progress_print(&wait->progress, "waiting until queue %.*s is empty: %s",
-                            ROTA_STR_ARGS(wait->options->name), wait->text);
+        rota_terminal_progress_print(&wait->progress, "waiting until queue %.*s is empty: %s",
+                                     ROTA_STR_ARGS(wait->options->name), wait->text);
         tell_left(wait);
         rota_client_pause(client, 200);
     }
@@ -354,7 +354,7 @@ static enum rota_code wait_empty(struct rota_client *client, const void *data,
     client->is_awaited = true;
     client->until = options->limit ? now + options->limit : 0;
     enum rota_code code = await_empty(&with, error);
-    rota_progress_end(&with.progress);
+    rota_terminal_progress_end(&with.progress);
     if (!code && with.is_told)
         fprintf(stderr, "rota: queue %.*s is empty\n", ROTA_STR_ARGS(options->name));
     if (!code && client->options->json)

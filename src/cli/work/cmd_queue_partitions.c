@@ -94,7 +94,7 @@ static enum rota_code set(struct rota_client *client, const void *data, struct r
     return ROTA_OK;
 }
 
-static int run(int argc, char *const *argv)
+static int run_queue_partitions(int argc, char *const *argv)
 {
     struct partitions options = {0};
     static struct rota_option_list arguments;
@@ -131,7 +131,7 @@ const struct rota_cli_command rota_cmd_queue_partitions = {
              "they are after the first step.",
          .options = OPTIONS,
          .n_options = sizeof OPTIONS / sizeof *OPTIONS},
-    .run = run};
+    .run = run_queue_partitions};
 
 /* --- spread --- */
 

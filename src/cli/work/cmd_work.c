@@ -181,13 +181,13 @@ static int serve(const struct rota_work_options *options, int log_level)
     struct service service = {
         .log = {.level = (enum rota_log_level)log_level, .write = rota_cli_write_log}};
     struct rota_work_options with = *options;
-    struct rota_guard guard;
+    struct rota_child_guard guard;
     struct rota_error error;
     int exit_code = ROTA_CLI_OK;
-    if (rota_guard_open(&guard, &error))
+    if (rota_child_guard_open(&guard, &error))
         return rota_cli_fail_error(&error);
     if (uv_loop_init(&service.loop)) {
-        rota_guard_close(&guard);
+        rota_child_guard_close(&guard);
         return rota_cli_fail(ROTA_CLI_NO, "no event loop");
     }
     signal(SIGPIPE, SIG_IGN);
@@ -207,7 +207,7 @@ static int serve(const struct rota_work_options *options, int log_level)
     }
     uv_run(&service.loop, UV_RUN_DEFAULT);
     uv_loop_close(&service.loop);
-    rota_guard_close(&guard);
+    rota_child_guard_close(&guard);
     return exit_code;
 }
 
@@ -242,7 +242,7 @@ static enum rota_code check_command(const char *name, struct rota_error *error)
                           strerror(failed));
 }
 
-static int run(int argc, char *const *argv)
+static int run_work(int argc, char *const *argv)
 {
     static struct options options;
     static struct rota_option_list words;
@@ -264,7 +264,7 @@ static int run(int argc, char *const *argv)
             "another worker starts it again");
     if (check(&options.queues, ROTA_WORKER_QUEUES_MAX, "queue", rota_job_queue_check, queues,
               &error) ||
-        check(&options.can, ROTA_WORKER_CAPABILITIES_MAX, "can", rota_capability_check, can,
+        check(&options.can, ROTA_WORKER_CAPABILITIES_MAX, "can", rota_job_check_capability, can,
               &error) ||
         (options.name && check_name(options.name, &error)) || check_command(words.items[0], &error))
         return rota_cli_fail_error(&error);
@@ -336,5 +336,5 @@ const struct rota_cli_command rota_cmd_work = {
                         "./send-mail\n"
                         "rota work --queue sums -- sh -c 'expr $(cat)'\n",
         },
-    .run = run,
+    .run = run_work,
 };

@@ -73,7 +73,7 @@ static enum rota_code plan(const char *path, const char *name, bool is_there,
     return ROTA_OK;
 }
 
-static int run(int argc, char *const *argv)
+static int run_worker_key(int argc, char *const *argv)
 {
     static struct rota_option_list arguments;
     struct options options = {0};
@@ -83,7 +83,7 @@ static int run(int argc, char *const *argv)
     int exit_code;
     if (!rota_cli_parse(&rota_cmd_worker_key, argc, argv, &options, &arguments, &exit_code))
         return exit_code;
-    if (options.name && rota_worker_name_check(rota_str(options.name), &error))
+    if (options.name && rota_worker_frame_name_check(rota_str(options.name), &error))
         return rota_cli_fail_error(&error);
     const char *path = arguments.items[0];
     bool is_there = access(path, F_OK) == 0;
@@ -122,5 +122,5 @@ const struct rota_cli_command rota_cmd_worker_key = {
             .examples = "rota worker-key broker.key\n"
                         "rota worker-key --name snake snake.key >> workers.list\n",
         },
-    .run = run,
+    .run = run_worker_key,
 };

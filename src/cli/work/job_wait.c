@@ -55,7 +55,7 @@ static void on_tick(uv_timer_t *tick)
         waiter->is_asking =
             !rota_queue_describe(waiter->queue, waiter->job, false, on_described, waiter, NULL);
     waiter->n_ticks++;
-    rota_progress_say(&waiter->progress, rota_buffer_str(&waiter->text));
+    rota_terminal_progress_say(&waiter->progress, rota_buffer_str(&waiter->text));
 }
 
 static void on_interrupt(uv_signal_t *interrupt, int number)
@@ -96,7 +96,7 @@ static void stop_showing(struct waiter *waiter)
     uv_close((uv_handle_t *)&waiter->interrupt, on_closed);
     while (waiter->n_open > 0)
         uv_run(&waiter->client->loop, UV_RUN_ONCE);
-    rota_progress_end(&waiter->progress);
+    rota_terminal_progress_end(&waiter->progress);
     rota_buffer_deinit(&waiter->text);
 }
 
@@ -160,7 +160,7 @@ static void on_ended(void *data, const struct rota_queue_result *result)
     waiter->is_lost = result->code == ROTA_ERR_UNAVAILABLE || result->code == ROTA_ERR_UNKNOWN;
     if (waiter->is_lost)
         return;
-    rota_progress_end(&waiter->progress);
+    rota_terminal_progress_end(&waiter->progress);
     if (result->code)
         waiter->exit_code =
             rota_cli_fail(ROTA_CLI_NO, "the outcome of the job is unknown: %s", result->text);

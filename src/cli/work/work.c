@@ -295,7 +295,7 @@ static void on_said(void *data, const struct rota_queue_result *result)
 static struct rota_str reason(const struct rota_work *work, const struct job *job,
                               char text[ROTA_JOB_REASON_MAX])
 {
-    const char *why = rota_worker_stop_text(work->fsm.attempts[job->number].why);
+    const char *why = rota_worker_fsm_stop_text(work->fsm.attempts[job->number].why);
     struct rota_str log = rota_buffer_str(&job->log);
     int size = 0;
     if (why)
@@ -374,7 +374,7 @@ static const char *why_stopped(const struct rota_work *work, const struct job *j
 {
     enum rota_worker_stop why = work->fsm.attempts[job->number].why;
     bool is_told = why == ROTA_WORKER_STOP_OVER && job->over[0];
-    return is_told ? job->over : rota_worker_stop_text(why);
+    return is_told ? job->over : rota_worker_fsm_stop_text(why);
 }
 
 static void carry_out(struct rota_work *work, const struct rota_worker_action *action)

@@ -22,7 +22,7 @@ struct rota_work_options {
     char *const *argv;    /* the command, ends with NULL */
     struct rota_tls *tls; /* NULL: plain text */
     bool is_insecure;
-    const struct rota_guard *guard;
+    const struct rota_child_guard *guard;
     const struct rota_log *log;
     void (*on_over)(void *data); /* it has left */
     void *data;

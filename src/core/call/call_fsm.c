@@ -253,7 +253,7 @@ static const struct rota_replica *find_preferred(struct rota_call_fsm *fsm,
     if (fsm->n_tries == 0) {
         struct rota_call_stats *stats = fsm->shared->stats;
         const struct rota_shard_channel *channel = channel_of(fsm);
-        bool is_listed = channel && rota_shard_channel_find(channel, fsm->options.preferred);
+        bool is_listed = channel && rota_shard_map_find_channel(channel, fsm->options.preferred);
         stats->n_preferred_hit += found != NULL;
         stats->n_preferred_unavailable += !found && is_listed;
         stats->n_preferred_miss += !found && !is_listed;
@@ -554,7 +554,7 @@ static void try_failed(struct step *step, struct rota_call_try *try, enum rota_f
     struct rota_call_fsm *fsm = step->fsm;
     bool is_sent = event->type != ROTA_CALL_TRY_ENDED || event->is_sent;
     const struct rota_replica *claim = event->type == ROTA_CALL_TRY_ENDED ? event->claim : NULL;
-    if (rota_shard_cache_effect(failure) != ROTA_CACHE_KEEP) {
+    if (rota_failure_cache_effect(failure) != ROTA_CACHE_KEEP) {
         struct rota_call_fsm_action *action = add_action(step, ROTA_CALL_REPORT);
         action->version = try->map->version;
         action->node = try->replica->node;

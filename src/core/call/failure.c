@@ -53,7 +53,7 @@ const char *rota_failure_name(enum rota_failure failure)
     return row_of(failure)->name;
 }
 
-enum rota_cache_effect rota_shard_cache_effect(enum rota_failure failure)
+enum rota_cache_effect rota_failure_cache_effect(enum rota_failure failure)
 {
     return row_of(failure)->cache;
 }

@@ -66,7 +66,7 @@ enum rota_replica_effect {
 /* "not_loaded" for ROTA_FAILURE_NOT_LOADED: for logs, metrics and the admin API. */
 const char *rota_failure_name(enum rota_failure failure);
 
-enum rota_cache_effect rota_shard_cache_effect(enum rota_failure failure);
+enum rota_cache_effect rota_failure_cache_effect(enum rota_failure failure);
 enum rota_replica_effect rota_failure_replica_effect(enum rota_failure failure);
 
 /* The outcome to report to a balancer. */

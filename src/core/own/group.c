@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-struct rota_blob *rota_blob_new(struct rota_str bytes)
+struct rota_blob *rota_group_blob_new(struct rota_str bytes)
 {
     struct rota_blob *blob =
         bytes.size <= UINT32_MAX - sizeof *blob ? malloc(sizeof *blob + bytes.size) : NULL;
@@ -19,14 +19,14 @@ struct rota_blob *rota_blob_new(struct rota_str bytes)
     return blob;
 }
 
-struct rota_blob *rota_blob_ref(struct rota_blob *blob)
+struct rota_blob *rota_group_blob_ref(struct rota_blob *blob)
 {
     if (blob)
         blob->n_refs++;
     return blob;
 }
 
-void rota_blob_unref(struct rota_blob *blob)
+void rota_group_blob_unref(struct rota_blob *blob)
 {
     if (blob && --blob->n_refs == 0)
         free(blob);
@@ -98,11 +98,11 @@ void rota_group_record_unref(struct rota_group_record *record)
         return;
     for (size_t i = 0; i < record->n_changes; i++) {
         rota_group_def_unref(record->changes[i].def);
-        rota_blob_unref(record->changes[i].position);
+        rota_group_blob_unref(record->changes[i].position);
     }
     for (size_t i = 0; i < record->n_partitions; i++) {
         rota_group_def_unref(record->partitions[i].def);
-        rota_blob_unref(record->partitions[i].position);
+        rota_group_blob_unref(record->partitions[i].position);
     }
     for (size_t i = 0; i < record->n_removed; i++)
         rota_group_def_unref(record->removed[i]);
@@ -111,8 +111,8 @@ void rota_group_record_unref(struct rota_group_record *record)
     free(record->partitions);
     free(record->removed);
     free(record->text);
-    rota_blob_unref(record->name);
-    rota_blob_unref(record->extra_text);
+    rota_group_blob_unref(record->name);
+    rota_group_blob_unref(record->extra_text);
     free(record);
 }
 

@@ -45,9 +45,9 @@ struct rota_blob {
 
 /* NULL when there is no memory. `ref` adds a reference and returns its argument; `unref` drops
  * one. Both accept NULL. */
-struct rota_blob *rota_blob_new(struct rota_str bytes);
-struct rota_blob *rota_blob_ref(struct rota_blob *blob);
-void rota_blob_unref(struct rota_blob *blob);
+struct rota_blob *rota_group_blob_new(struct rota_str bytes);
+struct rota_blob *rota_group_blob_ref(struct rota_blob *blob);
+void rota_group_blob_unref(struct rota_blob *blob);
 
 static inline struct rota_str rota_blob_str(const struct rota_blob *blob)
 {

@@ -23,7 +23,7 @@ void rota_group_fold_deinit(struct rota_group_fold *fold)
     for (size_t i = 0; i < fold->partitions.size; i++)
         if (fold->partitions.items[i].def) {
             rota_group_def_unref(fold->partitions.items[i].def);
-            rota_blob_unref(fold->partitions.items[i].position);
+            rota_group_blob_unref(fold->partitions.items[i].position);
         }
     for (size_t i = 0; i < fold->tasks.size; i++)
         if (fold->tasks.items[i].serial)
@@ -61,7 +61,7 @@ static enum rota_group_verdict check_author(const struct rota_group_fold *fold,
         return ROTA_GROUP_OLD_EPOCH;
     if (record->epoch > fold->epoch)
         return ROTA_GROUP_EARLY_EPOCH;
-    *author = rota_fold_find_task(fold, record->author);
+    *author = rota_group_fold_table_find_task(fold, record->author);
     if (*author == ROTA_FOLD_NONE)
         return ROTA_GROUP_STRANGER;
     if (record->sequence <= fold->tasks.items[*author].sequence)
@@ -77,7 +77,7 @@ static enum rota_code apply_state(struct rota_group_fold *fold, uint64_t offset,
         return ROTA_ERR_NO_MEMORY;
     for (size_t i = 0; i < record->n_changes && !code; i++) {
         enum rota_group_refusal refusal =
-            rota_fold_change(fold, offset, author, &record->changes[i], &code);
+            rota_group_fold_change(fold, offset, author, &record->changes[i], &code);
         fold->refusals.items[fold->refusals.size++] = (uint8_t)refusal;
         fold->counts.refusals[refusal]++;
     }
@@ -99,7 +99,7 @@ static enum rota_code apply_member(struct rota_group_fold *fold, uint64_t offset
     if (record->kind == ROTA_GROUP_STATE)
         code = apply_state(fold, offset, author, record);
     else
-        *verdict = rota_fold_piece(fold, offset, author, record);
+        *verdict = rota_group_fold_snapshot_piece(fold, offset, author, record);
     if (*verdict == ROTA_GROUP_ACCEPTED)
         fold->tasks.items[author].sequence = record->sequence;
     return code;
@@ -116,7 +116,7 @@ enum rota_code rota_group_fold_apply(struct rota_group_fold *fold, uint64_t offs
     }
     advance_offset(fold, offset, record->size);
     if (record->kind == ROTA_GROUP_EPOCH)
-        code = rota_fold_epoch(fold, offset, record, verdict);
+        code = rota_group_fold_epoch(fold, offset, record, verdict);
     else
         code = apply_member(fold, offset, record, verdict);
     if (!code)
@@ -138,7 +138,7 @@ void rota_group_fold_skip(struct rota_group_fold *fold, uint64_t offset, size_t 
 const struct rota_group_partition *rota_group_fold_find(const struct rota_group_fold *fold,
                                                         struct rota_group_name name)
 {
-    uint32_t place = rota_fold_find(fold, name);
+    uint32_t place = rota_group_fold_table_find(fold, name);
     return place == ROTA_FOLD_NONE ? NULL : &fold->partitions.items[place];
 }
 
@@ -162,7 +162,7 @@ enum rota_group_life rota_group_fold_life(const struct rota_group_partition *par
 const struct rota_group_task *rota_group_fold_task(const struct rota_group_fold *fold,
                                                    struct rota_group_member member)
 {
-    uint32_t place = rota_fold_find_task(fold, member);
+    uint32_t place = rota_group_fold_table_find_task(fold, member);
     return place == ROTA_FOLD_NONE ? NULL : &fold->tasks.items[place];
 }
 
@@ -186,10 +186,10 @@ uint32_t rota_group_fold_least_loaded(const struct rota_group_fold *fold, uint32
             continue;
         uint64_t load = (uint64_t)task->load + (extra ? extra[i] : 0);
         uint32_t hash = rota_hash_finish32(task->hash ^ salt);
-        bool is_better =
-            load < best_load ||
-            (load == best_load && best != self &&
-             (i == self || rota_fold_is_before(task, hash, &fold->tasks.items[best], best_hash)));
+        bool is_better = load < best_load ||
+                         (load == best_load && best != self &&
+                          (i == self || rota_group_fold_table_is_before(
+                                            task, hash, &fold->tasks.items[best], best_hash)));
         if (is_better) {
             best = i;
             best_load = load;
@@ -244,7 +244,7 @@ static uint64_t digest_partition(const struct rota_group_fold *fold,
     digest = mix(digest, partition->n_parents_open);
     digest = mix_task(fold, digest, partition->owner);
     digest = mix_task(fold, digest, partition->target);
-    return mix_task(fold, digest, rota_fold_find_serial(fold, partition->sharer));
+    return mix_task(fold, digest, rota_group_fold_table_find_serial(fold, partition->sharer));
 }
 
 uint64_t rota_group_fold_digest(const struct rota_group_fold *fold)
@@ -295,7 +295,8 @@ bool rota_group_fold_is_sound(const struct rota_group_fold *fold)
         const struct rota_group_partition *partition = &fold->partitions.items[i];
         if (!partition->def)
             continue;
-        if (!is_partition_sound(fold, partition) || rota_fold_find(fold, partition->def->name) != i)
+        if (!is_partition_sound(fold, partition) ||
+            rota_group_fold_table_find(fold, partition->def->name) != i)
             return false;
         n_named++;
         n_unfinished += partition->stage == ROTA_FOLD_ALIVE;
@@ -320,7 +321,7 @@ bool rota_group_fold_is_sound(const struct rota_group_fold *fold)
            n_held == n_partitions && n_indexed == n_named && fold->index_size == n_named;
 }
 
-const char *rota_group_verdict_name(enum rota_group_verdict verdict)
+const char *rota_group_fold_verdict_name(enum rota_group_verdict verdict)
 {
     static const char *const names[ROTA_GROUP_VERDICTS] = {
         "accepted",  "foreign",     "future",       "malformed",  "oversized",
@@ -329,7 +330,7 @@ const char *rota_group_verdict_name(enum rota_group_verdict verdict)
     return (unsigned)verdict < ROTA_GROUP_VERDICTS ? names[verdict] : "unknown";
 }
 
-const char *rota_group_refusal_name(enum rota_group_refusal refusal)
+const char *rota_group_fold_refusal_name(enum rota_group_refusal refusal)
 {
     static const char *const names[ROTA_GROUP_REFUSALS] = {
         "fine",         "is_known",   "is_unknown",  "not_parent", "not_mine", "not_offered",
@@ -338,7 +339,7 @@ const char *rota_group_refusal_name(enum rota_group_refusal refusal)
     return (unsigned)refusal < ROTA_GROUP_REFUSALS ? names[refusal] : "unknown";
 }
 
-const char *rota_group_life_name(enum rota_group_life life)
+const char *rota_group_fold_life_name(enum rota_group_life life)
 {
     static const char *const names[] = {"named",   "created",  "ready",
                                         "running", "finished", "removed"};

@@ -246,6 +246,6 @@ uint64_t rota_group_fold_digest(const struct rota_group_fold *fold);
 bool rota_group_fold_is_sound(const struct rota_group_fold *fold);
 
 /* "old_epoch", "not_mine", "running". Any thread. */
-const char *rota_group_verdict_name(enum rota_group_verdict verdict);
-const char *rota_group_refusal_name(enum rota_group_refusal refusal);
-const char *rota_group_life_name(enum rota_group_life life);
+const char *rota_group_fold_verdict_name(enum rota_group_verdict verdict);
+const char *rota_group_fold_refusal_name(enum rota_group_refusal refusal);
+const char *rota_group_fold_life_name(enum rota_group_life life);

@@ -25,7 +25,7 @@ static bool has_parent(const struct change *change)
 {
     const struct rota_group_def *def = change->asked->def;
     for (uint32_t i = 0; i < def->n_parents; i++) {
-        uint32_t place = rota_fold_find(change->fold, def->parents[i]);
+        uint32_t place = rota_group_fold_table_find(change->fold, def->parents[i]);
         if (place == ROTA_FOLD_NONE)
             continue;
         const struct rota_group_partition *parent = &change->fold->partitions.items[place];
@@ -38,7 +38,7 @@ static bool has_parent(const struct change *change)
 
 static enum rota_group_refusal find_target(const struct change *change, uint32_t *target)
 {
-    *target = rota_fold_find_task(change->fold, change->asked->target);
+    *target = rota_group_fold_table_find_task(change->fold, change->asked->target);
     return *target == ROTA_FOLD_NONE ? ROTA_GROUP_NO_TARGET : ROTA_GROUP_FINE;
 }
 
@@ -54,20 +54,21 @@ static enum rota_group_refusal create_partition(struct change *change, uint32_t 
         return ROTA_GROUP_NOT_PARENT;
     if (fold->n_partitions + fold->n_named + n > ROTA_GROUP_PARTITIONS_MAX)
         return ROTA_GROUP_IS_FULL;
-    if (!rota_fold_reserve(fold, n)) {
+    if (!rota_group_fold_table_reserve(fold, n)) {
         *code = ROTA_ERR_NO_MEMORY;
         return ROTA_GROUP_FINE;
     }
     if (change->place == ROTA_FOLD_NONE)
-        change->place = rota_fold_add(fold, asked->def);
+        change->place = rota_group_fold_table_add(fold, asked->def);
     partition_at(change)->mark = asked->has_position ? asked->mark : 0;
-    partition_at(change)->position = asked->has_position ? rota_blob_ref(asked->position) : NULL;
+    partition_at(change)->position =
+        asked->has_position ? rota_group_blob_ref(asked->position) : NULL;
     partition_at(change)->token = change->offset;
     if (target != ROTA_GROUP_NOBODY)
         partition_at(change)->sharer = fold->tasks.items[change->author].serial;
-    rota_fold_make(fold, change->place, asked->def);
-    rota_fold_give(fold, change->place, owner, target);
-    rota_fold_link(fold, change->place);
+    rota_group_fold_table_make(fold, change->place, asked->def);
+    rota_group_fold_table_give(fold, change->place, owner, target);
+    rota_group_fold_table_link(fold, change->place);
     return ROTA_GROUP_FINE;
 }
 
@@ -85,7 +86,7 @@ static enum rota_group_refusal take_partition(const struct change *change)
     if (partition_at(change)->target != change->author)
         return ROTA_GROUP_NOT_OFFERED;
     partition_at(change)->token = change->offset;
-    rota_fold_give(change->fold, change->place, change->author, ROTA_GROUP_NOBODY);
+    rota_group_fold_table_give(change->fold, change->place, change->author, ROTA_GROUP_NOBODY);
     return ROTA_GROUP_FINE;
 }
 
@@ -115,9 +116,9 @@ static enum rota_group_refusal check_unfinished(const struct change *change)
 static void set_position(const struct change *change)
 {
     if (change->asked->has_position)
-        rota_fold_set_position(change->fold, change->place, change->asked->mark,
-                               change->asked->position);
-    rota_fold_touch(change->fold, change->place);
+        rota_group_fold_table_set_position(change->fold, change->place, change->asked->mark,
+                                           change->asked->position);
+    rota_group_fold_table_touch(change->fold, change->place);
 }
 
 static enum rota_group_refusal record_progress(const struct change *change)
@@ -141,7 +142,7 @@ static enum rota_group_refusal finish_partition(const struct change *change)
     if (partition_at(change)->n_children == 0 && !change->asked->is_end)
         return ROTA_GROUP_UNPROVEN;
     set_position(change);
-    rota_fold_finish(change->fold, change->place);
+    rota_group_fold_table_finish(change->fold, change->place);
     return ROTA_GROUP_FINE;
 }
 
@@ -156,7 +157,7 @@ static enum rota_group_refusal remove_partition(const struct change *change)
         return ROTA_GROUP_IS_REFERRED;
     if (!change->fold->is_seeded)
         return ROTA_GROUP_NOT_SEEDED;
-    rota_fold_remove(change->fold, change->place);
+    rota_group_fold_table_remove(change->fold, change->place);
     return ROTA_GROUP_FINE;
 }
 
@@ -172,7 +173,7 @@ static enum rota_group_refusal clear_owner(const struct change *change)
     if (!is_sharer(change) || partition_at(change)->owner == ROTA_GROUP_NOBODY)
         return ROTA_GROUP_NOT_OFFERED;
     partition_at(change)->sharer = 0;
-    rota_fold_touch(change->fold, change->place);
+    rota_group_fold_table_touch(change->fold, change->place);
     return ROTA_GROUP_FINE;
 }
 
@@ -185,7 +186,7 @@ static enum rota_group_refusal withdraw_share(const struct change *change)
         return ROTA_GROUP_NOT_OFFERED;
     enum rota_group_refusal refusal = find_target(change, &target);
     if (!refusal)
-        rota_fold_give(change->fold, change->place, ROTA_GROUP_NOBODY, target);
+        rota_group_fold_table_give(change->fold, change->place, ROTA_GROUP_NOBODY, target);
     return refusal;
 }
 
@@ -197,20 +198,21 @@ static enum rota_group_refusal move_partition(const struct change *change)
         return refusal;
     set_position(change);
     partition_at(change)->sharer = change->fold->tasks.items[change->author].serial;
-    rota_fold_give(change->fold, change->place, ROTA_GROUP_NOBODY, target);
+    rota_group_fold_table_give(change->fold, change->place, ROTA_GROUP_NOBODY, target);
     return ROTA_GROUP_FINE;
 }
 
-enum rota_group_refusal rota_fold_change(struct rota_group_fold *fold, uint64_t offset,
-                                         uint32_t author, const struct rota_group_change *asked,
-                                         enum rota_code *code)
+enum rota_group_refusal rota_group_fold_change(struct rota_group_fold *fold, uint64_t offset,
+                                               uint32_t author,
+                                               const struct rota_group_change *asked,
+                                               enum rota_code *code)
 {
     struct change change = {
         .fold = fold,
         .asked = asked,
         .offset = offset,
         .author = author,
-        .place = rota_fold_find(fold, asked->def->name),
+        .place = rota_group_fold_table_find(fold, asked->def->name),
     };
     switch (asked->type) {
     case ROTA_GROUP_OWN:

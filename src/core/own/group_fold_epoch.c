@@ -23,7 +23,8 @@ static bool is_less(const struct members *members, uint32_t a, uint32_t b)
     const struct rota_group_task *tasks = members->fold->tasks.items;
     if (tasks[a].load != tasks[b].load)
         return tasks[a].load < tasks[b].load;
-    return rota_fold_is_before(&tasks[a], hash_of(members, a), &tasks[b], hash_of(members, b));
+    return rota_group_fold_table_is_before(&tasks[a], hash_of(members, a), &tasks[b],
+                                           hash_of(members, b));
 }
 
 #define PUT_MEMBER(members, index, task) ((members)->items[index] = (task))
@@ -98,8 +99,9 @@ static bool redistribute_orphans(struct rota_group_fold *fold, uint64_t offset)
         struct rota_group_partition *partition = &fold->partitions.items[orphans[i].place];
         bool is_finished = partition->stage == ROTA_FOLD_FINISHED;
         partition->token = offset;
-        rota_fold_give(fold, orphans[i].place, is_finished ? fold->leader : members.items[0],
-                       ROTA_GROUP_NOBODY);
+        rota_group_fold_table_give(fold, orphans[i].place,
+                                   is_finished ? fold->leader : members.items[0],
+                                   ROTA_GROUP_NOBODY);
         fold->counts.n_granted_by_epochs += !is_finished;
         sift_member(&members, 0);
     }
@@ -115,8 +117,9 @@ static bool list_members(struct rota_group_fold *fold, const struct rota_group_r
         fold->tasks.items[i].is_listed = false;
     for (size_t i = 0; i < record->n_tasks; i++) {
         struct rota_group_member member = record->tasks[i].member;
-        uint32_t place = rota_fold_find_task(fold, member);
-        if (place == ROTA_FOLD_NONE && (place = rota_fold_add_task(fold, member)) == ROTA_FOLD_NONE)
+        uint32_t place = rota_group_fold_table_find_task(fold, member);
+        if (place == ROTA_FOLD_NONE &&
+            (place = rota_group_fold_table_add_task(fold, member)) == ROTA_FOLD_NONE)
             return false;
         fold->tasks.items[place].is_listed = true;
         if (member.incarnation > fold->incarnation_floor)
@@ -133,9 +136,9 @@ static bool has_author(const struct rota_group_record *record)
     return false;
 }
 
-enum rota_code rota_fold_epoch(struct rota_group_fold *fold, uint64_t offset,
-                               const struct rota_group_record *record,
-                               enum rota_group_verdict *verdict)
+enum rota_code rota_group_fold_epoch(struct rota_group_fold *fold, uint64_t offset,
+                                     const struct rota_group_record *record,
+                                     enum rota_group_verdict *verdict)
 {
     if (record->prev_epoch != fold->epoch || record->epoch != fold->epoch + 1) {
         *verdict = ROTA_GROUP_BROKEN_CHAIN;
@@ -151,7 +154,7 @@ enum rota_code rota_fold_epoch(struct rota_group_fold *fold, uint64_t offset,
     fold->epoch_offset = offset;
     fold->generation = record->generation;
     memcpy(fold->sync_epoch, record->sync_epoch, sizeof fold->sync_epoch);
-    fold->leader = rota_fold_find_task(fold, record->author);
+    fold->leader = rota_group_fold_table_find_task(fold, record->author);
     fold->coming.count = 0;
     struct rota_group_task *leader = &fold->tasks.items[fold->leader];
     if (record->sequence > leader->sequence)
@@ -160,7 +163,7 @@ enum rota_code rota_fold_epoch(struct rota_group_fold *fold, uint64_t offset,
         return ROTA_ERR_NO_MEMORY;
     for (uint32_t i = 0; i < fold->tasks.size; i++)
         if (fold->tasks.items[i].serial && !fold->tasks.items[i].is_listed)
-            rota_fold_remove_task(fold, i);
+            rota_group_fold_table_remove_task(fold, i);
     *verdict = ROTA_GROUP_ACCEPTED;
     return ROTA_OK;
 }

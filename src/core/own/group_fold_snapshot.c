@@ -5,8 +5,9 @@
 
 /* --- pieces in the log --- */
 
-enum rota_group_verdict rota_fold_piece(struct rota_group_fold *fold, uint64_t offset,
-                                        uint32_t author, const struct rota_group_record *record)
+enum rota_group_verdict rota_group_fold_snapshot_piece(struct rota_group_fold *fold,
+                                                       uint64_t offset, uint32_t author,
+                                                       const struct rota_group_record *record)
 {
     if (author != fold->leader)
         return ROTA_GROUP_NOT_LEADER;
@@ -111,14 +112,15 @@ static bool save_partition(struct writer *writer, const struct rota_group_partit
         .token = partition->token,
         .owner = place_of_task(writer, partition->owner),
         .target = place_of_task(writer, partition->target),
-        .sharer = place_of_task(writer, rota_fold_find_serial(writer->fold, partition->sharer)),
+        .sharer = place_of_task(writer,
+                                rota_group_fold_table_find_serial(writer->fold, partition->sharer)),
         .is_finished = partition->stage == ROTA_FOLD_FINISHED,
     };
     if (!make_room_in_piece(writer, rota_group_partition_size_max(&state)) ||
         !rota_vector_reserve(&writer->partitions, writer->partitions.size + 1))
         return false;
     rota_group_def_ref(state.def);
-    rota_blob_ref(state.position);
+    rota_group_blob_ref(state.position);
     writer->partitions.items[writer->partitions.size++] = state;
     return true;
 }
@@ -194,7 +196,7 @@ enum rota_code rota_group_fold_save(const struct rota_group_fold *fold,
     }
     for (size_t i = 0; i < writer.partitions.size; i++) {
         rota_group_def_unref(writer.partitions.items[i].def);
-        rota_blob_unref(writer.partitions.items[i].position);
+        rota_group_blob_unref(writer.partitions.items[i].position);
     }
     for (size_t i = 0; i < writer.removed.size; i++)
         rota_group_def_unref(writer.removed.items[i]);
@@ -218,9 +220,9 @@ static enum rota_code load_words(struct rota_group_fold *fold,
     for (size_t i = 0; i < first->n_tasks; i++) {
         struct rota_group_member member = first->tasks[i].member;
         if (!rota_group_is_task_name(member.task) ||
-            rota_fold_find_task(fold, member) != ROTA_FOLD_NONE)
+            rota_group_fold_table_find_task(fold, member) != ROTA_FOLD_NONE)
             return rota_error_set(error, ROTA_ERR_INVALID, "a snapshot with a duplicate member");
-        uint32_t place = rota_fold_add_task(fold, member);
+        uint32_t place = rota_group_fold_table_add_task(fold, member);
         if (place == ROTA_FOLD_NONE)
             return rota_error_no_memory(error, "for a snapshot of %zu tasks", first->n_tasks);
         assert(place == i); /* the fold is fresh */
@@ -243,9 +245,9 @@ static enum rota_code load_removed(struct rota_group_fold *fold,
 {
     for (size_t i = 0; i < piece->n_removed; i++) {
         struct rota_group_def *def = piece->removed[i];
-        if (rota_fold_find(fold, def->name) != ROTA_FOLD_NONE)
+        if (rota_group_fold_table_find(fold, def->name) != ROTA_FOLD_NONE)
             return rota_error_set(error, ROTA_ERR_INVALID, "a snapshot with a duplicate partition");
-        rota_fold_remove(fold, rota_fold_add(fold, def));
+        rota_group_fold_table_remove(fold, rota_group_fold_table_add(fold, def));
     }
     return ROTA_OK;
 }
@@ -267,21 +269,21 @@ static enum rota_code load_partition(struct rota_group_fold *fold,
         return rota_error_set(
             error, ROTA_ERR_INVALID,
             "a snapshot with a partition that does not belong to exactly one member");
-    if (rota_fold_find(fold, state->def->name) != ROTA_FOLD_NONE)
+    if (rota_group_fold_table_find(fold, state->def->name) != ROTA_FOLD_NONE)
         return rota_error_set(error, ROTA_ERR_INVALID, "a snapshot with a duplicate partition");
-    uint32_t place = rota_fold_add(fold, state->def);
+    uint32_t place = rota_group_fold_table_add(fold, state->def);
     struct rota_group_partition *partition = &fold->partitions.items[place];
     partition->mark = state->mark;
-    partition->position = rota_blob_ref(state->position);
+    partition->position = rota_group_blob_ref(state->position);
     partition->token = state->token;
     if (state->sharer != ROTA_GROUP_NOBODY)
         partition->sharer = fold->tasks.items[state->sharer].serial;
-    rota_fold_make(fold, place, state->def);
+    rota_group_fold_table_make(fold, place, state->def);
     if (state->is_finished) {
         partition->stage = ROTA_FOLD_FINISHED; /* its parents no longer wait for it */
         fold->n_unfinished--;
     }
-    rota_fold_give(fold, place, state->owner, state->target);
+    rota_group_fold_table_give(fold, place, state->owner, state->target);
     return ROTA_OK;
 }
 
@@ -294,7 +296,7 @@ static bool reserve_tables(struct rota_group_fold *fold, struct rota_group_recor
         for (size_t j = 0; j < pieces[i]->n_partitions; j++)
             n += 1 + (size_t)pieces[i]->partitions[j].def->n_parents;
     }
-    return rota_fold_reserve(fold, n);
+    return rota_group_fold_table_reserve(fold, n);
 }
 
 static void link_partitions(struct rota_group_fold *fold)
@@ -302,7 +304,7 @@ static void link_partitions(struct rota_group_fold *fold)
     size_t n = fold->partitions.size;
     for (uint32_t i = 0; i < n; i++)
         if (fold->partitions.items[i].def && fold->partitions.items[i].stage == ROTA_FOLD_ALIVE)
-            rota_fold_link(fold, i);
+            rota_group_fold_table_link(fold, i);
 }
 
 static bool is_whole(struct rota_group_record *const *pieces, size_t n_pieces)

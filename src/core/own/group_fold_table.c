@@ -30,7 +30,7 @@ static size_t find_slot(const struct rota_group_fold *fold, struct rota_group_na
     return slot;
 }
 
-uint32_t rota_fold_find(const struct rota_group_fold *fold, struct rota_group_name name)
+uint32_t rota_group_fold_table_find(const struct rota_group_fold *fold, struct rota_group_name name)
 {
     if (fold->index_size == 0)
         return ROTA_FOLD_NONE;
@@ -77,7 +77,7 @@ static void unindex_name(struct rota_group_fold *fold, struct rota_group_name na
 
 /* --- partitions --- */
 
-bool rota_fold_reserve(struct rota_group_fold *fold, size_t n)
+bool rota_group_fold_table_reserve(struct rota_group_fold *fold, size_t n)
 {
     size_t wanted = fold->partitions.size + n;
     return rota_vector_reserve(&fold->partitions, wanted) &&
@@ -86,7 +86,7 @@ bool rota_fold_reserve(struct rota_group_fold *fold, size_t n)
            grow_index(fold, fold->index_size + n);
 }
 
-void rota_fold_touch(struct rota_group_fold *fold, uint32_t place)
+void rota_group_fold_table_touch(struct rota_group_fold *fold, uint32_t place)
 {
     struct rota_group_partition *partition = &fold->partitions.items[place];
     if (partition->is_touched)
@@ -95,7 +95,7 @@ void rota_fold_touch(struct rota_group_fold *fold, uint32_t place)
     fold->touched.items[fold->touched.size++] = place;
 }
 
-uint32_t rota_fold_add(struct rota_group_fold *fold, struct rota_group_def *def)
+uint32_t rota_group_fold_table_add(struct rota_group_fold *fold, struct rota_group_def *def)
 {
     uint32_t place = fold->free_partition;
     bool is_touched = false; /* by the former partition of this place, in this very record */
@@ -121,7 +121,8 @@ uint32_t rota_fold_add(struct rota_group_fold *fold, struct rota_group_def *def)
     return place;
 }
 
-void rota_fold_make(struct rota_group_fold *fold, uint32_t place, struct rota_group_def *def)
+void rota_group_fold_table_make(struct rota_group_fold *fold, uint32_t place,
+                                struct rota_group_def *def)
 {
     struct rota_group_partition *partition = &fold->partitions.items[place];
     assert(partition->stage == ROTA_FOLD_NAMED);
@@ -144,15 +145,15 @@ static void forget_watermark(struct rota_group_fold *fold, int64_t mark)
         fold->is_watermark_known = false;
 }
 
-void rota_fold_set_position(struct rota_group_fold *fold, uint32_t place, int64_t mark,
-                            struct rota_blob *position)
+void rota_group_fold_table_set_position(struct rota_group_fold *fold, uint32_t place, int64_t mark,
+                                        struct rota_blob *position)
 {
     struct rota_group_partition *partition = &fold->partitions.items[place];
     if (mark != partition->mark)
         forget_watermark(fold, partition->mark < mark ? partition->mark : mark);
     partition->mark = mark;
-    rota_blob_ref(position);
-    rota_blob_unref(partition->position);
+    rota_group_blob_ref(position);
+    rota_group_blob_unref(partition->position);
     partition->position = position;
 }
 
@@ -215,11 +216,11 @@ static void add_edge(struct rota_group_fold *fold, uint32_t parent, uint32_t chi
     fold->partitions.items[parent].edges = edge;
 }
 
-void rota_fold_link(struct rota_group_fold *fold, uint32_t place)
+void rota_group_fold_table_link(struct rota_group_fold *fold, uint32_t place)
 {
     struct rota_group_def *def = fold->partitions.items[place].def;
     for (uint32_t i = 0; i < def->n_parents; i++) {
-        uint32_t at = rota_fold_find(fold, def->parents[i]);
+        uint32_t at = rota_group_fold_table_find(fold, def->parents[i]);
         if (at == ROTA_FOLD_NONE) {
             struct rota_group_def *named =
                 rota_group_def_new(def->parents[i].text, NULL, 0, rota_str(""));
@@ -227,7 +228,7 @@ void rota_fold_link(struct rota_group_fold *fold, uint32_t place)
                 fold->is_out_of_memory = true;
                 return;
             }
-            at = rota_fold_add(fold, named);
+            at = rota_group_fold_table_add(fold, named);
             rota_group_def_unref(named);
         }
         struct rota_group_partition *parent = &fold->partitions.items[at];
@@ -238,7 +239,7 @@ void rota_fold_link(struct rota_group_fold *fold, uint32_t place)
             unlink_removed(fold, at); /* not forgotten as long as another partition refers to it */
         }
         parent->n_children++;
-        rota_fold_touch(fold, at);
+        rota_group_fold_table_touch(fold, at);
     }
 }
 
@@ -251,7 +252,7 @@ static void free_children(struct rota_group_fold *fold, uint32_t place)
         struct rota_group_edge *at = &fold->edges.items[edge];
         uint32_t next = at->next;
         fold->partitions.items[at->child].n_parents_open--;
-        rota_fold_touch(fold, at->child);
+        rota_group_fold_table_touch(fold, at->child);
         at->next = fold->free_edge;
         fold->free_edge = edge;
         edge = next;
@@ -263,16 +264,16 @@ static void release_parents(struct rota_group_fold *fold, uint32_t place)
 {
     const struct rota_group_def *def = fold->partitions.items[place].def;
     for (uint32_t i = 0; i < def->n_parents; i++) {
-        uint32_t at = rota_fold_find(fold, def->parents[i]);
+        uint32_t at = rota_group_fold_table_find(fold, def->parents[i]);
         assert(at != ROTA_FOLD_NONE && fold->partitions.items[at].n_children > 0);
         struct rota_group_partition *parent = &fold->partitions.items[at];
-        rota_fold_touch(fold, at);
+        rota_group_fold_table_touch(fold, at);
         if (--parent->n_children == 0 && parent->stage == ROTA_FOLD_REMOVED)
             remember_removed(fold, at);
     }
 }
 
-void rota_fold_finish(struct rota_group_fold *fold, uint32_t place)
+void rota_group_fold_table_finish(struct rota_group_fold *fold, uint32_t place)
 {
     struct rota_group_partition *partition = &fold->partitions.items[place];
     assert(partition->stage == ROTA_FOLD_ALIVE && partition->n_parents_open == 0);
@@ -281,15 +282,15 @@ void rota_fold_finish(struct rota_group_fold *fold, uint32_t place)
     forget_watermark(fold, partition->mark);
     if (partition->owner != ROTA_GROUP_NOBODY)
         fold->tasks.items[partition->owner].load--;
-    rota_fold_touch(fold, place);
+    rota_group_fold_table_touch(fold, place);
     free_children(fold, place);
     release_parents(fold, place);
 }
 
-void rota_fold_remove(struct rota_group_fold *fold, uint32_t place)
+void rota_group_fold_table_remove(struct rota_group_fold *fold, uint32_t place)
 {
     struct rota_group_partition *partition = &fold->partitions.items[place];
-    rota_fold_give(fold, place, ROTA_GROUP_NOBODY, ROTA_GROUP_NOBODY);
+    rota_group_fold_table_give(fold, place, ROTA_GROUP_NOBODY, ROTA_GROUP_NOBODY);
     if (partition->stage == ROTA_FOLD_FINISHED)
         fold->n_partitions--;
     else
@@ -298,9 +299,9 @@ void rota_fold_remove(struct rota_group_fold *fold, uint32_t place)
     partition->sharer = 0;
     partition->token = 0;
     partition->mark = 0;
-    rota_blob_unref(partition->position);
+    rota_group_blob_unref(partition->position);
     partition->position = NULL;
-    rota_fold_touch(fold, place);
+    rota_group_fold_table_touch(fold, place);
     remember_removed(fold, place);
 }
 
@@ -326,7 +327,8 @@ static void unlink_from_holder(struct rota_group_fold *fold, uint32_t place)
     task->n_owned -= partition->owner != ROTA_GROUP_NOBODY;
 }
 
-void rota_fold_give(struct rota_group_fold *fold, uint32_t place, uint32_t owner, uint32_t target)
+void rota_group_fold_table_give(struct rota_group_fold *fold, uint32_t place, uint32_t owner,
+                                uint32_t target)
 {
     struct rota_group_partition *items = fold->partitions.items, *partition = &items[place];
     assert(owner == ROTA_GROUP_NOBODY || target == ROTA_GROUP_NOBODY);
@@ -334,7 +336,7 @@ void rota_fold_give(struct rota_group_fold *fold, uint32_t place, uint32_t owner
         unlink_from_holder(fold, place);
     partition->owner = owner;
     partition->target = target;
-    rota_fold_touch(fold, place);
+    rota_group_fold_table_touch(fold, place);
     if (holder_of(partition) == ROTA_GROUP_NOBODY)
         return;
     struct rota_group_task *task = &fold->tasks.items[holder_of(partition)];
@@ -358,7 +360,8 @@ static struct rota_str member_key(struct rota_group_member member, char bytes[KE
     return rota_str_of(bytes, sizeof member.incarnation + member.task.size);
 }
 
-uint32_t rota_fold_find_task(const struct rota_group_fold *fold, struct rota_group_member member)
+uint32_t rota_group_fold_table_find_task(const struct rota_group_fold *fold,
+                                         struct rota_group_member member)
 {
     char bytes[KEY_MAX];
     if (member.task.size > ROTA_GROUP_TASK_NAME_MAX)
@@ -373,7 +376,8 @@ static uint32_t task_hash(struct rota_group_member member)
                               (uint32_t)(member.incarnation >> 32));
 }
 
-uint32_t rota_fold_add_task(struct rota_group_fold *fold, struct rota_group_member member)
+uint32_t rota_group_fold_table_add_task(struct rota_group_fold *fold,
+                                        struct rota_group_member member)
 {
     uint32_t place = 0;
     while (place < fold->tasks.size && fold->tasks.items[place].serial)
@@ -402,7 +406,7 @@ uint32_t rota_fold_add_task(struct rota_group_fold *fold, struct rota_group_memb
     return place;
 }
 
-void rota_fold_remove_task(struct rota_group_fold *fold, uint32_t place)
+void rota_group_fold_table_remove_task(struct rota_group_fold *fold, uint32_t place)
 {
     struct rota_group_task *task = &fold->tasks.items[place];
     assert(task->serial && task->first == ROTA_FOLD_NONE);
@@ -413,7 +417,7 @@ void rota_fold_remove_task(struct rota_group_fold *fold, uint32_t place)
     fold->n_tasks--;
 }
 
-uint32_t rota_fold_find_serial(const struct rota_group_fold *fold, uint32_t serial)
+uint32_t rota_group_fold_table_find_serial(const struct rota_group_fold *fold, uint32_t serial)
 {
     for (uint32_t i = 0; serial && i < fold->tasks.size; i++)
         if (fold->tasks.items[i].serial == serial)
@@ -421,8 +425,8 @@ uint32_t rota_fold_find_serial(const struct rota_group_fold *fold, uint32_t seri
     return ROTA_FOLD_NONE;
 }
 
-bool rota_fold_is_before(const struct rota_group_task *a, uint32_t hash_a,
-                         const struct rota_group_task *b, uint32_t hash_b)
+bool rota_group_fold_table_is_before(const struct rota_group_task *a, uint32_t hash_a,
+                                     const struct rota_group_task *b, uint32_t hash_b)
 {
     if (hash_a != hash_b)
         return hash_a < hash_b;

@@ -46,7 +46,7 @@ static enum rota_code copy_seeds(struct rota_group_fsm *fsm,
     return ROTA_OK;
 }
 
-rota_time rota_group_fence_after(rota_time session, rota_time stop_within)
+rota_time rota_group_fsm_fence_after(rota_time session, rota_time stop_within)
 {
     rota_time after = session - session / 8 - stop_within;
     return after >= session / 3 ? after : 0;
@@ -82,8 +82,8 @@ enum rota_code rota_group_fsm_init(struct rota_group_fsm *fsm,
                               ROTA_GROUP_TASK_NAME_MAX);
     if (!code)
         code = copy_seeds(fsm, options, error);
-    if (!code &&
-        (!(fsm->name = rota_blob_new(options->task)) || !rota_vector_reserve(&fsm->actions, 8)))
+    if (!code && (!(fsm->name = rota_group_blob_new(options->task)) ||
+                  !rota_vector_reserve(&fsm->actions, 8)))
         code = rota_error_no_memory(error, "for a task of a group");
     set->task = rota_str("");
     set->seeds = NULL;
@@ -97,7 +97,7 @@ static void clear_actions(struct rota_group_fsm *fsm)
     for (size_t i = 0; i < fsm->actions.size; i++) {
         rota_group_record_unref(fsm->actions.items[i].record);
         rota_group_def_unref(fsm->actions.items[i].def);
-        rota_blob_unref(fsm->actions.items[i].position);
+        rota_group_blob_unref(fsm->actions.items[i].position);
     }
     fsm->actions.size = 0;
 }
@@ -115,10 +115,10 @@ void rota_group_fsm_deinit(struct rota_group_fsm *fsm)
 {
     const struct rota_map_entry *entry;
     for (size_t place = 0; (entry = rota_map_next(&fsm->runs, &place));)
-        rota_group_free_run(fsm, entry->value);
+        rota_group_fsm_run_free(fsm, entry->value);
     rota_map_deinit(&fsm->runs);
-    rota_group_forget_sends(fsm);
-    rota_group_end_snapshot(fsm);
+    rota_group_fsm_send_forget(fsm);
+    rota_group_fsm_send_end_snapshot(fsm);
     clear_actions(fsm);
     clear_members(fsm);
     for (size_t i = 0; i < fsm->roots.size; i++)
@@ -135,7 +135,7 @@ void rota_group_fsm_deinit(struct rota_group_fsm *fsm)
     rota_vector_deinit(&fsm->extra_load);
     rota_vector_deinit(&fsm->actions);
     rota_group_fold_deinit(&fsm->fold);
-    rota_blob_unref(fsm->name);
+    rota_group_blob_unref(fsm->name);
     free(fsm->seeds);
     free(fsm->seed_text);
     fsm->name = NULL;
@@ -143,8 +143,8 @@ void rota_group_fsm_deinit(struct rota_group_fsm *fsm)
     fsm->seed_text = NULL;
 }
 
-struct rota_group_action *rota_group_do(struct rota_group_fsm *fsm,
-                                        enum rota_group_action_type type)
+struct rota_group_action *rota_group_fsm_do(struct rota_group_fsm *fsm,
+                                            enum rota_group_action_type type)
 {
     if (!rota_vector_reserve(&fsm->actions, fsm->actions.size + 1)) {
         fsm->is_out_of_memory = true; /* the step ends with one FAIL: this one is written over */
@@ -164,7 +164,7 @@ static void say_farewell(struct rota_group_fsm *fsm)
     if (!fsm->owes_leave || fsm->n_stopping > 0)
         return;
     fsm->owes_leave = false;
-    rota_group_do(fsm, ROTA_GROUP_DO_LEAVE);
+    rota_group_fsm_do(fsm, ROTA_GROUP_DO_LEAVE);
 }
 
 static void leave_group(struct rota_group_fsm *fsm)
@@ -175,16 +175,16 @@ static void leave_group(struct rota_group_fsm *fsm)
     clear_members(fsm);
 }
 
-void rota_group_drop(struct rota_group_fsm *fsm, enum rota_group_loss loss)
+void rota_group_fsm_drop(struct rota_group_fsm *fsm, enum rota_group_loss loss)
 {
     if (fsm->state == ROTA_GROUP_AT_DONE)
         return;
     if (loss == ROTA_GROUP_LOGLESS || (loss && fsm->is_joined))
-        rota_group_do(fsm, ROTA_GROUP_TELL_LOST)->loss = loss;
-    rota_group_stop_all(fsm, true);
+        rota_group_fsm_do(fsm, ROTA_GROUP_TELL_LOST)->loss = loss;
+    rota_group_fsm_run_stop_all(fsm, true);
     leave_group(fsm);
-    rota_group_forget_sends(fsm);
-    rota_group_end_snapshot(fsm);
+    rota_group_fsm_send_forget(fsm);
+    rota_group_fsm_send_end_snapshot(fsm);
     fsm->me = ROTA_GROUP_NOBODY;
     if (fsm->incarnation)
         fsm->former[fsm->n_former++ % ROTA_GROUP_FORMER_MAX] = fsm->incarnation;
@@ -196,12 +196,12 @@ void rota_group_drop(struct rota_group_fsm *fsm, enum rota_group_loss loss)
         fsm->state = ROTA_GROUP_AT_READY;
 }
 
-void rota_group_fail(struct rota_group_fsm *fsm, enum rota_group_failure failure)
+void rota_group_fsm_fail(struct rota_group_fsm *fsm, enum rota_group_failure failure)
 {
-    rota_group_drop(fsm, ROTA_GROUP_NO_LOSS);
+    rota_group_fsm_drop(fsm, ROTA_GROUP_NO_LOSS);
     fsm->state = ROTA_GROUP_AT_DONE;
     fsm->failure = failure;
-    rota_group_do(fsm, ROTA_GROUP_FAIL)->failure = failure;
+    rota_group_fsm_do(fsm, ROTA_GROUP_FAIL)->failure = failure;
 }
 
 rota_time rota_group_fsm_fence_at(const struct rota_group_fsm *fsm)
@@ -220,7 +220,7 @@ static bool is_in_group(const struct rota_group_fsm *fsm)
 static void check_fence(struct rota_group_fsm *fsm, rota_time now)
 {
     if (is_in_group(fsm) && now >= rota_group_fsm_fence_at(fsm))
-        rota_group_drop(fsm, ROTA_GROUP_FENCED);
+        rota_group_fsm_drop(fsm, ROTA_GROUP_FENCED);
 }
 
 /* --- the group --- */
@@ -234,7 +234,7 @@ static void try_join(struct rota_group_fsm *fsm, rota_time now)
         !is_fresh)
         return;
     if (fsm->fold.incarnation_floor >= ROTA_GROUP_NUMBER_MAX - INCARNATION_SPREAD) {
-        rota_group_fail(fsm, ROTA_GROUP_OUT_OF_MEMORY);
+        rota_group_fsm_fail(fsm, ROTA_GROUP_OUT_OF_MEMORY);
         return;
     }
     fsm->incarnation =
@@ -243,10 +243,10 @@ static void try_join(struct rota_group_fsm *fsm, rota_time now)
     fsm->is_joined = true;
     fsm->joined_at = fsm->waiting_since = now;
     fsm->state = ROTA_GROUP_AT_JOINING;
-    rota_group_do(fsm, ROTA_GROUP_DO_JOIN)->incarnation = fsm->incarnation;
+    rota_group_fsm_do(fsm, ROTA_GROUP_DO_JOIN)->incarnation = fsm->incarnation;
 }
 
-void rota_group_look_at_epoch(struct rota_group_fsm *fsm, rota_time now)
+void rota_group_fsm_look_at_epoch(struct rota_group_fsm *fsm, rota_time now)
 {
     if (fsm->state != ROTA_GROUP_AT_WAITING || fsm->me == ROTA_GROUP_NOBODY || fsm->needs_epoch ||
         fsm->fold.generation != fsm->generation)
@@ -254,7 +254,7 @@ void rota_group_look_at_epoch(struct rota_group_fsm *fsm, rota_time now)
     fsm->state = ROTA_GROUP_AT_WORKING;
     fsm->move_at = rota_time_add(now, fsm->options.move_every);
     for (size_t i = 0; i < fsm->held.size; i++) {
-        rota_group_mark(fsm, fsm->held.items[i]);
+        rota_group_fsm_draft_mark(fsm, fsm->held.items[i]);
         rota_group_def_unref(fsm->held.items[i]);
     }
     fsm->held.size = 0;
@@ -286,7 +286,7 @@ static bool copy_members(struct rota_group_fsm *fsm, const struct rota_group_eve
     return true;
 }
 
-bool rota_group_is_in_force(const struct rota_group_fsm *fsm)
+bool rota_group_fsm_is_in_force(const struct rota_group_fsm *fsm)
 {
     if (fsm->me == ROTA_GROUP_NOBODY || fsm->fold.leader != fsm->me ||
         fsm->fold.generation != fsm->generation || fsm->fold.n_tasks != fsm->n_members)
@@ -314,7 +314,7 @@ static void hear_round(struct rota_group_fsm *fsm, rota_time now,
     if (event->sent_at > fsm->group_ok_at)
         fsm->group_ok_at = event->sent_at;
     if (now >= rota_group_fsm_fence_at(fsm)) { /* it arrived too late to be of use */
-        rota_group_drop(fsm, ROTA_GROUP_FENCED);
+        rota_group_fsm_drop(fsm, ROTA_GROUP_FENCED);
         return;
     }
     fsm->generation = event->generation;
@@ -322,16 +322,16 @@ static void hear_round(struct rota_group_fsm *fsm, rota_time now,
     fsm->waiting_since = now;
     fsm->state = ROTA_GROUP_AT_WAITING;
     fsm->has_news = true;
-    rota_group_do(fsm, ROTA_GROUP_TELL_ROUND)->number = fsm->generation;
+    rota_group_fsm_do(fsm, ROTA_GROUP_TELL_ROUND)->number = fsm->generation;
     if (fsm->is_leader && !copy_members(fsm, event))
         fsm->is_out_of_memory = true;
     if (!fsm->is_leader)
         clear_members(fsm);
-    rota_group_forget_epoch(fsm);
-    fsm->needs_epoch = fsm->is_leader && !rota_group_is_in_force(fsm);
-    rota_group_look_at_epoch(fsm, now);
+    rota_group_fsm_send_forget_epoch(fsm);
+    fsm->needs_epoch = fsm->is_leader && !rota_group_fsm_is_in_force(fsm);
+    rota_group_fsm_look_at_epoch(fsm, now);
     if (is_new)
-        rota_group_look_at_all(fsm);
+        rota_group_fsm_run_look_at_all(fsm);
 }
 
 static void hear_group_ok(struct rota_group_fsm *fsm, rota_time sent_at)
@@ -344,7 +344,7 @@ static void check_wait(struct rota_group_fsm *fsm, rota_time now)
 {
     bool is_waiting = fsm->state == ROTA_GROUP_AT_JOINING || fsm->state == ROTA_GROUP_AT_WAITING;
     if (is_waiting && now >= rota_time_add(fsm->waiting_since, fsm->options.wait_max))
-        rota_group_drop(fsm, ROTA_GROUP_WAITED);
+        rota_group_fsm_drop(fsm, ROTA_GROUP_WAITED);
 }
 
 /* --- leaving --- */
@@ -354,15 +354,15 @@ static void begin_leave(struct rota_group_fsm *fsm, rota_time now)
     if (fsm->state == ROTA_GROUP_AT_LEAVING)
         return;
     if (!rota_group_may_run(fsm)) {
-        rota_group_drop(fsm, ROTA_GROUP_NO_LOSS);
+        rota_group_fsm_drop(fsm, ROTA_GROUP_NO_LOSS);
         fsm->state = ROTA_GROUP_AT_DONE;
         return;
     }
     fsm->state = ROTA_GROUP_AT_LEAVING;
     fsm->leaving_since = now;
     fsm->needs_epoch = false;
-    rota_group_end_snapshot(fsm);
-    rota_group_stop_all(fsm, false);
+    rota_group_fsm_send_end_snapshot(fsm);
+    rota_group_fsm_run_stop_all(fsm, false);
 }
 
 /* Gone once all have stopped and their last positions are in the log. */
@@ -373,7 +373,7 @@ static void check_leave(struct rota_group_fsm *fsm, rota_time now)
     bool is_said = fsm->n_stopping == 0 && fsm->dirty.size == 0 && fsm->progressed.size == 0 &&
                    !fsm->send.record;
     if (is_said || now >= rota_time_add(fsm->leaving_since, fsm->options.fence_after))
-        rota_group_drop(fsm, ROTA_GROUP_NO_LOSS);
+        rota_group_fsm_drop(fsm, ROTA_GROUP_NO_LOSS);
 }
 
 /* --- the step --- */
@@ -383,20 +383,20 @@ static enum rota_code handle_event(struct rota_group_fsm *fsm, rota_time now,
 {
     switch (event->type) {
     case ROTA_GROUP_OPENED:
-        rota_group_open_log(fsm, event->first, event->end);
+        rota_group_fsm_replay_open_log(fsm, event->first, event->end);
         break;
     case ROTA_GROUP_RECORD:
-        rota_group_hear_record(fsm, now, event);
+        rota_group_fsm_replay_hear_record(fsm, now, event);
         break;
     case ROTA_GROUP_LOG_OK:
-        rota_group_hear_end(fsm, event->sent_at);
+        rota_group_fsm_replay_hear_end(fsm, event->sent_at);
         break;
     case ROTA_GROUP_LOG_LOST:
-        rota_group_lose_log(fsm);
+        rota_group_fsm_replay_lose_log(fsm);
         break;
     case ROTA_GROUP_APPENDED:
     case ROTA_GROUP_NOT_APPENDED:
-        rota_group_hear_append(fsm, now, event);
+        rota_group_fsm_send_hear_append(fsm, now, event);
         break;
     case ROTA_GROUP_REBALANCED:
         hear_round(fsm, now, event);
@@ -406,14 +406,14 @@ static enum rota_code handle_event(struct rota_group_fsm *fsm, rota_time now,
         break;
     case ROTA_GROUP_GROUP_LOST:
         if (fsm->is_joined)
-            rota_group_drop(fsm, ROTA_GROUP_EXPELLED);
+            rota_group_fsm_drop(fsm, ROTA_GROUP_EXPELLED);
         break;
     case ROTA_GROUP_CHILD:
     case ROTA_GROUP_PROGRESS_MADE:
     case ROTA_GROUP_FINISHED_READING:
-        return rota_group_hear_user(fsm, now, event, error);
+        return rota_group_fsm_run_hear_user(fsm, now, event, error);
     case ROTA_GROUP_STOPPED:
-        rota_group_hear_stopped(fsm, event);
+        rota_group_fsm_run_hear_stopped(fsm, event);
         break;
     case ROTA_GROUP_LEAVE:
         begin_leave(fsm, now);
@@ -431,7 +431,7 @@ enum rota_code rota_group_fsm_step(struct rota_group_fsm *fsm, rota_time now,
     clear_actions(fsm);
     if (fsm->state == ROTA_GROUP_AT_DONE) {
         if (event->type == ROTA_GROUP_STOPPED)
-            rota_group_hear_stopped(fsm, event);
+            rota_group_fsm_run_hear_stopped(fsm, event);
         say_farewell(fsm);
         return ROTA_OK;
     }
@@ -441,15 +441,15 @@ enum rota_code rota_group_fsm_step(struct rota_group_fsm *fsm, rota_time now,
     check_wait(fsm, now);
     say_farewell(fsm);
     try_join(fsm, now);
-    rota_group_balance(fsm, now);
-    rota_group_pump(fsm, now);
+    rota_group_fsm_run_balance(fsm, now);
+    rota_group_fsm_send_pump(fsm, now);
     check_leave(fsm, now);
     say_farewell(fsm);
     if (fsm->is_out_of_memory && fsm->state != ROTA_GROUP_AT_DONE) {
         clear_actions(fsm);
         fsm->state = ROTA_GROUP_AT_DONE;
         fsm->failure = ROTA_GROUP_OUT_OF_MEMORY;
-        rota_group_do(fsm, ROTA_GROUP_FAIL)->failure = fsm->failure;
+        rota_group_fsm_do(fsm, ROTA_GROUP_FAIL)->failure = fsm->failure;
     }
     return code;
 }
@@ -494,7 +494,7 @@ rota_time rota_group_fsm_deadline(const struct rota_group_fsm *fsm)
 bool rota_group_fsm_is_current(const struct rota_group_fsm *fsm, rota_time now,
                                struct rota_str partition, uint64_t token)
 {
-    const struct rota_group_run *run = rota_group_find_run(fsm, partition);
+    const struct rota_group_run *run = rota_group_fsm_run_find(fsm, partition);
     return run && rota_group_may_run(fsm) && !run->is_stopping && !run->is_lost && !run->is_ended &&
            run->token == token && now < rota_group_fsm_fence_at(fsm);
 }
@@ -539,7 +539,7 @@ char *rota_group_fsm_explain(const struct rota_group_fsm *fsm, struct rota_str p
 {
     struct rota_group_name name = {partition, rota_group_hash(partition)};
     const struct rota_group_partition *found = rota_group_fold_find(&fsm->fold, name);
-    const struct rota_group_run *run = rota_group_find_run(fsm, partition);
+    const struct rota_group_run *run = rota_group_fsm_run_find(fsm, partition);
     enum rota_group_life life = found ? rota_group_fold_life(found) : ROTA_GROUP_NAMED;
     const struct rota_group_task *tasks = fsm->fold.tasks.items;
     struct rota_str parent = {0}, owner = {0}, target = {0};
@@ -583,21 +583,21 @@ char *rota_group_fsm_explain(const struct rota_group_fsm *fsm, struct rota_str p
     return text;
 }
 
-const char *rota_group_state_name(enum rota_group_state state)
+const char *rota_group_fsm_state_name(enum rota_group_state state)
 {
     static const char *const names[] = {"start",   "ready",   "joining", "waiting",
                                         "working", "leaving", "done"};
     return (unsigned)state < sizeof names / sizeof *names ? names[state] : "unknown";
 }
 
-const char *rota_group_loss_name(enum rota_group_loss loss)
+const char *rota_group_fsm_loss_name(enum rota_group_loss loss)
 {
     static const char *const names[] = {"none",     "fenced", "expelled",
                                         "unlisted", "waited", "log_lost"};
     return (unsigned)loss < sizeof names / sizeof *names ? names[loss] : "unknown";
 }
 
-const char *rota_group_failure_name(enum rota_group_failure failure)
+const char *rota_group_fsm_failure_name(enum rota_group_failure failure)
 {
     static const char *const names[] = {"none", "log_cut", "log_shrank", "snapshot_broken",
                                         "out_of_memory"};

@@ -293,7 +293,7 @@ struct rota_group_fsm {
  * that need `stop_within` to stop: the rest of the session, less an eighth of it for inexact
  * clocks and timers. 0 when that is less than a third of the session, since a task has to send
  * at least two heartbeats in that time. */
-rota_time rota_group_fence_after(rota_time session, rota_time stop_within);
+rota_time rota_group_fsm_fence_after(rota_time session, rota_time stop_within);
 
 /* ROTA_ERR_INVALID for an invalid name, ROTA_ERR_LIMIT for too many seeds. */
 enum rota_code rota_group_fsm_init(struct rota_group_fsm *fsm,
@@ -334,6 +334,6 @@ char *rota_group_fsm_explain(const struct rota_group_fsm *fsm, struct rota_str p
                              char *text, size_t size);
 
 /* "working", "fenced", "log_cut". Any thread. */
-const char *rota_group_state_name(enum rota_group_state state);
-const char *rota_group_loss_name(enum rota_group_loss loss);
-const char *rota_group_failure_name(enum rota_group_failure failure);
+const char *rota_group_fsm_state_name(enum rota_group_state state);
+const char *rota_group_fsm_loss_name(enum rota_group_loss loss);
+const char *rota_group_fsm_failure_name(enum rota_group_failure failure);

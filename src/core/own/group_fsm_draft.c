@@ -5,7 +5,7 @@
 
 /* --- what is to be written --- */
 
-void rota_group_mark(struct rota_group_fsm *fsm, struct rota_group_def *def)
+void rota_group_fsm_draft_mark(struct rota_group_fsm *fsm, struct rota_group_def *def)
 {
     if (!rota_vector_push(&fsm->dirty, def)) {
         fsm->is_out_of_memory = true;
@@ -49,22 +49,22 @@ static void put_change(struct draft *draft, struct rota_group_change change)
         return;
     }
     rota_group_def_ref(change.def);
-    rota_blob_ref(change.position);
+    rota_group_blob_ref(change.position);
     draft->size += rota_group_change_size_max(&change);
 }
 
-bool rota_group_is_known(const struct rota_group_fsm *fsm, struct rota_group_name name)
+bool rota_group_fsm_draft_is_known(const struct rota_group_fsm *fsm, struct rota_group_name name)
 {
     const struct rota_group_partition *partition = rota_group_fold_find(&fsm->fold, name);
     return partition && rota_group_fold_life(partition) != ROTA_GROUP_NAMED;
 }
 
-void rota_group_clean_pending(struct rota_group_fsm *fsm, struct rota_group_pending *items,
-                              size_t *n)
+void rota_group_fsm_draft_clean_pending(struct rota_group_fsm *fsm,
+                                        struct rota_group_pending *items, size_t *n)
 {
     size_t kept = 0;
     for (size_t i = 0; i < *n; i++) {
-        if (rota_group_is_known(fsm, items[i].def->name))
+        if (rota_group_fsm_draft_is_known(fsm, items[i].def->name))
             rota_group_pending_deinit(&items[i]);
         else
             items[kept++] = items[i];
@@ -78,7 +78,7 @@ void rota_group_clean_pending(struct rota_group_fsm *fsm, struct rota_group_pend
 static bool put_new(struct draft *draft, const struct rota_group_pending *pending)
 {
     struct rota_group_fsm *fsm = draft->fsm;
-    if (rota_group_is_known(fsm, pending->def->name) ||
+    if (rota_group_fsm_draft_is_known(fsm, pending->def->name) ||
         rota_map_get(&draft->names, pending->def->name.text))
         return true;
     uint32_t to = rota_group_fold_least_loaded(&fsm->fold, fsm->me, ROTA_GROUP_NOBODY,
@@ -106,7 +106,7 @@ static bool put_new(struct draft *draft, const struct rota_group_pending *pendin
 static void hold_run(struct draft *draft, struct rota_group_run *run)
 {
     if (draft->may_share)
-        rota_group_mark_late(draft->fsm, draft->now, run);
+        rota_group_fsm_run_mark_late(draft->fsm, draft->now, run);
     else
         hold_def(draft->fsm, run->def);
 }
@@ -125,8 +125,8 @@ static bool put_move(struct draft *draft, struct rota_group_run *run,
     if (to == ROTA_GROUP_NOBODY) { /* we are alone now, and read it on */
         const struct rota_group_partition *partition =
             rota_group_fold_find(&fsm->fold, run->def->name);
-        rota_group_end_run(fsm, run);
-        rota_group_look(fsm, (uint32_t)(partition - fsm->fold.partitions.items));
+        rota_group_fsm_run_end(fsm, run);
+        rota_group_fsm_run_look(fsm, (uint32_t)(partition - fsm->fold.partitions.items));
         return true;
     }
     change.type = ROTA_GROUP_MOVE;
@@ -143,7 +143,7 @@ static bool put_move(struct draft *draft, struct rota_group_run *run,
 static bool put_run(struct draft *draft, struct rota_group_run *run)
 {
     struct rota_group_fsm *fsm = draft->fsm;
-    rota_group_clean_pending(fsm, run->children.items, &run->children.size);
+    rota_group_fsm_draft_clean_pending(fsm, run->children.items, &run->children.size);
     if (run->children.size > 0 && !draft->may_create) {
         hold_run(draft, run);
         return true;
@@ -209,7 +209,7 @@ static bool put_due(struct draft *draft, const struct rota_group_partition *part
 static bool put_partition(struct draft *draft, struct rota_group_def *def)
 {
     struct rota_group_fsm *fsm = draft->fsm;
-    struct rota_group_run *run = rota_group_find_run(fsm, def->name.text);
+    struct rota_group_run *run = rota_group_fsm_run_find(fsm, def->name.text);
     const struct rota_group_partition *partition = rota_group_fold_find(&fsm->fold, def->name);
     if (!partition || rota_map_get(&draft->names, def->name.text))
         return true;
@@ -251,12 +251,12 @@ static void put_seeds(struct draft *draft)
     for (size_t i = 0; i < fsm->options.n_seeds && !draft->is_full; i++) {
         const struct rota_group_seed *seed = &fsm->seeds[i];
         struct rota_group_name name = {seed->name, rota_group_hash(seed->name)};
-        if (rota_group_is_known(fsm, name))
+        if (rota_group_fsm_draft_is_known(fsm, name))
             continue;
         struct rota_group_pending pending = {
             .def = rota_group_def_new(seed->name, NULL, 0, rota_str("")),
             .mark = seed->mark,
-            .position = rota_blob_new(seed->position),
+            .position = rota_group_blob_new(seed->position),
         };
         if (!pending.def || !pending.position)
             fsm->is_out_of_memory = draft->is_full = true;
@@ -347,7 +347,8 @@ static bool sort_changes(struct rota_group_record *record)
     return true;
 }
 
-bool rota_group_draft(struct rota_group_fsm *fsm, rota_time now, struct rota_group_record *record)
+bool rota_group_fsm_draft(struct rota_group_fsm *fsm, rota_time now,
+                          struct rota_group_record *record)
 {
     struct draft draft = {
         .fsm = fsm,

@@ -6,12 +6,12 @@
 /* --- group_fsm.c --- */
 
 /* An action to fill in; it is discarded when there is no memory. */
-struct rota_group_action *rota_group_do(struct rota_group_fsm *fsm,
-                                        enum rota_group_action_type type);
+struct rota_group_action *rota_group_fsm_do(struct rota_group_fsm *fsm,
+                                            enum rota_group_action_type type);
 
 /* We own nothing any more: stop everything, leave, start over. */
-void rota_group_drop(struct rota_group_fsm *fsm, enum rota_group_loss loss);
-void rota_group_fail(struct rota_group_fsm *fsm, enum rota_group_failure failure);
+void rota_group_fsm_drop(struct rota_group_fsm *fsm, enum rota_group_loss loss);
+void rota_group_fsm_fail(struct rota_group_fsm *fsm, enum rota_group_failure failure);
 
 /* In the epoch in force, and confirmed by the group. */
 static inline bool rota_group_may_run(const struct rota_group_fsm *fsm)
@@ -27,89 +27,94 @@ static inline struct rota_group_member rota_group_self(const struct rota_group_f
 }
 
 /* WAITING becomes WORKING when the epoch in force answers the round. */
-void rota_group_look_at_epoch(struct rota_group_fsm *fsm, rota_time now);
+void rota_group_fsm_look_at_epoch(struct rota_group_fsm *fsm, rota_time now);
 
 /* Whether the epoch in force is the one that our round asks for, as its leader. */
-bool rota_group_is_in_force(const struct rota_group_fsm *fsm);
+bool rota_group_fsm_is_in_force(const struct rota_group_fsm *fsm);
 
 /* --- group_fsm_replay.c --- */
 
-void rota_group_open_log(struct rota_group_fsm *fsm, uint64_t first, uint64_t end);
-void rota_group_lose_log(struct rota_group_fsm *fsm);
-void rota_group_hear_record(struct rota_group_fsm *fsm, rota_time now,
-                            const struct rota_group_event *event);
-void rota_group_hear_end(struct rota_group_fsm *fsm, rota_time sent_at);
+void rota_group_fsm_replay_open_log(struct rota_group_fsm *fsm, uint64_t first, uint64_t end);
+void rota_group_fsm_replay_lose_log(struct rota_group_fsm *fsm);
+void rota_group_fsm_replay_hear_record(struct rota_group_fsm *fsm, rota_time now,
+                                       const struct rota_group_event *event);
+void rota_group_fsm_replay_hear_end(struct rota_group_fsm *fsm, rota_time sent_at);
 
 /* --- group_fsm_run.c --- */
 
-struct rota_group_run *rota_group_find_run(const struct rota_group_fsm *fsm, struct rota_str name);
+struct rota_group_run *rota_group_fsm_run_find(const struct rota_group_fsm *fsm,
+                                               struct rota_str name);
 
 /* The run that an event refers to. */
 static inline struct rota_group_run *rota_group_run_of(const struct rota_group_fsm *fsm,
                                                        const struct rota_group_event *event)
 {
-    struct rota_group_run *run = rota_group_find_run(fsm, event->partition);
+    struct rota_group_run *run = rota_group_fsm_run_find(fsm, event->partition);
     return run && (event->token == 0 || event->token == run->token) ? run : NULL;
 }
 
 /* Make what runs here agree with the fold: for one partition, for those of the last record, for
  * all that are ours. */
-void rota_group_look(struct rota_group_fsm *fsm, uint32_t place);
-void rota_group_look_at_touched(struct rota_group_fsm *fsm);
-void rota_group_look_at_all(struct rota_group_fsm *fsm);
+void rota_group_fsm_run_look(struct rota_group_fsm *fsm, uint32_t place);
+void rota_group_fsm_run_look_at_touched(struct rota_group_fsm *fsm);
+void rota_group_fsm_run_look_at_all(struct rota_group_fsm *fsm);
 
 /* Stop everything; `is_lost`: it is no longer ours. */
-void rota_group_stop_all(struct rota_group_fsm *fsm, bool is_lost);
-void rota_group_free_run(struct rota_group_fsm *fsm, struct rota_group_run *run);
-void rota_group_end_run(struct rota_group_fsm *fsm, struct rota_group_run *run);
-void rota_group_hear_stopped(struct rota_group_fsm *fsm, const struct rota_group_event *event);
-void rota_group_mark_late(struct rota_group_fsm *fsm, rota_time now, struct rota_group_run *run);
-enum rota_code rota_group_hear_user(struct rota_group_fsm *fsm, rota_time now,
-                                    const struct rota_group_event *event, struct rota_error *error);
+void rota_group_fsm_run_stop_all(struct rota_group_fsm *fsm, bool is_lost);
+void rota_group_fsm_run_free(struct rota_group_fsm *fsm, struct rota_group_run *run);
+void rota_group_fsm_run_end(struct rota_group_fsm *fsm, struct rota_group_run *run);
+void rota_group_fsm_run_hear_stopped(struct rota_group_fsm *fsm,
+                                     const struct rota_group_event *event);
+void rota_group_fsm_run_mark_late(struct rota_group_fsm *fsm, rota_time now,
+                                  struct rota_group_run *run);
+enum rota_code rota_group_fsm_run_hear_user(struct rota_group_fsm *fsm, rota_time now,
+                                            const struct rota_group_event *event,
+                                            struct rota_error *error);
 
 /* If configured, hand a running partition to a task that has fewer, now and then. */
-void rota_group_balance(struct rota_group_fsm *fsm, rota_time now);
+void rota_group_fsm_run_balance(struct rota_group_fsm *fsm, rota_time now);
 
 /* --- group_fsm_draft.c --- */
 
 /* Note that a partition may need a change in the next record. */
-void rota_group_mark(struct rota_group_fsm *fsm, struct rota_group_def *def);
+void rota_group_fsm_draft_mark(struct rota_group_fsm *fsm, struct rota_group_def *def);
 
 /* Whether there is, or was, a partition of this name. */
-bool rota_group_is_known(const struct rota_group_fsm *fsm, struct rota_group_name name);
+bool rota_group_fsm_draft_is_known(const struct rota_group_fsm *fsm, struct rota_group_name name);
 
 /* Drop reports that are in the log now. */
-void rota_group_clean_pending(struct rota_group_fsm *fsm, struct rota_group_pending *items,
-                              size_t *n);
+void rota_group_fsm_draft_clean_pending(struct rota_group_fsm *fsm,
+                                        struct rota_group_pending *items, size_t *n);
 
 /* Put everything that is to be written into a record, as much as fits; false when there is
  * nothing. The names of targets still belong to the fold. */
-bool rota_group_draft(struct rota_group_fsm *fsm, rota_time now, struct rota_group_record *record);
+bool rota_group_fsm_draft(struct rota_group_fsm *fsm, rota_time now,
+                          struct rota_group_record *record);
 
 /* --- group_fsm_send.c --- */
 
 /* Send what is pending. */
-void rota_group_pump(struct rota_group_fsm *fsm, rota_time now);
-void rota_group_hear_append(struct rota_group_fsm *fsm, rota_time now,
-                            const struct rota_group_event *event);
+void rota_group_fsm_send_pump(struct rota_group_fsm *fsm, rota_time now);
+void rota_group_fsm_send_hear_append(struct rota_group_fsm *fsm, rota_time now,
+                                     const struct rota_group_event *event);
 
 /* A record at `offset` counted: if it is ours, report that before its consequences. */
-void rota_group_tell_own(struct rota_group_fsm *fsm, uint64_t offset,
-                         struct rota_group_record *record);
+void rota_group_fsm_send_tell_own(struct rota_group_fsm *fsm, uint64_t offset,
+                                  struct rota_group_record *record);
 
 /* A record at `offset` was applied, perhaps ours, with this verdict. */
-void rota_group_settle(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
-                       struct rota_group_record *record, enum rota_group_verdict verdict);
+void rota_group_fsm_send_settle(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
+                                struct rota_group_record *record, enum rota_group_verdict verdict);
 
 /* Records in flight from an epoch that has ended can't count any more. */
-void rota_group_void_sends(struct rota_group_fsm *fsm);
+void rota_group_fsm_send_void(struct rota_group_fsm *fsm);
 /* Drop an unsent epoch of an earlier round. */
-void rota_group_forget_epoch(struct rota_group_fsm *fsm);
-void rota_group_forget_sends(struct rota_group_fsm *fsm);
-void rota_group_end_snapshot(struct rota_group_fsm *fsm);
+void rota_group_fsm_send_forget_epoch(struct rota_group_fsm *fsm);
+void rota_group_fsm_send_forget(struct rota_group_fsm *fsm);
+void rota_group_fsm_send_end_snapshot(struct rota_group_fsm *fsm);
 
 static inline void rota_group_pending_deinit(struct rota_group_pending *pending)
 {
     rota_group_def_unref(pending->def);
-    rota_blob_unref(pending->position);
+    rota_group_blob_unref(pending->position);
 }

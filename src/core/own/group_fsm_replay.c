@@ -4,7 +4,7 @@
 
 static void read_from(struct rota_group_fsm *fsm, uint64_t offset)
 {
-    rota_group_do(fsm, ROTA_GROUP_DO_READ)->offset = offset;
+    rota_group_fsm_do(fsm, ROTA_GROUP_DO_READ)->offset = offset;
 }
 
 static void clear_collected(struct rota_group_fsm *fsm)
@@ -33,21 +33,21 @@ static void look_at_tail(struct rota_group_fsm *fsm)
     read_from(fsm, fsm->end - fsm->first > fsm->tail ? fsm->end - fsm->tail : fsm->first);
 }
 
-void rota_group_open_log(struct rota_group_fsm *fsm, uint64_t first, uint64_t end)
+void rota_group_fsm_replay_open_log(struct rota_group_fsm *fsm, uint64_t first, uint64_t end)
 {
     if (fsm->replay != ROTA_GROUP_REPLAY_CLOSED)
         return;
     fsm->first = first;
     fsm->end = end;
     if (end < fsm->fold.next) {
-        rota_group_fail(fsm, ROTA_GROUP_LOG_SHRANK);
+        rota_group_fsm_fail(fsm, ROTA_GROUP_LOG_SHRANK);
     } else if (fsm->fold.next > 0 && first <= fsm->fold.next) {
         fsm->replay = ROTA_GROUP_REPLAY_FOLD;
         read_from(fsm, fsm->fold.next);
     } else if (first == 0 && end == 0) {
         begin_afresh(fsm, 0);
     } else if (first >= end) {
-        rota_group_fail(fsm, ROTA_GROUP_LOG_CUT);
+        rota_group_fsm_fail(fsm, ROTA_GROUP_LOG_CUT);
     } else {
         fsm->tail = ROTA_GROUP_TAIL;
         fsm->begin_below = UINT64_MAX;
@@ -56,11 +56,11 @@ void rota_group_open_log(struct rota_group_fsm *fsm, uint64_t first, uint64_t en
     }
 }
 
-void rota_group_lose_log(struct rota_group_fsm *fsm)
+void rota_group_fsm_replay_lose_log(struct rota_group_fsm *fsm)
 {
     clear_collected(fsm);
     fsm->replay = ROTA_GROUP_REPLAY_CLOSED;
-    rota_group_drop(fsm, ROTA_GROUP_LOGLESS);
+    rota_group_fsm_drop(fsm, ROTA_GROUP_LOGLESS);
     if (fsm->state != ROTA_GROUP_AT_DONE)
         fsm->state = ROTA_GROUP_AT_START;
 }
@@ -96,7 +96,7 @@ static void end_tail(struct rota_group_fsm *fsm)
     } else if (fsm->first == 0) {
         begin_afresh(fsm, 0);
     } else {
-        rota_group_fail(fsm, fsm->n_begins ? ROTA_GROUP_SNAPSHOT_BROKEN : ROTA_GROUP_LOG_CUT);
+        rota_group_fsm_fail(fsm, fsm->n_begins ? ROTA_GROUP_SNAPSHOT_BROKEN : ROTA_GROUP_LOG_CUT);
     }
 }
 
@@ -113,7 +113,7 @@ static void end_in_vain(struct rota_group_fsm *fsm)
         fsm->tail = ROTA_GROUP_TAIL;
         look_at_tail(fsm);
     } else {
-        rota_group_fail(fsm, ROTA_GROUP_SNAPSHOT_BROKEN);
+        rota_group_fsm_fail(fsm, ROTA_GROUP_SNAPSHOT_BROKEN);
     }
 }
 
@@ -206,7 +206,7 @@ static void look_at_lead(struct rota_group_fsm *fsm, rota_time now)
 {
     if (!fsm->is_leader)
         return;
-    fsm->needs_epoch = !rota_group_is_in_force(fsm);
+    fsm->needs_epoch = !rota_group_fsm_is_in_force(fsm);
     if (fsm->needs_epoch && fsm->state == ROTA_GROUP_AT_WORKING) {
         fsm->state = ROTA_GROUP_AT_WAITING;
         fsm->waiting_since = now;
@@ -218,20 +218,20 @@ static void hear_epoch(struct rota_group_fsm *fsm, rota_time now)
     bool was_listed = fsm->me != ROTA_GROUP_NOBODY;
     const struct rota_group_task *task =
         fsm->incarnation ? rota_group_fold_task(&fsm->fold, rota_group_self(fsm)) : NULL;
-    rota_group_void_sends(fsm);
-    rota_group_end_snapshot(fsm);
+    rota_group_fsm_send_void(fsm);
+    rota_group_fsm_send_end_snapshot(fsm);
     fsm->me = rota_group_fold_place(&fsm->fold, task);
     fsm->epoch_at = now;
     look_at_lead(fsm, now);
     if (!task) {
         if (was_listed)
-            rota_group_drop(fsm, ROTA_GROUP_UNLISTED);
+            rota_group_fsm_drop(fsm, ROTA_GROUP_UNLISTED);
         return;
     }
     fsm->has_news = true;
-    rota_group_do(fsm, ROTA_GROUP_TELL_EPOCH)->number = fsm->fold.epoch;
-    rota_group_look_at_epoch(fsm, now);
-    rota_group_look_at_touched(fsm);
+    rota_group_fsm_do(fsm, ROTA_GROUP_TELL_EPOCH)->number = fsm->fold.epoch;
+    rota_group_fsm_look_at_epoch(fsm, now);
+    rota_group_fsm_run_look_at_touched(fsm);
 }
 
 static void apply_record(struct rota_group_fsm *fsm, rota_time now,
@@ -249,16 +249,16 @@ static void apply_record(struct rota_group_fsm *fsm, rota_time now,
         return;
     }
     if (verdict == ROTA_GROUP_ACCEPTED)
-        rota_group_tell_own(fsm, offset, record);
+        rota_group_fsm_send_tell_own(fsm, offset, record);
     if (record && record->kind == ROTA_GROUP_EPOCH && verdict == ROTA_GROUP_ACCEPTED)
         hear_epoch(fsm, now);
     else if (fsm->me != ROTA_GROUP_NOBODY)
-        rota_group_look_at_touched(fsm);
-    rota_group_settle(fsm, now, offset, record, verdict);
+        rota_group_fsm_run_look_at_touched(fsm);
+    rota_group_fsm_send_settle(fsm, now, offset, record, verdict);
 }
 
-void rota_group_hear_record(struct rota_group_fsm *fsm, rota_time now,
-                            const struct rota_group_event *event)
+void rota_group_fsm_replay_hear_record(struct rota_group_fsm *fsm, rota_time now,
+                                       const struct rota_group_event *event)
 {
     const struct rota_group_collected at = {event->record, event->offset, event->size, event->why};
     switch (fsm->replay) {
@@ -277,7 +277,7 @@ void rota_group_hear_record(struct rota_group_fsm *fsm, rota_time now,
     }
 }
 
-void rota_group_hear_end(struct rota_group_fsm *fsm, rota_time sent_at)
+void rota_group_fsm_replay_hear_end(struct rota_group_fsm *fsm, rota_time sent_at)
 {
     switch (fsm->replay) {
     case ROTA_GROUP_REPLAY_CLOSED:

@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 
-struct rota_group_run *rota_group_find_run(const struct rota_group_fsm *fsm, struct rota_str name)
+struct rota_group_run *rota_group_fsm_run_find(const struct rota_group_fsm *fsm,
+                                               struct rota_str name)
 {
     return rota_map_get(&fsm->runs, name);
 }
@@ -15,21 +16,21 @@ static void drop_children(struct rota_group_fsm *fsm, struct rota_group_run *run
     run->children.size = 0;
 }
 
-void rota_group_free_run(struct rota_group_fsm *fsm, struct rota_group_run *run)
+void rota_group_fsm_run_free(struct rota_group_fsm *fsm, struct rota_group_run *run)
 {
     fsm->n_stopping -= run->is_stopping;
     fsm->n_moving -= run->is_moving;
     drop_children(fsm, run);
     rota_vector_deinit(&run->children);
     rota_group_def_unref(run->def);
-    rota_blob_unref(run->position);
+    rota_group_blob_unref(run->position);
     free(run);
 }
 
-void rota_group_end_run(struct rota_group_fsm *fsm, struct rota_group_run *run)
+void rota_group_fsm_run_end(struct rota_group_fsm *fsm, struct rota_group_run *run)
 {
     rota_map_remove(&fsm->runs, run->def->name.text);
-    rota_group_free_run(fsm, run);
+    rota_group_fsm_run_free(fsm, run);
 }
 
 static void stop_run(struct rota_group_fsm *fsm, struct rota_group_run *run, bool is_lost)
@@ -41,14 +42,14 @@ static void stop_run(struct rota_group_fsm *fsm, struct rota_group_run *run, boo
     }
     if (run->is_stopping || run->is_ended)
         return;
-    struct rota_group_action *action = rota_group_do(fsm, ROTA_GROUP_DO_STOP);
+    struct rota_group_action *action = rota_group_fsm_do(fsm, ROTA_GROUP_DO_STOP);
     action->def = rota_group_def_ref(run->def);
     action->token = run->token;
     run->is_stopping = true;
     fsm->n_stopping++;
 }
 
-void rota_group_stop_all(struct rota_group_fsm *fsm, bool is_lost)
+void rota_group_fsm_run_stop_all(struct rota_group_fsm *fsm, bool is_lost)
 {
     const struct rota_map_entry *entry;
     ROTA_VECTOR(struct rota_group_run *) ended = {0};
@@ -59,7 +60,7 @@ void rota_group_stop_all(struct rota_group_fsm *fsm, bool is_lost)
             fsm->is_out_of_memory = true;
     }
     for (size_t i = 0; i < ended.size; i++) /* no task reads it, and it is not ours to move */
-        rota_group_end_run(fsm, ended.items[i]);
+        rota_group_fsm_run_end(fsm, ended.items[i]);
     rota_vector_deinit(&ended);
 }
 
@@ -76,10 +77,10 @@ static void start_run(struct rota_group_fsm *fsm, const struct rota_group_partit
     run->def = rota_group_def_ref(partition->def);
     run->token = partition->token;
     run->mark = partition->mark;
-    run->position = rota_blob_ref(partition->position);
-    struct rota_group_action *action = rota_group_do(fsm, ROTA_GROUP_DO_START);
+    run->position = rota_group_blob_ref(partition->position);
+    struct rota_group_action *action = rota_group_fsm_do(fsm, ROTA_GROUP_DO_START);
     action->def = rota_group_def_ref(partition->def);
-    action->position = rota_blob_ref(partition->position);
+    action->position = rota_group_blob_ref(partition->position);
     action->token = partition->token;
     action->mark = partition->mark;
 }
@@ -93,11 +94,11 @@ static struct rota_group_run *check_run(struct rota_group_fsm *fsm,
     if (is_ours && rota_group_fold_life(partition) == ROTA_GROUP_RUNNING)
         return run;
     if (is_ours && !run->is_stopping) { /* finished: the reader reported it */
-        rota_group_end_run(fsm, run);
+        rota_group_fsm_run_end(fsm, run);
         return NULL;
     }
     if (!is_ours && run->is_ended) { /* moved */
-        rota_group_end_run(fsm, run);
+        rota_group_fsm_run_end(fsm, run);
         return NULL;
     }
     stop_run(fsm, run, true);
@@ -117,12 +118,12 @@ static bool is_due(const struct rota_group_fsm *fsm, const struct rota_group_par
            partition->owner != ROTA_GROUP_NOBODY;
 }
 
-void rota_group_look(struct rota_group_fsm *fsm, uint32_t place)
+void rota_group_fsm_run_look(struct rota_group_fsm *fsm, uint32_t place)
 {
     const struct rota_group_partition *partition = &fsm->fold.partitions.items[place];
     if (!partition->def || fsm->me == ROTA_GROUP_NOBODY)
         return;
-    struct rota_group_run *run = rota_group_find_run(fsm, partition->def->name.text);
+    struct rota_group_run *run = rota_group_fsm_run_find(fsm, partition->def->name.text);
     if (run && !run->is_lost)
         run = check_run(fsm, partition, run);
     bool may_start = fsm->state == ROTA_GROUP_AT_WAITING || fsm->state == ROTA_GROUP_AT_WORKING;
@@ -130,27 +131,28 @@ void rota_group_look(struct rota_group_fsm *fsm, uint32_t place)
         rota_group_fold_life(partition) == ROTA_GROUP_RUNNING)
         start_run(fsm, partition);
     if (is_due(fsm, partition))
-        rota_group_mark(fsm, partition->def);
+        rota_group_fsm_draft_mark(fsm, partition->def);
 }
 
-void rota_group_look_at_touched(struct rota_group_fsm *fsm)
+void rota_group_fsm_run_look_at_touched(struct rota_group_fsm *fsm)
 {
     for (size_t i = 0; i < fsm->fold.touched.size && fsm->me != ROTA_GROUP_NOBODY; i++)
-        rota_group_look(fsm, fsm->fold.touched.items[i]);
+        rota_group_fsm_run_look(fsm, fsm->fold.touched.items[i]);
 }
 
-void rota_group_look_at_all(struct rota_group_fsm *fsm)
+void rota_group_fsm_run_look_at_all(struct rota_group_fsm *fsm)
 {
     uint32_t place = ROTA_GROUP_NOBODY;
     if (fsm->me == ROTA_GROUP_NOBODY)
         return;
     while (rota_group_fold_next_of(&fsm->fold, &fsm->fold.tasks.items[fsm->me], &place))
-        rota_group_look(fsm, place);
+        rota_group_fsm_run_look(fsm, place);
 }
 
 /* --- reports of the user --- */
 
-void rota_group_hear_stopped(struct rota_group_fsm *fsm, const struct rota_group_event *event)
+void rota_group_fsm_run_hear_stopped(struct rota_group_fsm *fsm,
+                                     const struct rota_group_event *event)
 {
     struct rota_group_run *run = rota_group_run_of(fsm, event);
     if (!run || !run->is_stopping)
@@ -159,14 +161,14 @@ void rota_group_hear_stopped(struct rota_group_fsm *fsm, const struct rota_group
     fsm->n_stopping--;
     if (!run->is_lost) {
         run->is_ended = true;
-        rota_group_mark(fsm, run->def);
+        rota_group_fsm_draft_mark(fsm, run->def);
         return;
     }
     struct rota_group_def *def = rota_group_def_ref(run->def);
-    rota_group_end_run(fsm, run);
+    rota_group_fsm_run_end(fsm, run);
     const struct rota_group_partition *partition = rota_group_fold_find(&fsm->fold, def->name);
     if (partition && rota_group_may_run(fsm)) /* it may be ours again by now */
-        rota_group_look(fsm, (uint32_t)(partition - fsm->fold.partitions.items));
+        rota_group_fsm_run_look(fsm, (uint32_t)(partition - fsm->fold.partitions.items));
     rota_group_def_unref(def);
 }
 
@@ -209,12 +211,13 @@ static enum rota_code hear_child(struct rota_group_fsm *fsm, const struct rota_g
     bool is_root = event->partition.size == 0;
     if (code)
         return code;
-    if ((!is_root && (!run || run->is_lost)) || rota_group_is_known(fsm, event->child->name))
+    if ((!is_root && (!run || run->is_lost)) ||
+        rota_group_fsm_draft_is_known(fsm, event->child->name))
         return ROTA_OK;
     struct rota_group_pending pending = {
         .def = rota_group_def_ref(event->child),
         .mark = event->mark,
-        .position = rota_blob_new(event->position),
+        .position = rota_group_blob_new(event->position),
     };
     if (!pending.position || !(is_root ? rota_vector_push(&fsm->roots, pending)
                                        : rota_vector_push(&run->children, pending))) {
@@ -223,7 +226,7 @@ static enum rota_code hear_child(struct rota_group_fsm *fsm, const struct rota_g
     }
     fsm->n_children++;
     if (run)
-        rota_group_mark(fsm, run->def);
+        rota_group_fsm_draft_mark(fsm, run->def);
     return ROTA_OK;
 }
 
@@ -239,10 +242,10 @@ static enum rota_code hear_position(struct rota_group_run *run,
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "a position with watermark %lld after one with watermark %lld",
                               (long long)event->mark, (long long)run->mark);
-    struct rota_blob *position = rota_blob_new(event->position);
+    struct rota_blob *position = rota_group_blob_new(event->position);
     if (!position)
         return rota_error_no_memory(error, "for a position");
-    rota_blob_unref(run->position);
+    rota_group_blob_unref(run->position);
     run->position = position;
     run->mark = event->mark;
     run->has_progress = true;
@@ -250,7 +253,8 @@ static enum rota_code hear_position(struct rota_group_run *run,
 }
 
 /* Positions wait for company: one record for many, now and then. */
-void rota_group_mark_late(struct rota_group_fsm *fsm, rota_time now, struct rota_group_run *run)
+void rota_group_fsm_run_mark_late(struct rota_group_fsm *fsm, rota_time now,
+                                  struct rota_group_run *run)
 {
     if (run->is_late)
         return;
@@ -264,8 +268,9 @@ void rota_group_mark_late(struct rota_group_fsm *fsm, rota_time now, struct rota
         fsm->progress_at = rota_time_add(now, fsm->options.progress_every);
 }
 
-enum rota_code rota_group_hear_user(struct rota_group_fsm *fsm, rota_time now,
-                                    const struct rota_group_event *event, struct rota_error *error)
+enum rota_code rota_group_fsm_run_hear_user(struct rota_group_fsm *fsm, rota_time now,
+                                            const struct rota_group_event *event,
+                                            struct rota_error *error)
 {
     if (event->type == ROTA_GROUP_CHILD)
         return hear_child(fsm, event, error);
@@ -281,9 +286,9 @@ enum rota_code rota_group_hear_user(struct rota_group_fsm *fsm, rota_time now,
     if (is_finish) {
         run->has_finish = true;
         run->is_end = event->is_end;
-        rota_group_mark(fsm, run->def);
+        rota_group_fsm_draft_mark(fsm, run->def);
     } else {
-        rota_group_mark_late(fsm, now, run);
+        rota_group_fsm_run_mark_late(fsm, now, run);
     }
     return ROTA_OK;
 }
@@ -296,7 +301,7 @@ static struct rota_group_run *find_movable(const struct rota_group_fsm *fsm)
     const struct rota_group_partition *partition;
     const struct rota_group_task *self = &fsm->fold.tasks.items[fsm->me];
     while ((partition = rota_group_fold_next_of(&fsm->fold, self, &place))) {
-        struct rota_group_run *run = rota_group_find_run(fsm, partition->def->name.text);
+        struct rota_group_run *run = rota_group_fsm_run_find(fsm, partition->def->name.text);
         if (run && !run->is_stopping && !run->is_ended && !run->is_lost && !run->has_finish &&
             run->children.size == 0)
             return run;
@@ -304,7 +309,7 @@ static struct rota_group_run *find_movable(const struct rota_group_fsm *fsm)
     return NULL;
 }
 
-void rota_group_balance(struct rota_group_fsm *fsm, rota_time now)
+void rota_group_fsm_run_balance(struct rota_group_fsm *fsm, rota_time now)
 {
     uint32_t moves_max = fsm->options.moves_max ? fsm->options.moves_max : 1;
     if (fsm->options.move_every <= 0 || fsm->state != ROTA_GROUP_AT_WORKING ||

@@ -31,7 +31,7 @@ static bool own_names(struct rota_group_record *record)
 static void sign_record(struct rota_group_fsm *fsm, struct rota_group_record *record)
 {
     if (!record->name)
-        record->name = rota_blob_ref(fsm->name);
+        record->name = rota_group_blob_ref(fsm->name);
     record->author = rota_group_self(fsm);
     record->sequence = ++fsm->sequence;
     record->replay_from = fsm->fold.replay_from;
@@ -44,7 +44,7 @@ static void sign_record(struct rota_group_fsm *fsm, struct rota_group_record *re
 static void append_record(struct rota_group_fsm *fsm, struct rota_group_send *send)
 {
     send->number = ++fsm->number;
-    struct rota_group_action *action = rota_group_do(fsm, ROTA_GROUP_DO_APPEND);
+    struct rota_group_action *action = rota_group_fsm_do(fsm, ROTA_GROUP_DO_APPEND);
     action->number = send->number;
     action->record = rota_group_record_ref(send->record);
 }
@@ -64,10 +64,10 @@ static void mark_progress(struct rota_group_fsm *fsm, rota_time now)
         return;
     for (size_t i = 0; i < fsm->progressed.size; i++) {
         struct rota_group_def *def = fsm->progressed.items[i];
-        struct rota_group_run *run = rota_group_find_run(fsm, def->name.text);
+        struct rota_group_run *run = rota_group_fsm_run_find(fsm, def->name.text);
         if (run)
             run->is_late = false;
-        rota_group_mark(fsm, def);
+        rota_group_fsm_draft_mark(fsm, def);
         rota_group_def_unref(def);
     }
     fsm->progressed.size = 0;
@@ -80,7 +80,7 @@ static void send_state(struct rota_group_fsm *fsm, rota_time now)
         fsm->is_out_of_memory = true;
         return;
     }
-    bool is_needed = rota_group_draft(fsm, now, record) || (fsm->has_news && !fsm->needs_epoch);
+    bool is_needed = rota_group_fsm_draft(fsm, now, record) || (fsm->has_news && !fsm->needs_epoch);
     if (!own_names(record))
         fsm->is_out_of_memory = true;
     if (!is_needed || fsm->is_out_of_memory) {
@@ -138,7 +138,7 @@ static void send_epoch(struct rota_group_fsm *fsm)
 
 /* --- snapshots --- */
 
-void rota_group_end_snapshot(struct rota_group_fsm *fsm)
+void rota_group_fsm_send_end_snapshot(struct rota_group_fsm *fsm)
 {
     for (size_t i = fsm->snapshot_place; i < fsm->n_snapshot; i++)
         rota_group_record_unref(fsm->snapshot[i]);
@@ -172,7 +172,7 @@ static void send_piece(struct rota_group_fsm *fsm)
     sign_record(fsm, piece);
     post_record(fsm, &fsm->send, piece);
     if (fsm->snapshot_place == fsm->n_snapshot)
-        rota_group_end_snapshot(fsm);
+        rota_group_fsm_send_end_snapshot(fsm);
 }
 
 /* --- fates --- */
@@ -195,7 +195,7 @@ static bool has_something_to_say(const struct rota_group_fsm *fsm, rota_time now
             now >= rota_time_add(fsm->offers.items[0].at, after));
 }
 
-void rota_group_pump(struct rota_group_fsm *fsm, rota_time now)
+void rota_group_fsm_send_pump(struct rota_group_fsm *fsm, rota_time now)
 {
     if (fsm->is_out_of_memory) /* our state may be incomplete, and the step ends with FAIL */
         return;
@@ -213,8 +213,8 @@ void rota_group_pump(struct rota_group_fsm *fsm, rota_time now)
         send_piece(fsm);
 }
 
-void rota_group_hear_append(struct rota_group_fsm *fsm, rota_time now,
-                            const struct rota_group_event *event)
+void rota_group_fsm_send_hear_append(struct rota_group_fsm *fsm, rota_time now,
+                                     const struct rota_group_event *event)
 {
     struct rota_group_send *send = event->number == fsm->send.number         ? &fsm->send
                                    : event->number == fsm->epoch_send.number ? &fsm->epoch_send
@@ -246,25 +246,25 @@ static void clear_defs(struct rota_group_def **items, size_t *n)
 
 static void clean_run(struct rota_group_fsm *fsm, rota_time now, struct rota_group_def *def)
 {
-    struct rota_group_run *run = rota_group_find_run(fsm, def->name.text);
+    struct rota_group_run *run = rota_group_fsm_run_find(fsm, def->name.text);
     const struct rota_group_partition *partition = rota_group_fold_find(&fsm->fold, def->name);
     if (!run || run->is_lost || !partition)
         return;
-    rota_group_clean_pending(fsm, run->children.items, &run->children.size);
+    rota_group_fsm_draft_clean_pending(fsm, run->children.items, &run->children.size);
     if (run->has_progress && partition->mark == run->mark &&
         rota_str_is_equal(rota_blob_str(partition->position), rota_blob_str(run->position)))
         run->has_progress = false;
     if (run->has_finish || (run->is_ended && run->is_moving))
-        rota_group_mark(fsm, def);
+        rota_group_fsm_draft_mark(fsm, def);
     else if (run->has_progress || run->children.size > 0)
-        rota_group_mark_late(fsm, now, run);
+        rota_group_fsm_run_mark_late(fsm, now, run);
 }
 
 /* Our record counted, but this change of it did not. */
 static void hear_refusal(struct rota_group_fsm *fsm, rota_time now,
                          const struct rota_group_change *change, enum rota_group_refusal refusal)
 {
-    struct rota_group_run *run = rota_group_find_run(fsm, change->def->name.text);
+    struct rota_group_run *run = rota_group_fsm_run_find(fsm, change->def->name.text);
     bool is_told = refusal == ROTA_GROUP_IS_FULL || refusal == ROTA_GROUP_BACKWARDS ||
                    refusal == ROTA_GROUP_UNPROVEN;
     if (run && (change->type == ROTA_GROUP_PROGRESS || change->type == ROTA_GROUP_FINISH ||
@@ -277,7 +277,7 @@ static void hear_refusal(struct rota_group_fsm *fsm, rota_time now,
         fsm->full_until = rota_time_add(now, fsm->options.progress_every);
     if (!is_told)
         return;
-    struct rota_group_action *action = rota_group_do(fsm, ROTA_GROUP_TELL_REFUSED);
+    struct rota_group_action *action = rota_group_fsm_do(fsm, ROTA_GROUP_TELL_REFUSED);
     action->def = rota_group_def_ref(change->def);
     action->refusal = refusal;
 }
@@ -311,10 +311,10 @@ static void settle_state(struct rota_group_fsm *fsm, rota_time now,
         if (is_counted)
             clean_run(fsm, now, fsm->sent.items[i]);
         else
-            rota_group_mark(fsm, fsm->sent.items[i]);
+            rota_group_fsm_draft_mark(fsm, fsm->sent.items[i]);
     }
     clear_defs(fsm->sent.items, &fsm->sent.size);
-    rota_group_clean_pending(fsm, fsm->roots.items, &fsm->roots.size);
+    rota_group_fsm_draft_clean_pending(fsm, fsm->roots.items, &fsm->roots.size);
     if (!is_counted && record->n_changes == 0)
         fsm->has_news = true;
 }
@@ -326,7 +326,7 @@ static void settle_send(struct rota_group_fsm *fsm, rota_time now,
     if (fsm->send.record->kind == ROTA_GROUP_STATE)
         settle_state(fsm, now, record, is_counted);
     else if (!is_counted)
-        rota_group_end_snapshot(fsm);
+        rota_group_fsm_send_end_snapshot(fsm);
     clear_send(&fsm->send);
 }
 
@@ -357,18 +357,18 @@ static bool is_former_record(const struct rota_group_fsm *fsm,
     return false;
 }
 
-void rota_group_tell_own(struct rota_group_fsm *fsm, uint64_t offset,
-                         struct rota_group_record *record)
+void rota_group_fsm_send_tell_own(struct rota_group_fsm *fsm, uint64_t offset,
+                                  struct rota_group_record *record)
 {
     if (!is_own_record(fsm, record) && !is_former_record(fsm, record))
         return;
-    struct rota_group_action *action = rota_group_do(fsm, ROTA_GROUP_TELL_COUNTED);
+    struct rota_group_action *action = rota_group_fsm_do(fsm, ROTA_GROUP_TELL_COUNTED);
     action->record = rota_group_record_ref(record);
     action->offset = offset;
 }
 
-void rota_group_settle(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
-                       struct rota_group_record *record, enum rota_group_verdict verdict)
+void rota_group_fsm_send_settle(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
+                                struct rota_group_record *record, enum rota_group_verdict verdict)
 {
     bool is_own = is_own_record(fsm, record);
     bool is_counted = verdict == ROTA_GROUP_ACCEPTED;
@@ -382,7 +382,7 @@ void rota_group_settle(struct rota_group_fsm *fsm, rota_time now, uint64_t offse
     check_lost(&fsm->epoch_send, offset);
 }
 
-void rota_group_void_sends(struct rota_group_fsm *fsm)
+void rota_group_fsm_send_void(struct rota_group_fsm *fsm)
 {
     if (fsm->epoch_send.record && fsm->epoch_send.record->epoch <= fsm->fold.epoch)
         clear_send(&fsm->epoch_send);
@@ -390,13 +390,13 @@ void rota_group_void_sends(struct rota_group_fsm *fsm)
         settle_send(fsm, 0, fsm->send.record, false);
 }
 
-void rota_group_forget_epoch(struct rota_group_fsm *fsm)
+void rota_group_fsm_send_forget_epoch(struct rota_group_fsm *fsm)
 {
     if (!fsm->epoch_send.number && !fsm->epoch_send.is_appended)
         clear_send(&fsm->epoch_send);
 }
 
-void rota_group_forget_sends(struct rota_group_fsm *fsm)
+void rota_group_fsm_send_forget(struct rota_group_fsm *fsm)
 {
     clear_send(&fsm->send);
     clear_send(&fsm->epoch_send);

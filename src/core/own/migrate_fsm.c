@@ -56,8 +56,8 @@ static enum rota_code cancel_migration(struct rota_migrate *migrate, struct rota
                           rota_view_engine_name(migrate->to), rota_view_phase_name(migrate->phase));
 }
 
-enum rota_code rota_migrate_wish(struct rota_migrate *migrate, enum rota_migrate_wish wish,
-                                 enum rota_view_engine to, struct rota_error *error)
+enum rota_code rota_migrate_fsm_wish(struct rota_migrate *migrate, enum rota_migrate_wish wish,
+                                     enum rota_view_engine to, struct rota_error *error)
 {
     switch (wish) {
     case ROTA_MIGRATE_BEGIN:
@@ -72,7 +72,7 @@ enum rota_code rota_migrate_wish(struct rota_migrate *migrate, enum rota_migrate
 
 /* --- going on --- */
 
-void rota_migrate_acked(struct rota_migrate *migrate)
+void rota_migrate_fsm_acked(struct rota_migrate *migrate)
 {
     switch (migrate->phase) {
     case ROTA_VIEW_STABLE:
@@ -88,12 +88,12 @@ void rota_migrate_acked(struct rota_migrate *migrate)
     }
 }
 
-bool rota_migrate_owns(const struct rota_migrate *migrate, enum rota_view_engine engine)
+bool rota_migrate_fsm_owns(const struct rota_migrate *migrate, enum rota_view_engine engine)
 {
     return migrate->phase != ROTA_VIEW_STOPPING && migrate->engine == engine;
 }
 
-bool rota_migrate_is_break(const struct rota_migrate *migrate, const struct rota_migrate *next)
+bool rota_migrate_fsm_is_break(const struct rota_migrate *migrate, const struct rota_migrate *next)
 {
     return migrate->engine != next->engine ||
            (migrate->phase == ROTA_VIEW_STOPPING) != (next->phase == ROTA_VIEW_STOPPING);

@@ -38,18 +38,18 @@ struct rota_migrate {
 
 /* Carry out a wish. ROTA_ERR_INVALID, with a sentence, when it is not possible in this phase; a
  * wish that is already fulfilled succeeds and changes nothing. */
-enum rota_code rota_migrate_wish(struct rota_migrate *migrate, enum rota_migrate_wish wish,
-                                 enum rota_view_engine to, struct rota_error *error);
+enum rota_code rota_migrate_fsm_wish(struct rota_migrate *migrate, enum rota_migrate_wish wish,
+                                     enum rota_view_engine to, struct rota_error *error);
 
 /* Every live member has acked the view with this state: enter the next phase, if there is one. */
-void rota_migrate_acked(struct rota_migrate *migrate);
+void rota_migrate_fsm_acked(struct rota_migrate *migrate);
 
 /* Whether the engine owns in this phase. */
-bool rota_migrate_owns(const struct rota_migrate *migrate, enum rota_view_engine engine);
+bool rota_migrate_fsm_owns(const struct rota_migrate *migrate, enum rota_view_engine engine);
 
 /* Whether all shards get a new epoch when `next` follows: the base of its view is then
  * its own number. */
-bool rota_migrate_is_break(const struct rota_migrate *migrate, const struct rota_migrate *next);
+bool rota_migrate_fsm_is_break(const struct rota_migrate *migrate, const struct rota_migrate *next);
 
 /* Whether the engine's owners follow from views. */
 static inline bool rota_migrate_is_by_view(enum rota_view_engine engine)

@@ -85,7 +85,7 @@ enum rota_code rota_view_fsm_init(struct rota_view_fsm *fsm, rota_time now,
     for (uint32_t shard = 0; shard < o->n_shards; shard++)
         fsm->hashes[shard] = rota_view_hash(o->space, shard);
     rota_random_init(&fsm->random, o->seed);
-    rota_view_fsm_forget(fsm);
+    rota_view_fsm_apply_forget(fsm);
     fsm->guard = o->ttl / 8;
     fsm->until = fsm->read_at = fsm->own_at = now;
     fsm->propose_at = fsm->give_up_at = ROTA_TIME_NEVER;
@@ -257,7 +257,7 @@ static void fall_out(struct rota_view_fsm *fsm, rota_time now)
     fsm->acked = 0;
     fsm->propose_at = ROTA_TIME_NEVER;
     fsm->own_at = now;
-    rota_view_fsm_find_me(fsm);
+    rota_view_fsm_apply_find_me(fsm);
     rota_view_fsm_look_at(fsm, now + rota_view_fsm_pause(fsm));
 }
 
@@ -272,7 +272,7 @@ static void hear_own(struct rota_view_fsm *fsm, rota_time now, enum rota_view_ev
     } else if (type == ROTA_VIEW_JOINED && fsm->own_type == ROTA_VIEW_JOIN) {
         fsm->standing = ROTA_VIEW_IN;
         confirm_ownership(fsm, now);
-        rota_view_fsm_find_me(fsm);
+        rota_view_fsm_apply_find_me(fsm);
         rota_view_fsm_look_at(fsm, now);
     } else if (type == ROTA_VIEW_BEATEN && fsm->own_type == ROTA_VIEW_BEAT) {
         confirm_ownership(fsm, now);
@@ -309,7 +309,7 @@ static void hear_seek(struct rota_view_fsm *fsm, rota_time now, const struct rot
     bool is_read = fsm->seek_type == ROTA_VIEW_READ;
     fsm->seek_ask = 0;
     if (is_read && event->type == ROTA_VIEW_SIGHT) {
-        rota_view_fsm_hear_sight(fsm, now, event);
+        rota_view_fsm_sight_hear(fsm, now, event);
         return;
     }
     if (!is_read && event->type == ROTA_VIEW_PROPOSED)
@@ -358,8 +358,8 @@ static void run_engine(struct rota_view_fsm *fsm, rota_time now)
 {
     struct rota_migrate migrate = rota_view_fsm_migrate(&fsm->view);
     if (fsm->is_running || rota_migrate_is_by_view(fsm->view.engine) || !may_start(fsm, now) ||
-        !rota_migrate_owns(&migrate, fsm->view.engine) ||
-        !rota_view_fsm_is_acked(fsm, fsm->view.base))
+        !rota_migrate_fsm_owns(&migrate, fsm->view.engine) ||
+        !rota_view_fsm_draft_is_acked(fsm, fsm->view.base))
         return;
     fsm->is_running = true;
     fsm->actions.has_run = true;
@@ -418,7 +418,7 @@ static void shut_down(struct rota_view_fsm *fsm, rota_time now)
         rota_view_fsm_tell_outcome(fsm, fsm->wishes.items[i].wish.id, ROTA_ERR_UNAVAILABLE, 0);
     fsm->wishes.size = 0;
     fsm->standing = ROTA_VIEW_CLOSING;
-    rota_view_fsm_find_me(fsm);
+    rota_view_fsm_apply_find_me(fsm);
     fsm->own_ask = fsm->seek_ask = 0; /* their answers do not matter any more */
     fsm->own_at = now;
     fsm->give_up_at = fsm->instance != 0 ? rota_time_add(now, fsm->options.ttl) : now;

@@ -38,7 +38,7 @@
  *    the text need not be read again: the same number alone does not show that), the rows,
  *    the store's wall clock in milliseconds, and the highest epoch that the store knows of
  *    the space under its other engines (a lease table's), or 0.
- *  - PROPOSE: the space's row becomes `view`, written by rota_view_format(), if the row
+ *  - PROPOSE: the space's row becomes `view`, written by rota_view_text_format(), if the row
  *    holds the known view (`known` is 0: if there is none). PROPOSED; or REFUSED, another
  *    was faster.
  *
@@ -371,4 +371,4 @@ enum rota_code rota_view_fsm_differences(const struct rota_view_fsm *fsm, uint32
 bool rota_view_fsm_is_drained(const struct rota_view_fsm *fsm);
 
 /* "went back" for ROTA_VIEW_WHY_WENT_BACK. Any thread. */
-const char *rota_view_why_text(enum rota_view_why why);
+const char *rota_view_fsm_look_why_text(enum rota_view_why why);

@@ -45,7 +45,7 @@ static void forget_moves(struct rota_view_fsm *fsm)
     rota_arena_clear(&fsm->names);
 }
 
-void rota_view_fsm_forget(struct rota_view_fsm *fsm)
+void rota_view_fsm_apply_forget(struct rota_view_fsm *fsm)
 {
     forget_moves(fsm);
     fsm->n_ours = 0;
@@ -72,7 +72,7 @@ static bool replay_state(struct rota_view_fsm *fsm, const struct rota_view *view
 {
     struct rota_migrate migrate = rota_view_fsm_migrate(view);
     enum rota_view_engine engine =
-        rota_migrate_owns(&migrate, view->engine) ? view->engine : ROTA_VIEW_LEASE;
+        rota_migrate_fsm_owns(&migrate, view->engine) ? view->engine : ROTA_VIEW_LEASE;
     if (rota_view_place(view, number, engine, fsm->hashes, fsm->scratch, NULL))
         return false;
     for (uint32_t shard = 0; shard < view->n_shards; shard++) {
@@ -136,8 +136,8 @@ static void keep_or_stop(struct rota_view_fsm *fsm)
 static void keep_or_halt(struct rota_view_fsm *fsm, bool is_late)
 {
     struct rota_migrate migrate = rota_view_fsm_migrate(&fsm->view);
-    if (!fsm->is_running ||
-        (!is_late && fsm->me != ROTA_VIEW_NOBODY && rota_migrate_owns(&migrate, fsm->view.engine)))
+    if (!fsm->is_running || (!is_late && fsm->me != ROTA_VIEW_NOBODY &&
+                             rota_migrate_fsm_owns(&migrate, fsm->view.engine)))
         return;
     fsm->is_running = false;
     fsm->actions.has_halt = true;
@@ -154,7 +154,7 @@ static uint32_t find_me(const struct rota_view_fsm *fsm)
     return find_life(fsm, fsm->options.name, fsm->instance);
 }
 
-void rota_view_fsm_find_me(struct rota_view_fsm *fsm)
+void rota_view_fsm_apply_find_me(struct rota_view_fsm *fsm)
 {
     fsm->me = find_me(fsm);
     keep_or_stop(fsm);
@@ -172,7 +172,7 @@ void rota_view_fsm_apply(struct rota_view_fsm *fsm, struct rota_view *view)
         *view = (struct rota_view){0};
         fsm->me = find_me(fsm);
     } else {
-        rota_view_fsm_forget(fsm);
+        rota_view_fsm_apply_forget(fsm);
         rota_view_deinit(view);
         is_late = true;
     }
@@ -191,12 +191,12 @@ void rota_view_fsm_apply(struct rota_view_fsm *fsm, struct rota_view *view)
 /* A missing row means that its node has stopped, since it existed when the node became a member. */
 static void judge_life(struct rota_view_fsm *fsm, struct rota_view_life *life)
 {
-    const struct rota_view_row *row = rota_view_fsm_row(fsm, life->name);
+    const struct rota_view_row *row = rota_view_fsm_draft_row(fsm, life->name);
     life->is_dead = !row || row->instance != life->instance;
     life->acked = life->is_dead ? 0 : row->acked;
 }
 
-void rota_view_fsm_resolve(struct rota_view_fsm *fsm)
+void rota_view_fsm_apply_resolve(struct rota_view_fsm *fsm)
 {
     size_t n = 0;
     fsm->is_barred = false;

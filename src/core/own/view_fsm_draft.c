@@ -2,7 +2,8 @@
 
 /* --- rows --- */
 
-const struct rota_view_row *rota_view_fsm_row(const struct rota_view_fsm *fsm, struct rota_str name)
+const struct rota_view_row *rota_view_fsm_draft_row(const struct rota_view_fsm *fsm,
+                                                    struct rota_str name)
 {
     size_t from = 0, to = fsm->rows.size;
     while (from < to) {
@@ -16,7 +17,7 @@ const struct rota_view_row *rota_view_fsm_row(const struct rota_view_fsm *fsm, s
     return from < fsm->rows.size && rota_str_is_equal(row->name, name) ? row : NULL;
 }
 
-bool rota_view_fsm_is_acked(const struct rota_view_fsm *fsm, uint64_t number)
+bool rota_view_fsm_draft_is_acked(const struct rota_view_fsm *fsm, uint64_t number)
 {
     for (size_t i = 0; i < fsm->rows.size; i++)
         if (fsm->rows.items[i].acked < number)
@@ -80,7 +81,7 @@ static size_t end_members(struct draft *draft)
         struct rota_view_member *member = &draft->next->members.items[i];
         if (member->span.to != 0)
             continue;
-        const struct rota_view_row *row = rota_view_fsm_row(draft->fsm, member->name);
+        const struct rota_view_row *row = rota_view_fsm_draft_row(draft->fsm, member->name);
         if (row && is_willing(row) && row->instance == member->instance &&
             weight_of(row) == member->weight) {
             n++;
@@ -254,7 +255,7 @@ static void seat_members(struct draft *draft)
 static void put_migrate(struct draft *draft, const struct rota_migrate *migrate)
 {
     struct rota_migrate before = rota_view_fsm_migrate(draft->next);
-    draft->is_break |= rota_migrate_is_break(&before, migrate);
+    draft->is_break |= rota_migrate_fsm_is_break(&before, migrate);
     draft->next->engine = migrate->engine;
     draft->next->to = migrate->to;
     draft->next->phase = migrate->phase;
@@ -266,7 +267,7 @@ static enum rota_code wish_migrate(struct draft *draft, enum rota_migrate_wish t
     struct rota_migrate before = rota_view_fsm_migrate(draft->next), after = before;
     if (draft->has_migrated)
         return ROTA_ERR_UNAVAILABLE;
-    enum rota_code code = rota_migrate_wish(&after, type, wish->to, NULL);
+    enum rota_code code = rota_migrate_fsm_wish(&after, type, wish->to, NULL);
     if (code)
         return code;
     if (after.phase == before.phase && after.engine == before.engine && after.to == before.to)
@@ -369,8 +370,8 @@ static void advance_migration(struct draft *draft)
 {
     struct rota_view_fsm *fsm = draft->fsm;
     struct rota_migrate before = rota_view_fsm_migrate(draft->next), after = before;
-    if (rota_view_fsm_is_acked(fsm, fsm->view.number))
-        rota_migrate_acked(&after);
+    if (rota_view_fsm_draft_is_acked(fsm, fsm->view.number))
+        rota_migrate_fsm_acked(&after);
     if (after.phase == before.phase) {
         grant_wishes(draft);
         return;

@@ -35,22 +35,22 @@ static inline struct rota_migrate rota_view_fsm_migrate(const struct rota_view *
 
 /* --- view_fsm_apply.c: following a view --- */
 
-/* Follow a later view, or an earlier one after rota_view_fsm_forget(); takes its contents. What
- * we have lost is stopped. Without memory everything is stopped, and no view is known. */
+/* Follow a later view, or an earlier one after rota_view_fsm_apply_forget(); takes its contents.
+ * What we have lost is stopped. Without memory everything is stopped, and no view is known. */
 void rota_view_fsm_apply(struct rota_view_fsm *fsm, struct rota_view *view);
 
 /* Forget the view; what it gave us must have been stopped. */
-void rota_view_fsm_forget(struct rota_view_fsm *fsm);
+void rota_view_fsm_apply_forget(struct rota_view_fsm *fsm);
 
 /* We have joined, or are out: find ourselves among the view's members. */
-void rota_view_fsm_find_me(struct rota_view_fsm *fsm);
+void rota_view_fsm_apply_find_me(struct rota_view_fsm *fsm);
 
 /* The rows are new: find the owners that have stopped what they lost. */
-void rota_view_fsm_resolve(struct rota_view_fsm *fsm);
+void rota_view_fsm_apply_resolve(struct rota_view_fsm *fsm);
 
 /* --- view_fsm_sight.c: the result of a read --- */
 
-void rota_view_fsm_hear_sight(struct rota_view_fsm *fsm, rota_time now,
+void rota_view_fsm_sight_hear(struct rota_view_fsm *fsm, rota_time now,
                               const struct rota_view_event *event);
 
 /* --- view_fsm_draft.c: the view that should follow --- */
@@ -60,8 +60,8 @@ void rota_view_fsm_hear_sight(struct rota_view_fsm *fsm, rota_time now,
 void rota_view_fsm_draft(struct rota_view_fsm *fsm);
 
 /* Whether every row has acked the view with this number. */
-bool rota_view_fsm_is_acked(const struct rota_view_fsm *fsm, uint64_t number);
+bool rota_view_fsm_draft_is_acked(const struct rota_view_fsm *fsm, uint64_t number);
 
 /* The row of this name, or NULL. */
-const struct rota_view_row *rota_view_fsm_row(const struct rota_view_fsm *fsm,
-                                              struct rota_str name);
+const struct rota_view_row *rota_view_fsm_draft_row(const struct rota_view_fsm *fsm,
+                                                    struct rota_str name);

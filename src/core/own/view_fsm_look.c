@@ -79,7 +79,7 @@ bool rota_view_fsm_is_drained(const struct rota_view_fsm *fsm)
            !fsm->is_running && fsm->view.number > 0 && fsm->acked == fsm->view.number;
 }
 
-const char *rota_view_why_text(enum rota_view_why why)
+const char *rota_view_fsm_look_why_text(enum rota_view_why why)
 {
     switch (why) {
     case ROTA_VIEW_WHY_MOVED:

@@ -65,7 +65,7 @@ static void watch_rows(struct rota_view_fsm *fsm, rota_time now)
 /* Our name is free, or was that of our own life before. */
 static void see_whether_to_join(struct rota_view_fsm *fsm)
 {
-    const struct rota_view_row *row = rota_view_fsm_row(fsm, fsm->options.name);
+    const struct rota_view_row *row = rota_view_fsm_draft_row(fsm, fsm->options.name);
     if (fsm->standing != ROTA_VIEW_OUT || fsm->own_ask != 0 || fsm->options.is_observer)
         return;
     fsm->may_join = !row || row->instance == fsm->instance || fsm->options.is_alone;
@@ -81,7 +81,7 @@ static void go_back(struct rota_view_fsm *fsm, rota_time now)
         if (fsm->rows.items[i].ttl > ttl && fsm->rows.items[i].ttl <= ROTA_VIEW_TTL_MAX)
             ttl = fsm->rows.items[i].ttl;
     rota_view_fsm_stop_all(fsm, ROTA_VIEW_WHY_WENT_BACK);
-    rota_view_fsm_forget(fsm);
+    rota_view_fsm_apply_forget(fsm);
     rota_session_watch_forget(&fsm->watch);
     fsm->lost = fsm->floor;
     fsm->is_on_hold = true;
@@ -136,7 +136,7 @@ static rota_time turn_of(struct rota_view_fsm *fsm)
 /* Without a row we propose operators' wishes only, on top of a view that others made. */
 static bool may_propose(const struct rota_view_fsm *fsm, rota_time now)
 {
-    const struct rota_view_row *row = rota_view_fsm_row(fsm, fsm->options.name);
+    const struct rota_view_row *row = rota_view_fsm_draft_row(fsm, fsm->options.name);
     if (fsm->standing == ROTA_VIEW_OUT)
         return fsm->wishes.size > 0 && fsm->view.number > 0;
     return fsm->standing == ROTA_VIEW_IN && now < fsm->until && row &&
@@ -155,7 +155,7 @@ static void see_what_to_propose(struct rota_view_fsm *fsm, rota_time now)
         fsm->propose_at = rota_time_min(fsm->propose_at, now + turn_of(fsm));
 }
 
-void rota_view_fsm_hear_sight(struct rota_view_fsm *fsm, rota_time now,
+void rota_view_fsm_sight_hear(struct rota_view_fsm *fsm, rota_time now,
                               const struct rota_view_event *event)
 {
     bool is_fine = event->n_rows <= ROTA_VIEW_ROWS_MAX && see_view(fsm, now, event->view);
@@ -169,7 +169,7 @@ void rota_view_fsm_hear_sight(struct rota_view_fsm *fsm, rota_time now,
     fsm->has_rows = true;
     fsm->unix_ms = event->unix_ms;
     fsm->store_highest = event->highest;
-    rota_view_fsm_resolve(fsm);
+    rota_view_fsm_apply_resolve(fsm);
     see_whether_to_join(fsm);
     see_what_to_propose(fsm, now);
     fsm->read_at = now + (is_settled(fsm) ? rota_view_fsm_some_of(fsm, fsm->options.ttl / 6)

@@ -297,7 +297,7 @@ static enum rota_code apply_list(struct rota_members_fsm *fsm, rota_time now,
 
 end:
     difference_deinit(&difference);
-    rota_members_actions_deinit(&todo);
+    rota_members_fsm_actions_deinit(&todo);
     list_deinit(next);
     return code;
 }
@@ -433,7 +433,7 @@ enum rota_code rota_members_fsm_step(struct rota_members_fsm *fsm, rota_time now
     return ROTA_ERR_INVALID;
 }
 
-void rota_members_actions_deinit(struct rota_members_actions *actions)
+void rota_members_fsm_actions_deinit(struct rota_members_actions *actions)
 {
     rota_ring_unref(actions->ring);
     free(actions->memory);

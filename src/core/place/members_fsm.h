@@ -73,13 +73,13 @@ enum rota_code rota_members_fsm_init(struct rota_members_fsm *fsm, uint32_t poin
 void rota_members_fsm_deinit(struct rota_members_fsm *fsm);
 
 /* Handle an event; `now` is the wall clock. Gives `*actions`, which
- * rota_members_actions_deinit() ends. Refuses a snapshot with a bad or repeated host, with too
+ * rota_members_fsm_actions_deinit() ends. Refuses a snapshot with a bad or repeated host, with too
  * many hosts, or with none after some, and an override with a bad address. */
 enum rota_code rota_members_fsm_step(struct rota_members_fsm *fsm, rota_time now,
                                      const struct rota_members_event *event,
                                      struct rota_members_actions *actions,
                                      struct rota_error *error);
-void rota_members_actions_deinit(struct rota_members_actions *actions);
+void rota_members_fsm_actions_deinit(struct rota_members_actions *actions);
 
 /* The first start_at or stop_at to come on the wall clock; ROTA_TIME_NEVER when
  * there is none. */

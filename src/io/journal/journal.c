@@ -69,7 +69,7 @@ static void leave_mark(struct commit *commit)
     struct rota_buffer mark = {0};
     uint64_t number = (commit->last ? commit->last : commit->files->last) + 1;
     const struct rota_journal_files *files = commit->files;
-    rota_journal_write_mark(commit->writer, number, &mark);
+    rota_journal_segment_write_mark(commit->writer, number, &mark);
     bool fits = files->fd >= 0 && files->parts.size > 0 &&
                 mark.size <= files->size - files->parts.items[files->parts.size - 1].used;
     if (!mark.failed && fits)
@@ -112,7 +112,7 @@ static void commit_on_thread(struct rota_letter *letter)
 static void post_commit(struct rota_journal *journal)
 {
     journal->is_committing = journal->is_at_thread = true;
-    enum rota_code code = rota_thread_post(journal->thread, &journal->commit.letter);
+    enum rota_code code = rota_mailbox_thread_post(journal->thread, &journal->commit.letter);
     assert(code == ROTA_OK); /* it is the only one */
     (void)code;
 }
@@ -342,7 +342,7 @@ static void close_handles(struct rota_journal *journal)
     uv_close((uv_handle_t *)&journal->retry, on_handle_closed);
     uv_close((uv_handle_t *)&journal->later, on_handle_closed);
     if (journal->thread)
-        rota_thread_close(journal->thread, on_thread_closed, journal);
+        rota_mailbox_thread_close(journal->thread, on_thread_closed, journal);
     else
         journal->n_open--;
 }
@@ -453,7 +453,7 @@ static enum rota_code start_thread(struct uv_loop_s *loop, struct rota_journal *
     uv_timer_init(loop, &journal->later);
     journal->turn.data = journal->retry.data = journal->later.data = journal;
     journal->n_open = 4;
-    return rota_thread_open(loop, &options, &journal->thread, error);
+    return rota_mailbox_thread_open(loop, &options, &journal->thread, error);
 }
 
 enum rota_code rota_journal_open(struct uv_loop_s *loop, const struct rota_journal_options *options,
@@ -483,7 +483,7 @@ enum rota_code rota_journal_open(struct uv_loop_s *loop, const struct rota_journ
         return code;
     }
     const struct rota_journal_files *files = made->commit.files;
-    rota_journal_writer_init(&made->writer, files->id);
+    rota_journal_segment_writer_init(&made->writer, files->id);
     made->view.last = made->view.durable = files->last;
     made->view.n_lost = files->n_lost;
     made->view.segment_size = files->segment_size;
@@ -516,7 +516,7 @@ static enum rota_code append_record(struct rota_journal *journal,
         return rota_error_set(error, ROTA_ERR_LIMIT, "%zu bytes are already waiting for the disk",
                               journal->waiting.size);
     size_t size = journal->waiting.size;
-    rota_journal_write(&journal->writer, record, &journal->waiting);
+    rota_journal_segment_write(&journal->writer, record, &journal->waiting);
     if (journal->waiting.failed) {
         journal->waiting.size = size;
         journal->waiting.failed = false;

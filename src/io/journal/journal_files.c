@@ -102,7 +102,7 @@ static int make_segment(struct rota_journal_files *files, const char *path, uint
     if (fd < 0)
         return -1;
     memcpy(head.id, files->id, sizeof head.id);
-    rota_journal_head_encode(&head, bytes);
+    rota_journal_segment_head_encode(&head, bytes);
     if (rota_journal_files_allocate(files, fd, size) ||
         rota_journal_files_put(files, fd, rota_str_of(bytes, sizeof bytes), 0) ||
         rota_journal_files_sync(files, fd) || sync_directory(files)) {
@@ -199,10 +199,10 @@ static enum rota_code tell_range(struct rota_journal_files *files, size_t place,
     if (files->range.sequence && range.lowest == files->range.lowest &&
         range.last == files->range.last && files->range.ended == 0)
         return ROTA_OK;
-    int failed = rota_journal_range_put(files, range);
+    int failed = rota_journal_files_range_put(files, range);
     if (failed && is_no_room(errno) && !files->is_full) {
         give_up_reserve(files);
-        failed = rota_journal_range_put(files, range);
+        failed = rota_journal_files_range_put(files, range);
     }
     if (!failed)
         return ROTA_OK;
@@ -466,7 +466,7 @@ enum rota_code rota_journal_files_open(const struct rota_journal_files_options *
     if (!code)
         code = lock_directory(made, error);
     if (!code)
-        code = rota_journal_files_read(made, options, error);
+        code = rota_journal_read_files(made, options, error);
     if (!code && !made->has_id)
         code = begin_journal(made, error);
     if (!code)
@@ -487,7 +487,7 @@ void rota_journal_files_end(struct rota_journal_files *files, uint64_t next)
     struct rota_journal_range range = files->range;
     range.ended = next;
     if (range.sequence)
-        (void)rota_journal_range_put(files, range);
+        (void)rota_journal_files_range_put(files, range);
 }
 
 void rota_journal_files_close(struct rota_journal_files *files)

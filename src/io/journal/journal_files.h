@@ -91,7 +91,7 @@ void rota_journal_files_close(struct rota_journal_files *files); /* may be NULL 
 
 /* Whether it would be rejected for its modes and owners, or those of its segments, without reading
  * them: the errors of rota_journal_files_open(). ROTA_OK if it does not exist. */
-enum rota_code rota_journal_files_check(const char *directory, struct rota_error *error);
+enum rota_code rota_journal_read_files_check(const char *directory, struct rota_error *error);
 
 /* Make a batch durable whose first record is `first`. ROTA_ERR_LIMIT when there is no room: try
  * again with the same bytes, or more of them. ROTA_ERR_IO: nothing may be written any more,
@@ -152,14 +152,14 @@ int rota_journal_files_allocate(struct rota_journal_files *files, int fd, size_t
 enum rota_code rota_journal_files_look(struct rota_journal_files *files, struct rota_error *error);
 
 /* Read all segments, and make the last one ready to be written to. */
-enum rota_code rota_journal_files_read(struct rota_journal_files *files,
+enum rota_code rota_journal_read_files(struct rota_journal_files *files,
                                        const struct rota_journal_files_options *options,
                                        struct rota_error *error);
 
 /* Fill `files->range` from the file, which may not be there. One that is damaged is refused, or
  * with `repair` taken for none. */
-enum rota_code rota_journal_range_read(struct rota_journal_files *files, bool repair,
-                                       struct rota_error *error);
+enum rota_code rota_journal_files_range_read(struct rota_journal_files *files, bool repair,
+                                             struct rota_error *error);
 
 /* Write another one durably; sets its sequence. -1 with errno: the old one holds, or this one. */
-int rota_journal_range_put(struct rota_journal_files *files, struct rota_journal_range range);
+int rota_journal_files_range_put(struct rota_journal_files *files, struct rota_journal_range range);

@@ -45,8 +45,8 @@ static enum rota_code refuse_damage(const char *path, struct rota_error *error)
                           path);
 }
 
-enum rota_code rota_journal_range_read(struct rota_journal_files *files, bool repair,
-                                       struct rota_error *error)
+enum rota_code rota_journal_files_range_read(struct rota_journal_files *files, bool repair,
+                                             struct rota_error *error)
 {
     char path[ROTA_JOURNAL_PATH_MAX], file[ROTA_JOURNAL_RANGE_FILE];
     struct rota_journal_range range = {0};
@@ -80,7 +80,7 @@ static int write_to(struct rota_journal_files *files, int fd,
     return is_new ? files->disk->sync_directory(files->disk->data, files->directory) : 0;
 }
 
-int rota_journal_range_put(struct rota_journal_files *files, struct rota_journal_range range)
+int rota_journal_files_range_put(struct rota_journal_files *files, struct rota_journal_range range)
 {
     char path[ROTA_JOURNAL_PATH_MAX];
     rota_journal_files_path_of(files, "range", path);

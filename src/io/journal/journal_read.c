@@ -215,7 +215,7 @@ static enum rota_code load_segment(struct reading *reading, const char *path, bo
     return code;
 }
 
-enum rota_code rota_journal_files_check(const char *directory, struct rota_error *error)
+enum rota_code rota_journal_read_files_check(const char *directory, struct rota_error *error)
 {
     struct rota_journal_files files = {0};
     struct reading reading = {.files = &files, .error = error};
@@ -261,7 +261,7 @@ static void look_ahead(struct reading *reading)
 {
     struct rota_job_id id;
     int n = reading->reader.ahead <= reading->reader.at ? AHEAD : 1;
-    while (n-- > 0 && rota_journal_reader_foresee(&reading->reader, &id))
+    while (n-- > 0 && rota_journal_segment_reader_foresee(&reading->reader, &id))
         reading->options->on_ahead(reading->options->data, id);
 }
 
@@ -271,7 +271,8 @@ static enum rota_code read_records(struct reading *reading, const char *path, bo
 {
     struct rota_journal_reader *reader = &reading->reader;
     struct rota_work_record record;
-    *found = rota_journal_reader_open(reader, rota_str_of(reading->bytes, reading->size), is_last);
+    *found = rota_journal_segment_reader_open(reader, rota_str_of(reading->bytes, reading->size),
+                                              is_last);
     for (;;) {
         if (*found == ROTA_JOURNAL_NEWER)
             return refuse_newer(reading, path);
@@ -280,12 +281,12 @@ static enum rota_code read_records(struct reading *reading, const char *path, bo
         if (*found == ROTA_JOURNAL_DAMAGED) {
             if (!reading->options->repair)
                 return refuse_damage(reading, path);
-            if (!rota_journal_reader_pass_over(reader))
+            if (!rota_journal_segment_reader_pass_over(reader))
                 return ROTA_OK;
         }
         if (reading->options->on_ahead)
             look_ahead(reading);
-        *found = rota_journal_reader_next(reader, &record);
+        *found = rota_journal_segment_reader_next(reader, &record);
         if (*found != ROTA_JOURNAL_FINE)
             continue;
         reading->files->n_records++;
@@ -367,7 +368,7 @@ static enum rota_code continue_segment(struct reading *reading, const char *path
 static bool is_foreign(const struct reading *reading)
 {
     return reading->reader.n_lost_bytes > 0 ||
-           !rota_journal_may_begin(rota_str_of(reading->bytes, reading->size));
+           !rota_journal_segment_may_begin(rota_str_of(reading->bytes, reading->size));
 }
 
 static enum rota_code read_segment(struct reading *reading, size_t place)
@@ -436,7 +437,7 @@ static enum rota_code tell_last(struct reading *reading)
                : ROTA_OK;
 }
 
-enum rota_code rota_journal_files_read(struct rota_journal_files *files,
+enum rota_code rota_journal_read_files(struct rota_journal_files *files,
                                        const struct rota_journal_files_options *options,
                                        struct rota_error *error)
 {
@@ -446,10 +447,10 @@ enum rota_code rota_journal_files_read(struct rota_journal_files *files,
     reading->files = files;
     reading->options = options;
     reading->error = error;
-    rota_journal_reader_init(&reading->reader);
+    rota_journal_segment_reader_init(&reading->reader);
     enum rota_code code = list_segments(reading);
     if (!code)
-        code = rota_journal_range_read(files, options->repair, error);
+        code = rota_journal_files_range_read(files, options->repair, error);
     if (!code)
         code = check_range(reading);
     for (size_t i = 0; !code && i < reading->indexes.size; i++)

@@ -3,8 +3,8 @@
  *
  * The log holds bytes at offsets that grow; the engine holds members, each a line of text, in
  * numbered rounds. Their meaning is defined elsewhere: records in wire/record/group_record.h, lines
- * in rota_group_metadata_format(), and core/own/group_fsm.h decides, whose events and actions match
- * these.
+ * in rota_group_record_metadata_format(), and core/own/group_fsm.h decides, whose events and
+ * actions match these.
  *
  *     open --> OPENED --read()--> RECORD, ..., OK, RECORD, OK, ... LOST --> OPENED ...
  *              join() --> ROUND, GROUP_OK, ..., ROUND, ... GROUP_LOST

@@ -7,7 +7,7 @@
 
 enum { LINES_MAX = 64, NOTES_MAX = 256 };
 
-void rota_kafka_tell(struct rota_kafka *kafka, const struct rota_sync_event *event)
+void rota_sync_kafka_tell(struct rota_kafka *kafka, const struct rota_sync_event *event)
 {
     if (!kafka->is_failed && !kafka->is_closing)
         kafka->on_event(kafka->data, event);
@@ -28,18 +28,18 @@ static void on_member_closed(void *data)
 static void end_member(struct rota_kafka *kafka)
 {
     if (kafka->member)
-        rota_kafka_member_close(kafka->member, on_member_closed, kafka);
+        rota_sync_kafka_member_close(kafka->member, on_member_closed, kafka);
     kafka->member = NULL;
 }
 
-void rota_kafka_fail(struct rota_kafka *kafka, const struct rota_error *error)
+void rota_sync_kafka_fail(struct rota_kafka *kafka, const struct rota_error *error)
 {
     if (kafka->is_failed || kafka->is_closing)
         return;
     kafka->phase = ROTA_KAFKA_OVER;
     end_member(kafka);
     kafka->is_failed = true;
-    rota_kafka_log_refuse(kafka);
+    rota_sync_kafka_log_refuse(kafka);
     if (!kafka->is_closing)
         kafka->on_event(kafka->data,
                         &(struct rota_sync_event){.type = ROTA_SYNC_FAILED, .error = error});
@@ -52,7 +52,7 @@ static void on_note(void *owner, const struct rota_kafka_note *note)
         return; /* of a membership that has ended */
     atomic_store(&kafka->taken, note->number);
     if (note->type == ROTA_SYNC_FAILED) {
-        rota_kafka_fail(kafka, &note->error);
+        rota_sync_kafka_fail(kafka, &note->error);
         return;
     }
     if (note->type == ROTA_SYNC_GROUP_LOST) {
@@ -67,15 +67,16 @@ static void on_note(void *owner, const struct rota_kafka_note *note)
                  ROTA_LOG_FACT("topic", kafka->setup.rebalance_topic),
                  ROTA_LOG_FACT("partitions", note->n_slots),
                  ROTA_LOG_FACT("members", note->n_members));
-    rota_kafka_tell(kafka, &(struct rota_sync_event){
-                               .type = note->type,
-                               .generation = note->generation,
-                               .sent_at = note->sent_at,
-                               .members = note->members,
-                               .n_members = note->n_members,
-                               .is_leader = note->is_leader,
-                               .error = note->type == ROTA_SYNC_GROUP_LOST ? &note->error : NULL,
-                           });
+    rota_sync_kafka_tell(kafka,
+                         &(struct rota_sync_event){
+                             .type = note->type,
+                             .generation = note->generation,
+                             .sent_at = note->sent_at,
+                             .members = note->members,
+                             .n_members = note->n_members,
+                             .is_leader = note->is_leader,
+                             .error = note->type == ROTA_SYNC_GROUP_LOST ? &note->error : NULL,
+                         });
 }
 
 static void kafka_leave(struct rota_sync *sync)
@@ -101,8 +102,8 @@ static void kafka_join(struct rota_sync *sync, struct rota_str line)
         .taken = &kafka->taken,
     };
     atomic_store(&kafka->taken, 0);
-    if (rota_kafka_member_open(&options, &kafka->member, &error))
-        rota_kafka_fail(kafka, &error);
+    if (rota_sync_kafka_member_open(&options, &kafka->member, &error))
+        rota_sync_kafka_fail(kafka, &error);
     else
         kafka->n_members++;
 }
@@ -156,9 +157,9 @@ static void on_thread_closed(void *data)
     release_kafka(kafka);
 }
 
-void rota_kafka_log_ended(struct rota_kafka *kafka)
+void rota_sync_kafka_log_ended(struct rota_kafka *kafka)
 {
-    rota_thread_close(kafka->thread, on_thread_closed, kafka);
+    rota_mailbox_thread_close(kafka->thread, on_thread_closed, kafka);
 }
 
 static void kafka_close(struct rota_sync *sync, void (*on_closed)(void *data), void *data)
@@ -169,7 +170,7 @@ static void kafka_close(struct rota_sync *sync, void (*on_closed)(void *data), v
     kafka->is_closing = true;
     uv_timer_stop(&kafka->timer);
     end_member(kafka);
-    rota_kafka_log_end(kafka);
+    rota_sync_kafka_log_end(kafka);
 }
 
 static char *join_texts(const char *a, const char *b)
@@ -221,13 +222,13 @@ static enum rota_code kafka_open(struct uv_loop_s *loop, const struct rota_sync_
 
     enum rota_code code = set_up_kafka(kafka, options, error);
     if (!code)
-        code = rota_kafka_client_check(&kafka->setup, error);
+        code = rota_sync_kafka_topic_client_check(&kafka->setup, error);
     if (!code)
         code = rota_mailbox_open(loop, LINES_MAX, &kafka->setup.lines, error);
     if (!code)
         code = rota_mailbox_open(loop, NOTES_MAX, &kafka->notes, error);
     if (!code)
-        code = rota_kafka_log_open(kafka, error);
+        code = rota_sync_kafka_log_open(kafka, error);
     if (code) {
         rota_mailbox_close(kafka->setup.lines, NULL, NULL);
         rota_mailbox_close(kafka->notes, NULL, NULL);
@@ -240,18 +241,18 @@ static enum rota_code kafka_open(struct uv_loop_s *loop, const struct rota_sync_
 
 static void kafka_read(struct rota_sync *sync, uint64_t offset)
 {
-    rota_kafka_log_read((struct rota_kafka *)sync, offset);
+    rota_sync_kafka_log_read((struct rota_kafka *)sync, offset);
 }
 
 static enum rota_code kafka_append(struct rota_sync *sync, uint64_t number, struct rota_str bytes,
                                    struct rota_error *error)
 {
-    return rota_kafka_log_append((struct rota_kafka *)sync, number, bytes, error);
+    return rota_sync_kafka_log_append((struct rota_kafka *)sync, number, bytes, error);
 }
 
 static void kafka_trim(struct rota_sync *sync, uint64_t offset)
 {
-    rota_kafka_log_trim((struct rota_kafka *)sync, offset);
+    rota_sync_kafka_log_trim((struct rota_kafka *)sync, offset);
 }
 
 const struct rota_sync_engine rota_sync_kafka = {

@@ -13,7 +13,7 @@ enum { LIST_MS = 1000 }; /* how long to wait for an unreachable broker */
 
 /* librdkafka shows the generation only in its encoding of a consumer's metadata: seven bytes
  * that name the format, the generation, the group and the member. */
-bool rota_kafka_identify(rd_kafka_t *client, struct rota_kafka_identity *identity)
+bool rota_sync_kafka_coordinator_identify(rd_kafka_t *client, struct rota_kafka_identity *identity)
 {
     static const char magic[] = "CGMDv2:";
     size_t size = 0, at = strlen(magic) + sizeof identity->generation;
@@ -41,8 +41,8 @@ bool rota_kafka_identify(rd_kafka_t *client, struct rota_kafka_identity *identit
     return is_known && identity->generation >= 0 && identity->id[0];
 }
 
-rd_kafka_resp_err_t rota_kafka_commit(rd_kafka_t *client, const char *topic, int32_t slot,
-                                      const char *mark)
+rd_kafka_resp_err_t rota_sync_kafka_coordinator_commit(rd_kafka_t *client, const char *topic,
+                                                       int32_t slot, const char *mark)
 {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_t *partition = rd_kafka_topic_partition_list_add(list, topic, slot);
@@ -70,8 +70,8 @@ rd_kafka_resp_err_t rota_kafka_commit(rd_kafka_t *client, const char *topic, int
     return result;
 }
 
-bool rota_kafka_list_members(rd_kafka_t *client, const char *group,
-                             struct rota_kafka_roster *roster)
+bool rota_sync_kafka_coordinator_list_members(rd_kafka_t *client, const char *group,
+                                              struct rota_kafka_roster *roster)
 {
     const struct rd_kafka_group_list *list = NULL;
     rd_kafka_resp_err_t result = rd_kafka_list_groups(client, group, &list, LIST_MS);
@@ -90,18 +90,18 @@ bool rota_kafka_list_members(rd_kafka_t *client, const char *group,
     /* If two claim to be the coordinator one is wrong; if none does, it may not have answered. */
     if (n_found == 1 || (n_found == 0 && !result))
         return true;
-    rota_kafka_roster_free(roster);
+    rota_sync_kafka_coordinator_roster_free(roster);
     return false;
 }
 
-void rota_kafka_roster_free(struct rota_kafka_roster *roster)
+void rota_sync_kafka_coordinator_roster_free(struct rota_kafka_roster *roster)
 {
     if (roster->list)
         rd_kafka_group_list_destroy(roster->list);
     *roster = (struct rota_kafka_roster){0};
 }
 
-bool rota_kafka_roster_has(const struct rota_kafka_roster *roster, const char *id)
+bool rota_sync_kafka_coordinator_roster_has(const struct rota_kafka_roster *roster, const char *id)
 {
     for (size_t i = 0; i < roster->n_members; i++)
         if (strcmp(roster->members[i].member_id, id) == 0)
@@ -132,7 +132,8 @@ static int64_t read_number(struct reader *reader, size_t n)
 }
 
 /* Version, and of each topic its name and its partitions. */
-int32_t rota_kafka_slot_of(const struct rd_kafka_group_member_info *member, const char *topic)
+int32_t rota_sync_kafka_coordinator_slot_of(const struct rd_kafka_group_member_info *member,
+                                            const char *topic)
 {
     struct reader reader = {member->member_assignment, (size_t)member->member_assignment_size};
     int32_t slot = -1;

@@ -29,14 +29,16 @@ static size_t count_below(const struct rota_kafka_hold *hold, int32_t slot)
     return n;
 }
 
-void rota_kafka_hold_remember(struct rota_kafka_hold *hold, const struct rota_kafka_setup *setup,
-                              const struct rota_kafka_roster *roster, const char *id, int32_t slot)
+void rota_sync_kafka_hold_remember(struct rota_kafka_hold *hold,
+                                   const struct rota_kafka_setup *setup,
+                                   const struct rota_kafka_roster *roster, const char *id,
+                                   int32_t slot)
 {
     hold->holders.size = 0;
     for (size_t i = 0; i < roster->n_members; i++) {
         const char *other = roster->members[i].member_id;
-        struct rota_kafka_holder holder = {
-            .slot = rota_kafka_slot_of(&roster->members[i], setup->rebalance_topic)};
+        struct rota_kafka_holder holder = {.slot = rota_sync_kafka_coordinator_slot_of(
+                                               &roster->members[i], setup->rebalance_topic)};
         if (strcmp(other, id) == 0 || strlen(other) >= sizeof holder.id || holder.slot < 0)
             continue;
         strcpy(holder.id, other);
@@ -64,8 +66,8 @@ static rota_time pause_of(const struct rota_kafka_hold *hold, bool is_checker)
     return (LOOK_MS + (is_checker ? 0 : (rota_time)hold->holders.size)) * ROTA_MSEC;
 }
 
-void rota_kafka_hold_begin(struct rota_kafka_hold *hold, const struct rota_kafka_setup *setup,
-                           int32_t generation)
+void rota_sync_kafka_hold_begin(struct rota_kafka_hold *hold, const struct rota_kafka_setup *setup,
+                                int32_t generation)
 {
     rota_time now = rota_clock_boot();
     snprintf(hold->ready, sizeof hold->ready, "ready %d", (int)generation);
@@ -114,12 +116,12 @@ static void see_who_is_gone(struct rota_kafka_hold *hold, rd_kafka_t *client,
                             const struct rota_kafka_setup *setup)
 {
     struct rota_kafka_roster roster;
-    if (!rota_kafka_list_members(client, setup->group, &roster))
+    if (!rota_sync_kafka_coordinator_list_members(client, setup->group, &roster))
         return;
     for (size_t i = 0; i < hold->holders.size; i++)
         hold->holders.items[i].is_ready |=
-            !rota_kafka_roster_has(&roster, hold->holders.items[i].id);
-    rota_kafka_roster_free(&roster);
+            !rota_sync_kafka_coordinator_roster_has(&roster, hold->holders.items[i].id);
+    rota_sync_kafka_coordinator_roster_free(&roster);
 }
 
 static bool is_everybody_ready(const struct rota_kafka_hold *hold)
@@ -130,8 +132,8 @@ static bool is_everybody_ready(const struct rota_kafka_hold *hold)
     return true;
 }
 
-bool rota_kafka_hold_look(struct rota_kafka_hold *hold, rd_kafka_t *client,
-                          const struct rota_kafka_setup *setup)
+bool rota_sync_kafka_hold_look(struct rota_kafka_hold *hold, rd_kafka_t *client,
+                               const struct rota_kafka_setup *setup)
 {
     rota_time now = rota_clock_boot();
     bool is_checker = now >= hold->check_at;

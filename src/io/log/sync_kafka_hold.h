@@ -21,12 +21,14 @@ struct rota_kafka_hold {
 };
 
 /* Who is in the round, and so will be waited for; `id` and `slot` are ours. */
-void rota_kafka_hold_remember(struct rota_kafka_hold *hold, const struct rota_kafka_setup *setup,
-                              const struct rota_kafka_roster *roster, const char *id, int32_t slot);
+void rota_sync_kafka_hold_remember(struct rota_kafka_hold *hold,
+                                   const struct rota_kafka_setup *setup,
+                                   const struct rota_kafka_roster *roster, const char *id,
+                                   int32_t slot);
 /* The round is over. */
-void rota_kafka_hold_begin(struct rota_kafka_hold *hold, const struct rota_kafka_setup *setup,
-                           int32_t generation);
+void rota_sync_kafka_hold_begin(struct rota_kafka_hold *hold, const struct rota_kafka_setup *setup,
+                                int32_t generation);
 /* Whether we may proceed; asks the coordinator, not before `look_at`. When it says so without
  * `may_go`, the others have not been notified yet. */
-bool rota_kafka_hold_look(struct rota_kafka_hold *hold, rd_kafka_t *client,
-                          const struct rota_kafka_setup *setup);
+bool rota_sync_kafka_hold_look(struct rota_kafka_hold *hold, rd_kafka_t *client,
+                               const struct rota_kafka_setup *setup);

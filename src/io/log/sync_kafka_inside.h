@@ -100,7 +100,7 @@ struct rota_kafka {
     void *closed_data;
 };
 
-void rota_kafka_job_work(struct rota_letter *letter);
+void rota_sync_kafka_job_work(struct rota_letter *letter);
 
 static inline struct rota_kafka *rota_kafka_job_owner(struct rota_letter *letter)
 {
@@ -108,17 +108,17 @@ static inline struct rota_kafka *rota_kafka_job_owner(struct rota_letter *letter
 }
 
 /* Tell, unless it is over. The object may be closing when this returns. */
-void rota_kafka_tell(struct rota_kafka *kafka, const struct rota_sync_event *event);
+void rota_sync_kafka_tell(struct rota_kafka *kafka, const struct rota_sync_event *event);
 /* Tell FAILED, and end all work. */
-void rota_kafka_fail(struct rota_kafka *kafka, const struct rota_error *error);
+void rota_sync_kafka_fail(struct rota_kafka *kafka, const struct rota_error *error);
 
-enum rota_code rota_kafka_log_open(struct rota_kafka *kafka, struct rota_error *error);
+enum rota_code rota_sync_kafka_log_open(struct rota_kafka *kafka, struct rota_error *error);
 /* Have the thread give everything back; then `on_ended` is called. */
-void rota_kafka_log_end(struct rota_kafka *kafka);
-void rota_kafka_log_ended(struct rota_kafka *kafka); /* in sync_kafka.c */
-void rota_kafka_log_read(struct rota_kafka *kafka, uint64_t offset);
-enum rota_code rota_kafka_log_append(struct rota_kafka *kafka, uint64_t number,
-                                     struct rota_str bytes, struct rota_error *error);
-void rota_kafka_log_trim(struct rota_kafka *kafka, uint64_t offset);
+void rota_sync_kafka_log_end(struct rota_kafka *kafka);
+void rota_sync_kafka_log_ended(struct rota_kafka *kafka); /* in sync_kafka.c */
+void rota_sync_kafka_log_read(struct rota_kafka *kafka, uint64_t offset);
+enum rota_code rota_sync_kafka_log_append(struct rota_kafka *kafka, uint64_t number,
+                                          struct rota_str bytes, struct rota_error *error);
+void rota_sync_kafka_log_trim(struct rota_kafka *kafka, uint64_t offset);
 /* After a failure: answer everything in flight. */
-void rota_kafka_log_refuse(struct rota_kafka *kafka);
+void rota_sync_kafka_log_refuse(struct rota_kafka *kafka);

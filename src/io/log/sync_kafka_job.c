@@ -40,9 +40,9 @@ static enum rota_code open_reader(struct rota_kafka *kafka, struct rota_error *e
         {"fetch.error.backoff.ms", "50"},
         {"queued.max.messages.kbytes", "16384"},
     };
-    enum rota_code code = rota_kafka_client_open(&kafka->setup, RD_KAFKA_CONSUMER, settings,
-                                                 sizeof settings / sizeof *settings,
-                                                 RD_KAFKA_EVENT_ERROR, &kafka->reader, error);
+    enum rota_code code = rota_sync_kafka_topic_client_open(
+        &kafka->setup, RD_KAFKA_CONSUMER, settings, sizeof settings / sizeof *settings,
+        RD_KAFKA_EVENT_ERROR, &kafka->reader, error);
     if (code)
         return code;
     kafka->reader_news = watch_queue(kafka, rd_kafka_queue_get_main(kafka->reader));
@@ -66,7 +66,7 @@ static enum rota_code open_producer(struct rota_kafka *kafka, struct rota_error 
         {"linger.ms", "0"},
         {"retry.backoff.ms", "50"},
     };
-    enum rota_code code = rota_kafka_client_open(
+    enum rota_code code = rota_sync_kafka_topic_client_open(
         &kafka->setup, RD_KAFKA_PRODUCER, settings, sizeof settings / sizeof *settings,
         RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_DR, &kafka->producer, error);
     if (code)
@@ -156,8 +156,9 @@ static enum rota_code look_up_topic(struct rota_kafka *kafka, struct rota_kafka_
     if (!kafka->reader)
         code = open_reader(kafka, &job->error);
     if (!code)
-        code = rota_kafka_topic_open(kafka->reader, &kafka->setup,
-                                     !kafka->setup.is_observer && !kafka->has_opened, &job->error);
+        code = rota_sync_kafka_topic_open(kafka->reader, &kafka->setup,
+                                          !kafka->setup.is_observer && !kafka->has_opened,
+                                          &job->error);
     if (!code)
         code = ask_end(kafka, RD_KAFKA_OFFSET_BEGINNING, &job->first, &job->error);
     if (!code)
@@ -183,7 +184,7 @@ static enum rota_code start_read(struct rota_kafka *kafka, struct rota_kafka_job
                           kafka->setup.sync_topic, rd_kafka_err2str(result));
 }
 
-void rota_kafka_job_work(struct rota_letter *letter)
+void rota_sync_kafka_job_work(struct rota_letter *letter)
 {
     struct rota_kafka *kafka = rota_kafka_job_owner(letter);
     struct rota_kafka_job *job = &kafka->job;
@@ -198,8 +199,8 @@ void rota_kafka_job_work(struct rota_letter *letter)
         job->code = ask_log_end(kafka, job);
         break;
     case ROTA_KAFKA_TRIM:
-        job->code =
-            rota_kafka_topic_trim(kafka->reader, kafka->setup.sync_topic, job->offset, &job->error);
+        job->code = rota_sync_kafka_topic_trim(kafka->reader, kafka->setup.sync_topic, job->offset,
+                                               &job->error);
         break;
     case ROTA_KAFKA_RENEW:
         close_producer(kafka);

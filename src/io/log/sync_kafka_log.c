@@ -41,7 +41,7 @@ static void answer_append(struct rota_kafka *kafka, struct rota_kafka_append *ap
         .offset = offset,
     };
     append->is_used = false;
-    rota_kafka_tell(kafka, &event);
+    rota_sync_kafka_tell(kafka, &event);
 }
 
 static void refuse_all(struct rota_kafka *kafka)
@@ -61,7 +61,7 @@ static void lose_log(struct rota_kafka *kafka, const struct rota_error *error)
     kafka->phase = ROTA_KAFKA_LOOKING;
     kafka->look_at = 0;
     kafka->has_end = kafka->wants_read = false;
-    rota_kafka_tell(kafka, &(struct rota_sync_event){.type = ROTA_SYNC_LOST, .error = error});
+    rota_sync_kafka_tell(kafka, &(struct rota_sync_event){.type = ROTA_SYNC_LOST, .error = error});
     refuse_all(kafka); /* whether they are there will be seen */
 }
 
@@ -79,9 +79,9 @@ static void check_end(struct rota_kafka *kafka)
     if (!kafka->has_end || kafka->position < kafka->end || kafka->phase != ROTA_KAFKA_READING)
         return;
     kafka->has_end = false;
-    rota_kafka_tell(kafka, &(struct rota_sync_event){.type = ROTA_SYNC_OK,
-                                                     .end = kafka->end,
-                                                     .sent_at = kafka->end_sent_at});
+    rota_sync_kafka_tell(kafka, &(struct rota_sync_event){.type = ROTA_SYNC_OK,
+                                                          .end = kafka->end,
+                                                          .sent_at = kafka->end_sent_at});
 }
 
 /* Reported and logged once, and not for a short failure; librdkafka's message gives the reason. */
@@ -98,8 +98,8 @@ static void note_unreachable(struct rota_kafka *kafka, const struct rota_error *
     kafka->is_trouble_told = true;
     rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_WARN, "log unreachable",
              ROTA_LOG_FACT("log", kafka->sync.name), ROTA_LOG_FACT("reason", trouble.text));
-    rota_kafka_tell(kafka,
-                    &(struct rota_sync_event){.type = ROTA_SYNC_UNREACHABLE, .error = &trouble});
+    rota_sync_kafka_tell(
+        kafka, &(struct rota_sync_event){.type = ROTA_SYNC_UNREACHABLE, .error = &trouble});
 }
 
 static void note_reached(struct rota_kafka *kafka)
@@ -122,8 +122,9 @@ static void on_opened(struct rota_kafka *kafka, const struct rota_kafka_job *job
              ROTA_LOG_FACT("log", kafka->sync.name),
              ROTA_LOG_FACT("topic", kafka->setup.sync_topic), ROTA_LOG_FACT("first", job->first),
              ROTA_LOG_FACT("end", job->end));
-    rota_kafka_tell(kafka, &(struct rota_sync_event){
-                               .type = ROTA_SYNC_OPENED, .first = job->first, .end = job->end});
+    rota_sync_kafka_tell(
+        kafka,
+        &(struct rota_sync_event){.type = ROTA_SYNC_OPENED, .first = job->first, .end = job->end});
 }
 
 /* A missing topic is created only by a member that never saw it: an empty log must not replace
@@ -148,7 +149,7 @@ static void on_not_found(struct rota_kafka *kafka)
     else
         rota_error_set(&error, ROTA_ERR_NOT_FOUND, "there is no such group: Kafka has no topic %s",
                        kafka->setup.sync_topic);
-    rota_kafka_fail(kafka, &error);
+    rota_sync_kafka_fail(kafka, &error);
 }
 
 /* The topic is unusable. One that worked before was changed, or deleted and recreated by a
@@ -159,7 +160,7 @@ static void on_refused(struct rota_kafka *kafka, const struct rota_error *error)
     rota_error_set(&longer, error->code,
                    "the log of the group was changed, or deleted and created again: %s",
                    error->text);
-    rota_kafka_fail(kafka, kafka->has_opened ? &longer : error);
+    rota_sync_kafka_fail(kafka, kafka->has_opened ? &longer : error);
 }
 
 static void on_looked(struct rota_kafka *kafka, const struct rota_kafka_job *job)
@@ -232,7 +233,7 @@ static void on_job_done(struct rota_letter *letter, bool is_cancelled)
     (void)is_cancelled;
     kafka->has_job = false;
     if (job.type == ROTA_KAFKA_END) {
-        rota_kafka_log_ended(kafka);
+        rota_sync_kafka_log_ended(kafka);
         return;
     }
     switch (kafka->phase == ROTA_KAFKA_OVER ? ROTA_KAFKA_END : job.type) {
@@ -253,7 +254,7 @@ static void on_job_done(struct rota_letter *letter, bool is_cancelled)
         break;
     case ROTA_KAFKA_RENEW:
         if (job.code)
-            rota_kafka_fail(kafka, &job.error);
+            rota_sync_kafka_fail(kafka, &job.error);
         break;
     case ROTA_KAFKA_END:
         break;
@@ -264,13 +265,13 @@ static void on_job_done(struct rota_letter *letter, bool is_cancelled)
 static void post_job(struct rota_kafka *kafka, enum rota_kafka_job_type type, uint64_t offset)
 {
     kafka->job = (struct rota_kafka_job){
-        .letter = {.work = rota_kafka_job_work, .done = on_job_done},
+        .letter = {.work = rota_sync_kafka_job_work, .done = on_job_done},
         .type = type,
         .offset = offset,
         .known = kafka->known,
     };
     kafka->has_job = true;
-    enum rota_code code = rota_thread_post(kafka->thread, &kafka->job.letter);
+    enum rota_code code = rota_mailbox_thread_post(kafka->thread, &kafka->job.letter);
     assert(!code); /* one at a time, and it is not closed before the last */
     (void)code;
 }
@@ -342,7 +343,7 @@ static void on_record(struct rota_kafka *kafka, const rd_kafka_message_t *messag
     kafka->position = event.offset + 1;
     if (kafka->known < kafka->position)
         kafka->known = kafka->position;
-    rota_kafka_tell(kafka, &event);
+    rota_sync_kafka_tell(kafka, &event);
 }
 
 /* Events of the read other than records. */
@@ -369,11 +370,11 @@ static void on_read_error(struct rota_kafka *kafka, rd_kafka_event_t *event)
         lose_because(kafka, "it no longer exists");
         break;
     default: /* librdkafka tries again by itself */
-        if (!rota_kafka_is_refusal(code))
+        if (!rota_sync_kafka_topic_is_refusal(code))
             break;
         rota_error_set(&error, ROTA_ERR_INVALID, "cannot read Kafka's topic %s: %s",
                        kafka->setup.sync_topic, rd_kafka_err2str(code));
-        rota_kafka_fail(kafka, &error);
+        rota_sync_kafka_fail(kafka, &error);
         break;
     }
 }
@@ -402,8 +403,8 @@ static void on_client_error(struct rota_kafka *kafka, rd_kafka_event_t *event, b
     rd_kafka_resp_err_t code = rd_kafka_event_error(event);
     rota_error_set(&error, ROTA_ERR_INVALID, "%s: %s: %s", kafka->sync.name, rd_kafka_err2str(code),
                    rd_kafka_event_error_string(event));
-    if (rota_kafka_is_refusal(code)) {
-        rota_kafka_fail(kafka, &error);
+    if (rota_sync_kafka_topic_is_refusal(code)) {
+        rota_sync_kafka_fail(kafka, &error);
     } else if (is_producer && code == RD_KAFKA_RESP_ERR__FATAL) {
         lose_log(kafka, &error); /* it does nothing from now on */
     }
@@ -455,8 +456,8 @@ static void on_wake(uv_async_t *wake)
 {
     struct rota_kafka *kafka = wake->data;
     for (size_t i = 0; i < kafka->refused.size; i++)
-        rota_kafka_tell(kafka, &(struct rota_sync_event){.type = ROTA_SYNC_NOT_APPENDED,
-                                                         .number = kafka->refused.items[i]});
+        rota_sync_kafka_tell(kafka, &(struct rota_sync_event){.type = ROTA_SYNC_NOT_APPENDED,
+                                                              .number = kafka->refused.items[i]});
     kafka->refused.size = 0;
     if (!kafka->has_clients || kafka->phase == ROTA_KAFKA_OVER)
         return;
@@ -472,9 +473,9 @@ static void on_wake(uv_async_t *wake)
 
 /* --- wishes --- */
 
-enum rota_code rota_kafka_log_open(struct rota_kafka *kafka, struct rota_error *error)
+enum rota_code rota_sync_kafka_log_open(struct rota_kafka *kafka, struct rota_error *error)
 {
-    enum rota_code code = rota_thread_open(
+    enum rota_code code = rota_mailbox_thread_open(
         kafka->loop, &(struct rota_thread_options){.name = "rota-kafka"}, &kafka->thread, error);
     if (code)
         return code;
@@ -486,13 +487,13 @@ enum rota_code rota_kafka_log_open(struct rota_kafka *kafka, struct rota_error *
     return ROTA_OK;
 }
 
-void rota_kafka_log_end(struct rota_kafka *kafka)
+void rota_sync_kafka_log_end(struct rota_kafka *kafka)
 {
     kafka->phase = ROTA_KAFKA_OVER;
     step(kafka);
 }
 
-void rota_kafka_log_read(struct rota_kafka *kafka, uint64_t offset)
+void rota_sync_kafka_log_read(struct rota_kafka *kafka, uint64_t offset)
 {
     if (kafka->phase == ROTA_KAFKA_LOOKING || kafka->phase == ROTA_KAFKA_OVER)
         return; /* it is lost by now */
@@ -505,8 +506,8 @@ void rota_kafka_log_read(struct rota_kafka *kafka, uint64_t offset)
     step(kafka);
 }
 
-enum rota_code rota_kafka_log_append(struct rota_kafka *kafka, uint64_t number,
-                                     struct rota_str bytes, struct rota_error *error)
+enum rota_code rota_sync_kafka_log_append(struct rota_kafka *kafka, uint64_t number,
+                                          struct rota_str bytes, struct rota_error *error)
 {
     size_t slot = 0;
     if (kafka->is_failed || kafka->setup.is_observer)
@@ -533,7 +534,7 @@ enum rota_code rota_kafka_log_append(struct rota_kafka *kafka, uint64_t number,
     return ROTA_OK;
 }
 
-void rota_kafka_log_refuse(struct rota_kafka *kafka)
+void rota_sync_kafka_log_refuse(struct rota_kafka *kafka)
 {
     struct rota_sync_event event = {.type = ROTA_SYNC_NOT_APPENDED};
     for (size_t i = 0; i < ROTA_SYNC_APPENDS_MAX && !kafka->is_closing; i++)
@@ -549,7 +550,7 @@ void rota_kafka_log_refuse(struct rota_kafka *kafka)
     kafka->refused.size = 0;
 }
 
-void rota_kafka_log_trim(struct rota_kafka *kafka, uint64_t offset)
+void rota_sync_kafka_log_trim(struct rota_kafka *kafka, uint64_t offset)
 {
     if (kafka->setup.is_observer || offset <= kafka->trim_offset)
         return;

@@ -113,7 +113,7 @@ static struct rota_kafka_note *new_note(struct rota_kafka_member *member,
 
 static bool is_ending(const struct rota_kafka_member *member)
 {
-    return member->is_over || rota_thread_is_closing(member->thread);
+    return member->is_over || rota_mailbox_thread_is_closing(member->thread);
 }
 
 /* Takes `note`. A full mailbox is waited for: a round must not be lost. */
@@ -123,7 +123,7 @@ static void post_note(struct rota_kafka_member *member, struct rota_kafka_note *
     note->number = ++member->n_posted;
     member->posted_at = rota_clock_boot();
     while (rota_mailbox_post(member->options.notes, &note->letter)) {
-        if (rota_thread_is_closing(member->thread)) {
+        if (rota_mailbox_thread_is_closing(member->thread)) {
             free(note);
             return;
         }
@@ -176,16 +176,18 @@ static enum proof prove_membership(struct rota_kafka_member *member, const char 
                                    rota_time *sent_at)
 {
     struct rota_kafka_identity before, after;
-    if (!rota_kafka_identify(member->client, &before) ||
+    if (!rota_sync_kafka_coordinator_identify(member->client, &before) ||
         !is_same_identity(&before, &member->identity))
         return PROOF_NONE;
     rota_time now = rota_clock_boot();
     const struct rota_kafka_setup *setup = member->options.setup;
     rd_kafka_resp_err_t result =
         member->slot >= 0
-            ? rota_kafka_commit(member->client, setup->rebalance_topic, member->slot, mark)
-            : rota_kafka_commit(member->client, setup->sync_topic, 0, "");
-    if (!rota_kafka_identify(member->client, &after) || !is_same_identity(&before, &after))
+            ? rota_sync_kafka_coordinator_commit(member->client, setup->rebalance_topic,
+                                                 member->slot, mark)
+            : rota_sync_kafka_coordinator_commit(member->client, setup->sync_topic, 0, "");
+    if (!rota_sync_kafka_coordinator_identify(member->client, &after) ||
+        !is_same_identity(&before, &after))
         return PROOF_NONE;
     if (result == RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID ||
         result == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID)
@@ -231,14 +233,14 @@ static void tell_round(struct rota_kafka_member *member, const struct rota_kafka
     note->is_leader = member->is_leader;
     note->sent_at = sent_at;
     for (size_t i = 0; i < n; i++) {
-        note->n_slots +=
-            rota_kafka_slot_of(&roster->members[i], member->options.setup->rebalance_topic) >= 0;
+        note->n_slots += rota_sync_kafka_coordinator_slot_of(
+                             &roster->members[i], member->options.setup->rebalance_topic) >= 0;
         size_t size = unescape_line(rota_str(roster->members[i].client_id), text);
         note->members[i] = rota_str_of(text, size);
         text += size;
     }
-    rota_kafka_hold_remember(&member->hold, member->options.setup, roster, member->identity.id,
-                             member->slot);
+    rota_sync_kafka_hold_remember(&member->hold, member->options.setup, roster, member->identity.id,
+                                  member->slot);
     member->has_round = true;
     member->prove_at = sent_at + member->options.setup->ok_every / 2;
     post_note(member, note);
@@ -248,7 +250,8 @@ static bool has_leader(const struct rota_kafka_member *member,
                        const struct rota_kafka_roster *roster)
 {
     for (size_t i = 0; i < roster->n_members; i++)
-        if (rota_kafka_slot_of(&roster->members[i], member->options.setup->rebalance_topic) == 0)
+        if (rota_sync_kafka_coordinator_slot_of(&roster->members[i],
+                                                member->options.setup->rebalance_topic) == 0)
             return true;
     return false;
 }
@@ -273,23 +276,23 @@ static void seek_round(struct rota_kafka_member *member)
     struct rota_kafka_roster roster;
     rota_time sent_at = 0;
     member->round_at = rota_clock_boot() + SEEK_MS * ROTA_MSEC;
-    if (!rota_kafka_identify(member->client, &member->identity))
+    if (!rota_sync_kafka_coordinator_identify(member->client, &member->identity))
         return;
     enum proof proof = prove_membership(member, "", &sent_at);
     if (proof == PROOF_AGAINST)
         lose_session(member, "the coordinator no longer knows this task");
-    if (proof != PROOF_GIVEN ||
-        !rota_kafka_list_members(member->client, member->options.setup->group, &roster))
+    if (proof != PROOF_GIVEN || !rota_sync_kafka_coordinator_list_members(
+                                    member->client, member->options.setup->group, &roster))
         return;
-    if (roster.is_stable && rota_kafka_roster_has(&roster, member->identity.id) &&
-        rota_kafka_identify(member->client, &after) &&
+    if (roster.is_stable && rota_sync_kafka_coordinator_roster_has(&roster, member->identity.id) &&
+        rota_sync_kafka_coordinator_identify(member->client, &after) &&
         is_same_identity(&after, &member->identity)) {
         if (has_leader(member, &roster))
             tell_round(member, &roster, sent_at);
         else
             pass_over_round(member, sent_at);
     }
-    rota_kafka_roster_free(&roster);
+    rota_sync_kafka_coordinator_roster_free(&roster);
 }
 
 /* A heartbeat, if it is due. A member whose loop does not respond is not alive. */
@@ -346,7 +349,7 @@ static void hold_membership(struct rota_kafka_member *member)
         return;
     bool is_over = rota_clock_boot() >= member->hold_until;
     if (!is_over && member->is_marked && member->has_round) {
-        is_over = rota_kafka_hold_look(&member->hold, member->client, member->options.setup);
+        is_over = rota_sync_kafka_hold_look(&member->hold, member->client, member->options.setup);
         if (is_over)
             tell_go(member);
     }
@@ -359,12 +362,12 @@ static void begin_hold(struct rota_kafka_member *member)
 {
     rota_time now = rota_clock_boot();
     if (!member->has_round)
-        rota_kafka_identify(member->client, &member->identity);
+        rota_sync_kafka_coordinator_identify(member->client, &member->identity);
     member->is_holding = true;
     member->is_marked = false;
     member->hold_until = now + member->options.setup->session;
     member->prove_at = now; /* with the mark */
-    rota_kafka_hold_begin(&member->hold, member->options.setup, member->identity.generation);
+    rota_sync_kafka_hold_begin(&member->hold, member->options.setup, member->identity.generation);
 }
 
 /* --- events of librdkafka --- */
@@ -413,7 +416,7 @@ static void on_error(struct rota_kafka_member *member, rd_kafka_event_t *event)
                        "another name",
                        setup->group);
         tell_end(member, ROTA_SYNC_FAILED, &error);
-    } else if (rota_kafka_is_refusal(code)) {
+    } else if (rota_sync_kafka_topic_is_refusal(code)) {
         rota_error_set(&error, ROTA_ERR_INVALID, "cannot join the group %s in Kafka: %s: %s",
                        setup->group, rd_kafka_err2str(code), rd_kafka_event_error_string(event));
         tell_end(member, ROTA_SYNC_FAILED, &error);
@@ -473,7 +476,7 @@ static enum rota_code open_client(struct rota_kafka_member *member, struct rota_
         {"max.poll.interval.ms", join_ms},  {"partition.assignment.strategy", "range"},
         {"enable.auto.commit", "false"},    {"enable.auto.offset.store", "false"},
     };
-    enum rota_code code = rota_kafka_client_open(
+    enum rota_code code = rota_sync_kafka_topic_client_open(
         setup, RD_KAFKA_CONSUMER, settings, sizeof settings / sizeof *settings,
         RD_KAFKA_EVENT_REBALANCE | RD_KAFKA_EVENT_ERROR, &member->client, error);
     if (code)
@@ -488,12 +491,12 @@ static enum rota_code make_topic(struct rota_kafka_member *member, struct rota_e
 {
     int n_partitions = 0, n_replicas = 0, n_brokers = 1;
     const char *topic = member->options.setup->rebalance_topic;
-    enum rota_code code =
-        rota_kafka_topic_find(member->client, topic, &n_partitions, &n_replicas, &n_brokers, error);
+    enum rota_code code = rota_sync_kafka_topic_find(member->client, topic, &n_partitions,
+                                                     &n_replicas, &n_brokers, error);
     if (code != ROTA_ERR_NOT_FOUND)
         return code;
-    code = rota_kafka_topic_make(member->client, topic, ROTA_KAFKA_REBALANCE_PARTITIONS,
-                                 n_brokers < 3 ? n_brokers : 3, NULL, 0, error);
+    code = rota_sync_kafka_topic_make(member->client, topic, ROTA_KAFKA_REBALANCE_PARTITIONS,
+                                      n_brokers < 3 ? n_brokers : 3, NULL, 0, error);
     return code ? code : ROTA_ERR_UNAVAILABLE; /* it is looked up again */
 }
 
@@ -525,12 +528,12 @@ static void await_former_life(struct rota_kafka_member *member)
     bool is_there = true;
     while (is_there && !is_ending(member) && rota_clock_boot() < give_up_at) {
         struct rota_kafka_roster roster;
-        bool is_known =
-            rota_kafka_list_members(member->client, member->options.setup->group, &roster);
+        bool is_known = rota_sync_kafka_coordinator_list_members(
+            member->client, member->options.setup->group, &roster);
         is_there = !is_known;
         for (size_t i = 0; is_known && i < roster.n_members; i++)
             is_there |= is_same_task(member->client_id, roster.members[i].client_id);
-        rota_kafka_roster_free(&roster);
+        rota_sync_kafka_coordinator_roster_free(&roster);
         if (is_there)
             wait_for_news(member, SLICE_MS);
     }
@@ -547,7 +550,7 @@ static void hasten_beat(struct rota_kafka_member *member)
     if (now < member->beat_at)
         return;
     member->beat_at = now + (beat > share ? beat : share);
-    rota_kafka_identify(member->client, &identity);
+    rota_sync_kafka_coordinator_identify(member->client, &identity);
 }
 
 static void stay_member(struct rota_kafka_member *member)
@@ -596,10 +599,10 @@ static void leave_group(struct rota_kafka_member *member)
         rd_kafka_unsubscribe(member->client);
         rd_kafka_assign(member->client, NULL);
     } else if (member->is_subscribed && !member->is_assigned) {
-        rota_kafka_identify(member->client, &identity);
+        rota_sync_kafka_coordinator_identify(member->client, &identity);
         while (!identity.id[0] && rota_clock_boot() < until) {
             wait_for_news(member, PLACE_MS);
-            rota_kafka_identify(member->client, &identity);
+            rota_sync_kafka_coordinator_identify(member->client, &identity);
         }
     }
     rd_kafka_queue_destroy(member->news);
@@ -627,8 +630,9 @@ static void on_lived(struct rota_letter *letter, bool is_cancelled)
     (void)letter, (void)is_cancelled;
 }
 
-enum rota_code rota_kafka_member_open(const struct rota_kafka_member_options *options,
-                                      struct rota_kafka_member **member, struct rota_error *error)
+enum rota_code rota_sync_kafka_member_open(const struct rota_kafka_member_options *options,
+                                           struct rota_kafka_member **member,
+                                           struct rota_error *error)
 {
     struct rota_kafka_member *made = calloc(1, sizeof *made);
     if (!made)
@@ -637,13 +641,13 @@ enum rota_code rota_kafka_member_open(const struct rota_kafka_member_options *op
     made->letter = (struct rota_letter){.work = run_member, .done = on_lived};
     made->slot = -1;
     escape_line(options->line, made->client_id);
-    enum rota_code code = rota_thread_open(
+    enum rota_code code = rota_mailbox_thread_open(
         options->loop, &(struct rota_thread_options){.name = "rota-member"}, &made->thread, error);
     if (code) {
         free(made);
         return code;
     }
-    code = rota_thread_post(made->thread, &made->letter);
+    code = rota_mailbox_thread_post(made->thread, &made->letter);
     (void)code; /* it has room for the first */
     *member = made;
     return ROTA_OK;
@@ -659,10 +663,10 @@ static void on_thread_closed(void *data)
     on_closed(closed_data);
 }
 
-void rota_kafka_member_close(struct rota_kafka_member *member, void (*on_closed)(void *data),
-                             void *data)
+void rota_sync_kafka_member_close(struct rota_kafka_member *member, void (*on_closed)(void *data),
+                                  void *data)
 {
     member->on_closed = on_closed;
     member->closed_data = data;
-    rota_thread_close(member->thread, on_thread_closed, member);
+    rota_mailbox_thread_close(member->thread, on_thread_closed, member);
 }

@@ -39,9 +39,10 @@ struct rota_kafka_member_options {
     const atomic_uint_fast64_t *taken; /* kept: the number of the last note that was handled */
 };
 
-enum rota_code rota_kafka_member_open(const struct rota_kafka_member_options *options,
-                                      struct rota_kafka_member **member, struct rota_error *error);
+enum rota_code rota_sync_kafka_member_open(const struct rota_kafka_member_options *options,
+                                           struct rota_kafka_member **member,
+                                           struct rota_error *error);
 
 /* Leave and close; `on_closed` is called from the loop. Notes may arrive meanwhile. */
-void rota_kafka_member_close(struct rota_kafka_member *member, void (*on_closed)(void *data),
-                             void *data);
+void rota_sync_kafka_member_close(struct rota_kafka_member *member, void (*on_closed)(void *data),
+                                  void *data);

@@ -89,8 +89,8 @@ static enum rota_code set_all(rd_kafka_conf_t *conf, const struct rota_kafka_set
     return code;
 }
 
-enum rota_code rota_kafka_client_check(const struct rota_kafka_setup *setup,
-                                       struct rota_error *error)
+enum rota_code rota_sync_kafka_topic_client_check(const struct rota_kafka_setup *setup,
+                                                  struct rota_error *error)
 {
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
     enum rota_code code = set_all(conf, setup, error);
@@ -98,9 +98,11 @@ enum rota_code rota_kafka_client_check(const struct rota_kafka_setup *setup,
     return code;
 }
 
-enum rota_code rota_kafka_client_open(const struct rota_kafka_setup *setup, rd_kafka_type_t type,
-                                      const struct rota_kafka_setting *settings, size_t n_settings,
-                                      int events, rd_kafka_t **client, struct rota_error *error)
+enum rota_code rota_sync_kafka_topic_client_open(const struct rota_kafka_setup *setup,
+                                                 rd_kafka_type_t type,
+                                                 const struct rota_kafka_setting *settings,
+                                                 size_t n_settings, int events, rd_kafka_t **client,
+                                                 struct rota_error *error)
 {
     char text[256];
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
@@ -127,7 +129,7 @@ fail:
     return code;
 }
 
-bool rota_kafka_is_refusal(rd_kafka_resp_err_t code)
+bool rota_sync_kafka_topic_is_refusal(rd_kafka_resp_err_t code)
 {
     return code == RD_KAFKA_RESP_ERR__AUTHENTICATION ||
            code == RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED ||
@@ -144,13 +146,13 @@ static enum rota_code code_of(rd_kafka_resp_err_t code)
     if (code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
         code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC || code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION)
         return ROTA_ERR_NOT_FOUND;
-    return rota_kafka_is_refusal(code) ? ROTA_ERR_INVALID : ROTA_ERR_UNAVAILABLE;
+    return rota_sync_kafka_topic_is_refusal(code) ? ROTA_ERR_INVALID : ROTA_ERR_UNAVAILABLE;
 }
 
 /* --- topics --- */
 
-enum rota_code rota_kafka_topic_find(rd_kafka_t *client, const char *name, int *n_partitions,
-                                     int *n_replicas, int *n_brokers, struct rota_error *error)
+enum rota_code rota_sync_kafka_topic_find(rd_kafka_t *client, const char *name, int *n_partitions,
+                                          int *n_replicas, int *n_brokers, struct rota_error *error)
 {
     const struct rd_kafka_metadata *metadata = NULL;
     rd_kafka_topic_t *topic = rd_kafka_topic_new(client, name, NULL);
@@ -206,9 +208,9 @@ static rd_kafka_AdminOptions_t *new_options(rd_kafka_t *client, rd_kafka_admin_o
     return options;
 }
 
-enum rota_code rota_kafka_topic_make(rd_kafka_t *client, const char *name, int n_partitions,
-                                     int n_replicas, const struct rota_kafka_setting *settings,
-                                     size_t n_settings, struct rota_error *error)
+enum rota_code rota_sync_kafka_topic_make(rd_kafka_t *client, const char *name, int n_partitions,
+                                          int n_replicas, const struct rota_kafka_setting *settings,
+                                          size_t n_settings, struct rota_error *error)
 {
     char text[256];
     rd_kafka_event_t *event = NULL;
@@ -242,8 +244,8 @@ enum rota_code rota_kafka_topic_make(rd_kafka_t *client, const char *name, int n
     return code;
 }
 
-enum rota_code rota_kafka_topic_trim(rd_kafka_t *client, const char *name, uint64_t offset,
-                                     struct rota_error *error)
+enum rota_code rota_sync_kafka_topic_trim(rd_kafka_t *client, const char *name, uint64_t offset,
+                                          struct rota_error *error)
 {
     rd_kafka_event_t *event = NULL;
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
@@ -343,13 +345,13 @@ static enum rota_code check_settings(rd_kafka_t *client, const char *topic, int 
     return code;
 }
 
-enum rota_code rota_kafka_topic_open(rd_kafka_t *client, const struct rota_kafka_setup *setup,
-                                     bool may_make, struct rota_error *error)
+enum rota_code rota_sync_kafka_topic_open(rd_kafka_t *client, const struct rota_kafka_setup *setup,
+                                          bool may_make, struct rota_error *error)
 {
     int n_partitions = 0, n_replicas = 0, n_brokers = 0;
     const char *topic = setup->sync_topic;
     enum rota_code code =
-        rota_kafka_topic_find(client, topic, &n_partitions, &n_replicas, &n_brokers, error);
+        rota_sync_kafka_topic_find(client, topic, &n_partitions, &n_replicas, &n_brokers, error);
     if (code == ROTA_ERR_NOT_FOUND && may_make) {
         char bound[16];
         snprintf(bound, sizeof bound, "%d", ROTA_KAFKA_MESSAGE_MAX);
@@ -361,11 +363,11 @@ enum rota_code rota_kafka_topic_open(rd_kafka_t *client, const struct rota_kafka
             {"unclean.leader.election.enable", "false"},
             {"min.insync.replicas", n_brokers >= 3 ? "2" : "1"},
         };
-        code = rota_kafka_topic_make(client, topic, 1, n_brokers < 3 ? n_brokers : 3, settings,
-                                     sizeof settings / sizeof *settings, error);
+        code = rota_sync_kafka_topic_make(client, topic, 1, n_brokers < 3 ? n_brokers : 3, settings,
+                                          sizeof settings / sizeof *settings, error);
         if (!code) /* not all brokers know it at once */
-            code =
-                rota_kafka_topic_find(client, topic, &n_partitions, &n_replicas, &n_brokers, error);
+            code = rota_sync_kafka_topic_find(client, topic, &n_partitions, &n_replicas, &n_brokers,
+                                              error);
         if (code == ROTA_ERR_NOT_FOUND)
             code = ROTA_ERR_UNAVAILABLE;
     }

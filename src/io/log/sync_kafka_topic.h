@@ -37,32 +37,35 @@ struct rota_kafka_setting {
 };
 
 /* Whether librdkafka takes the properties of the URL. */
-enum rota_code rota_kafka_client_check(const struct rota_kafka_setup *setup,
-                                       struct rota_error *error);
+enum rota_code rota_sync_kafka_topic_client_check(const struct rota_kafka_setup *setup,
+                                                  struct rota_error *error);
 
 /* Give a client; rd_kafka_destroy() ends it. ROTA_ERR_INVALID when a property of the
  * URL is none. */
-enum rota_code rota_kafka_client_open(const struct rota_kafka_setup *setup, rd_kafka_type_t type,
-                                      const struct rota_kafka_setting *settings, size_t n_settings,
-                                      int events, rd_kafka_t **client, struct rota_error *error);
+enum rota_code rota_sync_kafka_topic_client_open(const struct rota_kafka_setup *setup,
+                                                 rd_kafka_type_t type,
+                                                 const struct rota_kafka_setting *settings,
+                                                 size_t n_settings, int events, rd_kafka_t **client,
+                                                 struct rota_error *error);
 
 /* An error that time does not heal: rights, a password. */
-bool rota_kafka_is_refusal(rd_kafka_resp_err_t code);
+bool rota_sync_kafka_topic_is_refusal(rd_kafka_resp_err_t code);
 
 /* Whether there is such a topic, and with how many partitions: ROTA_ERR_NOT_FOUND when
  * not, ROTA_ERR_INVALID when we may not know, ROTA_ERR_UNAVAILABLE otherwise. */
-enum rota_code rota_kafka_topic_find(rd_kafka_t *client, const char *name, int *n_partitions,
-                                     int *n_replicas, int *n_brokers, struct rota_error *error);
+enum rota_code rota_sync_kafka_topic_find(rd_kafka_t *client, const char *name, int *n_partitions,
+                                          int *n_replicas, int *n_brokers,
+                                          struct rota_error *error);
 
 /* Make it, if it is not there by now. Codes as above. */
-enum rota_code rota_kafka_topic_make(rd_kafka_t *client, const char *name, int n_partitions,
-                                     int n_replicas, const struct rota_kafka_setting *settings,
-                                     size_t n_settings, struct rota_error *error);
+enum rota_code rota_sync_kafka_topic_make(rd_kafka_t *client, const char *name, int n_partitions,
+                                          int n_replicas, const struct rota_kafka_setting *settings,
+                                          size_t n_settings, struct rota_error *error);
 
 /* The sync topic: created if allowed, and checked. ROTA_ERR_INVALID says what to change. */
-enum rota_code rota_kafka_topic_open(rd_kafka_t *client, const struct rota_kafka_setup *setup,
-                                     bool may_make, struct rota_error *error);
+enum rota_code rota_sync_kafka_topic_open(rd_kafka_t *client, const struct rota_kafka_setup *setup,
+                                          bool may_make, struct rota_error *error);
 
 /* Records below `offset` go. */
-enum rota_code rota_kafka_topic_trim(rd_kafka_t *client, const char *name, uint64_t offset,
-                                     struct rota_error *error);
+enum rota_code rota_sync_kafka_topic_trim(rd_kafka_t *client, const char *name, uint64_t offset,
+                                          struct rota_error *error);

@@ -70,7 +70,7 @@ static void start_poll(struct rota_sync_sql *sync)
 static void work_turn(struct rota_letter *letter)
 {
     struct rota_sync_sql *sync = ROTA_CONTAINER(letter, struct rota_sync_sql, turn.letter);
-    rota_sync_turn_do(&sync->session, &sync->turn);
+    rota_sync_sql_turn_do(&sync->session, &sync->turn);
 }
 
 static void send_last(struct rota_sync_sql *sync);
@@ -85,7 +85,7 @@ static void done_turn(struct rota_letter *letter, bool is_cancelled)
         if (sync->is_failed)
             stop_poll(sync);
     }
-    rota_sync_turn_clear(&sync->turn);
+    rota_sync_sql_turn_clear(&sync->turn);
     sync->is_busy = false;
     if (sync->is_last_sent)
         end_thread(sync);
@@ -98,7 +98,7 @@ static void done_turn(struct rota_letter *letter, bool is_cancelled)
 static void post_turn(struct rota_sync_sql *sync)
 {
     sync->is_busy = true;
-    enum rota_code code = rota_thread_post(sync->thread, &sync->turn.letter);
+    enum rota_code code = rota_mailbox_thread_post(sync->thread, &sync->turn.letter);
     assert(!code);
     (void)code;
 }
@@ -123,7 +123,7 @@ static void fill_group(struct rota_sync_sql *sync, struct rota_sync_turn *turn)
     if (sync->is_full && !turn->beats)
         return;
     if (sync->id == 0)
-        sync->id = rota_sync_random();
+        sync->id = rota_sync_sql_schema_random();
     sync->is_tried = true;
     turn->join_id = sync->id;
     turn->looks = true;
@@ -232,7 +232,7 @@ static void sql_join(struct rota_sync *base, struct rota_str line)
     struct rota_sync_sql *sync = (struct rota_sync_sql *)base;
     if (sync->options.is_observer)
         return;
-    rota_sync_sql_leave(sync);
+    rota_sync_sql_hear_leave(sync);
     sync->is_wished = true;
     sync->line_size = line.size;
     if (line.size > 0)
@@ -244,7 +244,7 @@ static void sql_join(struct rota_sync *base, struct rota_str line)
 static void sql_leave(struct rota_sync *base)
 {
     struct rota_sync_sql *sync = (struct rota_sync_sql *)base;
-    rota_sync_sql_leave(sync);
+    rota_sync_sql_hear_leave(sync);
     sync->is_wished = false;
     sync->is_wanted = true;
     advance_turn(sync);
@@ -271,8 +271,8 @@ static void release_part(struct rota_sync_sql *sync)
     rota_sql_close(sync->session.sql);
     if (sync->signal)
         sync->signal->kind->free(sync->signal);
-    rota_sync_turn_clear(&sync->turn);
-    rota_sync_appends_free(&sync->appends);
+    rota_sync_sql_turn_clear(&sync->turn);
+    rota_sync_sql_turn_appends_free(&sync->appends);
     rota_vector_deinit(&sync->owed);
     rota_session_watch_deinit(&sync->sessions);
     explicit_bzero(&sync->session.url, sizeof sync->session.url);
@@ -294,12 +294,12 @@ static void on_timer_closed(uv_handle_t *timer)
 
 static void end_thread(struct rota_sync_sql *sync)
 {
-    rota_thread_close(sync->thread, on_thread_closed, sync);
+    rota_mailbox_thread_close(sync->thread, on_thread_closed, sync);
 }
 
 static void send_last(struct rota_sync_sql *sync)
 {
-    rota_sync_sql_leave(sync);
+    rota_sync_sql_hear_leave(sync);
     sync->turn.known = sync->head;
     for (size_t i = 0; i < sync->owed.size; i++)
         sync->turn.owed[sync->turn.n_owed++] = sync->owed.items[i];
@@ -338,11 +338,11 @@ static enum rota_code fill_sync(struct rota_sync_sql *sync, const struct rota_sy
         return rota_error_no_memory(error, "for the log of a group");
     sync->look_at = ROTA_TIME_NEVER;
     sync->is_wanted = true;
-    sync->hash_seed = rota_sync_random();
+    sync->hash_seed = rota_sync_sql_schema_random();
     sync->backoff.first = 50 * ROTA_MSEC;
     sync->backoff.max =
         options->ok_every > sync->backoff.first ? options->ok_every : sync->backoff.first;
-    rota_random_init(&sync->random, rota_sync_random());
+    rota_random_init(&sync->random, rota_sync_sql_schema_random());
     rota_session_watch_init(&sync->sessions, 2 * options->ok_every, ROTA_SYNC_SESSION_MIN,
                             ROTA_SYNC_SESSION_MAX);
     sync->turn.letter = (struct rota_letter){.work = work_turn, .done = done_turn};
@@ -371,7 +371,7 @@ static enum rota_code sql_open(struct uv_loop_s *loop, const struct rota_sync_op
     made->n_parts = 1;
     enum rota_code code = fill_sync(made, options, error);
     if (!code)
-        code = rota_thread_open(loop, &thread_options, &made->thread, error);
+        code = rota_mailbox_thread_open(loop, &thread_options, &made->thread, error);
     if (code) {
         release_part(made);
         return code;

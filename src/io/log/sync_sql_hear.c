@@ -46,13 +46,13 @@ static bool refuse_waiting(struct rota_sync_sql *sync)
     struct rota_list_node waiting;
     rota_list_take(&waiting, &sync->appends);
     bool is_open = answer_appends(sync, &waiting, false, 0);
-    rota_sync_appends_free(&waiting);
+    rota_sync_sql_turn_appends_free(&waiting);
     return is_open;
 }
 
 /* --- the group, as a turn has found it --- */
 
-void rota_sync_sql_leave(struct rota_sync_sql *sync)
+void rota_sync_sql_hear_leave(struct rota_sync_sql *sync)
 {
     if (sync->id && sync->is_tried) {
         /* Without a place for it: its session ends it. */
@@ -68,7 +68,7 @@ static bool lose_group(struct rota_sync_sql *sync, const char *why)
 {
     struct rota_error error;
     bool is_told = sync->is_wished && sync->is_joined;
-    rota_sync_sql_leave(sync);
+    rota_sync_sql_hear_leave(sync);
     sync->is_wished = false;
     if (!is_told)
         return true;

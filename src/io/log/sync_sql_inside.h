@@ -163,17 +163,17 @@ struct rota_sync_session {
 };
 
 /* Thread. Carry it out. */
-void rota_sync_turn_do(struct rota_sync_session *session, struct rota_sync_turn *turn);
+void rota_sync_sql_turn_do(struct rota_sync_session *session, struct rota_sync_turn *turn);
 
-void rota_sync_appends_free(struct rota_list_node *appends);
+void rota_sync_sql_turn_appends_free(struct rota_list_node *appends);
 
 /* Free the result, and start the next with nothing to do. */
-void rota_sync_turn_clear(struct rota_sync_turn *turn);
+void rota_sync_sql_turn_clear(struct rota_sync_turn *turn);
 
 /* Thread. See to the tables, and to the head of the group. `*is_forgotten` is set when the
  * head was made, and there are signs that it was there before. */
-enum rota_code rota_sync_schema_open(struct rota_sync_session *session, bool *is_forgotten,
-                                     struct rota_error *error);
+enum rota_code rota_sync_sql_schema_open(struct rota_sync_session *session, bool *is_forgotten,
+                                         struct rota_error *error);
 
 /* Thread. A random number above 0 and below 2^62. */
-uint64_t rota_sync_random(void);
+uint64_t rota_sync_sql_schema_random(void);

@@ -39,7 +39,7 @@ static const char *const tables[][3] = {
     },
 };
 
-uint64_t rota_sync_random(void)
+uint64_t rota_sync_sql_schema_random(void)
 {
     uint64_t number = 0;
     while (number == 0) {
@@ -127,7 +127,7 @@ static enum rota_code make_head(struct rota_sync_session *session, bool *is_left
                                 struct rota_error *error)
 {
     const struct rota_sql_value values[] = {rota_sql_bytes(rota_str(session->name)),
-                                            rota_sql_int((int64_t)rota_sync_random())};
+                                            rota_sql_int((int64_t)rota_sync_sql_schema_random())};
     struct rota_sql_result result = {0};
     enum rota_code code = rota_sql_begin(session->sql, error);
     if (!code)
@@ -149,8 +149,8 @@ static enum rota_code make_head(struct rota_sync_session *session, bool *is_left
     return code;
 }
 
-enum rota_code rota_sync_schema_open(struct rota_sync_session *session, bool *is_forgotten,
-                                     struct rota_error *error)
+enum rota_code rota_sync_sql_schema_open(struct rota_sync_session *session, bool *is_forgotten,
+                                         struct rota_error *error)
 {
     const struct rota_sync_signal_kind *kind = session->signal->kind;
     bool is_made = false, is_left = false;

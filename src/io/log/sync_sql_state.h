@@ -66,4 +66,4 @@ struct rota_sync_sql {
 void rota_sync_sql_hear(struct rota_sync_sql *sync);
 
 /* We are no longer a member, or do not want to be: delete our row from the table, if any. */
-void rota_sync_sql_leave(struct rota_sync_sql *sync);
+void rota_sync_sql_hear_leave(struct rota_sync_sql *sync);

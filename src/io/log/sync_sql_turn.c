@@ -142,7 +142,7 @@ static enum rota_code connect_now(struct rota_sync_session *session, struct rota
     if (code)
         return code;
     turn->is_new = true;
-    code = rota_sync_schema_open(session, &turn->is_forgotten, &turn->error);
+    code = rota_sync_sql_schema_open(session, &turn->is_forgotten, &turn->error);
     if (!code && turn->known.id != 0 && turn->has_tail)
         code = compare_tail(session, turn);
     return code;
@@ -514,7 +514,7 @@ static void do_last(struct rota_sync_session *session, struct rota_sync_turn *tu
         kind->drop(session->signal);
 }
 
-void rota_sync_turn_do(struct rota_sync_session *session, struct rota_sync_turn *turn)
+void rota_sync_sql_turn_do(struct rota_sync_session *session, struct rota_sync_turn *turn)
 {
     turn->sent_at = rota_clock_boot();
     if (turn->is_last) {
@@ -534,7 +534,7 @@ void rota_sync_turn_do(struct rota_sync_session *session, struct rota_sync_turn 
     turn->is_connected = session->sql;
 }
 
-void rota_sync_appends_free(struct rota_list_node *appends)
+void rota_sync_sql_turn_appends_free(struct rota_list_node *appends)
 {
     ROTA_LIST_DRAIN (append, appends, struct rota_sync_append, link) {
         rota_list_remove(&append->link);
@@ -542,12 +542,12 @@ void rota_sync_appends_free(struct rota_list_node *appends)
     }
 }
 
-void rota_sync_turn_clear(struct rota_sync_turn *turn)
+void rota_sync_sql_turn_clear(struct rota_sync_turn *turn)
 {
     rota_sql_result_deinit(&turn->members);
     for (size_t i = 0; i < turn->n_chunks; i++)
         rota_sql_result_deinit(&turn->chunks[i]);
-    rota_sync_appends_free(&turn->appends);
+    rota_sync_sql_turn_appends_free(&turn->appends);
     rota_vector_deinit(&turn->removes);
     rota_vector_deinit(&turn->dead);
     *turn = (struct rota_sync_turn){.letter = turn->letter};

@@ -297,7 +297,7 @@ static void on_timer(uv_timer_t *timer)
     switch (stream->state) {
     case ROTA_STREAM_CONNECTING:
     case ROTA_STREAM_RESOLVING:
-        rota_stream_dial_timeout(stream);
+        rota_stream_connect_dial_timeout(stream);
         break;
     case ROTA_STREAM_HANDSHAKE:
         if (stream->failure.code)

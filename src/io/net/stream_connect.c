@@ -124,7 +124,7 @@ static enum rota_code dial_address(struct rota_stream *stream, const struct rota
     return ROTA_OK;
 }
 
-void rota_stream_dial_timeout(struct rota_stream *stream)
+void rota_stream_connect_dial_timeout(struct rota_stream *stream)
 {
     if (stream->state == ROTA_STREAM_CONNECTING) {
         give_up_target(stream, "no reply in time");

@@ -86,7 +86,7 @@ void rota_stream_release(struct rota_stream *stream);
 void rota_stream_set_timer(struct rota_stream *stream, uint64_t ms);
 
 /* In stream_connect.c: time is up while resolving or connecting. */
-void rota_stream_dial_timeout(struct rota_stream *stream);
+void rota_stream_connect_dial_timeout(struct rota_stream *stream);
 
 /* Make a stream of an accepted socket. Takes `fd`; `*stream` is set before the
  * first callback, which may come at once. */

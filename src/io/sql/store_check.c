@@ -269,7 +269,7 @@ static enum rota_code check_known(const struct rota_store_request *request,
                       error);
 }
 
-enum rota_code rota_store_request_check(const struct rota_store_request *request,
+enum rota_code rota_store_check_request(const struct rota_store_request *request,
                                         struct rota_error *error)
 {
     enum rota_code code = ROTA_OK;

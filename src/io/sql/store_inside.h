@@ -35,16 +35,18 @@ struct rota_store_argument {
 
 /* Write `text` for the session's database and run it. */
 #define rota_store_run(session, text, arguments, result, error)                                    \
-    rota_store_run_n((session), (text), (arguments), sizeof(arguments) / sizeof *(arguments),      \
-                     (result), (error))
-enum rota_code rota_store_run_n(struct rota_store_session *session, const char *text,
-                                const struct rota_store_argument *arguments, size_t n_arguments,
-                                struct rota_sql_result *result, struct rota_error *error);
+    rota_store_text_run_n((session), (text), (arguments), sizeof(arguments) / sizeof *(arguments), \
+                          (result), (error))
+enum rota_code rota_store_text_run_n(struct rota_store_session *session, const char *text,
+                                     const struct rota_store_argument *arguments,
+                                     size_t n_arguments, struct rota_sql_result *result,
+                                     struct rota_error *error);
 
 /* The same with several statements, of MariaDB (rota_sql_script()). */
-enum rota_code rota_store_script(struct rota_store_session *session, const char *text,
-                                 const struct rota_store_argument *arguments, size_t n_arguments,
-                                 struct rota_sql_result *result, struct rota_error *error);
+enum rota_code rota_store_text_script(struct rota_store_session *session, const char *text,
+                                      const struct rota_store_argument *arguments,
+                                      size_t n_arguments, struct rota_sql_result *result,
+                                      struct rota_error *error);
 
 /* The same in parts, for statements whose length depends on the request: the text and the
  * arguments of each part follow those before. False when there is no memory, which the run
@@ -62,44 +64,45 @@ void rota_store_text_expand(enum rota_sql_kind kind, const char *text, struct ro
 enum rota_code rota_store_schema_open(struct rota_store_session *session, struct rota_error *error);
 
 /* The database's clock, in microseconds. */
-enum rota_code rota_store_now(struct rota_store_session *session, rota_time *now,
-                              struct rota_error *error);
+enum rota_code rota_store_text_now(struct rota_store_session *session, rota_time *now,
+                                   struct rota_error *error);
 
 /* The claim, for each kind of database, and one run of it. A test that wants to leave one
  * open changes the text. */
 extern const char *const rota_store_claim_texts[];
-enum rota_code rota_store_run_claim(struct rota_store_session *session,
-                                    const struct rota_store_request *request, const char *text,
-                                    struct rota_store_answer *answer, bool *is_granted);
+enum rota_code rota_store_lease_run_claim(struct rota_store_session *session,
+                                          const struct rota_store_request *request,
+                                          const char *text, struct rota_store_answer *answer,
+                                          bool *is_granted);
 
 /* --- one function for each kind of request; each fills its part of the answer --- */
 
-enum rota_code rota_store_do_claim(struct rota_store_session *session,
+enum rota_code rota_store_lease_do_claim(struct rota_store_session *session,
+                                         const struct rota_store_request *request,
+                                         struct rota_store_answer *answer);
+enum rota_code rota_store_lease_do_ping(struct rota_store_session *session,
+                                        const struct rota_store_request *request,
+                                        struct rota_store_answer *answer);
+enum rota_code rota_store_pings_do(struct rota_store_session *session,
                                    const struct rota_store_request *request,
                                    struct rota_store_answer *answer);
-enum rota_code rota_store_do_ping(struct rota_store_session *session,
-                                  const struct rota_store_request *request,
-                                  struct rota_store_answer *answer);
-enum rota_code rota_store_do_pings(struct rota_store_session *session,
+enum rota_code rota_store_lease_do_release(struct rota_store_session *session,
+                                           const struct rota_store_request *request,
+                                           struct rota_store_answer *answer);
+enum rota_code rota_store_lease_do_hold(struct rota_store_session *session,
+                                        const struct rota_store_request *request,
+                                        struct rota_store_answer *answer);
+enum rota_code rota_store_space_do(struct rota_store_session *session,
                                    const struct rota_store_request *request,
                                    struct rota_store_answer *answer);
-enum rota_code rota_store_do_release(struct rota_store_session *session,
-                                     const struct rota_store_request *request,
-                                     struct rota_store_answer *answer);
-enum rota_code rota_store_do_hold(struct rota_store_session *session,
-                                  const struct rota_store_request *request,
-                                  struct rota_store_answer *answer);
-enum rota_code rota_store_do_space(struct rota_store_session *session,
-                                   const struct rota_store_request *request,
-                                   struct rota_store_answer *answer);
-enum rota_code rota_store_do_select(struct rota_store_session *session,
+enum rota_code rota_store_select_do(struct rota_store_session *session,
                                     const struct rota_store_request *request,
                                     struct rota_store_answer *answer);
 
 /* Room for `n` rows of an answer, zeroed, which takes `result`; NULL, with the answer's
  * error, when there is no memory. */
-void *rota_store_answer_rows(struct rota_store_answer *answer, size_t n, size_t size,
-                             struct rota_sql_result *result);
+void *rota_store_session_answer_rows(struct rota_store_answer *answer, size_t n, size_t size,
+                                     struct rota_sql_result *result);
 
 /* Times in the tables are whole microseconds. */
 static inline int64_t rota_store_us(rota_time time)

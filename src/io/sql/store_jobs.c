@@ -243,7 +243,7 @@ static enum rota_code write_layout(struct rota_store_session *session,
             ":readable, :batch, :mode, :from_batch, :from_mode, :start_at, :end_at) $or_nothing",
             arguments, NULL, error);
     return code ? code
-                : rota_store_run_n(
+                : rota_store_text_run_n(
                       session,
                       "DELETE FROM rota_layouts WHERE queue = :queue AND made_at < :made_at",
                       arguments, 2, NULL, error);
@@ -337,13 +337,13 @@ static enum rota_code next_epoch(struct rota_store_session *session, uint64_t *e
                                  struct rota_error *error)
 {
     struct rota_sql_result result = {0};
-    enum rota_code code = rota_store_run_n(session,
-                                           "INSERT INTO rota_lives (id, life) VALUES (1, 2) "
-                                           "$or_update_id life = rota_lives.life + 1",
-                                           NULL, 0, NULL, error);
+    enum rota_code code = rota_store_text_run_n(session,
+                                                "INSERT INTO rota_lives (id, life) VALUES (1, 2) "
+                                                "$or_update_id life = rota_lives.life + 1",
+                                                NULL, 0, NULL, error);
     if (!code)
-        code = rota_store_run_n(session, "SELECT life FROM rota_lives WHERE id = 1", NULL, 0,
-                                &result, error);
+        code = rota_store_text_run_n(session, "SELECT life FROM rota_lives WHERE id = 1", NULL, 0,
+                                     &result, error);
     if (!code && (result.n_rows != 1 || rota_sql_int_at(&result, 0, 0) < 1))
         code = rota_error_set(error, ROTA_ERR_INVALID, "the store has no epochs left");
     if (!code)
@@ -423,22 +423,23 @@ enum rota_code rota_store_jobs_list(struct rota_store_session *session,
 {
     enum rota_code code = rota_sql_look(session->sql, error);
     if (!code)
-        code = rota_store_run_n(session,
-                                "SELECT queue, part, epoch, instance FROM rota_partitions "
-                                "ORDER BY queue, part",
-                                NULL, 0, &list->partitions, error);
+        code = rota_store_text_run_n(session,
+                                     "SELECT queue, part, epoch, instance FROM rota_partitions "
+                                     "ORDER BY queue, part",
+                                     NULL, 0, &list->partitions, error);
     if (!code)
-        code = rota_store_run_n(session, "SELECT queue, is_paused, kills_max FROM rota_queues",
-                                NULL, 0, &list->queues, error);
+        code = rota_store_text_run_n(session, "SELECT queue, is_paused, kills_max FROM rota_queues",
+                                     NULL, 0, &list->queues, error);
     if (!code)
-        code = rota_store_run_n(session, "SELECT queue, fair_key, weight FROM rota_weights", NULL,
-                                0, &list->weights, error);
+        code = rota_store_text_run_n(session, "SELECT queue, fair_key, weight FROM rota_weights",
+                                     NULL, 0, &list->weights, error);
     if (!code)
-        code = rota_store_run_n(session,
-                                "SELECT queue, made_at, wanted, written, readable, batch, mode, "
-                                "from_batch, from_mode, start_at, end_at "
-                                "FROM rota_layouts ORDER BY queue, made_at",
-                                NULL, 0, &list->layouts, error);
+        code =
+            rota_store_text_run_n(session,
+                                  "SELECT queue, made_at, wanted, written, readable, batch, mode, "
+                                  "from_batch, from_mode, start_at, end_at "
+                                  "FROM rota_layouts ORDER BY queue, made_at",
+                                  NULL, 0, &list->layouts, error);
     return code == ROTA_ERR_UNKNOWN ? ROTA_ERR_UNAVAILABLE : code;
 }
 
@@ -461,7 +462,7 @@ enum rota_code rota_store_jobs_bound(struct rota_store_session *session, size_t 
         return ROTA_OK;
     }
     enum rota_code code =
-        rota_store_run_n(session, "SELECT @@max_allowed_packet", NULL, 0, &result, error);
+        rota_store_text_run_n(session, "SELECT @@max_allowed_packet", NULL, 0, &result, error);
     int64_t most = !code && result.n_rows == 1 ? rota_sql_int_at(&result, 0, 0) : 0;
     rota_sql_result_deinit(&result);
     if (code)

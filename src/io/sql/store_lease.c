@@ -150,7 +150,7 @@ static enum rota_code change_sqlite(struct rota_store_session *session,
     enum rota_code code = rota_sql_begin(session->sql, error);
     if (code)
         return code;
-    code = rota_store_run_n(session, text, arguments, n_arguments, result, error);
+    code = rota_store_text_run_n(session, text, arguments, n_arguments, result, error);
     if (!code && is_changed(result))
         code = note_sqlite(session, request, is_release, result, error);
     if (!code)
@@ -170,11 +170,11 @@ static enum rota_code change_lease(struct rota_store_session *session,
     case ROTA_SQL_SQLITE:
         return change_sqlite(session, request, text, arguments, n_arguments, result, error);
     case ROTA_SQL_MYSQL:
-        return rota_store_script(session, text, arguments, n_arguments, result, error);
+        return rota_store_text_script(session, text, arguments, n_arguments, result, error);
     case ROTA_SQL_POSTGRES:
         break;
     }
-    return rota_store_run_n(session, text, arguments, n_arguments, result, error);
+    return rota_store_text_run_n(session, text, arguments, n_arguments, result, error);
 }
 
 enum { CLAIM_ARGUMENTS = 8, DEAD_ARGUMENTS = 3 * ROTA_LEASE_DEAD_MAX };
@@ -202,9 +202,10 @@ static void name_dead(const struct rota_store_claim *claim,
     }
 }
 
-enum rota_code rota_store_run_claim(struct rota_store_session *session,
-                                    const struct rota_store_request *request, const char *text,
-                                    struct rota_store_answer *answer, bool *is_granted)
+enum rota_code rota_store_lease_run_claim(struct rota_store_session *session,
+                                          const struct rota_store_request *request,
+                                          const char *text, struct rota_store_answer *answer,
+                                          bool *is_granted)
 {
     const struct rota_store_claim *claim = &request->claim;
     struct rota_sql_result result = {0};
@@ -261,10 +262,10 @@ static enum rota_code add_rows(struct rota_store_session *session,
 {
     struct rota_sql_result result = {0};
     int64_t from_shard = 0;
-    enum rota_code code = rota_store_run_n(session,
-                                           "SELECT COUNT(*), MAX(shard) FROM rota_leases "
-                                           "WHERE space = :space AND dc = :dc",
-                                           arguments, 3, &result, error);
+    enum rota_code code = rota_store_text_run_n(session,
+                                                "SELECT COUNT(*), MAX(shard) FROM rota_leases "
+                                                "WHERE space = :space AND dc = :dc",
+                                                arguments, 3, &result, error);
     if (!code && rota_sql_int_at(&result, 0, 0) == rota_sql_int_at(&result, 0, 1) + 1)
         from_shard = rota_sql_int_at(&result, 0, 0);
     rota_sql_result_deinit(&result);
@@ -286,19 +287,19 @@ static enum rota_code change_shards(struct rota_store_session *session,
 {
     struct rota_sql_result result = {0};
     enum rota_code code =
-        rota_store_run_n(session,
-                         "SELECT COUNT(*) FROM rota_leases WHERE space = :space AND dc = :dc "
-                         "AND instance <> 0 AND last_ping + ttl_ms * 1000 >= $now",
-                         arguments, 3, &result, error);
+        rota_store_text_run_n(session,
+                              "SELECT COUNT(*) FROM rota_leases WHERE space = :space AND dc = :dc "
+                              "AND instance <> 0 AND last_ping + ttl_ms * 1000 >= $now",
+                              arguments, 3, &result, error);
     if (!code && result.n_rows == 1)
         reshard->n_held = (uint32_t)rota_sql_int_at(&result, 0, 0);
     rota_sql_result_deinit(&result);
     if (code)
         return code;
-    return rota_store_run_n(session,
-                            "UPDATE rota_dcs SET shards = :shards WHERE space = :space AND "
-                            "dc = :dc",
-                            arguments, 3, NULL, error);
+    return rota_store_text_run_n(session,
+                                 "UPDATE rota_dcs SET shards = :shards WHERE space = :space AND "
+                                 "dc = :dc",
+                                 arguments, 3, NULL, error);
 }
 
 static enum rota_code set_shards(struct rota_store_session *session,
@@ -307,15 +308,16 @@ static enum rota_code set_shards(struct rota_store_session *session,
                                  struct reshard *reshard, struct rota_error *error)
 {
     struct rota_sql_result result = {0};
-    enum rota_code code = rota_store_run_n(session,
-                                           "INSERT INTO rota_dcs (space, dc, shards) VALUES "
-                                           "(:space, :dc, :shards) $or_keep_shards",
-                                           arguments, 3, NULL, error);
+    enum rota_code code = rota_store_text_run_n(session,
+                                                "INSERT INTO rota_dcs (space, dc, shards) VALUES "
+                                                "(:space, :dc, :shards) $or_keep_shards",
+                                                arguments, 3, NULL, error);
     if (!code) /* and wait for others that do the same */
-        code = rota_store_run_n(session,
-                                "SELECT shards FROM rota_dcs WHERE space = :space AND dc = :dc "
-                                "$for_update",
-                                arguments, 3, &result, error);
+        code =
+            rota_store_text_run_n(session,
+                                  "SELECT shards FROM rota_dcs WHERE space = :space AND dc = :dc "
+                                  "$for_update",
+                                  arguments, 3, &result, error);
     int64_t before = !code && result.n_rows == 1 ? rota_sql_int_at(&result, 0, 0) : request->shards;
     bool is_other = before != (int64_t)request->shards;
     rota_sql_result_deinit(&result);
@@ -454,7 +456,7 @@ static enum rota_code claim_lease(struct rota_store_session *session,
     struct reason reason = {0};
     for (int i = 0; i < CLAIM_TRIES; i++) {
         bool is_granted = false;
-        enum rota_code code = rota_store_run_claim(
+        enum rota_code code = rota_store_lease_run_claim(
             session, request, rota_store_claim_texts[session->kind], answer, &is_granted);
         if (code)
             return code;
@@ -481,9 +483,9 @@ static enum rota_code claim_lease(struct rota_store_session *session,
     return ROTA_OK;
 }
 
-enum rota_code rota_store_do_claim(struct rota_store_session *session,
-                                   const struct rota_store_request *request,
-                                   struct rota_store_answer *answer)
+enum rota_code rota_store_lease_do_claim(struct rota_store_session *session,
+                                         const struct rota_store_request *request,
+                                         struct rota_store_answer *answer)
 {
     struct reshard reshard = {0};
     enum rota_code code = claim_lease(session, request, &reshard, answer);
@@ -498,17 +500,17 @@ static enum rota_code read_holder(struct rota_store_session *session,
                                   struct rota_store_answer *answer)
 {
     struct rota_sql_result result = {0};
-    enum rota_code code = rota_store_now(session, &answer->db_now, &answer->error);
+    enum rota_code code = rota_store_text_now(session, &answer->db_now, &answer->error);
     if (!code)
-        code = rota_store_run_n(session,
-                                "SELECT host, instance, epoch FROM rota_leases WHERE "
-                                "space = :space AND dc = :dc AND shard = :shard",
-                                arguments, n_arguments, &result, &answer->error);
+        code = rota_store_text_run_n(session,
+                                     "SELECT host, instance, epoch FROM rota_leases WHERE "
+                                     "space = :space AND dc = :dc AND shard = :shard",
+                                     arguments, n_arguments, &result, &answer->error);
     if (!code && result.n_rows == 1) {
         answer->holder.instance = (uint64_t)rota_sql_int_at(&result, 0, 1);
         answer->holder.epoch = (uint64_t)rota_sql_int_at(&result, 0, 2);
         answer->holder.host = rota_sql_bytes_at(&result, 0, 0);
-        if (!rota_store_answer_rows(answer, 0, 1, &result))
+        if (!rota_store_session_answer_rows(answer, 0, 1, &result))
             return ROTA_ERR_NO_MEMORY;
     }
     rota_sql_result_deinit(&result);
@@ -548,9 +550,9 @@ static enum rota_code hear_touch(struct rota_store_session *session,
 
 enum { TOUCH_ARGUMENTS = 6 };
 
-enum rota_code rota_store_do_ping(struct rota_store_session *session,
-                                  const struct rota_store_request *request,
-                                  struct rota_store_answer *answer)
+enum rota_code rota_store_lease_do_ping(struct rota_store_session *session,
+                                        const struct rota_store_request *request,
+                                        struct rota_store_answer *answer)
 {
     struct rota_sql_result result = {0};
     const struct rota_store_argument arguments[] = TOUCH_ARGUMENTS(request);
@@ -568,9 +570,9 @@ enum rota_code rota_store_do_ping(struct rota_store_session *session,
     return code;
 }
 
-enum rota_code rota_store_do_release(struct rota_store_session *session,
-                                     const struct rota_store_request *request,
-                                     struct rota_store_answer *answer)
+enum rota_code rota_store_lease_do_release(struct rota_store_session *session,
+                                           const struct rota_store_request *request,
+                                           struct rota_store_answer *answer)
 {
     struct rota_sql_result result = {0};
     const struct rota_store_argument arguments[] = TOUCH_ARGUMENTS(request);
@@ -587,12 +589,12 @@ enum rota_code rota_store_do_release(struct rota_store_session *session,
     return code;
 }
 
-enum rota_code rota_store_do_hold(struct rota_store_session *session,
-                                  const struct rota_store_request *request,
-                                  struct rota_store_answer *answer)
+enum rota_code rota_store_lease_do_hold(struct rota_store_session *session,
+                                        const struct rota_store_request *request,
+                                        struct rota_store_answer *answer)
 {
     rota_time until = 0;
-    enum rota_code code = rota_store_now(session, &answer->db_now, &answer->error);
+    enum rota_code code = rota_store_text_now(session, &answer->db_now, &answer->error);
     if (code)
         return code == ROTA_ERR_UNKNOWN ? ROTA_ERR_UNAVAILABLE : code;
     if (request->span > 0)

@@ -95,7 +95,7 @@ static enum rota_code hear_some(struct rota_store_session *session,
 {
     struct rota_sql_result rows = {0};
     size_t n_ours = 0, row = 0;
-    enum rota_code code = rota_store_now(session, &answer->db_now, &answer->error);
+    enum rota_code code = rota_store_text_now(session, &answer->db_now, &answer->error);
     if (!code)
         code = read_leases(session, request, &rows, &answer->error);
     size_t n_rows = rows.n_rows, n_columns = rows.n_columns;
@@ -103,7 +103,8 @@ static enum rota_code hear_some(struct rota_store_session *session,
         .n_rows = n_rows, .n_columns = n_columns, .values = rows.values};
     struct rota_store_holder *holders =
         code ? NULL
-             : rota_store_answer_rows(answer, request->n_pings, sizeof *answer->holders, &rows);
+             : rota_store_session_answer_rows(answer, request->n_pings, sizeof *answer->holders,
+                                              &rows);
     rota_sql_result_deinit(&rows);
     if (!holders)
         return ROTA_ERR_UNKNOWN; /* some may have been kept */
@@ -127,7 +128,7 @@ static enum rota_code hear_all(const struct rota_store_request *request,
 {
     struct rota_sql_result none = {0};
     struct rota_store_holder *holders =
-        rota_store_answer_rows(answer, request->n_pings, sizeof *answer->holders, &none);
+        rota_store_session_answer_rows(answer, request->n_pings, sizeof *answer->holders, &none);
     if (!holders)
         return ROTA_ERR_UNKNOWN;
     for (size_t i = 0; i < request->n_pings; i++)
@@ -138,7 +139,7 @@ static enum rota_code hear_all(const struct rota_store_request *request,
     return ROTA_OK;
 }
 
-enum rota_code rota_store_do_pings(struct rota_store_session *session,
+enum rota_code rota_store_pings_do(struct rota_store_session *session,
                                    const struct rota_store_request *request,
                                    struct rota_store_answer *answer)
 {

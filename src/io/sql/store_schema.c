@@ -371,7 +371,7 @@ void rota_store_schema_describe(struct rota_buffer *buffer)
 static enum rota_code run_statement(struct rota_store_session *session, const char *text,
                                     struct rota_error *error)
 {
-    return rota_store_run_n(session, text, NULL, 0, NULL, error);
+    return rota_store_text_run_n(session, text, NULL, 0, NULL, error);
 }
 
 /* Complete the statement in `text`, and run it. */
@@ -441,8 +441,8 @@ static enum rota_code read_version(struct rota_store_session *session, int64_t *
 {
     struct rota_sql_result result = {0};
     struct rota_error inner;
-    enum rota_code code = rota_store_run_n(session, "SELECT version FROM rota_schema WHERE id = 1",
-                                           NULL, 0, &result, &inner);
+    enum rota_code code = rota_store_text_run_n(
+        session, "SELECT version FROM rota_schema WHERE id = 1", NULL, 0, &result, &inner);
     if (!code)
         *version = result.n_rows == 1 ? rota_sql_int_at(&result, 0, 0) : 0;
     else if (code == ROTA_ERR_NOT_FOUND)
@@ -488,7 +488,7 @@ static enum rota_code upgrade_schema(struct rota_store_session *session, struct 
 static enum rota_code upgrade_named(struct rota_store_session *session, struct rota_error *error)
 {
     struct rota_sql_result result = {0};
-    enum rota_code code = rota_store_run_n(
+    enum rota_code code = rota_store_text_run_n(
         session, "SELECT GET_LOCK(CONCAT('rota.', MD5(DATABASE())), 30)", NULL, 0, &result, error);
     if (!code && (result.n_rows != 1 || rota_sql_int_at(&result, 0, 0) != 1))
         code = rota_error_set(error, ROTA_ERR_UNAVAILABLE,

@@ -149,7 +149,7 @@ static enum rota_code give_values(const struct values *values, struct rota_store
 {
     struct rota_sql_result none = {0};
     size_t n = values->rows.size, size = n * sizeof(struct rota_store_value);
-    char *made = rota_store_answer_rows(answer, 1, size + values->bytes.size + 1, &none);
+    char *made = rota_store_session_answer_rows(answer, 1, size + values->bytes.size + 1, &none);
     if (!made)
         return ROTA_ERR_NO_MEMORY;
     struct rota_store_value *rows = (struct rota_store_value *)made;
@@ -169,7 +169,7 @@ static enum rota_code give_values(const struct values *values, struct rota_store
     return ROTA_OK;
 }
 
-enum rota_code rota_store_do_select(struct rota_store_session *session,
+enum rota_code rota_store_select_do(struct rota_store_session *session,
                                     const struct rota_store_request *request,
                                     struct rota_store_answer *answer)
 {

@@ -11,8 +11,8 @@
 static enum rota_code check_durable(struct rota_store_session *session, struct rota_error *error)
 {
     struct rota_sql_result result = {0};
-    enum rota_code code = rota_store_run_n(session, "SELECT @@innodb_flush_log_at_trx_commit", NULL,
-                                           0, &result, error);
+    enum rota_code code = rota_store_text_run_n(session, "SELECT @@innodb_flush_log_at_trx_commit",
+                                                NULL, 0, &result, error);
     if (!code && result.n_rows == 1 && rota_sql_int_at(&result, 0, 0) != 1)
         session->warning = "innodb_flush_log_at_trx_commit is not 1: if its machine fails, the "
                            "database loses leases that it has granted";
@@ -33,7 +33,8 @@ enum rota_code rota_store_session_open(const struct rota_sql_url *url,
 
     /* A claim goes through its list in order. */
     if (!code && made->kind == ROTA_SQL_MYSQL)
-        code = rota_store_run_n(made, "SET SESSION join_cache_level = 0", NULL, 0, NULL, error);
+        code =
+            rota_store_text_run_n(made, "SET SESSION join_cache_level = 0", NULL, 0, NULL, error);
     if (!code && made->kind == ROTA_SQL_MYSQL)
         code = check_durable(made, error);
     if (!code && !(options && options->is_reader))
@@ -83,8 +84,8 @@ struct memory {
     _Alignas(max_align_t) char rows[];
 };
 
-void *rota_store_answer_rows(struct rota_store_answer *answer, size_t n, size_t size,
-                             struct rota_sql_result *result)
+void *rota_store_session_answer_rows(struct rota_store_answer *answer, size_t n, size_t size,
+                                     struct rota_sql_result *result)
 {
     struct memory *memory = calloc(1, sizeof *memory + n * size + 1);
     if (!memory) {
@@ -97,7 +98,7 @@ void *rota_store_answer_rows(struct rota_store_answer *answer, size_t n, size_t 
     return memory->rows;
 }
 
-void rota_store_answer_deinit(struct rota_store_answer *answer)
+void rota_store_session_answer_deinit(struct rota_store_answer *answer)
 {
     struct memory *memory = answer->memory;
     if (memory)
@@ -115,16 +116,17 @@ static void *list_rows(struct rota_store_session *session, const char *text,
                        struct rota_store_answer *answer, size_t *n_rows, enum rota_code *code)
 {
     struct rota_sql_result result = {0};
-    *code = rota_store_now(session, &answer->db_now, &answer->error);
+    *code = rota_store_text_now(session, &answer->db_now, &answer->error);
     if (!*code)
-        *code = rota_store_run_n(session, text, arguments, n_arguments, &result, &answer->error);
+        *code =
+            rota_store_text_run_n(session, text, arguments, n_arguments, &result, &answer->error);
     if (*code) {
         if (*code == ROTA_ERR_UNKNOWN)
             *code = ROTA_ERR_UNAVAILABLE; /* it only reads */
         return NULL;
     }
     size_t n = result.n_rows;
-    char *rows = rota_store_answer_rows(answer, n, size, &result);
+    char *rows = rota_store_session_answer_rows(answer, n, size, &result);
     if (!rows) {
         *code = ROTA_ERR_NO_MEMORY;
         rota_sql_result_deinit(&result);
@@ -280,7 +282,7 @@ static enum rota_code do_beat(struct rota_store_session *session,
         ROTA_STORE_INT("ttl_ms", member->ttl / ROTA_MSEC),
     };
     const size_t n = sizeof arguments / sizeof *arguments;
-    enum rota_code code = rota_store_now(session, &answer->db_now, &answer->error);
+    enum rota_code code = rota_store_text_now(session, &answer->db_now, &answer->error);
     if (code)
         return code == ROTA_ERR_UNKNOWN ? ROTA_ERR_UNAVAILABLE : code;
     rota_store_text_begin(session);
@@ -312,7 +314,7 @@ static enum rota_code change_members(struct rota_store_session *session,
 {
     struct rota_sql_result result = {0};
     const struct rota_store_argument state = ROTA_STORE_INT("state", request->member.state);
-    enum rota_code code = rota_store_now(session, &answer->db_now, &answer->error);
+    enum rota_code code = rota_store_text_now(session, &answer->db_now, &answer->error);
     if (code)
         return code == ROTA_ERR_UNKNOWN ? ROTA_ERR_UNAVAILABLE : code;
     rota_store_text_begin(session);
@@ -416,13 +418,13 @@ static enum rota_code dispatch_request(struct rota_store_session *session,
 {
     switch (request->verb) {
     case ROTA_STORE_CLAIM:
-        return rota_store_do_claim(session, request, answer);
+        return rota_store_lease_do_claim(session, request, answer);
     case ROTA_STORE_PING:
-        return rota_store_do_ping(session, request, answer);
+        return rota_store_lease_do_ping(session, request, answer);
     case ROTA_STORE_PINGS:
-        return rota_store_do_pings(session, request, answer);
+        return rota_store_pings_do(session, request, answer);
     case ROTA_STORE_RELEASE:
-        return rota_store_do_release(session, request, answer);
+        return rota_store_lease_do_release(session, request, answer);
     case ROTA_STORE_LEASES:
         return do_leases(session, request, answer);
     case ROTA_STORE_HISTORY:
@@ -430,7 +432,7 @@ static enum rota_code dispatch_request(struct rota_store_session *session,
     case ROTA_STORE_DCS:
         return do_dcs(session, request, answer);
     case ROTA_STORE_HOLD:
-        return rota_store_do_hold(session, request, answer);
+        return rota_store_lease_do_hold(session, request, answer);
     case ROTA_STORE_BEAT:
         return do_beat(session, request, answer);
     case ROTA_STORE_MEMBERS:
@@ -452,11 +454,11 @@ static enum rota_code dispatch_request(struct rota_store_session *session,
     case ROTA_STORE_SPACE_READ:
     case ROTA_STORE_SPACE_PROPOSE:
     case ROTA_STORE_SPACE_DELETE:
-        return rota_store_do_space(session, request, answer);
+        return rota_store_space_do(session, request, answer);
     case ROTA_STORE_SECRET:
         return do_secret(session, request, answer);
     case ROTA_STORE_SELECT:
-        return rota_store_do_select(session, request, answer);
+        return rota_store_select_do(session, request, answer);
     }
     return ROTA_ERR_INVALID;
 }

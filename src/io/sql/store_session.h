@@ -43,15 +43,15 @@ const char *rota_store_session_warning(const struct rota_store_session *session)
 
 /* Reject a request without asking the database: a name that is empty, too long or not printable
  * UTF-8, a number out of range, an invalid table name. */
-enum rota_code rota_store_request_check(const struct rota_store_request *request,
+enum rota_code rota_store_check_request(const struct rota_store_request *request,
                                         struct rota_error *error);
 
 /* Carry out a request that was checked. Fills `*answer`, also when it fails;
- * rota_store_answer_deinit() ends it. */
+ * rota_store_session_answer_deinit() ends it. */
 void rota_store_session_do(struct rota_store_session *session,
                            const struct rota_store_request *request,
                            struct rota_store_answer *answer);
-void rota_store_answer_deinit(struct rota_store_answer *answer);
+void rota_store_session_answer_deinit(struct rota_store_answer *answer);
 
 /* --- the schema --- */
 

@@ -115,7 +115,7 @@ static enum rota_code read_space(struct rota_store_session *session,
     if (code)
         return code == ROTA_ERR_UNKNOWN ? ROTA_ERR_UNAVAILABLE : code; /* it only reads */
     const struct rota_sql_result rows = result; /* the values stay where they are */
-    struct sight *sight = rota_store_answer_rows(
+    struct sight *sight = rota_store_session_answer_rows(
         answer, 1, sizeof *sight + result.n_rows * sizeof *sight->nodes, &result);
     if (!sight) {
         rota_sql_result_deinit(&result);
@@ -185,11 +185,11 @@ static enum rota_code delete_space(struct rota_store_session *session,
     return code;
 }
 
-enum rota_code rota_store_do_space(struct rota_store_session *session,
+enum rota_code rota_store_space_do(struct rota_store_session *session,
                                    const struct rota_store_request *request,
                                    struct rota_store_answer *answer)
 {
-    enum rota_code code = rota_store_now(session, &answer->db_now, &answer->error);
+    enum rota_code code = rota_store_text_now(session, &answer->db_now, &answer->error);
     if (code)
         return code == ROTA_ERR_UNKNOWN ? ROTA_ERR_UNAVAILABLE : code;
     if (request->verb == ROTA_STORE_SPACE_JOIN)

@@ -169,17 +169,19 @@ enum rota_code rota_store_text_run(struct rota_store_session *session, bool is_w
                         session->values.size, result, error);
 }
 
-enum rota_code rota_store_run_n(struct rota_store_session *session, const char *text,
-                                const struct rota_store_argument *arguments, size_t n_arguments,
-                                struct rota_sql_result *result, struct rota_error *error)
+enum rota_code rota_store_text_run_n(struct rota_store_session *session, const char *text,
+                                     const struct rota_store_argument *arguments,
+                                     size_t n_arguments, struct rota_sql_result *result,
+                                     struct rota_error *error)
 {
     bool is_written = write_statement(session, text, arguments, n_arguments);
     return rota_store_text_run(session, is_written, result, error);
 }
 
-enum rota_code rota_store_script(struct rota_store_session *session, const char *text,
-                                 const struct rota_store_argument *arguments, size_t n_arguments,
-                                 struct rota_sql_result *result, struct rota_error *error)
+enum rota_code rota_store_text_script(struct rota_store_session *session, const char *text,
+                                      const struct rota_store_argument *arguments,
+                                      size_t n_arguments, struct rota_sql_result *result,
+                                      struct rota_error *error)
 {
     if (!write_statement(session, text, arguments, n_arguments))
         return rota_error_no_memory(error, "for a statement");
@@ -187,11 +189,11 @@ enum rota_code rota_store_script(struct rota_store_session *session, const char 
                            session->values.size, result, error);
 }
 
-enum rota_code rota_store_now(struct rota_store_session *session, rota_time *now,
-                              struct rota_error *error)
+enum rota_code rota_store_text_now(struct rota_store_session *session, rota_time *now,
+                                   struct rota_error *error)
 {
     struct rota_sql_result result = {0};
-    enum rota_code code = rota_store_run_n(session, "SELECT $now", NULL, 0, &result, error);
+    enum rota_code code = rota_store_text_run_n(session, "SELECT $now", NULL, 0, &result, error);
     if (!code && result.n_rows == 1)
         *now = rota_store_time(rota_sql_int_at(&result, 0, 0));
     rota_sql_result_deinit(&result);

@@ -200,7 +200,7 @@ static void answer_reply(const struct question *question, struct rota_str messag
             rota_api_refuse(call, 404, question->otherwise);
             return;
         }
-        rota_message_write_json(type, reply, &json);
+        rota_message_json_write(type, reply, &json);
     } else {
         rota_json_begin_object(&json);
         rota_json_end_object(&json);
@@ -435,7 +435,7 @@ struct whole_call {
     struct rota_http_target target;
 };
 
-void rota_node_on_request(void *data, struct rota_http_request *request)
+void rota_api_on_request(void *data, struct rota_http_request *request)
 {
     struct rota_node *node = data;
     struct rota_error error;
@@ -465,7 +465,7 @@ void rota_node_on_request(void *data, struct rota_http_request *request)
 }
 
 /* Routes that show whether a node is well, served even when it is full. */
-bool rota_node_is_urgent(void *data, struct rota_str target)
+bool rota_api_is_urgent(void *data, struct rota_str target)
 {
     static const char *const URGENT[] = {"/healthz", "/readyz", "/metrics"};
     (void)data;
@@ -475,7 +475,7 @@ bool rota_node_is_urgent(void *data, struct rota_str target)
     return false;
 }
 
-void rota_node_on_http_full(void *data, enum rota_http_bound bound, const char *peer)
+void rota_api_on_http_full(void *data, enum rota_http_bound bound, const char *peer)
 {
     static const char *const NAMES[ROTA_HTTP_BOUNDS] = {[ROTA_HTTP_BOUND_PEER] = "peer",
                                                         [ROTA_HTTP_BOUND_CONNECTIONS] =
@@ -490,13 +490,13 @@ void rota_node_on_http_full(void *data, enum rota_http_bound bound, const char *
                              "address, all connections, or bytes held by requests.",
                              &label, 1),
         1);
-    if (rota_refusals_note(&node->refusals[bound], rota_clock_mono(), &n))
+    if (rota_places_note_refusal(&node->refusals[bound], rota_clock_mono(), &n))
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "HTTP rejected: a limit is reached",
                  ROTA_LOG_FACT("bound", NAMES[bound]), ROTA_LOG_FACT("times", n),
                  ROTA_LOG_FACT("peer", peer));
 }
 
-void rota_node_end_requests(struct rota_node *node)
+void rota_api_end_requests(struct rota_node *node)
 {
     ROTA_LIST_DRAIN (call, &node->calls, struct rota_api_call, link)
         rota_api_refuse(call, 503, "this node is stopping");

@@ -35,10 +35,10 @@ struct rota_api_route {
 };
 
 /* For the HTTP server; `data` is the node. */
-void rota_node_on_request(void *data, struct rota_http_request *request);
-bool rota_node_is_urgent(void *data, struct rota_str target);
-void rota_node_on_http_full(void *data, enum rota_http_bound bound, const char *peer);
-void rota_node_end_requests(struct rota_node *node);
+void rota_api_on_request(void *data, struct rota_http_request *request);
+bool rota_api_is_urgent(void *data, struct rota_str target);
+void rota_api_on_http_full(void *data, enum rota_http_bound bound, const char *peer);
+void rota_api_end_requests(struct rota_node *node);
 
 extern const struct rota_api_route rota_api_routes[];
 extern const size_t rota_api_n_routes;

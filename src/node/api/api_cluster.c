@@ -18,7 +18,7 @@ void rota_api_ready(struct rota_api_call *call)
 {
     enum rota_node_state state = rota_node_state(call->node);
     char text[64];
-    snprintf(text, sizeof text, "%s\n", rota_node_state_name(state));
+    snprintf(text, sizeof text, "%s\n", rota_node_fsm_state_name(state));
     rota_api_answer(call, state == ROTA_NODE_SERVING ? 200 : 503, "text/plain", rota_str(text));
 }
 
@@ -56,7 +56,7 @@ static void change_node(struct rota_api_call *call, const char *method)
     struct rota_error error;
     struct rota_str body = rota_http_body(call->request);
     if (body.size > 0 &&
-        rota_message_read_json(&ROTA_NODES_CHANGE, body, &request, &call->arena, &error)) {
+        rota_message_json_read(&ROTA_NODES_CHANGE, body, &request, &call->arena, &error)) {
         rota_api_refuse(call, 400, error.text);
         return;
     }

@@ -96,7 +96,7 @@ static void measure_state(const struct rota_node *node)
 {
     for (int i = ROTA_NODE_STARTING; i <= ROTA_NODE_ENDED; i++) {
         struct rota_label label = {"state",
-                                   rota_str(rota_node_state_name((enum rota_node_state)i))};
+                                   rota_str(rota_node_fsm_state_name((enum rota_node_state)i))};
         rota_gauge_set(rota_metrics_gauge(node->metrics, "rota_node_state",
                                           "1 for the node's current state.", &label, 1),
                        (int)node->fsm.state == i);
@@ -106,7 +106,7 @@ static void measure_state(const struct rota_node *node)
     set_gauge(node->metrics, "rota_node_shards", "Shards that the node owns, of all spaces.",
               (int64_t)node->n_shards);
     set_gauge(node->metrics, "rota_http_streams", "Clients of the event stream.",
-              (int64_t)rota_streams_n_clients(node->streams));
+              (int64_t)rota_api_stream_n_clients(node->streams));
     set_counter(node->metrics, "rota_events_total", "Events known to the node.", node->events.n);
     for (size_t i = 0; i < node->n_roles; i++)
         if (node->roles[i].role->measure)
@@ -237,7 +237,7 @@ static void measure_spaces(struct rota_node *node, struct rota_str document)
     struct rota_rows rows = {0};
     uint64_t unowned = 0;
     if (document.size > 0)
-        rota_rows_read(document, "spaces", FIELDS, 4, &rows, NULL);
+        rota_json_rows_read(document, "spaces", FIELDS, 4, &rows, NULL);
     for (size_t i = 0; i < rows.n_rows; i++) {
         struct rota_label label = {"space", rota_rows_cell(&rows, i, 0)};
         uint64_t shards = parse_number(rota_rows_cell(&rows, i, 1));
@@ -249,7 +249,7 @@ static void measure_spaces(struct rota_node *node, struct rota_str document)
     }
     set_gauge(node->metrics, "rota_spaces_unowned", "Shards without an owner, of all spaces.",
               (int64_t)unowned);
-    rota_rows_deinit(&rows);
+    rota_json_rows_deinit(&rows);
 }
 
 /* --- one after the other --- */

@@ -18,8 +18,8 @@ static bool read_job(struct rota_api_call *call, struct rota_queue_about *about)
         rota_api_refuse(call, 400, error.text);
         return false;
     }
-    *about =
-        (struct rota_queue_about){.queue = call->names[0], .id = rota_queue_id_write(id, bytes)};
+    *about = (struct rota_queue_about){.queue = call->names[0],
+                                       .id = rota_queue_message_id_write(id, bytes)};
     return true;
 }
 
@@ -83,7 +83,7 @@ void rota_api_job_add(struct rota_api_call *call)
 {
     struct rota_queue_job_spec spec;
     struct rota_error error;
-    if (rota_message_read_json(&ROTA_QUEUE_JOB_SPEC, rota_http_body(call->request), &spec,
+    if (rota_message_json_read(&ROTA_QUEUE_JOB_SPEC, rota_http_body(call->request), &spec,
                                &call->arena, &error)) {
         rota_api_refuse(call, 400, error.text);
         return;

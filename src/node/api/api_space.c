@@ -34,7 +34,7 @@ static void write_space(const struct rota_space_map *map, const struct rota_spac
                         struct rota_json *json)
 {
     rota_json_begin_object(json);
-    rota_message_write_members(&ROTA_SPACE_INFO, info, json);
+    rota_message_json_write_members(&ROTA_SPACE_INFO, info, json);
     rota_json_key(json, "nodes");
     rota_json_begin_array(json);
     for (size_t i = 0; i < map->n_nodes; i++)
@@ -98,7 +98,7 @@ void rota_api_shard(struct rota_api_call *call)
         rota_api_refuse(call, 503, "not enough memory for the response");
         return;
     }
-    rota_message_write_json(&ROTA_SPACE_EXPLAIN_REPLY, &explanation, &json);
+    rota_message_json_write(&ROTA_SPACE_EXPLAIN_REPLY, &explanation, &json);
     rota_api_answer_json(call, 200, &buffer);
 }
 
@@ -108,7 +108,7 @@ static bool read_body(struct rota_api_call *call, const struct rota_message_type
                       struct rota_space_request *request)
 {
     struct rota_error error;
-    if (rota_message_read_json(type, rota_http_body(call->request), request, &call->arena,
+    if (rota_message_json_read(type, rota_http_body(call->request), request, &call->arena,
                                &error)) {
         rota_api_refuse(call, 400, error.text);
         return false;

@@ -212,8 +212,8 @@ void rota_api_stream(struct rota_api_call *call)
 
 /* --- life --- */
 
-enum rota_code rota_streams_open(struct rota_node *node, struct rota_streams **streams,
-                                 struct rota_error *error)
+enum rota_code rota_api_stream_open(struct rota_node *node, struct rota_streams **streams,
+                                    struct rota_error *error)
 {
     struct rota_streams *made = calloc(1, sizeof *made);
     if (!made)
@@ -237,7 +237,7 @@ static void on_closed(uv_handle_t *handle)
     free(streams);
 }
 
-void rota_streams_close(struct rota_streams *streams)
+void rota_api_stream_close(struct rota_streams *streams)
 {
     if (!streams)
         return;
@@ -248,7 +248,7 @@ void rota_streams_close(struct rota_streams *streams)
     uv_close((uv_handle_t *)&streams->timer, on_closed);
 }
 
-size_t rota_streams_n_clients(const struct rota_streams *streams)
+size_t rota_api_stream_n_clients(const struct rota_streams *streams)
 {
     return streams->n_clients;
 }

@@ -19,9 +19,9 @@ struct rota_streams;
 
 enum { ROTA_STREAMS_MAX = 256 }; /* clients at one time */
 
-/* Gives `*streams`; rota_streams_close() ends it, before the node's HTTP server is closed. */
-enum rota_code rota_streams_open(struct rota_node *node, struct rota_streams **streams,
-                                 struct rota_error *error);
-void rota_streams_close(struct rota_streams *streams); /* accepts NULL */
+/* Gives `*streams`; rota_api_stream_close() ends it, before the node's HTTP server is closed. */
+enum rota_code rota_api_stream_open(struct rota_node *node, struct rota_streams **streams,
+                                    struct rota_error *error);
+void rota_api_stream_close(struct rota_streams *streams); /* accepts NULL */
 
-size_t rota_streams_n_clients(const struct rota_streams *streams);
+size_t rota_api_stream_n_clients(const struct rota_streams *streams);

@@ -204,13 +204,13 @@ static bool is_named(struct rota_str object, const char *name)
     bool is_it = false;
     if (!room)
         return false;
-    rota_scan_init(&scan, object, room);
-    rota_scan_object(&scan);
-    while (rota_scan_key(&scan, &key) && !is_it) {
+    rota_json_scan_init(&scan, object, room);
+    rota_json_scan_object(&scan);
+    while (rota_json_scan_key(&scan, &key) && !is_it) {
         if (rota_str_is_equal(key, rota_str("name")))
-            is_it = rota_str_is_equal(rota_scan_string(&scan), rota_str(name));
+            is_it = rota_str_is_equal(rota_json_scan_string(&scan), rota_str(name));
         else
-            rota_scan_skip(&scan);
+            rota_json_scan_skip(&scan);
     }
     free(room);
     return is_it;
@@ -224,16 +224,16 @@ static struct rota_str find_entry(struct rota_str document, const char *name)
     char *room = malloc(document.size + 1);
     if (!room)
         return found;
-    rota_scan_init(&scan, document, room);
-    rota_scan_object(&scan);
-    while (found.size == 0 && rota_scan_key(&scan, &key)) {
+    rota_json_scan_init(&scan, document, room);
+    rota_json_scan_object(&scan);
+    while (found.size == 0 && rota_json_scan_key(&scan, &key)) {
         if (!rota_str_is_equal(key, rota_str("nodes"))) {
-            rota_scan_skip(&scan);
+            rota_json_scan_skip(&scan);
             continue;
         }
-        rota_scan_array(&scan);
-        while (found.size == 0 && rota_scan_item(&scan))
-            if ((entry = rota_scan_skip(&scan)).size > 0 && is_named(entry, name))
+        rota_json_scan_array(&scan);
+        while (found.size == 0 && rota_json_scan_item(&scan))
+            if ((entry = rota_json_scan_skip(&scan)).size > 0 && is_named(entry, name))
                 found = entry;
     }
     free(room);
@@ -487,7 +487,7 @@ static void on_weigh(void *data, struct rota_server_call *call)
         char actor[ROTA_SERVER_ACTOR_MAX];
         rota_node_note(node, ROTA_EVENT_OPERATOR, request.node, "has weight %g now, set by %s",
                        (double)node->weight / ROTA_WEIGHT_ONE, rota_server_call_actor(call, actor));
-        if (rota_node_beat(node, false, &error))
+        if (rota_node_open_heartbeat(node, false, &error))
             refuse_call(call, ROTA_STATUS_UNAVAILABLE, error.text);
         else
             reply_message(call, &ROTA_NODES_CHANGED, &changed);

@@ -184,17 +184,17 @@ static uint64_t own_number(const struct rota_peer *peer, const char *name)
     uint64_t found = 0;
     if (!room)
         return 0;
-    rota_scan_init(&scan, rota_buffer_str(part), room);
-    rota_scan_object(&scan);
-    rota_scan_key(&scan, &key);
-    rota_scan_array(&scan);
-    if (rota_scan_item(&scan))
-        rota_scan_object(&scan);
-    while (rota_scan_key(&scan, &key)) {
+    rota_json_scan_init(&scan, rota_buffer_str(part), room);
+    rota_json_scan_object(&scan);
+    rota_json_scan_key(&scan, &key);
+    rota_json_scan_array(&scan);
+    if (rota_json_scan_item(&scan))
+        rota_json_scan_object(&scan);
+    while (rota_json_scan_key(&scan, &key)) {
         if (rota_str_is_equal(key, rota_str(name)))
-            found = rota_scan_uint(&scan, UINT64_MAX);
+            found = rota_json_scan_uint(&scan, UINT64_MAX);
         else
-            rota_scan_skip(&scan);
+            rota_json_scan_skip(&scan);
     }
     free(room);
     return scan.failed ? 0 : found;

@@ -44,7 +44,7 @@ static enum rota_code need_host(struct rota_node_plan *plan, struct rota_str nam
 static enum rota_code read_weight(struct rota_scan *scan, uint32_t *weight,
                                   struct rota_error *error)
 {
-    struct rota_str text = rota_scan_skip(scan);
+    struct rota_str text = rota_json_scan_skip(scan);
     char copy[32], *end = copy;
     snprintf(copy, sizeof copy, "%.*s", ROTA_STR_ARGS(text));
     double number = scan->failed ? -1 : strtod(copy, &end);
@@ -83,15 +83,15 @@ static enum rota_code read_added(struct rota_node_plan *plan, struct rota_scan *
 {
     enum rota_code code = ROTA_OK;
     struct rota_str key;
-    rota_scan_array(scan);
-    while (!code && rota_scan_item(scan)) {
+    rota_json_scan_array(scan);
+    while (!code && rota_json_scan_item(scan)) {
         struct rota_node_plan_host host = {.weight_after = ROTA_WEIGHT_ONE, .has_queues = true};
-        rota_scan_object(scan);
-        while (!code && rota_scan_key(scan, &key)) {
+        rota_json_scan_object(scan);
+        while (!code && rota_json_scan_key(scan, &key)) {
             if (rota_str_is_equal(key, rota_str("name")))
-                host.name = rota_scan_string(scan);
+                host.name = rota_json_scan_string(scan);
             else if (rota_str_is_equal(key, rota_str("zone")))
-                host.zone = rota_scan_string(scan);
+                host.zone = rota_json_scan_string(scan);
             else if (rota_str_is_equal(key, rota_str("weight")))
                 code = read_weight(scan, &host.weight_after, error);
             else
@@ -109,9 +109,9 @@ static enum rota_code read_removed(struct rota_node_plan *plan, struct rota_scan
 {
     enum rota_code code = ROTA_OK;
     size_t place;
-    rota_scan_array(scan);
-    while (!code && rota_scan_item(scan)) {
-        struct rota_str name = rota_scan_string(scan);
+    rota_json_scan_array(scan);
+    while (!code && rota_json_scan_item(scan)) {
+        struct rota_str name = rota_json_scan_string(scan);
         if (scan->failed)
             break;
         code = need_host(plan, name, &place, error);
@@ -127,8 +127,8 @@ static enum rota_code read_weights(struct rota_node_plan *plan, struct rota_scan
     enum rota_code code = ROTA_OK;
     struct rota_str key;
     size_t place;
-    rota_scan_object(scan);
-    while (!code && rota_scan_key(scan, &key)) {
+    rota_json_scan_object(scan);
+    while (!code && rota_json_scan_key(scan, &key)) {
         uint32_t weight = 0;
         code = need_host(plan, key, &place, error);
         if (!code)
@@ -145,10 +145,10 @@ static enum rota_code read_counts(struct rota_node_plan *plan, struct rota_scan 
                                   struct rota_error *error)
 {
     struct rota_str key;
-    rota_scan_object(scan);
-    while (rota_scan_key(scan, &key)) {
+    rota_json_scan_object(scan);
+    while (rota_json_scan_key(scan, &key)) {
         struct rota_node_plan_queue count = {.queue = rota_arena_copy(&plan->arena, key)};
-        count.n = (uint32_t)rota_scan_uint(scan, PARTITIONS_MAX);
+        count.n = (uint32_t)rota_json_scan_uint(scan, PARTITIONS_MAX);
         if (scan->failed || count.n == 0)
             return rota_error_set(error, ROTA_ERR_INVALID, "a queue has 1 to %d partitions",
                                   PARTITIONS_MAX);
@@ -173,24 +173,24 @@ static enum rota_code read_wish(struct rota_node_plan *plan, struct rota_str key
     if (rota_str_is_equal(key, rota_str("counts")))
         return read_counts(plan, scan, error);
     if (rota_str_is_equal(key, rota_str("remove_zone"))) {
-        plan->remove_zone = rota_arena_copy(&plan->arena, rota_scan_string(scan));
+        plan->remove_zone = rota_arena_copy(&plan->arena, rota_json_scan_string(scan));
         return plan->remove_zone.data ? ROTA_OK : rota_node_plan_no_memory(error);
     }
     if (rota_str_is_equal(key, rota_str("batch"))) {
-        plan->spread.batch = (uint32_t)rota_scan_uint(scan, UINT32_MAX);
+        plan->spread.batch = (uint32_t)rota_json_scan_uint(scan, UINT32_MAX);
         plan->has_batch = true;
         return ROTA_OK;
     }
     if (rota_str_is_equal(key, rota_str("mode"))) {
         plan->has_mode = true;
-        struct rota_str mode = rota_scan_string(scan);
+        struct rota_str mode = rota_json_scan_string(scan);
         return scan->failed ? ROTA_OK
                : rota_spread_mode_parse(mode, &plan->spread.mode)
                    ? rota_error_set(error, ROTA_ERR_INVALID, "mode must be lookup or slots")
                    : ROTA_OK;
     }
     if (rota_str_is_equal(key, rota_str("gradual_ms"))) {
-        plan->gradual = (rota_time)rota_scan_uint(scan, 86400000) * ROTA_MSEC;
+        plan->gradual = (rota_time)rota_json_scan_uint(scan, 86400000) * ROTA_MSEC;
         return ROTA_OK;
     }
     return rota_error_set(error, ROTA_ERR_INVALID,
@@ -207,12 +207,12 @@ static enum rota_code read_body(struct rota_node_plan *plan, struct rota_error *
     char *room = malloc(plan->body.size + 1);
     if (!room)
         return rota_node_plan_no_memory(error);
-    rota_scan_init(&scan, plan->body, room);
-    rota_scan_object(&scan);
-    while (!code && rota_scan_key(&scan, &key))
+    rota_json_scan_init(&scan, plan->body, room);
+    rota_json_scan_object(&scan);
+    while (!code && rota_json_scan_key(&scan, &key))
         code = read_wish(plan, key, &scan, error);
     if (!code)
-        rota_scan_end(&scan);
+        rota_json_scan_end(&scan);
     if (!code && scan.failed)
         code = rota_error_set(error, ROTA_ERR_INVALID,
                               "the plan must be a JSON object, and each field must have its type: "
@@ -406,7 +406,7 @@ static uint64_t cost_of(const struct rota_node_plan *plan)
         size.n_ring_spaces += !thing->is_queue && thing->map.engine == ROTA_VIEW_RING;
         size.n_shards += (uint64_t)thing->n_before + thing->n_after;
     }
-    return rota_node_plan_cost(plan->hosts.items, plan->hosts.size, size);
+    return rota_node_plan_rules_cost(plan->hosts.items, plan->hosts.size, size);
 }
 
 static enum rota_code place_thing(struct rota_node_plan *plan, struct rota_node_plan_thing *thing,
@@ -419,23 +419,23 @@ static enum rota_code place_thing(struct rota_node_plan *plan, struct rota_node_
     if (!thing->before || !thing->after)
         return rota_node_plan_no_memory(error);
     if (thing->is_queue) {
-        rota_node_plan_route(&rings[0], thing->name, &thing->layout, rota_clock_wall(),
-                             thing->n_before, thing->before);
-        rota_node_plan_route(&rings[1], thing->name, &thing->wished, ROTA_TIME_NEVER,
-                             thing->n_after, thing->after);
+        rota_node_plan_rules_route(&rings[0], thing->name, &thing->layout, rota_clock_wall(),
+                                   thing->n_before, thing->before);
+        rota_node_plan_rules_route(&rings[1], thing->name, &thing->wished, ROTA_TIME_NEVER,
+                                   thing->n_after, thing->after);
         return ROTA_OK;
     }
     if (!rota_node_plan_owners(plan, &thing->map, thing->n_before, thing->before))
         return rota_node_plan_no_memory(error);
-    return rota_node_plan_place(thing->name, thing->map.engine, plan->hosts.items, plan->hosts.size,
-                                thing->before, thing->map.is_pinned, thing->n_before, thing->after,
-                                error);
+    return rota_node_plan_rules_place(thing->name, thing->map.engine, plan->hosts.items,
+                                      plan->hosts.size, thing->before, thing->map.is_pinned,
+                                      thing->n_before, thing->after, error);
 }
 
 static void count_thing(struct rota_node_plan *plan, struct rota_node_plan_thing *thing)
 {
-    thing->count = rota_node_plan_count(plan->hosts.items, plan->hosts.size, thing->before,
-                                        thing->n_before, thing->after, thing->n_after);
+    thing->count = rota_node_plan_rules_count(plan->hosts.items, plan->hosts.size, thing->before,
+                                              thing->n_before, thing->after, thing->n_after);
     plan->count.moves += thing->count.moves;
     plan->count.lost += thing->count.lost;
     plan->count.minimum += thing->count.minimum;
@@ -450,15 +450,15 @@ static enum rota_code place_all(struct rota_node_plan *plan, struct rota_error *
         struct rota_node_plan_thing *thing = &plan->things.items[i];
         for (int side = 0; !code && thing->is_queue && side < 2; side++)
             if (!rings[side].ring)
-                code = rota_node_plan_ring_init(&rings[side], plan->hosts.items, plan->hosts.size,
-                                                side == 1, error);
+                code = rota_node_plan_rules_ring_init(&rings[side], plan->hosts.items,
+                                                      plan->hosts.size, side == 1, error);
         if (!code)
             code = place_thing(plan, thing, rings, error);
         if (!code)
             count_thing(plan, thing);
     }
-    rota_node_plan_ring_deinit(&rings[0]);
-    rota_node_plan_ring_deinit(&rings[1]);
+    rota_node_plan_rules_ring_deinit(&rings[0]);
+    rota_node_plan_rules_ring_deinit(&rings[1]);
     return code;
 }
 
@@ -475,7 +475,7 @@ enum rota_code rota_node_plan_work_out(struct rota_node_plan *plan, bool has_tok
     if (code)
         return code;
     uint64_t cost = cost_of(plan);
-    *verdict = rota_node_plan_judge(cost, has_token);
+    *verdict = rota_node_plan_rules_judge(cost, has_token);
     switch (*verdict) {
     case ROTA_NODE_PLAN_FITS:
         return place_all(plan, error);

@@ -43,7 +43,7 @@ static void settle_step(struct rota_node_plan *plan, const char *failure)
         change_queues(plan);
 }
 
-void rota_node_plan_look_ended(struct rota_node_plan *plan)
+void rota_node_plan_apply_look_ended(struct rota_node_plan *plan)
 {
     plan->n_looks--;
     free_unused(plan);
@@ -58,7 +58,7 @@ static void on_drained(void *data, struct rota_server_call *call, const struct r
     settle_step(plan, error ? error->text : NULL);
 }
 
-bool rota_node_plan_is_going(const struct rota_node_plan_host *host)
+bool rota_node_plan_apply_is_going(const struct rota_node_plan_host *host)
 {
     return host->weight_before > 0 && host->weight_after == 0;
 }
@@ -145,7 +145,7 @@ static void lay_out(struct rota_node_plan *plan, const struct rota_node_plan_thi
     settle_step(plan, "no remaining node has the role queue");
 }
 
-bool rota_node_plan_is_applying(const struct rota_node_plan *plan)
+bool rota_node_plan_apply_is_in_progress(const struct rota_node_plan *plan)
 {
     return plan->next_host < plan->hosts.size || plan->next_thing < plan->things.size ||
            plan->n_under_way > 0;
@@ -169,7 +169,7 @@ static void change_queues(struct rota_node_plan *plan)
 static void change_host(struct rota_node_plan *plan, const struct rota_node_plan_host *host)
 {
     plan->n_under_way++;
-    if (rota_node_plan_is_going(host))
+    if (rota_node_plan_apply_is_going(host))
         rota_node_change(plan->node, host->name, ROTA_STORE_MEMBER_DRAINING, false, on_drained,
                          plan, NULL);
     else

@@ -89,13 +89,13 @@ bool rota_node_plan_is_changed(const struct rota_node_plan_thing *thing);
 /* --- node_plan_apply.c --- */
 
 /* A comparison with the plan has ended. */
-void rota_node_plan_look_ended(struct rota_node_plan *plan);
+void rota_node_plan_apply_look_ended(struct rota_node_plan *plan);
 
 /* The host is to be drained. */
-bool rota_node_plan_is_going(const struct rota_node_plan_host *host);
+bool rota_node_plan_apply_is_going(const struct rota_node_plan_host *host);
 
 /* Whether some of the changes are yet to be asked for or answered. */
-bool rota_node_plan_is_applying(const struct rota_node_plan *plan);
+bool rota_node_plan_apply_is_in_progress(const struct rota_node_plan *plan);
 
 /* --- for both --- */
 

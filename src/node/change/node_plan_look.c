@@ -100,7 +100,7 @@ void rota_node_plan_look_free(struct rota_node_plan_look *look)
 {
     if (!look)
         return;
-    rota_node_plan_look_ended(look->plan);
+    rota_node_plan_apply_look_ended(look->plan);
     rota_vector_deinit(&look->hosts);
     rota_vector_deinit(&look->maps);
     rota_buffer_deinit(&look->predicted);
@@ -153,12 +153,12 @@ static bool compare_thing(struct rota_node_plan_look *look, size_t index,
                            rota_layout_is_changing(&thing->seen, now) ||
                            (rota_node_plan_is_changed(thing) &&
                             rota_node_plan_differs(&thing->seen, &thing->wished));
-        rota_node_plan_route(ring, thing->name, &thing->seen, now, n, owners);
+        rota_node_plan_rules_route(ring, thing->name, &thing->seen, now, n, owners);
     } else if (is_well) {
         is_well = rota_node_plan_owners(look->plan, &look->maps.items[index], n, owners);
     }
     if (is_well) {
-        struct rota_node_plan_count count = rota_node_plan_count(
+        struct rota_node_plan_count count = rota_node_plan_rules_count(
             look->hosts.items, look->hosts.size, thing->before, thing->n_before, owners, n);
         look->count.moves += count.moves;
         look->count.lost += count.lost;
@@ -175,12 +175,12 @@ enum rota_code rota_node_plan_look_work_out(struct rota_node_plan_look *look,
     enum rota_code code = see_queues(look, error);
     for (size_t i = 0; !code && i < look->plan->things.size; i++) {
         if (look->plan->things.items[i].is_queue && !ring.ring)
-            code =
-                rota_node_plan_ring_init(&ring, look->hosts.items, look->hosts.size, false, error);
+            code = rota_node_plan_rules_ring_init(&ring, look->hosts.items, look->hosts.size, false,
+                                                  error);
         if (!code && !compare_thing(look, i, &ring))
             code = rota_node_plan_no_memory(error);
     }
-    rota_node_plan_ring_deinit(&ring);
+    rota_node_plan_rules_ring_deinit(&ring);
     rota_node_plan_write(look->plan, &json);
     return code;
 }
@@ -201,7 +201,7 @@ static const char *state_of(const struct rota_node_plan *plan, bool is_moving)
 {
     if (plan->failure[0])
         return "failed";
-    if (rota_node_plan_is_applying(plan))
+    if (rota_node_plan_apply_is_in_progress(plan))
         return "applying";
     if (n_awaited(plan) > 0)
         return "waiting";
@@ -213,8 +213,8 @@ void rota_node_plan_look_write(struct rota_node_plan_look *look, struct rota_jso
     struct rota_node_plan *plan = look->plan;
     bool is_moving = look->is_moving || look->count.lost > plan->count.lost;
     for (size_t i = 0; i < plan->hosts.size; i++)
-        is_moving |=
-            rota_node_plan_is_going(&plan->hosts.items[i]) && look->hosts.items[i].n_after > 0;
+        is_moving |= rota_node_plan_apply_is_going(&plan->hosts.items[i]) &&
+                     look->hosts.items[i].n_after > 0;
     if (look->count.moves != plan->n_moved)
         plan->moved_at = rota_clock_boot();
     plan->n_moved = look->count.moves;

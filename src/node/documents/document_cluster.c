@@ -41,7 +41,7 @@ void rota_document_cluster_write_self(struct rota_node *node, struct rota_json *
     struct rota_server_counts counts = rota_server_counts(node->server);
     rota_json_begin_object(json);
     rota_json_add_string(json, "name", rota_str(node->advertise));
-    rota_json_add_string(json, "state", rota_str(rota_node_state_name(node->fsm.state)));
+    rota_json_add_string(json, "state", rota_str(rota_node_fsm_state_name(node->fsm.state)));
     rota_json_add_string(json, "zone", rota_str(node->settings->zone));
     rota_json_add_string(json, "roles", rota_str(node->settings->roles));
     rota_json_add_string(json, "http", rota_str(rota_http_address(node->http)));
@@ -89,20 +89,20 @@ static void add_part(struct rota_str part, char state[32], struct rota_json *jso
     struct rota_str key;
     if (!room)
         return;
-    rota_scan_init(&scan, part, room);
-    rota_scan_object(&scan);
-    if (!rota_scan_key(&scan, &key) || !rota_str_is_equal(key, rota_str("nodes")))
+    rota_json_scan_init(&scan, part, room);
+    rota_json_scan_object(&scan);
+    if (!rota_json_scan_key(&scan, &key) || !rota_str_is_equal(key, rota_str("nodes")))
         scan.failed = true;
-    rota_scan_array(&scan);
-    if (rota_scan_item(&scan))
-        rota_scan_object(&scan);
-    while (rota_scan_key(&scan, &key)) {
+    rota_json_scan_array(&scan);
+    if (rota_json_scan_item(&scan))
+        rota_json_scan_object(&scan);
+    while (rota_json_scan_key(&scan, &key)) {
         if (rota_str_is_equal(key, rota_str("state"))) {
-            struct rota_str text = rota_scan_string(&scan);
+            struct rota_str text = rota_json_scan_string(&scan);
             snprintf(state, 32, "%.*s", ROTA_STR_ARGS(text));
             continue;
         }
-        struct rota_str value = rota_scan_skip(&scan);
+        struct rota_str value = rota_json_scan_skip(&scan);
         if (scan.failed || is_of_members(key))
             continue;
         rota_json_key_str(json, key);

@@ -11,12 +11,12 @@ enum { LEDGER_MAX = 256 << 10 }; /* bytes of the file */
 static bool is_object(struct rota_str text)
 {
     struct rota_scan scan;
-    rota_scan_init(&scan, text, NULL);
+    rota_json_scan_init(&scan, text, NULL);
     size_t blanks = 0;
     while (blanks < text.size && strchr(" \t\r\n", text.data[blanks]))
         blanks++;
-    rota_scan_skip(&scan);
-    rota_scan_end(&scan);
+    rota_json_scan_skip(&scan);
+    rota_json_scan_end(&scan);
     return !scan.failed && blanks < text.size && text.data[blanks] == '{';
 }
 

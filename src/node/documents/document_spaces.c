@@ -11,6 +11,6 @@ void rota_document_spaces_write(struct rota_node *node, struct rota_json *json)
     struct rota_space_list list;
     if (!rota_space_service_list(node->space_service, &arena, &list))
         json->buffer->failed = true;
-    rota_message_write_json(&ROTA_SPACE_LIST_REPLY, &list, json);
+    rota_message_json_write(&ROTA_SPACE_LIST_REPLY, &list, json);
     rota_arena_deinit(&arena);
 }

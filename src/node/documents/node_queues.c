@@ -13,27 +13,28 @@ static void read_field(struct rota_scan *scan, struct rota_str key, struct rota_
 {
     struct rota_work_layout *layout = &queue->layout;
     if (rota_str_is_equal(key, rota_str("name")))
-        queue->name = rota_scan_string(scan);
+        queue->name = rota_json_scan_string(scan);
     else if (rota_str_is_equal(key, rota_str("wanted")))
-        layout->wanted = (uint32_t)rota_scan_uint(scan, UINT32_MAX);
+        layout->wanted = (uint32_t)rota_json_scan_uint(scan, UINT32_MAX);
     else if (rota_str_is_equal(key, rota_str("write")))
-        layout->write = (uint32_t)rota_scan_uint(scan, UINT32_MAX);
+        layout->write = (uint32_t)rota_json_scan_uint(scan, UINT32_MAX);
     else if (rota_str_is_equal(key, rota_str("read")))
-        layout->read = (uint32_t)rota_scan_uint(scan, UINT32_MAX);
+        layout->read = (uint32_t)rota_json_scan_uint(scan, UINT32_MAX);
     else if (rota_str_is_equal(key, rota_str("batch")))
-        layout->spread.batch = (uint32_t)rota_scan_uint(scan, UINT32_MAX);
+        layout->spread.batch = (uint32_t)rota_json_scan_uint(scan, UINT32_MAX);
     else if (rota_str_is_equal(key, rota_str("is_slots")))
-        layout->spread.mode = rota_scan_bool(scan) ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP;
+        layout->spread.mode = rota_json_scan_bool(scan) ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP;
     else if (rota_str_is_equal(key, rota_str("change_from_batch")))
-        layout->change.from.batch = (uint32_t)rota_scan_uint(scan, UINT32_MAX);
+        layout->change.from.batch = (uint32_t)rota_json_scan_uint(scan, UINT32_MAX);
     else if (rota_str_is_equal(key, rota_str("change_from_slots")))
-        layout->change.from.mode = rota_scan_bool(scan) ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP;
+        layout->change.from.mode =
+            rota_json_scan_bool(scan) ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP;
     else if (rota_str_is_equal(key, rota_str("change_start_ms")))
-        layout->change.start = (rota_time)rota_scan_uint(scan, MOMENT_MAX) * ROTA_MSEC;
+        layout->change.start = (rota_time)rota_json_scan_uint(scan, MOMENT_MAX) * ROTA_MSEC;
     else if (rota_str_is_equal(key, rota_str("change_end_ms")))
-        layout->change.end = (rota_time)rota_scan_uint(scan, MOMENT_MAX) * ROTA_MSEC;
+        layout->change.end = (rota_time)rota_json_scan_uint(scan, MOMENT_MAX) * ROTA_MSEC;
     else
-        rota_scan_skip(scan);
+        rota_json_scan_skip(scan);
 }
 
 static enum rota_code read_items(struct rota_scan *scan, queue_seen *on_queue, void *data,
@@ -41,11 +42,11 @@ static enum rota_code read_items(struct rota_scan *scan, queue_seen *on_queue, v
 {
     enum rota_code code = ROTA_OK;
     struct rota_str key;
-    rota_scan_array(scan);
-    while (!code && rota_scan_item(scan)) {
+    rota_json_scan_array(scan);
+    while (!code && rota_json_scan_item(scan)) {
         struct rota_node_queue queue = {.name = rota_str("")};
-        rota_scan_object(scan);
-        while (rota_scan_key(scan, &key))
+        rota_json_scan_object(scan);
+        while (rota_json_scan_key(scan, &key))
             read_field(scan, key, &queue);
         if (!scan->failed && !rota_layout_check(&queue.layout, NULL))
             code = on_queue(data, &queue, error);
@@ -63,13 +64,13 @@ enum rota_code rota_node_queues_each(struct rota_str document, queue_seen *on_qu
     char *room = malloc(document.size + 1);
     if (!room)
         return rota_error_no_memory(error, "to query the queues");
-    rota_scan_init(&scan, document, room);
-    rota_scan_object(&scan);
-    while (!code && rota_scan_key(&scan, &key)) {
+    rota_json_scan_init(&scan, document, room);
+    rota_json_scan_object(&scan);
+    while (!code && rota_json_scan_key(&scan, &key)) {
         if (rota_str_is_equal(key, rota_str("items")))
             code = read_items(&scan, on_queue, data, error);
         else
-            rota_scan_skip(&scan);
+            rota_json_scan_skip(&scan);
     }
     free(room);
     return code;

@@ -204,9 +204,9 @@ static void take_rows(struct rota_peers *peers, const struct rota_store_answer *
 static bool is_document(struct rota_str json)
 {
     struct rota_scan scan;
-    rota_scan_init(&scan, json, NULL);
-    rota_scan_skip(&scan);
-    rota_scan_end(&scan);
+    rota_json_scan_init(&scan, json, NULL);
+    rota_json_scan_skip(&scan);
+    rota_json_scan_end(&scan);
     return !scan.failed && json.size > 0 && json.data[0] == '{';
 }
 
@@ -398,7 +398,7 @@ static void on_timer(uv_timer_t *timer)
     }
 }
 
-static void tick(struct rota_peers *peers)
+static void tick_round(struct rota_peers *peers)
 {
     if (!peers->is_ticking)
         uv_timer_start(&peers->timer, on_timer, ROTA_PEERS_EVERY / ROTA_MSEC,
@@ -411,7 +411,7 @@ void rota_peers_look(struct rota_peers *peers, struct rota_peers_wait *wait)
     rota_time now = rota_clock_boot();
     wait->since = now;
     peers->wanted_until[wait->topic] = now + ROTA_PEERS_WANTED;
-    tick(peers);
+    tick_round(peers);
     if (peers->seen_at[wait->topic] + ROTA_PEERS_EVERY > now && peers->seen_at[wait->topic] > 0) {
         wait->on_seen(wait->data);
         return;
@@ -429,7 +429,7 @@ void rota_peers_renew(struct rota_peers *peers)
 void rota_peers_want_events(struct rota_peers *peers)
 {
     peers->events_until = rota_clock_boot() + ROTA_PEERS_WANTED;
-    tick(peers);
+    tick_round(peers);
 }
 
 /* --- life --- */

@@ -48,16 +48,16 @@ static bool append_entries(struct rota_str part, const char *key, struct rota_js
     struct rota_str found;
     if (!room)
         return false;
-    rota_scan_init(&scan, part, room);
-    rota_scan_object(&scan);
-    while (rota_scan_key(&scan, &found)) {
+    rota_json_scan_init(&scan, part, room);
+    rota_json_scan_object(&scan);
+    while (rota_json_scan_key(&scan, &found)) {
         if (!rota_str_is_equal(found, rota_str(key))) {
-            rota_scan_skip(&scan);
+            rota_json_scan_skip(&scan);
             continue;
         }
-        rota_scan_array(&scan);
-        while (rota_scan_item(&scan)) {
-            struct rota_str entry = rota_scan_skip(&scan);
+        rota_json_scan_array(&scan);
+        while (rota_json_scan_item(&scan)) {
+            struct rota_str entry = rota_json_scan_skip(&scan);
             if (!scan.failed)
                 rota_json_raw(json, entry);
         }
@@ -162,7 +162,7 @@ static void take_page(struct ask *ask, const struct rota_queue_list *page)
         rota_json_begin_array(&ask->pages_json);
     }
     for (size_t i = 0; i < page->items.n; i++)
-        rota_message_write_json(&ROTA_QUEUE_INFO, &infos[i], &ask->pages_json);
+        rota_message_json_write(&ROTA_QUEUE_INFO, &infos[i], &ask->pages_json);
     if (page->next.size > 0 && !ask->pages.failed) {
         call_method(ask, page->next);
         return;
@@ -195,7 +195,7 @@ static void on_reply(void *data, struct rota_call *call, const struct rota_call_
         take_page(ask, reply);
     } else {
         struct rota_json json = {.buffer = &buffer};
-        rota_message_write_json(type, reply, &json);
+        rota_message_json_write(type, reply, &json);
         finish_with(ask, &buffer);
     }
     rota_arena_deinit(&arena);

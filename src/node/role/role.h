@@ -14,7 +14,7 @@ struct rota_role {
     /* Open it on the node's loop and server. `*role_data` is the role's own from then on. */
     enum rota_code (*open)(struct rota_node *node, void **role_data, struct rota_error *error);
 
-    /* Whether it can serve; rota_node_look_ready() is called when it can. NULL: at once. */
+    /* Whether it can serve; rota_node_open_look_ready() is called when it can. NULL: at once. */
     bool (*is_ready)(const void *role_data);
 
     /* Accept nothing new, and hand over what there is; then is_idle is called now and then. */

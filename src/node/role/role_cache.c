@@ -181,7 +181,7 @@ static void on_ready(void *data)
     rota_log(collection->role->node->log, rota_clock_wall(), ROTA_LOG_INFO, "cache ready",
              ROTA_LOG_FACT("collection", collection->settings->name));
     collection->is_settled = true;
-    rota_node_look_ready(collection->role->node);
+    rota_node_open_look_ready(collection->role->node);
 }
 
 /* Unless its settings tell otherwise, the node goes on with its other roles; operators see why this
@@ -197,7 +197,7 @@ static void on_refused(void *data, const struct rota_error *error)
                    "does not serve %.100s: %.300s", collection->settings->name, error->text);
     collection->is_settled = true;
     if (collection->settings->loss == ROTA_LEASE_LOSS_STANDBY)
-        rota_node_look_ready(node);
+        rota_node_open_look_ready(node);
     else
         rota_node_fail(node);
 }

@@ -195,7 +195,7 @@ static void on_members(void *data, const struct rota_members_change *change)
     struct directory_role *role = data;
     (void)change;
     refresh_directory(role, NULL);
-    rota_node_look_ready(role->node);
+    rota_node_open_look_ready(role->node);
 }
 
 /* --- sources --- */

@@ -33,7 +33,7 @@ static void on_listed(void *data)
 {
     struct queue_role *role = data;
     if (role->broker) /* it is open */
-        rota_node_look_ready(role->node);
+        rota_node_open_look_ready(role->node);
 }
 
 /* Many jobs may die at once, and earlier events should stay visible. */

@@ -110,7 +110,7 @@ rota_time rota_node_fsm_deadline(const struct rota_node_fsm *fsm)
     return waits ? fsm->until : ROTA_TIME_NEVER;
 }
 
-const char *rota_node_state_name(enum rota_node_state state)
+const char *rota_node_fsm_state_name(enum rota_node_state state)
 {
     static const char *const NAMES[] = {
         [ROTA_NODE_STARTING] = "starting", [ROTA_NODE_JOINING] = "joining",

@@ -73,4 +73,4 @@ unsigned rota_node_fsm_step(struct rota_node_fsm *fsm, rota_time now, enum rota_
 rota_time rota_node_fsm_deadline(const struct rota_node_fsm *fsm);
 
 /* "serving"; for people. Any thread. */
-const char *rota_node_state_name(enum rota_node_state state);
+const char *rota_node_fsm_state_name(enum rota_node_state state);

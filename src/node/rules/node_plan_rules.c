@@ -14,14 +14,14 @@ static uint64_t n_points(const struct rota_node_plan_host *hosts, size_t n_hosts
     return weight * ROTA_RING_POINTS_DEFAULT / ROTA_WEIGHT_ONE;
 }
 
-uint64_t rota_node_plan_cost(const struct rota_node_plan_host *hosts, size_t n_hosts,
-                             struct rota_node_plan_size size)
+uint64_t rota_node_plan_rules_cost(const struct rota_node_plan_host *hosts, size_t n_hosts,
+                                   struct rota_node_plan_size size)
 {
     uint64_t before = n_points(hosts, n_hosts, false), after = n_points(hosts, n_hosts, true);
     return size.n_ring_spaces * after + (size.n_queues > 0 ? before + after : 0) + size.n_shards;
 }
 
-enum rota_node_plan_verdict rota_node_plan_judge(uint64_t cost, bool has_token)
+enum rota_node_plan_verdict rota_node_plan_rules_judge(uint64_t cost, bool has_token)
 {
     return cost > ROTA_NODE_PLAN_COST_MAX                  ? ROTA_NODE_PLAN_TOO_LARGE
            : cost > ROTA_NODE_PLAN_COST_OPEN && !has_token ? ROTA_NODE_PLAN_NEEDS_TOKEN
@@ -112,10 +112,10 @@ static enum rota_code place_others(const struct rota_node_plan_host *hosts, size
     return is_well ? ROTA_OK : rota_error_no_memory(error, "for a plan");
 }
 
-enum rota_code rota_node_plan_place(struct rota_str space, enum rota_view_engine engine,
-                                    const struct rota_node_plan_host *hosts, size_t n_hosts,
-                                    const uint32_t *before, const bool *is_pinned, uint32_t n,
-                                    uint32_t *after, struct rota_error *error)
+enum rota_code rota_node_plan_rules_place(struct rota_str space, enum rota_view_engine engine,
+                                          const struct rota_node_plan_host *hosts, size_t n_hosts,
+                                          const uint32_t *before, const bool *is_pinned, uint32_t n,
+                                          uint32_t *after, struct rota_error *error)
 {
     if (engine != ROTA_VIEW_RING)
         return place_others(hosts, n_hosts, before, n, engine != ROTA_VIEW_STATIC, after, error);
@@ -129,9 +129,10 @@ enum rota_code rota_node_plan_place(struct rota_str space, enum rota_view_engine
 /* --- queues --- */
 
 /* Hosts of a ring are numbered by address; rota_ring_find() maps each. */
-enum rota_code rota_node_plan_ring_init(struct rota_node_plan_ring *ring,
-                                        const struct rota_node_plan_host *hosts, size_t n_hosts,
-                                        bool is_after, struct rota_error *error)
+enum rota_code rota_node_plan_rules_ring_init(struct rota_node_plan_ring *ring,
+                                              const struct rota_node_plan_host *hosts,
+                                              size_t n_hosts, bool is_after,
+                                              struct rota_error *error)
 {
     struct rota_ring_host *on_ring = calloc(n_hosts + 1, sizeof *on_ring);
     uint32_t *places = calloc(n_hosts + 1, sizeof *places);
@@ -153,20 +154,20 @@ enum rota_code rota_node_plan_ring_init(struct rota_node_plan_ring *ring,
     }
     free(on_ring);
     if (code)
-        rota_node_plan_ring_deinit(ring);
+        rota_node_plan_rules_ring_deinit(ring);
     return code;
 }
 
-void rota_node_plan_ring_deinit(struct rota_node_plan_ring *ring)
+void rota_node_plan_rules_ring_deinit(struct rota_node_plan_ring *ring)
 {
     rota_ring_unref(ring->ring);
     free(ring->places);
     *ring = (struct rota_node_plan_ring){0};
 }
 
-void rota_node_plan_route(const struct rota_node_plan_ring *ring, struct rota_str queue,
-                          const struct rota_work_layout *layout, rota_time now, uint32_t n,
-                          uint32_t *owners)
+void rota_node_plan_rules_route(const struct rota_node_plan_ring *ring, struct rota_str queue,
+                                const struct rota_work_layout *layout, rota_time now, uint32_t n,
+                                uint32_t *owners)
 {
     rota_layout_route(layout, ring->ring, queue, now, n, owners);
     for (uint32_t i = 0; i < n; i++)
@@ -190,9 +191,10 @@ static double fair_gain(const struct rota_node_plan_host *hosts, size_t n_hosts,
     return gain;
 }
 
-struct rota_node_plan_count rota_node_plan_count(struct rota_node_plan_host *hosts, size_t n_hosts,
-                                                 const uint32_t *before, uint32_t n_before,
-                                                 const uint32_t *after, uint32_t n_after)
+struct rota_node_plan_count rota_node_plan_rules_count(struct rota_node_plan_host *hosts,
+                                                       size_t n_hosts, const uint32_t *before,
+                                                       uint32_t n_before, const uint32_t *after,
+                                                       uint32_t n_after)
 {
     struct rota_node_plan_count count = {0};
     uint64_t leaving = 0;

@@ -15,7 +15,7 @@
 
 enum {
     ROTA_NODE_PLAN_HOSTS_MAX = 1024,
-    ROTA_NODE_PLAN_COST_MAX = 32 << 20, /* of one plan; see rota_node_plan_cost() */
+    ROTA_NODE_PLAN_COST_MAX = 32 << 20, /* of one plan; see rota_node_plan_rules_cost() */
     ROTA_NODE_PLAN_COST_OPEN = 1 << 20  /* of one plan that a caller without the token asks for */
 };
 
@@ -25,7 +25,7 @@ struct rota_node_plan_host {
     struct rota_str name, zone;
     uint32_t weight_before, weight_after; /* in thousandths; 0: it is not there */
     bool has_queues;                      /* partitions of queues are placed on it */
-    uint64_t n_before, n_after;           /* shards, as rota_node_plan_count() has seen them */
+    uint64_t n_before, n_after; /* shards, as rota_node_plan_rules_count() has seen them */
 };
 
 struct rota_node_plan_count {
@@ -44,23 +44,23 @@ struct rota_node_plan_size {
 /* How much work a plan is: a unit is one point of a ring to build or one shard to place. The
  * caller chooses the weights and counts that make it large, so the cost is known, and judged,
  * before any of the work is done. */
-uint64_t rota_node_plan_cost(const struct rota_node_plan_host *hosts, size_t n_hosts,
-                             struct rota_node_plan_size size);
+uint64_t rota_node_plan_rules_cost(const struct rota_node_plan_host *hosts, size_t n_hosts,
+                                   struct rota_node_plan_size size);
 
 enum rota_node_plan_verdict {
     ROTA_NODE_PLAN_FITS,
     ROTA_NODE_PLAN_NEEDS_TOKEN,
     ROTA_NODE_PLAN_TOO_LARGE,
 };
-enum rota_node_plan_verdict rota_node_plan_judge(uint64_t cost, bool has_token);
+enum rota_node_plan_verdict rota_node_plan_rules_judge(uint64_t cost, bool has_token);
 
 /* The owners of a space's shards after the change: `after`, given the owners now (indexes into
  * the hosts, or ROTA_NODE_PLAN_NOBODY). Shards in `is_pinned` stay where they are as long as
  * their host does. */
-enum rota_code rota_node_plan_place(struct rota_str space, enum rota_view_engine engine,
-                                    const struct rota_node_plan_host *hosts, size_t n_hosts,
-                                    const uint32_t *before, const bool *is_pinned, uint32_t n,
-                                    uint32_t *after, struct rota_error *error);
+enum rota_code rota_node_plan_rules_place(struct rota_str space, enum rota_view_engine engine,
+                                          const struct rota_node_plan_host *hosts, size_t n_hosts,
+                                          const uint32_t *before, const bool *is_pinned, uint32_t n,
+                                          uint32_t *after, struct rota_error *error);
 
 /* The hosts of one side that hold queues. A plan builds it once for all its queues. */
 struct rota_node_plan_ring {
@@ -68,17 +68,19 @@ struct rota_node_plan_ring {
     uint32_t *places; /* which host each host of the ring is */
 };
 
-enum rota_code rota_node_plan_ring_init(struct rota_node_plan_ring *ring,
-                                        const struct rota_node_plan_host *hosts, size_t n_hosts,
-                                        bool is_after, struct rota_error *error);
-void rota_node_plan_ring_deinit(struct rota_node_plan_ring *ring);
+enum rota_code rota_node_plan_rules_ring_init(struct rota_node_plan_ring *ring,
+                                              const struct rota_node_plan_host *hosts,
+                                              size_t n_hosts, bool is_after,
+                                              struct rota_error *error);
+void rota_node_plan_rules_ring_deinit(struct rota_node_plan_ring *ring);
 
 /* The hosts of the first `n` partitions of a queue at `now` (wall clock). */
-void rota_node_plan_route(const struct rota_node_plan_ring *ring, struct rota_str queue,
-                          const struct rota_work_layout *layout, rota_time now, uint32_t n,
-                          uint32_t *owners);
+void rota_node_plan_rules_route(const struct rota_node_plan_ring *ring, struct rota_str queue,
+                                const struct rota_work_layout *layout, rota_time now, uint32_t n,
+                                uint32_t *owners);
 
 /* Compare both, with `n_before` and `n_after` shards, and add to the hosts. */
-struct rota_node_plan_count rota_node_plan_count(struct rota_node_plan_host *hosts, size_t n_hosts,
-                                                 const uint32_t *before, uint32_t n_before,
-                                                 const uint32_t *after, uint32_t n_after);
+struct rota_node_plan_count rota_node_plan_rules_count(struct rota_node_plan_host *hosts,
+                                                       size_t n_hosts, const uint32_t *before,
+                                                       uint32_t n_before, const uint32_t *after,
+                                                       uint32_t n_after);

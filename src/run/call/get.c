@@ -77,7 +77,7 @@ static void on_timer(uv_timer_t *timer)
     get->timer_at = ROTA_TIME_NEVER;
     if (get->ping_at <= now) {
         get->ping_at = rota_time_add(now, get->options.ping_period);
-        rota_get_ping_all(get, now);
+        rota_get_hosts_ping_all(get, now);
     }
     while ((first = rota_heap_first(&get->moments)) && first->at <= now)
         rota_get_run_step((struct rota_get_run *)first,
@@ -107,7 +107,7 @@ static void tell_program(struct rota_get *get)
     while (!get->is_closed && (first = rota_list_first(&get->told))) {
         struct rota_get_run *run = ROTA_LIST_ITEM(first, struct rota_get_run, told);
         rota_list_remove(first);
-        rota_get_run_tell(run);
+        rota_get_result_tell(run);
     }
     rota_link_leave();
     get->is_telling = false;
@@ -128,20 +128,20 @@ void rota_get_settle(struct rota_get *get, bool is_from_loop)
 
 static void get_free(struct rota_get *get)
 {
-    rota_get_free_runs(get);
-    rota_get_free_hosts(get);
+    rota_get_run_free_all(get);
+    rota_get_hosts_free(get);
     rota_heap_deinit(&get->moments);
     rota_interval_map_free(get->map);
     rota_balancer_free(get->balancer);
-    rota_get_writer_deinit(&get->writer);
-    rota_get_reader_deinit(&get->reader);
+    rota_get_cache_writer_deinit(&get->writer);
+    rota_get_cache_reader_deinit(&get->reader);
     rota_arena_deinit(&get->arena);
     rota_vector_deinit(&get->ids);
     rota_vector_deinit(&get->problems);
     rota_vector_deinit(&get->sharding_keys);
     rota_vector_deinit(&get->key_list);
     rota_buffer_deinit(&get->ping);
-    rota_get_measure_deinit(get);
+    rota_get_metrics_deinit(get);
     free(get);
 }
 
@@ -155,7 +155,7 @@ void rota_get_close(struct rota_get *get)
     if (!get)
         return;
     get->is_closed = true;
-    rota_get_close_hosts(get);
+    rota_get_hosts_close(get);
     uv_close((uv_handle_t *)&get->timer, on_timer_closed);
 }
 
@@ -204,7 +204,7 @@ static enum rota_code make_machines(struct rota_get *get, uint64_t seed, struct 
     enum rota_code code = rota_interval_map_new(seed, &get->map, error);
     if (code == ROTA_OK)
         code = rota_balancer_new(&balancer, &get->balancer, error);
-    if (code == ROTA_OK && !rota_get_measure_init(get))
+    if (code == ROTA_OK && !rota_get_metrics_init(get))
         code = rota_error_no_memory(error, "for a multi-get");
     if (code)
         return code;
@@ -261,7 +261,7 @@ enum rota_code rota_get_open(struct uv_loop_s *loop, const struct rota_get_optio
     if (!code)
         code = write_ping(get, error);
     if (!code)
-        code = rota_get_open_hosts(get, error);
+        code = rota_get_hosts_open(get, error);
     if (code) {
         rota_get_close(get);
         return code;

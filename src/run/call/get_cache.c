@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-void rota_get_writer_deinit(struct rota_get_writer *writer)
+void rota_get_cache_writer_deinit(struct rota_get_writer *writer)
 {
     rota_buffer_deinit(&writer->buffer);
     rota_vector_deinit(&writer->keys);
@@ -36,13 +36,13 @@ void rota_get_write_bytes(struct rota_get_writer *writer, uint32_t field, struct
     rota_buffer_append_str(&writer->buffer, value);
 }
 
-void rota_get_reader_clear(struct rota_get_reader *reader)
+void rota_get_cache_reader_clear(struct rota_get_reader *reader)
 {
     reader->entries.size = reader->problems.size = 0;
     rota_arena_clear(reader->arena);
 }
 
-void rota_get_reader_deinit(struct rota_get_reader *reader)
+void rota_get_cache_reader_deinit(struct rota_get_reader *reader)
 {
     rota_vector_deinit(&reader->entries);
     rota_vector_deinit(&reader->problems);
@@ -176,7 +176,7 @@ const struct rota_get_service *rota_get_cache(void)
         .name_key = name_key,
         .write_request = write_request,
         .read_response = read_response,
-        .read_request = rota_get_cache_read_request,
+        .read_request = rota_get_server_read_request,
         .write_response = write_response,
     };
     return &cache;

@@ -17,7 +17,7 @@ static const char DEFAULT_DC[] = "default";
 
 /* --- peers --- */
 
-struct rota_get_peer *rota_get_find_peer(const struct rota_get *get, uint64_t id)
+struct rota_get_peer *rota_get_hosts_find_peer(const struct rota_get *get, uint64_t id)
 {
     return rota_map_get(&get->peers, rota_str_of(&id, sizeof id));
 }
@@ -82,15 +82,15 @@ static enum rota_code follow_map(struct rota_get *get, struct rota_error *error)
         ((struct rota_get_peer *)entry->value)->is_listed = false;
     for (size_t i = 0; i < rota_interval_map_n_hosts(get->map); i++) {
         const struct rota_interval_host *host = rota_interval_map_host(get->map, i);
-        if (!rota_get_find_peer(get, host->id) && !code)
+        if (!rota_get_hosts_find_peer(get, host->id) && !code)
             code = add_peer(get, host, error);
-        if ((peer = rota_get_find_peer(get, host->id)))
+        if ((peer = rota_get_hosts_find_peer(get, host->id)))
             peer->is_listed = true;
     }
     while ((peer = find_unlisted(get))) {
         rota_map_remove(&get->peers, rota_str_of(&peer->id, sizeof peer->id));
         rota_balancer_forget(get->balancer, peer->id);
-        rota_get_drop_calls(peer);
+        rota_get_run_drop_calls(peer);
         peer_free(peer);
     }
     return code;
@@ -124,8 +124,8 @@ static void on_ping(void *data, struct rota_call *rpc, const struct rota_call_re
     bool is_answered =
         result->status == ROTA_STATUS_OK &&
         !service->read_response(service->data, result->message, &head, &get->reader, NULL);
-    rota_get_reader_clear(&get->reader);
-    rota_get_measure_ping(get, is_answered);
+    rota_get_cache_reader_clear(&get->reader);
+    rota_get_metrics_measure_ping(get, is_answered);
     if (is_answered)
         peer->problem[0] = '\0';
     else
@@ -162,7 +162,7 @@ static void ping_peer(struct rota_get_peer *peer)
     if (rota_channel_call(peer->channel, &options, &peer->ping, &error)) {
         peer->ping = NULL;
         note_problem(peer, rota_str(error.text));
-        rota_get_measure_ping(get, false);
+        rota_get_metrics_measure_ping(get, false);
         rota_interval_map_failed(get->map, peer->id);
     }
 }
@@ -269,7 +269,7 @@ static enum rota_code subscribe_members(struct rota_get *get, struct rota_error 
                                   on_members_changed, get, error);
 }
 
-enum rota_code rota_get_open_hosts(struct rota_get *get, struct rota_error *error)
+enum rota_code rota_get_hosts_open(struct rota_get *get, struct rota_error *error)
 {
     struct rota_get_options *options = &get->options;
     enum rota_code code = ROTA_OK;
@@ -290,7 +290,7 @@ enum rota_code rota_get_open_hosts(struct rota_get *get, struct rota_error *erro
     return code;
 }
 
-void rota_get_ping_all(struct rota_get *get, rota_time now)
+void rota_get_hosts_ping_all(struct rota_get *get, rota_time now)
 {
     const struct rota_map_entry *entry;
     size_t place = 0;
@@ -304,7 +304,7 @@ void rota_get_ping_all(struct rota_get *get, rota_time now)
         ping_peer(entry->value);
 }
 
-void rota_get_describe_hosts(const struct rota_get *get, char *text, size_t size)
+void rota_get_hosts_describe(const struct rota_get *get, char *text, size_t size)
 {
     const struct rota_map_entry *entry;
     const struct rota_get_peer *silent = NULL;
@@ -331,7 +331,7 @@ void rota_get_describe_hosts(const struct rota_get *get, char *text, size_t size
 
 /* --- life --- */
 
-void rota_get_close_hosts(struct rota_get *get)
+void rota_get_hosts_close(struct rota_get *get)
 {
     char name[32];
     const struct rota_map_entry *entry;
@@ -347,7 +347,7 @@ void rota_get_close_hosts(struct rota_get *get)
     get->members = get->options.members = NULL;
 }
 
-void rota_get_free_hosts(struct rota_get *get)
+void rota_get_hosts_free(struct rota_get *get)
 {
     const struct rota_map_entry *entry;
     size_t place = 0;
@@ -372,7 +372,7 @@ bool rota_get_next_host(const struct rota_get *get, size_t *place, struct rota_g
     if (*place >= rota_interval_map_n_hosts(get->map))
         return false;
     const struct rota_interval_host *host = rota_interval_map_host(get->map, (*place)++);
-    const struct rota_get_peer *peer = rota_get_find_peer(get, host->id);
+    const struct rota_get_peer *peer = rota_get_hosts_find_peer(get, host->id);
     *view = (struct rota_get_view){
         .address = host->address,
         .dc = host->dc,

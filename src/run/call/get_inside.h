@@ -154,34 +154,34 @@ void rota_get_run_step(struct rota_get_run *run, const struct rota_get_fsm_event
 void rota_get_run_end(struct rota_get_run *run);
 
 /* Free all runs and calls, at the end. */
-void rota_get_free_runs(struct rota_get *get);
+void rota_get_run_free_all(struct rota_get *get);
 
 /* Drop the calls on a peer that was removed. */
-void rota_get_drop_calls(struct rota_get_peer *peer);
+void rota_get_run_drop_calls(struct rota_get_peer *peer);
 
 /* --- get_hosts.c --- */
 
 /* Open the source of hosts. */
-enum rota_code rota_get_open_hosts(struct rota_get *get, struct rota_error *error);
-void rota_get_close_hosts(struct rota_get *get);
-void rota_get_free_hosts(struct rota_get *get);
+enum rota_code rota_get_hosts_open(struct rota_get *get, struct rota_error *error);
+void rota_get_hosts_close(struct rota_get *get);
+void rota_get_hosts_free(struct rota_get *get);
 
-struct rota_get_peer *rota_get_find_peer(const struct rota_get *get, uint64_t id);
+struct rota_get_peer *rota_get_hosts_find_peer(const struct rota_get *get, uint64_t id);
 
 /* Describe the state of the hosts, for keys that none of them is known to hold. */
-void rota_get_describe_hosts(const struct rota_get *get, char *text, size_t size);
+void rota_get_hosts_describe(const struct rota_get *get, char *text, size_t size);
 
 /* Update the hosts, and ask all of them what they hold. */
-void rota_get_ping_all(struct rota_get *get, rota_time now);
+void rota_get_hosts_ping_all(struct rota_get *get, rota_time now);
 
 /* --- get_result.c --- */
 
 /* Call the program back. */
-void rota_get_run_tell(struct rota_get_run *run);
+void rota_get_result_tell(struct rota_get_run *run);
 
 /* --- get_metrics.c --- */
 
-bool rota_get_measure_init(struct rota_get *get);
-void rota_get_measure_deinit(struct rota_get *get);
-void rota_get_measure_run(struct rota_get *get, const struct rota_get_result *result);
-void rota_get_measure_ping(struct rota_get *get, bool is_answered);
+bool rota_get_metrics_init(struct rota_get *get);
+void rota_get_metrics_deinit(struct rota_get *get);
+void rota_get_metrics_measure_run(struct rota_get *get, const struct rota_get_result *result);
+void rota_get_metrics_measure_ping(struct rota_get *get, bool is_answered);

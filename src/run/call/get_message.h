@@ -16,7 +16,7 @@ struct rota_get_writer {
     ROTA_VECTOR(struct rota_str) keys;
 };
 
-void rota_get_writer_deinit(struct rota_get_writer *writer);
+void rota_get_cache_writer_deinit(struct rota_get_writer *writer);
 
 /* Values as they are read: appended to `entries`. */
 struct rota_get_reader {
@@ -28,10 +28,10 @@ struct rota_get_reader {
 };
 
 /* Ready for the next response. */
-void rota_get_reader_clear(struct rota_get_reader *reader);
-void rota_get_reader_deinit(struct rota_get_reader *reader);
+void rota_get_cache_reader_clear(struct rota_get_reader *reader);
+void rota_get_cache_reader_deinit(struct rota_get_reader *reader);
 
 /* Of the cache's own service: its read_request, since get_server.c has the batch. */
-enum rota_code rota_get_cache_read_request(void *data, struct rota_str request,
-                                           struct rota_get_batch *batch, uint64_t *epoch,
-                                           struct rota_error *error);
+enum rota_code rota_get_server_read_request(void *data, struct rota_str request,
+                                            struct rota_get_batch *batch, uint64_t *epoch,
+                                            struct rota_error *error);

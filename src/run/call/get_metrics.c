@@ -82,7 +82,7 @@ static void make_gauges(struct rota_get_series *s, struct rota_metrics *m)
         "Share of adaptive multi-gets that ask all replicas, in millionths.", NULL, 0);
 }
 
-bool rota_get_measure_init(struct rota_get *get)
+bool rota_get_metrics_init(struct rota_get *get)
 {
     get->metrics = get->options.metrics;
     if (!get->metrics) {
@@ -97,14 +97,14 @@ bool rota_get_measure_init(struct rota_get *get)
     return true;
 }
 
-void rota_get_measure_deinit(struct rota_get *get)
+void rota_get_metrics_deinit(struct rota_get *get)
 {
     if (get->owns_metrics)
         rota_metrics_free(get->metrics);
     free(get->series);
 }
 
-void rota_get_measure_run(struct rota_get *get, const struct rota_get_result *result)
+void rota_get_metrics_measure_run(struct rota_get *get, const struct rota_get_result *result)
 {
     struct rota_get_series *s = get->series;
     uint64_t n[3] = {0};
@@ -116,7 +116,7 @@ void rota_get_measure_run(struct rota_get *get, const struct rota_get_result *re
     rota_histogram_record(s->seconds, result->elapsed);
 }
 
-void rota_get_measure_ping(struct rota_get *get, bool is_answered)
+void rota_get_metrics_measure_ping(struct rota_get *get, bool is_answered)
 {
     rota_counter_add(get->series->pings[!is_answered], 1);
 }

@@ -138,7 +138,7 @@ static const char *write_refusal(struct rota_get_run *run, const struct rota_get
 static const char *write_unheld(struct rota_get_run *run)
 {
     char text[ROTA_ERROR_TEXT_MAX];
-    rota_get_describe_hosts(run->get, text, sizeof text);
+    rota_get_hosts_describe(run->get, text, sizeof text);
     const char *copy = rota_arena_copy(&run->arena, rota_str(text)).data;
     return copy ? copy : "no host is known to hold its shard";
 }
@@ -252,7 +252,7 @@ static const char *write_text(struct rota_get_run *run, const struct rota_get_re
     return copy ? copy : "keys are missing, and there is not enough memory to list them";
 }
 
-void rota_get_run_tell(struct rota_get_run *run)
+void rota_get_result_tell(struct rota_get_run *run)
 {
     struct rota_get_result result = {.elapsed = run->ended_at - run->started_at, .text = ""};
     run->unheld = NULL;
@@ -261,7 +261,7 @@ void rota_get_run_tell(struct rota_get_run *run)
     result.text = write_text(run, &result);
     if (result.n_missing > 0)
         result.code = run->has_no_memory ? ROTA_ERR_NO_MEMORY : ROTA_ERR_UNAVAILABLE;
-    rota_get_measure_run(run->get, &result);
+    rota_get_metrics_measure_run(run->get, &result);
     rota_list_remove(&run->link); /* from now on it can't be cancelled */
     run->request.on_done(run->request.data, &result);
     rota_get_run_end(run);

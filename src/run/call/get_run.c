@@ -161,7 +161,7 @@ static void on_answer(void *data, struct rota_call *rpc, const struct rota_call_
     struct rota_error error;
     (void)rpc;
     if (rota_metadata_get(result->metadata, result->n_metadata, ROTA_NOTE_COST, &value) &&
-        rota_note_parse_cost(value, &cost))
+        rota_call_notes_parse_cost(value, &cost))
         event.cost = &cost;
     rota_metadata_get(result->metadata, result->n_metadata, ROTA_NOTE_FAILURE, &named);
     event.failure = rota_failure_of_reply(result->status, result->may_have_run, named);
@@ -180,7 +180,7 @@ static void on_answer(void *data, struct rota_call *rpc, const struct rota_call_
         note_latency(call->peer, rota_clock_mono() - call->started_at);
     leave_call(get, call);
     rota_get_run_step(run, &event);
-    rota_get_reader_clear(&get->reader);
+    rota_get_cache_reader_clear(&get->reader);
     rota_get_settle(get, true);
 }
 
@@ -241,7 +241,7 @@ static enum rota_code write_request(struct rota_get_run *run,
 static void send_try(struct rota_get_run *run, const struct rota_get_fsm_action *action)
 {
     struct rota_get *get = run->get;
-    struct rota_get_peer *peer = rota_get_find_peer(get, action->host->id);
+    struct rota_get_peer *peer = rota_get_hosts_find_peer(get, action->host->id);
     struct rota_error error;
     if (!note_try(run, action)) {
         refuse_try(run, action, ROTA_FAILURE_LOCAL, "not enough memory");
@@ -293,7 +293,7 @@ static void send_try(struct rota_get_run *run, const struct rota_get_fsm_action 
     }
 }
 
-void rota_get_drop_calls(struct rota_get_peer *peer)
+void rota_get_run_drop_calls(struct rota_get_peer *peer)
 {
     ROTA_LIST_DRAIN (call, &peer->calls, struct rota_get_call, of_peer) {
         struct rota_get_run *run = call->run;
@@ -320,7 +320,7 @@ static void finish_run(struct rota_get_run *run, rota_time now)
 static void note_win(struct rota_get_run *run, size_t try)
 {
     const struct rota_get_fsm_try *won = rota_get_fsm_try(&run->fsm, try);
-    struct rota_get_peer *peer = rota_get_find_peer(run->get, won->host);
+    struct rota_get_peer *peer = rota_get_hosts_find_peer(run->get, won->host);
     if (peer && won->is_hedge)
         peer->n_hedges_won++;
 }
@@ -431,7 +431,7 @@ void rota_get_run_end(struct rota_get_run *run)
     get->n_runs_at_rest++;
 }
 
-void rota_get_free_runs(struct rota_get *get)
+void rota_get_run_free_all(struct rota_get *get)
 {
     ROTA_LIST_DRAIN (run, &get->runs, struct rota_get_run, link) {
         ROTA_LIST_DRAIN (call, &run->calls, struct rota_get_call, of_run)

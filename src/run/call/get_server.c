@@ -66,9 +66,9 @@ void rota_get_server_drop(struct rota_get_server *server)
 
 /* --- calls --- */
 
-enum rota_code rota_get_cache_read_request(void *data, struct rota_str request,
-                                           struct rota_get_batch *batch, uint64_t *epoch,
-                                           struct rota_error *error)
+enum rota_code rota_get_server_read_request(void *data, struct rota_str request,
+                                            struct rota_get_batch *batch, uint64_t *epoch,
+                                            struct rota_error *error)
 {
     struct rota_cache_request message;
     (void)data;
@@ -157,7 +157,7 @@ void rota_get_server_free(struct rota_get_server *server)
         server->at_rest = batch->next;
         rota_get_batch_free(batch);
     }
-    rota_get_writer_deinit(&server->writer);
+    rota_get_cache_writer_deinit(&server->writer);
     rota_metrics_free(server->metrics);
     free(server);
 }

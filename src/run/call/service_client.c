@@ -22,8 +22,8 @@ uint32_t rota_service_shard_of(struct rota_str key, uint32_t n_shards)
 
 /* --- time --- */
 
-void rota_service_moment_set(struct rota_service_client *client, struct rota_service_moment *moment,
-                             rota_time at)
+void rota_service_client_moment_set(struct rota_service_client *client,
+                                    struct rota_service_moment *moment, rota_time at)
 {
     if (moment->node.place != 0 && moment->node.at == at)
         return;
@@ -32,7 +32,7 @@ void rota_service_moment_set(struct rota_service_client *client, struct rota_ser
     moment->node.order = ++client->n_moments;
     if (at != ROTA_TIME_NEVER) /* without memory a call waits for the next update */
         rota_heap_push(&client->moments, &moment->node);
-    rota_service_arm(client);
+    rota_service_client_arm(client);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -44,15 +44,16 @@ static void on_timer(uv_timer_t *timer)
         struct rota_service_moment *moment = (struct rota_service_moment *)first;
         rota_heap_remove(&client->moments, first);
         if (moment->space)
-            rota_service_watch(moment->space, (struct rota_watch_event){.type = ROTA_WATCH_TICK});
+            rota_service_client_map_watch(moment->space,
+                                          (struct rota_watch_event){.type = ROTA_WATCH_TICK});
         else
-            rota_service_call_answer(moment->call);
+            rota_service_client_call_answer(moment->call);
     }
-    rota_service_arm(client);
+    rota_service_client_arm(client);
     rota_shards_settle(client->shards, true);
 }
 
-void rota_service_arm(struct rota_service_client *client)
+void rota_service_client_arm(struct rota_service_client *client)
 {
     const struct rota_heap_node *first = rota_heap_first(&client->moments);
     if (client->is_closed)
@@ -69,7 +70,7 @@ static void stop_waiting(struct rota_service_call *call)
 {
     rota_list_remove(&call->waiting);
     if (call->moment.node.place != 0)
-        rota_service_moment_set(call->client, &call->moment, ROTA_TIME_NEVER);
+        rota_service_client_moment_set(call->client, &call->moment, ROTA_TIME_NEVER);
 }
 
 static void give_answer(struct rota_service_call *call, enum rota_failure failure,
@@ -78,14 +79,14 @@ static void give_answer(struct rota_service_call *call, enum rota_failure failur
     uint64_t asked = call->asked;
     call->asked = 0;
     stop_waiting(call);
-    rota_shards_note_call(call->call, (struct rota_call_fsm_event){.type = ROTA_CALL_LEADERS,
-                                                                   .number = asked,
-                                                                   .failure = failure,
-                                                                   .map = map});
+    rota_shards_calls_note(call->call, (struct rota_call_fsm_event){.type = ROTA_CALL_LEADERS,
+                                                                    .number = asked,
+                                                                    .failure = failure,
+                                                                    .map = map});
 }
 
-void rota_service_call_refuse(struct rota_service_call *call, enum rota_status status,
-                              const char *text)
+void rota_service_client_call_refuse(struct rota_service_call *call, enum rota_status status,
+                                     const char *text)
 {
     call->call->has_status = true;
     call->call->status = status;
@@ -125,7 +126,7 @@ static void go(struct rota_service_call *call, const struct rota_space_table_sha
     give_answer(call, code ? ROTA_FAILURE_LOCAL : ROTA_FAILURE_NONE, map);
 }
 
-void rota_service_call_answer(struct rota_service_call *call)
+void rota_service_client_call_answer(struct rota_service_call *call)
 {
     struct rota_service_space *space = call->space;
     struct rota_space_table_shard shard;
@@ -137,14 +138,14 @@ void rota_service_call_answer(struct rota_service_call *call)
         find_shard(call);
     if (rota_follow_look(&call->follow, &space->table, rota_clock_mono(), call->shard,
                          rota_space_node, &shard, &until))
-        rota_service_watch(
+        rota_service_client_map_watch(
             space, (struct rota_watch_event){.type = ROTA_WATCH_SERVED,
                                              .is_waited = !rota_list_is_empty(&space->waiting)});
     if (call->follow.reason == ROTA_FOLLOW_NO_SHARD) {
         struct rota_error error;
         rota_error_set(&error, ROTA_ERR_INVALID, "space %s has no shard %u: it has %u shards",
                        space->name, (unsigned)call->shard, (unsigned)space->table.now.n_shards);
-        rota_service_call_refuse(call, ROTA_STATUS_INVALID_ARGUMENT, error.text);
+        rota_service_client_call_refuse(call, ROTA_STATUS_INVALID_ARGUMENT, error.text);
         return;
     }
     if (shard.n_replicas > 0) {
@@ -152,9 +153,9 @@ void rota_service_call_answer(struct rota_service_call *call)
         return;
     }
     rota_list_push(&space->waiting, &call->waiting);
-    rota_service_moment_set(call->client, &call->moment, until);
-    rota_service_watch(space, (struct rota_watch_event){.type = ROTA_WATCH_START});
-    rota_service_watch(space, (struct rota_watch_event){.type = ROTA_WATCH_WAITED});
+    rota_service_client_moment_set(call->client, &call->moment, until);
+    rota_service_client_map_watch(space, (struct rota_watch_event){.type = ROTA_WATCH_START});
+    rota_service_client_map_watch(space, (struct rota_watch_event){.type = ROTA_WATCH_WAITED});
 }
 
 /* --- hooks --- */
@@ -164,7 +165,7 @@ static void on_ask(void *data, struct rota_shards_call *call, uint64_t number)
     struct rota_service_call *ours = call->run->user;
     (void)data;
     ours->asked = number;
-    rota_service_call_answer(ours);
+    rota_service_client_call_answer(ours);
 }
 
 static void on_start(void *data, struct rota_shards_call *call, const struct rota_replica *replica)
@@ -186,7 +187,7 @@ static void on_report(void *data, struct rota_shards_call *call, rota_time now,
     rota_follow_failed(&ours->follow, now, action->node, action->epoch, action->failure,
                        &client->random);
     if (is_redirected)
-        rota_service_space_wake(ours->space);
+        rota_service_client_map_space_wake(ours->space);
 }
 
 static void on_free(void *data, struct rota_shards_call *call)
@@ -329,7 +330,7 @@ static enum rota_code find_space(struct rota_service_client *client, struct rota
     if (!rota_map_get(&client->spaces, name) && client->spaces.size >= ROTA_SERVICE_SPACES_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "service client: more than %d spaces",
                               ROTA_SERVICE_SPACES_MAX);
-    *space = rota_service_space_open(client, name);
+    *space = rota_service_client_map_space_open(client, name);
     return *space ? ROTA_OK : rota_error_no_memory(error, "to follow a space");
 }
 
@@ -410,7 +411,7 @@ enum rota_code rota_service_client_follow(struct rota_service_client *client, st
                               "service client: the name of a space has 1 to 200 bytes");
     enum rota_code code = find_space(client, name, &space, error);
     if (code == ROTA_OK)
-        rota_service_watch(space, (struct rota_watch_event){.type = ROTA_WATCH_START});
+        rota_service_client_map_watch(space, (struct rota_watch_event){.type = ROTA_WATCH_START});
     return code;
 }
 
@@ -438,7 +439,7 @@ static void client_free(struct rota_service_client *client)
     const struct rota_map_entry *entry;
     size_t place = 0;
     while ((entry = rota_map_next(&client->spaces, &place)))
-        rota_service_space_free(entry->value);
+        rota_service_client_map_space_free(entry->value);
     rota_map_deinit(&client->spaces);
     rota_heap_deinit(&client->moments);
     rota_buffer_deinit(&client->text);

@@ -79,29 +79,29 @@ struct rota_service_client {
 /* --- service_client.c --- */
 
 /* Look again for where the call can go. */
-void rota_service_call_answer(struct rota_service_call *call);
+void rota_service_client_call_answer(struct rota_service_call *call);
 
 /* Call it at this moment; ROTA_TIME_NEVER: not at all. */
-void rota_service_moment_set(struct rota_service_client *client, struct rota_service_moment *moment,
-                             rota_time at);
-void rota_service_arm(struct rota_service_client *client);
+void rota_service_client_moment_set(struct rota_service_client *client,
+                                    struct rota_service_moment *moment, rota_time at);
+void rota_service_client_arm(struct rota_service_client *client);
 
 /* Answer the call's question with a failure that ends it. */
-void rota_service_call_refuse(struct rota_service_call *call, enum rota_status status,
-                              const char *text);
+void rota_service_client_call_refuse(struct rota_service_call *call, enum rota_status status,
+                                     const char *text);
 
 /* --- service_client_map.c --- */
 
 /* Apply a WatchSpaceReply or GetSpaceReply. After an error the next one has to be a snapshot. */
-enum rota_code rota_service_apply(struct rota_space_table *table, struct rota_str reply,
-                                  bool *is_whole, struct rota_error *error);
+enum rota_code rota_service_client_map_apply(struct rota_space_table *table, struct rota_str reply,
+                                             bool *is_whole, struct rota_error *error);
 
-struct rota_service_space *rota_service_space_open(struct rota_service_client *client,
-                                                   struct rota_str name);
-void rota_service_space_free(struct rota_service_space *space);
+struct rota_service_space *rota_service_client_map_space_open(struct rota_service_client *client,
+                                                              struct rota_str name);
+void rota_service_client_map_space_free(struct rota_service_space *space);
 
 /* Step its machine, and carry out the actions. */
-void rota_service_watch(struct rota_service_space *space, struct rota_watch_event event);
+void rota_service_client_map_watch(struct rota_service_space *space, struct rota_watch_event event);
 
 /* The map has changed: calls that wait look again. */
-void rota_service_space_wake(struct rota_service_space *space);
+void rota_service_client_map_space_wake(struct rota_service_space *space);

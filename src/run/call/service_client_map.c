@@ -16,7 +16,8 @@ static enum rota_code apply_claims(struct rota_space_table *table,
     struct rota_directory_claim claim;
     size_t zone;
     enum rota_code next, code = rota_space_table_zone(table, claims->zone, &zone, error);
-    while (!code && (next = rota_directory_claims_next(&reader, &claim)) != ROTA_ERR_NOT_FOUND) {
+    while (!code &&
+           (next = rota_directory_message_claims_next(&reader, &claim)) != ROTA_ERR_NOT_FOUND) {
         if (next)
             return rota_error_set(error, next, "the directory sent malformed claims");
         const struct rota_space_table_claim known = {claim.epoch, claim.owner, claim.is_moving};
@@ -45,8 +46,8 @@ static enum rota_code apply_update(struct rota_space_table *table,
     return code ? code : rota_space_table_end(table, &head, error);
 }
 
-enum rota_code rota_service_apply(struct rota_space_table *table, struct rota_str reply,
-                                  bool *is_whole, struct rota_error *error)
+enum rota_code rota_service_client_map_apply(struct rota_space_table *table, struct rota_str reply,
+                                             bool *is_whole, struct rota_error *error)
 {
     struct rota_directory_space_reply message;
     struct rota_arena arena = {0};
@@ -64,13 +65,13 @@ enum rota_code rota_service_apply(struct rota_space_table *table, struct rota_st
     return code;
 }
 
-void rota_service_space_wake(struct rota_service_space *space)
+void rota_service_client_map_space_wake(struct rota_service_space *space)
 {
     struct rota_list_node waiting;
     rota_list_take(&waiting, &space->waiting);
     ROTA_LIST_DRAIN (call, &waiting, struct rota_service_call, waiting) {
         rota_list_remove(&call->waiting);
-        rota_service_call_answer(call);
+        rota_service_client_call_answer(call);
     }
 }
 
@@ -93,18 +94,19 @@ static void on_update(void *data, struct rota_call *rpc, struct rota_str message
     struct rota_error error;
     bool is_whole;
     (void)rpc;
-    if (rota_service_apply(&space->table, message, &is_whole, &error)) {
+    if (rota_service_client_map_apply(&space->table, message, &is_whole, &error)) {
         rota_call_cancel(space->rpc);
         space->rpc = NULL;
         set_problem(space, rota_str(error.text));
-        rota_service_watch(space, (struct rota_watch_event){.type = ROTA_WATCH_ENDED,
-                                                            .number = space->rpc_number,
-                                                            .status = ROTA_STATUS_INTERNAL});
+        rota_service_client_map_watch(space,
+                                      (struct rota_watch_event){.type = ROTA_WATCH_ENDED,
+                                                                .number = space->rpc_number,
+                                                                .status = ROTA_STATUS_INTERNAL});
     } else {
-        rota_service_watch(space, (struct rota_watch_event){.type = ROTA_WATCH_UPDATE,
-                                                            .number = space->rpc_number,
-                                                            .is_whole = is_whole});
-        rota_service_space_wake(space);
+        rota_service_client_map_watch(space, (struct rota_watch_event){.type = ROTA_WATCH_UPDATE,
+                                                                       .number = space->rpc_number,
+                                                                       .is_whole = is_whole});
+        rota_service_client_map_space_wake(space);
     }
     rota_shards_settle(shards, true);
 }
@@ -117,9 +119,9 @@ static void on_end(void *data, struct rota_call *rpc, const struct rota_call_res
     space->rpc = NULL;
     set_problem(space,
                 result->text.size > 0 ? result->text : rota_str(rota_status_name(result->status)));
-    rota_service_watch(space, (struct rota_watch_event){.type = ROTA_WATCH_ENDED,
-                                                        .number = space->rpc_number,
-                                                        .status = result->status});
+    rota_service_client_map_watch(space, (struct rota_watch_event){.type = ROTA_WATCH_ENDED,
+                                                                   .number = space->rpc_number,
+                                                                   .status = result->status});
     rota_shards_settle(shards, true);
 }
 
@@ -166,11 +168,11 @@ static void tell_missing(struct rota_service_space *space)
         if (space->table.is_known)
             rota_list_push(&space->waiting, &call->waiting);
         else
-            rota_service_call_refuse(call, ROTA_STATUS_NOT_FOUND, error.text);
+            rota_service_client_call_refuse(call, ROTA_STATUS_NOT_FOUND, error.text);
     }
 }
 
-void rota_service_watch(struct rota_service_space *space, struct rota_watch_event event)
+void rota_service_client_map_watch(struct rota_service_space *space, struct rota_watch_event event)
 {
     struct rota_service_client *client = space->client;
     for (;;) {
@@ -190,13 +192,13 @@ void rota_service_watch(struct rota_service_space *space, struct rota_watch_even
         event = (struct rota_watch_event){
             .type = ROTA_WATCH_ENDED, .number = actions.number, .status = ROTA_STATUS_UNAVAILABLE};
     }
-    rota_service_moment_set(client, &space->moment, rota_watch_fsm_deadline(&space->watch));
+    rota_service_client_moment_set(client, &space->moment, rota_watch_fsm_deadline(&space->watch));
 }
 
 /* --- life --- */
 
-struct rota_service_space *rota_service_space_open(struct rota_service_client *client,
-                                                   struct rota_str name)
+struct rota_service_space *rota_service_client_map_space_open(struct rota_service_client *client,
+                                                              struct rota_str name)
 {
     struct rota_service_space *space = rota_map_get(&client->spaces, name);
     if (space)
@@ -215,11 +217,11 @@ struct rota_service_space *rota_service_space_open(struct rota_service_client *c
                         rota_random_below(&client->random, client->n_nodes));
     if (rota_map_put(&client->spaces, rota_str_of(space->name, space->name_size), space))
         return space;
-    rota_service_space_free(space);
+    rota_service_client_map_space_free(space);
     return NULL;
 }
 
-void rota_service_space_free(struct rota_service_space *space)
+void rota_service_client_map_space_free(struct rota_service_space *space)
 {
     rota_heap_remove(&space->client->moments, &space->moment.node);
     rota_space_table_deinit(&space->table);

@@ -211,7 +211,7 @@ static void on_timer_closed(uv_handle_t *handle)
 static void close_server(struct rota_service_server *server)
 {
     if (server->server)
-        rota_server_set_tally(server->server, (struct rota_server_tally){0});
+        rota_server_call_set_tally(server->server, (struct rota_server_tally){0});
     rota_server_close(server->server);
     if (server->has_timer)
         uv_close((uv_handle_t *)&server->timer, on_timer_closed);
@@ -343,7 +343,8 @@ static enum rota_code open_server(struct uv_loop_s *loop, struct rota_service_se
         return code;
     snprintf(server->address, sizeof server->address, "%s",
              o->address ? o->address : rota_server_address(server->server, 0));
-    rota_server_set_tally(server->server, (struct rota_server_tally){on_begin, on_end, server});
+    rota_server_call_set_tally(server->server,
+                               (struct rota_server_tally){on_begin, on_end, server});
     return ROTA_OK;
 }
 

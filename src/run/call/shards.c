@@ -134,10 +134,10 @@ static void answer_waiter(struct rota_shards *shards, const struct rota_shard_ac
     if (waiter) {
         switch (waiter->kind) {
         case ROTA_WAITS_RUN:
-            rota_shards_step_run(HOLDER(waiter, struct rota_shards_run),
-                                 &(struct rota_execute_event){.type = ROTA_EXECUTE_LEADERS,
-                                                              .failure = action->failure,
-                                                              .map = action->map});
+            rota_shards_calls_step_run(HOLDER(waiter, struct rota_shards_run),
+                                       &(struct rota_execute_event){.type = ROTA_EXECUTE_LEADERS,
+                                                                    .failure = action->failure,
+                                                                    .map = action->map});
             break;
         case ROTA_WAITS_LOOK:
             look_answered(shards, HOLDER(waiter, struct rota_shards_look), action->failure,
@@ -145,10 +145,10 @@ static void answer_waiter(struct rota_shards *shards, const struct rota_shard_ac
             return; /* it has the share now */
         case ROTA_WAITS_CALL: {
             struct rota_shards_call *call = HOLDER(waiter, struct rota_shards_call);
-            rota_shards_step_call(call, &(struct rota_call_fsm_event){.type = ROTA_CALL_LEADERS,
-                                                                      .number = call->asked,
-                                                                      .failure = action->failure,
-                                                                      .map = action->map});
+            rota_shards_calls_step(call, &(struct rota_call_fsm_event){.type = ROTA_CALL_LEADERS,
+                                                                       .number = call->asked,
+                                                                       .failure = action->failure,
+                                                                       .map = action->map});
             break;
         }
         case ROTA_WAITS_ATTEMPT:
@@ -197,7 +197,7 @@ void rota_shards_tell(struct rota_shards *shards, uint64_t question,
     if (code)
         memcpy(shards->reason, problem.text, sizeof shards->reason);
     else
-        rota_shards_meet(shards, made);
+        rota_shards_nodes_meet(shards, made);
     rota_shard_cache_answered(shards->cache, rota_clock_mono(), question,
                               rota_failure_of_answer(code), made);
     rota_shards_settle(shards, false);
@@ -209,7 +209,7 @@ void rota_shards_replace(struct rota_shards *shards, const struct rota_shards_ma
     if (shards->is_closed)
         return;
     if (rota_shard_map_new(map->id, map->channels, map->n_channels, &made, NULL) == ROTA_OK) {
-        rota_shards_meet(shards, made);
+        rota_shards_nodes_meet(shards, made);
         rota_shard_cache_replace(shards->cache, rota_clock_mono(), made);
     } else { /* the known map is outdated, even if the new one fails */
         rota_shard_cache_invalidate(shards->cache, &map->id, 1);
@@ -303,7 +303,7 @@ static void tell_call(struct rota_shards *shards, struct rota_shards_call *call)
         if (!is_dropped)
             shards->hooks->tell(shards->hooks->data, call);
         if (!shards->is_closed)
-            rota_shards_run_free(run);
+            rota_shards_calls_run_free(run);
         return;
     }
     if (run->is_dropped || !run->request.on_reply)
@@ -345,7 +345,7 @@ static void tell_run(struct rota_shards *shards, struct rota_shards_run *run)
         run->request.on_done(run->request.data, &result);
     }
     if (!shards->is_closed)
-        rota_shards_run_free(run);
+        rota_shards_calls_run_free(run);
 }
 
 static void tell_look(struct rota_shards *shards, struct rota_shards_look *look)
@@ -433,11 +433,11 @@ static void on_timer(uv_timer_t *timer)
     rota_pool_fsm_step(shards->pools, now, is_leader, shards);
     rota_balancer_step(shards->balancer, now);
     rota_blacklist_step(&shards->blacklist, now);
-    rota_shards_check_health(shards, now);
+    rota_shards_nodes_check_health(shards, now);
     while ((first = rota_heap_first(&shards->moments)) && first->at <= now)
-        rota_shards_step_call((struct rota_shards_call *)first,
-                              &(struct rota_call_fsm_event){.type = ROTA_CALL_TICK});
-    rota_shards_forget_nodes(shards);
+        rota_shards_calls_step((struct rota_shards_call *)first,
+                               &(struct rota_call_fsm_event){.type = ROTA_CALL_TICK});
+    rota_shards_nodes_forget(shards);
     rota_shards_settle(shards, true);
 }
 
@@ -451,10 +451,10 @@ static bool work_once(struct rota_shards *shards)
     if (shards->n_notes_done < shards->notes.size) {
         struct rota_shards_note note = shards->notes.items[shards->n_notes_done++];
         if (note.call) {
-            rota_shards_step_call(note.call, &note.of_call);
+            rota_shards_calls_step(note.call, &note.of_call);
             rota_shard_map_drop(note.of_call.map);
         } else {
-            rota_shards_step_run(note.run, &note.of_run);
+            rota_shards_calls_step_run(note.run, &note.of_run);
             rota_shard_map_drop(note.of_run.map);
         }
         return true;
@@ -468,12 +468,12 @@ static bool work_once(struct rota_shards *shards)
         if (of_pools.type == ROTA_POOL_TELL) {
             struct rota_shards_waiter *waiter = take_waiter(shards, of_pools.waiter);
             if (waiter)
-                rota_shards_attempt_opened(HOLDER(waiter, struct rota_shards_attempt),
-                                           of_pools.connection);
+                rota_shards_nodes_attempt_opened(HOLDER(waiter, struct rota_shards_attempt),
+                                                 of_pools.connection);
             else if (of_pools.connection)
                 rota_pool_fsm_release(shards->pools, rota_clock_mono(), of_pools.connection);
         } else {
-            rota_shards_do_pool(shards, &of_pools);
+            rota_shards_nodes_do_pool(shards, &of_pools);
         }
         return true;
     }
@@ -503,10 +503,10 @@ static void shards_free(struct rota_shards *shards)
         rota_shard_map_drop(note->call ? note->of_call.map : note->of_run.map);
     }
     ROTA_LIST_DRAIN (run, &shards->runs, struct rota_shards_run, link)
-        rota_shards_run_free(run);
+        rota_shards_calls_run_free(run);
     ROTA_LIST_DRAIN (look, &shards->looks, struct rota_shards_look, link)
         look_free(shards, look);
-    rota_shards_free_nodes(shards);
+    rota_shards_nodes_free(shards);
     rota_vector_deinit(&shards->notes);
     rota_heap_deinit(&shards->moments);
     rota_map_deinit(&shards->waiters);
@@ -517,7 +517,7 @@ static void shards_free(struct rota_shards *shards)
     rota_health_fsm_deinit(&shards->health);
     rota_blacklist_deinit(&shards->blacklist);
     rota_balancer_free(shards->balancer);
-    rota_shards_measure_deinit(shards);
+    rota_shards_metrics_deinit(shards);
     free(shards);
 }
 
@@ -532,8 +532,8 @@ void rota_shards_close(struct rota_shards *shards)
         return;
     shards->is_closed = true;
     ROTA_LIST_EACH (run, &shards->runs, struct rota_shards_run, link)
-        rota_shards_run_stop(run);
-    rota_shards_close_nodes(shards);
+        rota_shards_calls_run_stop(run);
+    rota_shards_nodes_close(shards);
     if (shards->source.close)
         shards->source.close(shards->source.data);
     uv_close((uv_handle_t *)&shards->timer, on_timer_closed);
@@ -615,7 +615,7 @@ static enum rota_code make_machines(struct rota_shards *shards, uint64_t seed,
         code = rota_pool_fsm_new(&pools, &shards->pools, error);
     if (code == ROTA_OK)
         code = rota_balancer_new(&balancer, &shards->balancer, error);
-    if (code == ROTA_OK && !rota_shards_measure_init(shards))
+    if (code == ROTA_OK && !rota_shards_metrics_init(shards))
         code = rota_error_no_memory(error, "for a shards client");
     if (code)
         return code;

@@ -15,9 +15,9 @@ static void take_note(struct rota_shards *shards, struct rota_shards_note note)
     if (rota_vector_push(&shards->notes, note))
         return;
     if (note.call)
-        rota_shards_step_call(note.call, &note.of_call);
+        rota_shards_calls_step(note.call, &note.of_call);
     else
-        rota_shards_step_run(note.run, &note.of_run);
+        rota_shards_calls_step_run(note.run, &note.of_run);
     rota_shard_map_drop(note.call ? note.of_call.map : note.of_run.map);
 }
 
@@ -26,7 +26,7 @@ static void note_run(struct rota_shards_run *run, struct rota_execute_event even
     take_note(run->shards, (struct rota_shards_note){.run = run, .of_run = event});
 }
 
-void rota_shards_note_call(struct rota_shards_call *call, struct rota_call_fsm_event event)
+void rota_shards_calls_note(struct rota_shards_call *call, struct rota_call_fsm_event event)
 {
     take_note(call->run->shards, (struct rota_shards_note){.call = call, .of_call = event});
 }
@@ -78,7 +78,7 @@ static void call_free(struct rota_shards_call *call)
 {
     struct rota_shards *shards = call->run->shards;
     for (size_t i = 0; i < ROTA_CALL_RUNNING_MAX; i++)
-        rota_shards_attempt_cancel(&call->attempts[i]);
+        rota_shards_nodes_attempt_cancel(&call->attempts[i]);
     stop_waiting(call);
     rota_heap_remove(&shards->moments, &call->moment);
     rota_list_remove(&call->told);
@@ -103,7 +103,7 @@ static void ask_leaders(struct rota_shards_call *call, const struct rota_call_fs
     stop_waiting(call); /* for an answer that is no longer needed */
     if (!rota_shards_wait_begin(shards, &call->waiter)) {
         event.failure = ROTA_FAILURE_LOCAL;
-        rota_shards_note_call(call, event);
+        rota_shards_calls_note(call, event);
         return;
     }
     struct rota_shard_query query = {
@@ -121,7 +121,7 @@ static void ask_leaders(struct rota_shards_call *call, const struct rota_call_fs
         return;
     rota_shards_wait_end(shards, &call->waiter);
     event.failure = rota_failure_of_answer(code);
-    rota_shards_note_call(call, event);
+    rota_shards_calls_note(call, event);
 }
 
 /* The attempt of this number; of number 0, one that is free. */
@@ -142,7 +142,7 @@ static void start_try(struct rota_shards_call *call, const struct rota_call_fsm_
     attempt->started_at = rota_clock_mono();
     if (call->run->user)
         call->run->shards->hooks->start(call->run->shards->hooks->data, call, action->replica);
-    rota_shards_attempt_start(attempt, action->replica);
+    rota_shards_nodes_attempt_start(attempt, action->replica);
 }
 
 static void finish_call(struct rota_shards_call *call, const struct rota_call_fsm_action *action)
@@ -178,10 +178,10 @@ static void do_call(struct rota_shards_call *call, rota_time now,
     case ROTA_CALL_CANCEL_TRY:
         attempt = find_attempt(call, action->number);
         if (attempt)
-            rota_shards_attempt_cancel(attempt);
+            rota_shards_nodes_attempt_cancel(attempt);
         break;
     case ROTA_CALL_REPORT:
-        node = rota_shards_find_node(call->run->shards, action->node);
+        node = rota_shards_nodes_find(call->run->shards, action->node);
         if (node && action->failure == ROTA_FAILURE_TIMEOUT)
             rota_shards_node_failed(node, rota_str(ROTA_SHARDS_SILENT));
         if (call->run->user) {
@@ -206,7 +206,7 @@ static void do_call(struct rota_shards_call *call, rota_time now,
 
 /* The one caller of a call's machine: an event goes in, the actions are carried out, its next
  * deadline is set. */
-void rota_shards_step_call(struct rota_shards_call *call, const struct rota_call_fsm_event *event)
+void rota_shards_calls_step(struct rota_shards_call *call, const struct rota_call_fsm_event *event)
 {
     struct rota_shards *shards = call->run->shards;
     rota_time now = rota_clock_mono();
@@ -221,7 +221,7 @@ void rota_shards_step_call(struct rota_shards_call *call, const struct rota_call
     call->moment.at = at;
     call->moment.order = ++shards->n_numbers;
     if (at != ROTA_TIME_NEVER && !rota_heap_push(&shards->moments, &call->moment))
-        rota_shards_note_call(call, (struct rota_call_fsm_event){.type = ROTA_CALL_CANCEL});
+        rota_shards_calls_note(call, (struct rota_call_fsm_event){.type = ROTA_CALL_CANCEL});
 }
 
 static bool copy_request(struct rota_shards_run *run, const struct rota_shards_request *request)
@@ -346,7 +346,7 @@ struct rota_shards_call *rota_shards_call_begin(struct rota_shards *shards,
     run->n_calls = 1;
     rota_list_push(&shards->runs, &run->link);
     shards->n_runs++;
-    rota_shards_note_call(call, (struct rota_call_fsm_event){.type = ROTA_CALL_START});
+    rota_shards_calls_note(call, (struct rota_call_fsm_event){.type = ROTA_CALL_START});
     return call;
 }
 
@@ -357,7 +357,7 @@ void rota_shards_call_cancel(struct rota_shards_call *call)
     call->run->is_dropped = true;
     if (is_over)
         return;
-    rota_shards_note_call(call, (struct rota_call_fsm_event){.type = ROTA_CALL_CANCEL});
+    rota_shards_calls_note(call, (struct rota_call_fsm_event){.type = ROTA_CALL_CANCEL});
     rota_shards_settle(shards, false);
 }
 
@@ -371,14 +371,14 @@ void rota_shards_cancel(struct rota_shards_run *run)
     rota_shards_settle(shards, false);
 }
 
-void rota_shards_run_stop(struct rota_shards_run *run)
+void rota_shards_calls_run_stop(struct rota_shards_run *run)
 {
     for (size_t i = 0; i < run->n_calls; i++)
         for (size_t j = 0; run->calls[i] && j < ROTA_CALL_RUNNING_MAX; j++)
-            rota_shards_attempt_cancel(&run->calls[i]->attempts[j]);
+            rota_shards_nodes_attempt_cancel(&run->calls[i]->attempts[j]);
 }
 
-void rota_shards_run_free(struct rota_shards_run *run)
+void rota_shards_calls_run_free(struct rota_shards_run *run)
 {
     struct rota_shards *shards = run->shards;
     if (run->waiter.number)
@@ -437,11 +437,11 @@ static void start_call(struct rota_shards_run *run, const struct rota_execute_ac
         return;
     }
     run->calls[action->shard] = call;
-    rota_shards_note_call(call, (struct rota_call_fsm_event){.type = ROTA_CALL_START});
+    rota_shards_calls_note(call, (struct rota_call_fsm_event){.type = ROTA_CALL_START});
 }
 
 /* The one caller of a run's machine. */
-void rota_shards_step_run(struct rota_shards_run *run, const struct rota_execute_event *event)
+void rota_shards_calls_step_run(struct rota_shards_run *run, const struct rota_execute_event *event)
 {
     struct rota_shards *shards = run->shards;
     struct rota_execute_action action;
@@ -456,8 +456,8 @@ void rota_shards_step_run(struct rota_shards_run *run, const struct rota_execute
             break;
         case ROTA_EXECUTE_CANCEL_CALL:
             if (run->calls && run->calls[action.shard])
-                rota_shards_note_call(run->calls[action.shard],
-                                      (struct rota_call_fsm_event){.type = ROTA_CALL_CANCEL});
+                rota_shards_calls_note(run->calls[action.shard],
+                                       (struct rota_call_fsm_event){.type = ROTA_CALL_CANCEL});
             break;
         case ROTA_EXECUTE_FINISH:
             if (run->waiter.number)

@@ -68,16 +68,17 @@ static void move_on(struct directory *directory, size_t asked)
 
 /* --- messages --- */
 
-const struct rota_directory_map *rota_shards_decode_map(struct rota_str reply,
-                                                        struct rota_arena *arena)
+const struct rota_directory_map *rota_shards_directory_decode_map(struct rota_str reply,
+                                                                  struct rota_arena *arena)
 {
     struct rota_directory_reply message;
     rota_message_decode(&ROTA_DIRECTORY_REPLY, reply, &message, arena, NULL);
     return message.shards;
 }
 
-bool rota_shards_read_map(const struct rota_directory_map *from, struct rota_arena *arena,
-                          void (*use)(void *data, const struct rota_shards_map *map), void *data)
+bool rota_shards_directory_read_map(const struct rota_directory_map *from, struct rota_arena *arena,
+                                    void (*use)(void *data, const struct rota_shards_map *map),
+                                    void *data)
 {
     const struct rota_directory_collection *collection = from ? from->collection : NULL;
     if (!collection || collection->id == 0)
@@ -174,12 +175,12 @@ static void on_change(void *data, struct rota_call *call, struct rota_str messag
         return;
     }
     struct rota_arena arena = {0};
-    const struct rota_directory_map *map = rota_shards_decode_map(message, &arena);
+    const struct rota_directory_map *map = rota_shards_directory_decode_map(message, &arena);
     if (map && is_news(watch, map->version)) {
         watch->version = map->version;
         watch->is_heard = true;
         shards->n_changes++;
-        if (!rota_shards_read_map(map, &arena, replace_map, watch))
+        if (!rota_shards_directory_read_map(map, &arena, replace_map, watch))
             rota_shards_invalidate(shards, &watch->collection, 1);
     }
     rota_arena_deinit(&arena);
@@ -306,8 +307,8 @@ static void question_answered(struct question *question, struct rota_str message
     struct directory *directory = question->directory;
     struct answer told = {.question = question};
     struct rota_arena arena = {0};
-    const struct rota_directory_map *map = rota_shards_decode_map(message, &arena);
-    if (rota_shards_read_map(map, &arena, answer_question, &told)) {
+    const struct rota_directory_map *map = rota_shards_directory_decode_map(message, &arena);
+    if (rota_shards_directory_read_map(map, &arena, answer_question, &told)) {
         size_t address = question->asked;
         question_free(question);
         watch_add(directory, told.collection, map->version, address);

@@ -161,8 +161,9 @@ void rota_shards_wait_end(struct rota_shards *shards, struct rota_shards_waiter 
 /* --- shards_calls.c --- */
 
 /* Step a run with an event; begin a call, step it with an event, or free it. */
-void rota_shards_step_run(struct rota_shards_run *run, const struct rota_execute_event *event);
-void rota_shards_step_call(struct rota_shards_call *call, const struct rota_call_fsm_event *event);
-void rota_shards_run_stop(struct rota_shards_run *run); /* its attempts */
-void rota_shards_run_free(struct rota_shards_run *run);
-void rota_shards_note_call(struct rota_shards_call *call, struct rota_call_fsm_event event);
+void rota_shards_calls_step_run(struct rota_shards_run *run,
+                                const struct rota_execute_event *event);
+void rota_shards_calls_step(struct rota_shards_call *call, const struct rota_call_fsm_event *event);
+void rota_shards_calls_run_stop(struct rota_shards_run *run); /* its attempts */
+void rota_shards_calls_run_free(struct rota_shards_run *run);
+void rota_shards_calls_note(struct rota_shards_call *call, struct rota_call_fsm_event event);

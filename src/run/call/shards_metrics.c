@@ -101,7 +101,7 @@ static void make_calls(struct rota_shards_series *s, struct rota_metrics *m)
         rota_metrics_gauge(m, "rota_pool_connections_all", "Connections in all pools.", NULL, 0);
 }
 
-bool rota_shards_measure_init(struct rota_shards *shards)
+bool rota_shards_metrics_init(struct rota_shards *shards)
 {
     shards->metrics = shards->options.metrics;
     if (!shards->metrics) {
@@ -116,7 +116,7 @@ bool rota_shards_measure_init(struct rota_shards *shards)
     return true;
 }
 
-void rota_shards_measure_deinit(struct rota_shards *shards)
+void rota_shards_metrics_deinit(struct rota_shards *shards)
 {
     if (shards->owns_metrics)
         rota_metrics_free(shards->metrics);
@@ -125,7 +125,7 @@ void rota_shards_measure_deinit(struct rota_shards *shards)
 
 /* --- nodes --- */
 
-void rota_shards_measure_node(struct rota_shards_node *node)
+void rota_shards_metrics_measure_node(struct rota_shards_node *node)
 {
     struct rota_metrics *m = node->shards->metrics;
     struct rota_shards_node_series *s = calloc(1, sizeof *s);
@@ -175,7 +175,7 @@ static void look_at_node(const struct rota_shards_node *node, rota_time now)
     struct rota_balancer_view view;
     if (!s)
         return;
-    rota_gauge_set(s->connections, (int64_t)rota_shards_n_connections(node));
+    rota_gauge_set(s->connections, (int64_t)rota_shards_nodes_n_connections(node));
     carry_count(&s->drops, node->n_drops);
     if (!rota_balancer_look(node->shards->balancer, now, (uint64_t)node->id, &view))
         return;
@@ -235,7 +235,7 @@ char *rota_shards_metrics(struct rota_shards *shards)
     look_at_calls(shards);
     while ((entry = rota_map_next(&shards->nodes, &place))) {
         look_at_node(entry->value, now);
-        n_connections += rota_shards_n_connections(entry->value);
+        n_connections += rota_shards_nodes_n_connections(entry->value);
     }
     rota_gauge_set(shards->series->connections, (int64_t)n_connections);
     rota_metrics_format(shards->metrics, &buffer);

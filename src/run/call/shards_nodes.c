@@ -15,7 +15,7 @@ static const char CHECK_METHOD[] = "/grpc.health.v1.Health/Check";
 
 /* --- nodes --- */
 
-struct rota_shards_node *rota_shards_find_node(const struct rota_shards *shards, int64_t id)
+struct rota_shards_node *rota_shards_nodes_find(const struct rota_shards *shards, int64_t id)
 {
     return rota_map_get(&shards->nodes, rota_str_of(&id, sizeof id));
 }
@@ -33,7 +33,7 @@ static struct rota_shards_node *add_node(struct rota_shards *shards, int64_t id)
         free(node);
         return NULL;
     }
-    rota_shards_measure_node(node);
+    rota_shards_metrics_measure_node(node);
     /* At the bound a node is not checked, which does no harm. */
     rota_health_fsm_add(&shards->health, rota_clock_mono(), (uint64_t)id, NULL);
     return node;
@@ -45,7 +45,7 @@ void rota_shards_node_failed(struct rota_shards_node *node, struct rota_str prob
     node->failed_at = rota_clock_mono();
 }
 
-size_t rota_shards_n_connections(const struct rota_shards_node *node)
+size_t rota_shards_nodes_n_connections(const struct rota_shards_node *node)
 {
     size_t n = 0;
     ROTA_LIST_EACH (connection, &node->connections, const struct rota_shards_connection, link)
@@ -88,13 +88,13 @@ static bool set_address(struct rota_shards_node *node, struct rota_str address)
     return true;
 }
 
-void rota_shards_meet(struct rota_shards *shards, const struct rota_shard_map *map)
+void rota_shards_nodes_meet(struct rota_shards *shards, const struct rota_shard_map *map)
 {
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < map->n_channels; i++)
             for (size_t j = 0; j < map->channels[i].n_replicas; j++) {
                 const struct rota_replica *replica = &map->channels[i].replicas[j];
-                struct rota_shards_node *node = rota_shards_find_node(shards, replica->node);
+                struct rota_shards_node *node = rota_shards_nodes_find(shards, replica->node);
                 if (!node || is_at(node, replica->address))
                     continue;
                 if (pass == 0) /* before any connection, since it may be in several shards */
@@ -186,7 +186,7 @@ static enum rota_code check_now(struct rota_shards *shards, struct rota_channel 
 
 static void open_connection(struct rota_shards *shards, const struct rota_pool_action *action)
 {
-    struct rota_shards_node *node = rota_shards_find_node(shards, action->node);
+    struct rota_shards_node *node = rota_shards_nodes_find(shards, action->node);
     struct rota_shards_connection *connection = calloc(1, sizeof *connection);
     struct rota_error error;
     if (!node)
@@ -223,7 +223,7 @@ static struct rota_shards_connection *find_connection(const struct rota_shards *
     return rota_map_get(&shards->connections, rota_str_of(&number, sizeof number));
 }
 
-void rota_shards_do_pool(struct rota_shards *shards, const struct rota_pool_action *action)
+void rota_shards_nodes_do_pool(struct rota_shards *shards, const struct rota_pool_action *action)
 {
     struct rota_shards_connection *connection;
     switch (action->type) {
@@ -270,9 +270,9 @@ static void refuse_attempt(struct rota_shards_attempt *attempt, enum rota_failur
     call->status = rota_failure_status(failure);
     rota_buffer_clear(&call->text);
     rota_buffer_append_text(&call->text, text);
-    rota_shards_note_call(call, (struct rota_call_fsm_event){.type = ROTA_CALL_TRY_ENDED,
-                                                             .number = number,
-                                                             .failure = failure});
+    rota_shards_calls_note(call, (struct rota_call_fsm_event){.type = ROTA_CALL_TRY_ENDED,
+                                                              .number = number,
+                                                              .failure = failure});
 }
 
 /* The metadata of the node's answer. */
@@ -290,9 +290,9 @@ static void read_notes(const struct rota_call_result *result, struct notes *note
     if (rota_metadata_get(result->metadata, result->n_metadata, ROTA_NOTE_FAILURE, &value))
         notes->failure = value;
     if (rota_metadata_get(result->metadata, result->n_metadata, ROTA_NOTE_COST, &value))
-        notes->has_cost = rota_note_parse_cost(value, &notes->cost);
+        notes->has_cost = rota_call_notes_parse_cost(value, &notes->cost);
     if (rota_metadata_get(result->metadata, result->n_metadata, ROTA_NOTE_CLAIM, &value))
-        notes->has_claim = rota_note_parse_claim(value, &notes->claim);
+        notes->has_claim = rota_call_notes_parse_claim(value, &notes->claim);
 }
 
 static void keep_answer(struct rota_shards_call *call, const struct rota_call_result *result)
@@ -325,7 +325,7 @@ static void on_answer(void *data, struct rota_call *rpc, const struct rota_call_
         rota_histogram_record(node->latency, now - attempt->started_at);
     if (rota_failure_is_heard(failure)) {
         node->problem[0] = '\0';
-        rota_shards_heard(shards, node->id, now);
+        rota_shards_nodes_heard(shards, node->id, now);
     } else if (rota_outcome_is_failure(rota_failure_outcome(failure)))
         rota_shards_node_failed(node, problem_of(result));
 
@@ -340,7 +340,7 @@ static void on_answer(void *data, struct rota_call *rpc, const struct rota_call_
     if (failure == ROTA_FAILURE_UNREACHABLE && !attempt->on->is_over)
         connection_failed(attempt->on);
     leave_connection(attempt);
-    rota_shards_step_call(call, &event);
+    rota_shards_calls_step(call, &event);
     rota_shards_settle(shards, true);
 }
 
@@ -357,8 +357,8 @@ static void send_try(struct rota_shards_attempt *attempt)
     struct rota_metadata notes[2 + ROTA_SHARDS_METADATA_MAX] = {
         {rota_str(ROTA_NOTE_EPOCH), rota_str(epoch)},
         {rota_str(ROTA_NOTE_SHARD),
-         rota_note_format_shard(call->run->user ? request->name.collection : rota_str(space),
-                                call->channel, shard)},
+         rota_call_notes_format_shard(call->run->user ? request->name.collection : rota_str(space),
+                                      call->channel, shard)},
     };
     size_t n_notes = 2;
     for (size_t i = 0; i < call->run->n_metadata; i++)
@@ -388,7 +388,7 @@ static void on_connected(struct rota_shards_attempt *attempt, uint64_t number)
     struct rota_shards *shards = attempt->call->run->shards;
     struct rota_shards_connection *connection = find_connection(shards, number);
     if (!connection) {
-        struct rota_shards_node *node = rota_shards_find_node(shards, attempt->node);
+        struct rota_shards_node *node = rota_shards_nodes_find(shards, attempt->node);
         const char *problem = node ? node->problem : "";
         struct rota_error error;
         rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "no connection to node %" PRId64 "%s%s",
@@ -401,8 +401,8 @@ static void on_connected(struct rota_shards_attempt *attempt, uint64_t number)
     send_try(attempt);
 }
 
-void rota_shards_attempt_start(struct rota_shards_attempt *attempt,
-                               const struct rota_replica *replica)
+void rota_shards_nodes_attempt_start(struct rota_shards_attempt *attempt,
+                                     const struct rota_replica *replica)
 {
     struct rota_shards *shards = attempt->call->run->shards;
     struct rota_error error;
@@ -428,16 +428,16 @@ void rota_shards_attempt_start(struct rota_shards_attempt *attempt,
                        error.text);
 }
 
-void rota_shards_attempt_opened(struct rota_shards_attempt *attempt, uint64_t connection)
+void rota_shards_nodes_attempt_opened(struct rota_shards_attempt *attempt, uint64_t connection)
 {
     if (connection != 0)
-        rota_shards_note_call(
+        rota_shards_calls_note(
             attempt->call,
             (struct rota_call_fsm_event){.type = ROTA_CALL_TRY_SENT, .number = attempt->number});
     on_connected(attempt, connection);
 }
 
-void rota_shards_attempt_cancel(struct rota_shards_attempt *attempt)
+void rota_shards_nodes_attempt_cancel(struct rota_shards_attempt *attempt)
 {
     struct rota_shards *shards = attempt->call->run->shards;
     if (attempt->waiter.number) {
@@ -464,7 +464,7 @@ static bool is_serving(const struct rota_call_result *result)
 {
     if (result->status == ROTA_STATUS_UNIMPLEMENTED)
         return true; /* it has no such service, but it answers */
-    return result->status == ROTA_STATUS_OK && rota_standard_is_serving(result->message);
+    return result->status == ROTA_STATUS_OK && rota_standard_message_is_serving(result->message);
 }
 
 static void on_checked(void *data, struct rota_call *rpc, const struct rota_call_result *result)
@@ -513,7 +513,7 @@ static enum rota_code ask_health(struct rota_shards_node *node, uint64_t check)
 
 static void do_health(struct rota_shards *shards, const struct rota_health_actions *todo)
 {
-    struct rota_shards_node *node = rota_shards_find_node(shards, (int64_t)todo->node);
+    struct rota_shards_node *node = rota_shards_nodes_find(shards, (int64_t)todo->node);
     rota_time now = rota_clock_mono();
     if (todo->tell) {
         rota_balancer_mark(shards->balancer, now, todo->node, todo->state == ROTA_HEALTH_WELL,
@@ -527,13 +527,13 @@ static void do_health(struct rota_shards *shards, const struct rota_health_actio
                          .type = ROTA_HEALTH_ANSWERED, .node = todo->node, .check = todo->check});
 }
 
-void rota_shards_check_health(struct rota_shards *shards, rota_time now)
+void rota_shards_nodes_check_health(struct rota_shards *shards, rota_time now)
 {
     while (rota_health_fsm_deadline(&shards->health) <= now)
         drive_health(shards, now, (struct rota_health_event){.type = ROTA_HEALTH_TICK});
 }
 
-void rota_shards_heard(struct rota_shards *shards, int64_t node, rota_time now)
+void rota_shards_nodes_heard(struct rota_shards *shards, int64_t node, rota_time now)
 {
     drive_health(shards, now,
                  (struct rota_health_event){.type = ROTA_HEALTH_HEARD, .node = (uint64_t)node});
@@ -567,7 +567,7 @@ static struct rota_shards_node *find_idle(const struct rota_shards *shards)
     return NULL;
 }
 
-void rota_shards_forget_nodes(struct rota_shards *shards)
+void rota_shards_nodes_forget(struct rota_shards *shards)
 {
     struct rota_shards_node *node;
     if (rota_pool_fsm_n_pools(shards->pools) == shards->nodes.size)
@@ -579,7 +579,7 @@ void rota_shards_forget_nodes(struct rota_shards *shards)
     }
 }
 
-void rota_shards_close_nodes(struct rota_shards *shards)
+void rota_shards_nodes_close(struct rota_shards *shards)
 {
     const struct rota_map_entry *entry;
     size_t place = 0;
@@ -593,7 +593,7 @@ void rota_shards_close_nodes(struct rota_shards *shards)
     }
 }
 
-void rota_shards_free_nodes(struct rota_shards *shards)
+void rota_shards_nodes_free(struct rota_shards *shards)
 {
     const struct rota_map_entry *entry;
     size_t place = 0;

@@ -39,28 +39,28 @@ struct rota_shards_node {
 };
 
 /* Carry out the actions of the pools. */
-void rota_shards_do_pool(struct rota_shards *shards, const struct rota_pool_action *action);
+void rota_shards_nodes_do_pool(struct rota_shards *shards, const struct rota_pool_action *action);
 
 /* Begin a try, perhaps waiting for a connection, continue when the wait is over (0: no
  * connection), and cancel one. */
-void rota_shards_attempt_start(struct rota_shards_attempt *attempt,
-                               const struct rota_replica *replica);
-void rota_shards_attempt_opened(struct rota_shards_attempt *attempt, uint64_t connection);
-void rota_shards_attempt_cancel(struct rota_shards_attempt *attempt);
+void rota_shards_nodes_attempt_start(struct rota_shards_attempt *attempt,
+                                     const struct rota_replica *replica);
+void rota_shards_nodes_attempt_opened(struct rota_shards_attempt *attempt, uint64_t connection);
+void rota_shards_nodes_attempt_cancel(struct rota_shards_attempt *attempt);
 
 /* A map has arrived: reconnect to nodes whose address has changed. */
-void rota_shards_meet(struct rota_shards *shards, const struct rota_shard_map *map);
+void rota_shards_nodes_meet(struct rota_shards *shards, const struct rota_shard_map *map);
 
 /* Let time pass for the health checks; forget nodes that have no pool. */
-void rota_shards_check_health(struct rota_shards *shards, rota_time now);
-void rota_shards_forget_nodes(struct rota_shards *shards);
-void rota_shards_close_nodes(struct rota_shards *shards);
-void rota_shards_free_nodes(struct rota_shards *shards);
-struct rota_shards_node *rota_shards_find_node(const struct rota_shards *shards, int64_t id);
-void rota_shards_heard(struct rota_shards *shards, int64_t node, rota_time now);
+void rota_shards_nodes_check_health(struct rota_shards *shards, rota_time now);
+void rota_shards_nodes_forget(struct rota_shards *shards);
+void rota_shards_nodes_close(struct rota_shards *shards);
+void rota_shards_nodes_free(struct rota_shards *shards);
+struct rota_shards_node *rota_shards_nodes_find(const struct rota_shards *shards, int64_t id);
+void rota_shards_nodes_heard(struct rota_shards *shards, int64_t node, rota_time now);
 
 /* Open connections to the node. */
-size_t rota_shards_n_connections(const struct rota_shards_node *node);
+size_t rota_shards_nodes_n_connections(const struct rota_shards_node *node);
 
 /* Record the failure of a try, or a health check, on the node. */
 void rota_shards_node_failed(struct rota_shards_node *node, struct rota_str problem);

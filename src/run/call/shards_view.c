@@ -19,14 +19,14 @@ size_t rota_shards_nodes(const struct rota_shards *shards, int64_t *nodes, size_
 bool rota_shards_look_at(const struct rota_shards *shards, int64_t id,
                          struct rota_shards_view *view)
 {
-    const struct rota_shards_node *node = rota_shards_find_node(shards, id);
+    const struct rota_shards_node *node = rota_shards_nodes_find(shards, id);
     if (!node)
         return false;
     struct rota_shards_view v = {
         .node = node->id,
         .address = node->address,
         .health = ROTA_HEALTH_WELL,
-        .n_connections = rota_shards_n_connections(node),
+        .n_connections = rota_shards_nodes_n_connections(node),
         .problem = node->problem,
         .failed_at = node->failed_at,
     };

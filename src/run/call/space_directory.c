@@ -107,9 +107,9 @@ static void encode_part(struct entry *entry, uint32_t first, uint32_t n, struct 
     writer->claims = (struct rota_directory_claims){.first_shard = first, .base_epoch = base};
     for (uint32_t i = first; i < first + n; i++) {
         struct rota_directory_claim claim = claim_of(&entry->feed, i);
-        rota_directory_claims_add(writer, &claim, false);
+        rota_directory_message_claims_add(writer, &claim, false);
     }
-    rota_directory_claims_end(writer, bytes);
+    rota_directory_message_claims_end(writer, bytes);
 }
 
 static void encode_changes(struct entry *entry, uint64_t from, uint64_t to,
@@ -125,9 +125,9 @@ static void encode_changes(struct entry *entry, uint64_t from, uint64_t to,
     writer->claims = (struct rota_directory_claims){.base_epoch = base};
     for (uint64_t i = from; i < to; i++) {
         struct rota_directory_claim claim = claim_of(feed, rota_space_feed_shard(feed, i));
-        rota_directory_claims_add(writer, &claim, true);
+        rota_directory_message_claims_add(writer, &claim, true);
     }
-    rota_directory_claims_end(writer, bytes);
+    rota_directory_message_claims_end(writer, bytes);
 }
 
 static void forget_encoded(struct entry *entry)
@@ -245,7 +245,8 @@ static void send_updates(struct watcher *watcher)
             return;
         }
         rota_buffer_clear(&directory->reply);
-        rota_directory_write_reply(rota_buffer_str(&directory->head), claims, &directory->reply);
+        rota_directory_message_write_reply(rota_buffer_str(&directory->head), claims,
+                                           &directory->reply);
         if (directory->reply.failed) {
             no_memory(directory, watcher);
             return;
@@ -280,8 +281,8 @@ static void send_map(struct watcher *watcher)
     rota_buffer_clear(&directory->reply);
     is_filled = is_filled && !bytes.failed && encode_head(entry, &all);
     if (is_filled)
-        rota_directory_write_reply(rota_buffer_str(&directory->head), rota_buffer_str(&bytes),
-                                   &directory->reply);
+        rota_directory_message_write_reply(rota_buffer_str(&directory->head),
+                                           rota_buffer_str(&bytes), &directory->reply);
     if (is_filled && !directory->reply.failed) {
         rota_server_call_reply(watcher->call, rota_buffer_str(&directory->reply));
         watcher_free(watcher, directory);
@@ -547,7 +548,7 @@ static void on_closed(uv_handle_t *handle)
     struct rota_space_directory *directory = handle->data;
     rota_buffer_deinit(&directory->head);
     rota_buffer_deinit(&directory->reply);
-    rota_directory_claims_deinit(&directory->writer);
+    rota_directory_message_claims_deinit(&directory->writer);
     free(directory);
 }
 

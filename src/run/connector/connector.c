@@ -103,7 +103,7 @@ static void free_texts(struct rota_connector_options *own)
 /* All threads have ended, or were never started. */
 static void free_connector(struct rota_connector *connector)
 {
-    rota_connector_unwatch(connector, 0);
+    rota_connector_socket_unwatch(connector, 0);
     rota_zmq_close(connector->zmq);
     rota_sessions_deinit(&connector->sessions);
     rota_vector_deinit(&connector->guests);
@@ -136,7 +136,7 @@ static enum rota_code check_options(const struct rota_connector_options *options
                               ROTA_PEER_MISSED_LIMIT);
     if (is_broker)
         return ROTA_OK;
-    return rota_worker_name_check(rota_str(options->name ? options->name : ""), error);
+    return rota_worker_frame_name_check(rota_str(options->name ? options->name : ""), error);
 }
 
 /* Unpredictable, for numbers of sessions and seeds. */
@@ -283,7 +283,7 @@ enum rota_code rota_connector_register(struct rota_connector *connector, const c
             *type = (uint32_t)i;
             return ROTA_OK;
         }
-    if (connector->is_started || !rota_worker_type_is_valid(key) || is_of_session(key))
+    if (connector->is_started || !rota_worker_frame_type_is_valid(key) || is_of_session(key))
         return rota_error_set(
             error, ROTA_ERR_INVALID,
             "\"%.80s\" can't be a message type: use 1 to %d letters, digits, '.', '_' or '-', no "
@@ -357,7 +357,7 @@ static void done_last(struct rota_letter *letter, bool is_cancelled)
 {
     struct rota_connector *connector = ROTA_CONTAINER(letter, struct rota_connector, last);
     (void)is_cancelled;
-    rota_connector_thread_join(&connector->thread);
+    rota_connector_socket_thread_join(&connector->thread);
     if (connector->options.loop)
         rota_mailbox_close(connector->consumer, on_consumer_closed, connector);
     else
@@ -385,7 +385,8 @@ static enum rota_code open_consumer(struct rota_connector *connector, struct rot
     connector->close.done = done_close;
     if (connector->options.loop)
         return rota_mailbox_open(connector->options.loop, SIZE_MAX, &connector->consumer, error);
-    enum rota_code code = rota_connector_thread_open(&connector->own, "rota-consumer", error);
+    enum rota_code code =
+        rota_connector_socket_thread_open(&connector->own, "rota-consumer", error);
     connector->consumer = connector->own.mailbox;
     return code;
 }
@@ -404,12 +405,12 @@ static void abandon_connector(struct rota_connector *connector)
         uv_close((uv_handle_t *)&connector->prepare, NULL);
         uv_close((uv_handle_t *)&connector->idle, NULL);
         uv_close((uv_handle_t *)&connector->timer, NULL);
-        rota_connector_thread_abandon(&connector->thread);
+        rota_connector_socket_thread_abandon(&connector->thread);
     }
     if (connector->options.loop)
         rota_mailbox_close(connector->consumer, NULL, NULL);
     else
-        rota_connector_thread_abandon(&connector->own);
+        rota_connector_socket_thread_abandon(&connector->own);
     connector->consumer = NULL;
 }
 
@@ -427,7 +428,7 @@ static void abort_consumer(struct rota_connector *connector)
         return;
     connector->close.done = done_abort;
     rota_mailbox_post(connector->own.mailbox, &connector->close);
-    rota_connector_thread_join(&connector->own);
+    rota_connector_socket_thread_join(&connector->own);
 }
 
 enum rota_code rota_connector_start(struct rota_connector *connector, struct rota_error *error)
@@ -438,13 +439,13 @@ enum rota_code rota_connector_start(struct rota_connector *connector, struct rot
     if (!code)
         code = rota_connector_socket_open(connector, error);
     if (!code && !connector->options.loop)
-        code = rota_connector_thread_start(&connector->own, error);
+        code = rota_connector_socket_thread_start(&connector->own, error);
     if (code) {
         abandon_connector(connector);
         return code;
     }
     connector->is_started = true;
-    code = rota_connector_thread_start(&connector->thread, error);
+    code = rota_connector_socket_thread_start(&connector->thread, error);
     if (code) {
         connector->is_started = false;
         abort_consumer(connector);
@@ -468,7 +469,7 @@ void rota_connector_close(struct rota_connector *connector, void (*on_closed)(vo
         enum rota_code code = rota_mailbox_post(connector->consumer, &connector->close);
         assert(!code);
         (void)code;
-        rota_connector_thread_join(&connector->own);
+        rota_connector_socket_thread_join(&connector->own);
         on_consumer_closed(connector);
     }
 }
@@ -533,7 +534,7 @@ enum rota_code rota_connector_send(struct rota_connector *connector,
     enum rota_code code = check_send(connector, type, message.size, error);
     if (code)
         return code;
-    bool is_on_socket = rota_connector_is_on_socket(connector);
+    bool is_on_socket = rota_connector_socket_is_here(connector);
     uint64_t stamp = is_on_socket ? peer->stamp : atomic_load(&peer->told_stamp);
     if (stamp == 0 || atomic_load(&connector->is_closed))
         return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "no session with %s", peer->name);
@@ -547,7 +548,7 @@ enum rota_code rota_connector_send(struct rota_connector *connector,
             peer->name, connector->options.queue_max, connector->options.queue_bytes);
     }
     struct rota_connector_outgoing *outgoing =
-        rota_connector_outgoing_new(connector, peer, name, message);
+        rota_connector_socket_outgoing_new(connector, peer, name, message);
     if (!outgoing) {
         atomic_fetch_sub(&peer->bytes_queued, size);
         atomic_fetch_sub(&peer->n_queued, 1);
@@ -555,7 +556,7 @@ enum rota_code rota_connector_send(struct rota_connector *connector,
     }
     outgoing->stamp = stamp;
     if (connector_held == connector) {
-        rota_letters_add(&connector->held, &outgoing->letter);
+        rota_mailbox_letters_add(&connector->held, &outgoing->letter);
         return ROTA_OK;
     }
     code = rota_mailbox_post(connector->thread.mailbox, &outgoing->letter);
@@ -592,7 +593,7 @@ void rota_connector_drop(struct rota_connector *connector, struct rota_connector
                          const char *why)
 {
     uint64_t stamp =
-        rota_connector_is_on_socket(connector) ? peer->stamp : atomic_load(&peer->told_stamp);
+        rota_connector_socket_is_here(connector) ? peer->stamp : atomic_load(&peer->told_stamp);
     if (stamp == 0 || atomic_load(&connector->is_closed) ||
         atomic_exchange(&peer->is_dropping, true))
         return;

@@ -26,8 +26,8 @@ static void end_session(struct rota_connector *connector, struct rota_connector_
     rota_sessions_remove(&connector->sessions, &peer->in_table);
     peer->stamp = 0;
     atomic_store(&peer->told_stamp, 0);
-    rota_connector_drop_queue(connector, peer);
-    rota_connector_tell_down(peer->news, why);
+    rota_connector_socket_drop_queue(connector, peer);
+    rota_connector_news_tell_down(peer->news, why);
     rota_connector_peer_unref(peer);
 }
 
@@ -36,7 +36,7 @@ static void dismiss_worker(struct rota_connector *connector, struct rota_connect
                            enum rota_worker_bye_reason reason, const struct rota_error *why)
 {
     bool is_in_order = reason != ROTA_BYE_REPLACED && reason != ROTA_BYE_SILENT;
-    rota_connector_say_bye(connector, route_str(&peer->route), reason, why->text);
+    rota_connector_socket_say_bye(connector, route_str(&peer->route), reason, why->text);
     end_session(connector, peer, is_in_order, why);
 }
 
@@ -58,7 +58,7 @@ static void cut_guest(struct rota_connector *connector, int fd, const char *why)
     forget_guest(connector, fd);
     connector->has_cut = true;
     rota_count(&connector->counters.n_turned_away, 1);
-    if (rota_connector_may_log(connector, ROTA_CONNECTOR_LINE_TURNED_AWAY))
+    if (rota_connector_lines_may_log(connector, ROTA_CONNECTOR_LINE_TURNED_AWAY))
         rota_log(connector->options.log, rota_clock_wall(), ROTA_LOG_WARN, "worker rejected",
                  ROTA_LOG_FACT("name", ""), ROTA_LOG_FACT("reason", why));
 }
@@ -136,20 +136,21 @@ static void welcome_worker(struct rota_connector *connector, struct rota_connect
     atomic_store(&peer->told_stamp, peer->stamp);
     peer->news->session = peer->in_table.number;
     peer->news->epoch = peer->in_table.epoch;
-    rota_connector_tell_up(peer->news);
+    rota_connector_news_tell_up(peer->news);
     rota_buffer_clear(&connector->scratch);
-    rota_worker_welcome_write(&words, &connector->scratch);
-    rota_connector_say(connector, peer, ROTA_WORKER_WELCOME, rota_buffer_str(&connector->scratch));
+    rota_worker_frame_welcome_write(&words, &connector->scratch);
+    rota_connector_socket_say(connector, peer, ROTA_WORKER_WELCOME,
+                              rota_buffer_str(&connector->scratch));
 }
 
 static void turn_away(struct rota_connector *connector, const struct rota_zmq_route *route,
                       struct rota_str name, enum rota_worker_bye_reason reason, const char *text)
 {
     rota_count(&connector->counters.n_turned_away, 1);
-    if (rota_connector_may_log(connector, ROTA_CONNECTOR_LINE_TURNED_AWAY))
+    if (rota_connector_lines_may_log(connector, ROTA_CONNECTOR_LINE_TURNED_AWAY))
         rota_log(connector->options.log, rota_clock_wall(), ROTA_LOG_WARN, "worker rejected",
                  ROTA_LOG_FACT("name", name), ROTA_LOG_FACT("reason", text));
-    rota_connector_say_bye(connector, route_str(route), reason, text);
+    rota_connector_socket_say_bye(connector, route_str(route), reason, text);
 }
 
 static void come_in(struct rota_connector *connector, const struct rota_zmq_route *route,
@@ -161,11 +162,11 @@ static void come_in(struct rota_connector *connector, const struct rota_zmq_rout
     switch (rota_sessions_judge(&connector->sessions, hello->name, hello->epoch, &replaced)) {
     case ROTA_SESSION_STALE:
         turn_away(connector, route, hello->name, ROTA_BYE_STALE,
-                  rota_worker_bye_text(ROTA_BYE_STALE));
+                  rota_worker_frame_bye_text(ROTA_BYE_STALE));
         return;
     case ROTA_SESSION_FULL:
         turn_away(connector, route, hello->name, ROTA_BYE_FULL,
-                  rota_worker_bye_text(ROTA_BYE_FULL));
+                  rota_worker_frame_bye_text(ROTA_BYE_FULL));
         return;
     case ROTA_SESSION_NEW:
         break;
@@ -179,7 +180,7 @@ static void come_in(struct rota_connector *connector, const struct rota_zmq_rout
         welcome_worker(connector, peer);
     else
         turn_away(connector, route, hello->name, ROTA_BYE_FULL,
-                  rota_worker_bye_text(ROTA_BYE_FULL));
+                  rota_worker_frame_bye_text(ROTA_BYE_FULL));
 }
 
 static void on_hello(struct rota_connector *connector, const struct rota_zmq_route *route,
@@ -193,7 +194,7 @@ static void on_hello(struct rota_connector *connector, const struct rota_zmq_rou
         rota_error_set(&why, ROTA_ERR_STALE, "it sent hello again");
         end_session(connector, former, false, &why);
     }
-    enum rota_code code = rota_worker_hello_read(body, &hello, &why);
+    enum rota_code code = rota_worker_frame_hello_read(body, &hello, &why);
     if (code) {
         bool is_foreign = code == ROTA_ERR_UNAVAILABLE;
         rota_count(&connector->counters.n_malformed, !is_foreign);
@@ -201,7 +202,7 @@ static void on_hello(struct rota_connector *connector, const struct rota_zmq_rou
                   is_foreign ? ROTA_BYE_UNSUPPORTED : ROTA_BYE_MALFORMED, why.text);
     } else if (connector->keys.is_on && !rota_str_is_equal(user, hello.name)) {
         turn_away(connector, route, hello.name, ROTA_BYE_NOT_ALLOWED,
-                  rota_worker_bye_text(ROTA_BYE_NOT_ALLOWED));
+                  rota_worker_frame_bye_text(ROTA_BYE_NOT_ALLOWED));
     } else {
         come_in(connector, route, &hello);
         if (rota_sessions_find(&connector->sessions, route_str(route)))
@@ -216,9 +217,9 @@ static void on_bye(struct rota_connector *connector, struct rota_connector_peer 
 {
     struct rota_worker_bye bye;
     struct rota_error why;
-    if (!rota_worker_bye_read(body, &bye, &why))
+    if (!rota_worker_frame_bye_read(body, &bye, &why))
         rota_error_set(&why, ROTA_ERR_UNAVAILABLE, "it ended the session: %s%s%.*s",
-                       rota_worker_bye_text(bye.reason), bye.text.size ? ": " : "",
+                       rota_worker_frame_bye_text(bye.reason), bye.text.size ? ": " : "",
                        ROTA_STR_ARGS(bye.text));
     end_session(connector, peer, true, &why);
 }
@@ -233,7 +234,7 @@ static void hand_on(struct rota_connector *connector, struct rota_connector_peer
     } else if (rota_str_is_equal(type, rota_str(ROTA_WORKER_BYE))) {
         on_bye(connector, peer, body);
         rota_zmq_message_deinit(message);
-    } else if (!rota_connector_dispatch(connector, peer, type, body, message)) {
+    } else if (!rota_connector_news_dispatch(connector, peer, type, body, message)) {
         rota_error_no_memory(&why, "for the messages of a connection");
         dismiss_worker(connector, peer, ROTA_BYE_FULL, &why);
     }
@@ -244,14 +245,14 @@ static void take_malformed(struct rota_connector *connector, const struct rota_z
 {
     struct rota_connector_peer *peer =
         peer_of(rota_sessions_find(&connector->sessions, route_str(route)));
-    if (rota_connector_may_log(connector, ROTA_CONNECTOR_LINE_MALFORMED))
+    if (rota_connector_lines_may_log(connector, ROTA_CONNECTOR_LINE_MALFORMED))
         rota_log(connector->options.log, rota_clock_wall(), ROTA_LOG_WARN, "malformed message",
                  ROTA_LOG_FACT("peer", peer ? rota_connector_peer_name(peer) : rota_str("")),
                  ROTA_LOG_FACT("reason", why->text));
     if (peer)
         dismiss_worker(connector, peer, ROTA_BYE_MALFORMED, why);
     else
-        rota_connector_say_bye(connector, route_str(route), ROTA_BYE_MALFORMED, why->text);
+        rota_connector_socket_say_bye(connector, route_str(route), ROTA_BYE_MALFORMED, why->text);
 }
 
 static void take_message(struct rota_connector *connector, const struct rota_zmq_route *route,
@@ -273,8 +274,8 @@ static void take_message(struct rota_connector *connector, const struct rota_zmq
     } else {
         rota_count(&connector->counters.n_strangers, 1);
         if (!rota_str_is_equal(type, rota_str(ROTA_WORKER_BYE)))
-            rota_connector_say_bye(connector, route_str(route), ROTA_BYE_NO_SESSION,
-                                   rota_worker_bye_text(ROTA_BYE_NO_SESSION));
+            rota_connector_socket_say_bye(connector, route_str(route), ROTA_BYE_NO_SESSION,
+                                          rota_worker_frame_bye_text(ROTA_BYE_NO_SESSION));
         rota_zmq_message_deinit(message);
     }
 }
@@ -304,7 +305,7 @@ static void on_event(struct rota_connector *connector, enum rota_zmq_event event
     else if (event == ROTA_ZMQ_DISCONNECTED)
         forget_guest(connector, rota_zmq_event_fd(connector->socket));
     if (event == ROTA_ZMQ_FAILED && why->code == ROTA_ERR_INVALID &&
-        rota_connector_may_log(connector, ROTA_CONNECTOR_LINE_REFUSED))
+        rota_connector_lines_may_log(connector, ROTA_CONNECTOR_LINE_REFUSED))
         rota_log(connector->options.log, rota_clock_wall(), ROTA_LOG_WARN, "connection rejected",
                  ROTA_LOG_FACT("reason", why->text));
 }
@@ -325,7 +326,7 @@ static void tick(struct rota_connector *connector, rota_time now, bool is_draine
         struct rota_connector_peer *peer = peer_of(session);
         rota_sessions_sent(&connector->sessions, session, now);
         if (!peer->first) /* pending messages are heartbeats, too, when they leave */
-            rota_connector_say(connector, peer, ROTA_WORKER_BEAT, rota_str(""));
+            rota_connector_socket_say(connector, peer, ROTA_WORKER_BEAT, rota_str(""));
     }
 }
 
@@ -348,10 +349,10 @@ static void say_goodbye(struct rota_connector *connector)
 {
     struct rota_worker_bye bye = {ROTA_BYE_STOPPING, rota_str("")};
     rota_buffer_clear(&connector->scratch);
-    rota_worker_bye_write(&bye, &connector->scratch);
+    rota_worker_frame_bye_write(&bye, &connector->scratch);
     ROTA_LIST_EACH (session, &connector->sessions.by_heard, struct rota_session, by_heard)
-        rota_connector_say(connector, peer_of(session), ROTA_WORKER_BYE,
-                           rota_buffer_str(&connector->scratch));
+        rota_connector_socket_say(connector, peer_of(session), ROTA_WORKER_BYE,
+                                  rota_buffer_str(&connector->scratch));
 }
 
 static void end_all(struct rota_connector *connector)

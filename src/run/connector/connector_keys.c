@@ -56,11 +56,11 @@ static enum rota_code read_pair(const char *path, struct rota_buffer *text,
     struct rota_keys keys = {0};
     enum rota_code code = rota_file_read(path, KEY_FILE_MAX, text, error);
     if (!code)
-        code = rota_keys_parse(rota_buffer_str(text), path, &keys, error);
+        code = rota_keys_file_parse(rota_buffer_str(text), path, &keys, error);
     if (code)
         return code;
-    const struct rota_key *found_public = rota_keys_find_key(&keys, rota_str(PUBLIC_NAME));
-    const struct rota_key *found_secret = rota_keys_find_key(&keys, rota_str(SECRET_NAME));
+    const struct rota_key *found_public = rota_keys_file_find_key(&keys, rota_str(PUBLIC_NAME));
+    const struct rota_key *found_secret = rota_keys_file_find_key(&keys, rota_str(SECRET_NAME));
     if (!found_public || !found_secret) {
         code = rota_error_set(error, ROTA_ERR_INVALID,
                               "%s is not a key pair: it needs a line \"" PUBLIC_NAME
@@ -70,7 +70,7 @@ static enum rota_code read_pair(const char *path, struct rota_buffer *text,
         *public_key = *found_public;
         *secret_key = *found_secret;
     }
-    rota_keys_deinit(&keys);
+    rota_keys_file_deinit(&keys);
     return code;
 }
 
@@ -92,12 +92,12 @@ static enum rota_code read_workers(struct rota_connector *connector, struct rota
         stamp_of(&found, connector->keys.stamp);
     enum rota_code code = rota_file_read(path, ROTA_KEYS_FILE_MAX, &text, error);
     if (!code)
-        code = rota_keys_parse(rota_buffer_str(&text), path, &workers, error);
+        code = rota_keys_file_parse(rota_buffer_str(&text), path, &workers, error);
     if (code) {
         rota_buffer_deinit(&text);
         return code;
     }
-    rota_keys_deinit(&connector->keys.workers);
+    rota_keys_file_deinit(&connector->keys.workers);
     rota_buffer_deinit(&connector->keys.workers_text);
     connector->keys.workers = workers;
     connector->keys.workers_text = text;
@@ -123,7 +123,7 @@ static enum rota_code read_keys(struct rota_connector *connector, bool is_broker
         return code;
     if (is_broker)
         code = read_workers(connector, error);
-    else if (!rota_key_parse(rota_str(options->broker_key), &keys->broker_key))
+    else if (!rota_keys_file_parse_key(rota_str(options->broker_key), &keys->broker_key))
         code = rota_error_set(error, ROTA_ERR_INVALID,
                               "the key of the broker is not a key: a key has %d characters of Z85",
                               ROTA_KEY_TEXT_SIZE);
@@ -144,7 +144,7 @@ void rota_connector_keys_close(struct rota_connector_keys *keys)
         explicit_bzero(keys->own_text.data, keys->own_text.size);
     explicit_bzero(&keys->secret_key, sizeof keys->secret_key);
     rota_buffer_deinit(&keys->own_text);
-    rota_keys_deinit(&keys->workers);
+    rota_keys_file_deinit(&keys->workers);
     rota_buffer_deinit(&keys->workers_text);
 }
 
@@ -165,7 +165,7 @@ static void reload_keys(struct rota_connector *connector)
                  "list of workers not read", ROTA_LOG_FACT("reason", error.text));
 }
 
-void rota_connector_judge(struct rota_connector *connector)
+void rota_connector_keys_judge(struct rota_connector *connector)
 {
     struct rota_zmq_question question;
     while (rota_zmq_next_question(connector->zmq, &question)) {
@@ -174,14 +174,14 @@ void rota_connector_judge(struct rota_connector *connector)
             continue;
         }
         reload_keys(connector);
-        struct rota_str name = question.has_key
-                                   ? rota_keys_find_name(&connector->keys.workers, &question.key)
-                                   : rota_str("");
+        struct rota_str name =
+            question.has_key ? rota_keys_file_find_name(&connector->keys.workers, &question.key)
+                             : rota_str("");
         rota_zmq_answer(connector->zmq, name.size > 0, name);
         if (name.size)
             continue;
         rota_count(&connector->counters.n_keys_refused, 1);
-        if (rota_connector_may_log(connector, ROTA_CONNECTOR_LINE_KEY))
+        if (rota_connector_lines_may_log(connector, ROTA_CONNECTOR_LINE_KEY))
             rota_log(connector->options.log, rota_clock_wall(), ROTA_LOG_WARN, "key rejected",
                      ROTA_LOG_FACT("address", (const char *)question.address));
     }
@@ -233,7 +233,7 @@ enum rota_code rota_connector_key_read(const char *path, char public_key[ROTA_CO
     struct rota_key read_public, read_secret;
     enum rota_code code = read_pair(path, &text, &read_public, &read_secret, error);
     if (!code)
-        rota_key_format(&read_public, public_key);
+        rota_keys_file_format_key(&read_public, public_key);
     if (text.data)
         explicit_bzero(text.data, text.size);
     rota_buffer_deinit(&text);

@@ -21,4 +21,4 @@ enum rota_code rota_connector_keys_open(struct rota_connector *connector, bool i
                                         struct rota_error *error);
 void rota_connector_keys_close(struct rota_connector_keys *keys);
 /* Socket's: answer authentication requests. */
-void rota_connector_judge(struct rota_connector *connector);
+void rota_connector_keys_judge(struct rota_connector *connector);

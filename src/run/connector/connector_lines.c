@@ -18,7 +18,7 @@ static void end_span(const struct rota_connector *connector, enum rota_connector
     *lines = (struct rota_connector_lines){0};
 }
 
-bool rota_connector_may_log(struct rota_connector *connector, enum rota_connector_line line)
+bool rota_connector_lines_may_log(struct rota_connector *connector, enum rota_connector_line line)
 {
     struct rota_connector_lines *lines = &connector->lines[line];
     rota_time now = rota_clock_mono();

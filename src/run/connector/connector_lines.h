@@ -27,7 +27,7 @@ struct rota_connector_lines {
 };
 
 /* Whether a line may be written now; it is counted either way. */
-bool rota_connector_may_log(struct rota_connector *connector, enum rota_connector_line line);
+bool rota_connector_lines_may_log(struct rota_connector *connector, enum rota_connector_line line);
 
 /* Log the numbers of suppressed lines of periods that ended before `now`; and when to do that
  * next. */

@@ -8,11 +8,11 @@
 /* It leaves with the others of this turn. */
 static void post_letter(struct rota_connector *connector, struct rota_letter *letter)
 {
-    rota_letters_add(&connector->news, letter);
+    rota_mailbox_letters_add(&connector->news, letter);
 }
 
 /* The mailbox has no bound of its own: each kind of letter has one. */
-void rota_connector_tell_all(struct rota_connector *connector)
+void rota_connector_news_tell_all(struct rota_connector *connector)
 {
     enum rota_code code = rota_mailbox_post_all(connector->consumer, &connector->news);
     assert(!code);
@@ -71,7 +71,7 @@ struct rota_connector_news *rota_connector_news_new(struct rota_connector *conne
     return news;
 }
 
-void rota_connector_tell_up(struct rota_connector_news *news)
+void rota_connector_news_tell_up(struct rota_connector_news *news)
 {
     struct rota_connector *connector = news->connector;
     rota_count(&connector->counters.n_sessions, 1);
@@ -82,7 +82,7 @@ void rota_connector_tell_up(struct rota_connector_news *news)
     post_letter(connector, &news->up);
 }
 
-void rota_connector_tell_down(struct rota_connector_news *news, const struct rota_error *why)
+void rota_connector_news_tell_down(struct rota_connector_news *news, const struct rota_error *why)
 {
     struct rota_connector *connector = news->connector;
     news->why = *why;
@@ -107,8 +107,8 @@ static void done_retry(struct rota_letter *letter, bool is_cancelled)
 }
 
 /* When the last one was not delivered yet, this one is only counted. */
-void rota_connector_tell_retry(struct rota_connector *connector, const struct rota_error *why,
-                               rota_time wait)
+void rota_connector_news_tell_retry(struct rota_connector *connector, const struct rota_error *why,
+                                    rota_time wait)
 {
     rota_count(&connector->counters.n_retries, 1);
     rota_log(connector->options.log, rota_clock_wall(), ROTA_LOG_WARN, "no session",
@@ -134,7 +134,7 @@ static void done_room(struct rota_letter *letter, bool is_cancelled)
 }
 
 /* Also called for messages that are returned after the end, when there is no consumer to notify. */
-void rota_connector_tell_room(struct rota_connector_peer *peer)
+void rota_connector_news_tell_room(struct rota_connector_peer *peer)
 {
     if (atomic_load(&peer->connector->is_closed) || !atomic_exchange(&peer->is_room_told, false))
         return;
@@ -217,9 +217,9 @@ static bool post_arrival(struct rota_connector *connector, struct rota_connector
     return true;
 }
 
-bool rota_connector_dispatch(struct rota_connector *connector, struct rota_connector_peer *peer,
-                             struct rota_str type, struct rota_str body,
-                             struct rota_zmq_message *message)
+bool rota_connector_news_dispatch(struct rota_connector *connector,
+                                  struct rota_connector_peer *peer, struct rota_str type,
+                                  struct rota_str body, struct rota_zmq_message *message)
 {
     const struct rota_connector_type *known = rota_map_get(&connector->types_by_name, type);
     size_t offset = rota_worker_head_size(type);
@@ -241,7 +241,7 @@ bool rota_connector_dispatch(struct rota_connector *connector, struct rota_conne
 
 /* The flag is raised before the last check, and the consumer lowers the numbers before it checks
  * the flag: one of the two sees the other. */
-bool rota_connector_is_behind(struct rota_connector *connector)
+bool rota_connector_news_is_behind(struct rota_connector *connector)
 {
     if (connector->is_paused)
         return true;

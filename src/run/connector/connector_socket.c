@@ -19,8 +19,8 @@ enum { TURN_MAX = 256, PAUSED_MS = 20, BLOCKED_MS = 5 };
 
 /* --- a thread with a loop --- */
 
-enum rota_code rota_connector_thread_open(struct rota_connector_thread *thread, const char *name,
-                                          struct rota_error *error)
+enum rota_code rota_connector_socket_thread_open(struct rota_connector_thread *thread,
+                                                 const char *name, struct rota_error *error)
 {
     int failed = uv_loop_init(&thread->loop);
     if (failed)
@@ -45,8 +45,8 @@ static void run_loop(void *data)
 }
 
 /* Signals are for the program's own threads: a new one is born deaf to them. */
-enum rota_code rota_connector_thread_start(struct rota_connector_thread *thread,
-                                           struct rota_error *error)
+enum rota_code rota_connector_socket_thread_start(struct rota_connector_thread *thread,
+                                                  struct rota_error *error)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -67,13 +67,13 @@ static void close_loop(struct rota_connector_thread *thread)
     thread->is_open = false;
 }
 
-void rota_connector_thread_join(struct rota_connector_thread *thread)
+void rota_connector_socket_thread_join(struct rota_connector_thread *thread)
 {
     uv_thread_join(&thread->handle);
     close_loop(thread);
 }
 
-void rota_connector_thread_abandon(struct rota_connector_thread *thread)
+void rota_connector_socket_thread_abandon(struct rota_connector_thread *thread)
 {
     if (!thread->is_open)
         return;
@@ -86,7 +86,7 @@ void rota_connector_thread_abandon(struct rota_connector_thread *thread)
 
 static _Thread_local const struct rota_connector *connector_of_thread;
 
-bool rota_connector_is_on_socket(const struct rota_connector *connector)
+bool rota_connector_socket_is_here(const struct rota_connector *connector)
 {
     return connector_of_thread == connector;
 }
@@ -128,7 +128,8 @@ static void unwatch_fd(uv_poll_t **poll)
     *poll = NULL;
 }
 
-enum rota_code rota_connector_watch(struct rota_connector *connector, struct rota_error *error)
+enum rota_code rota_connector_socket_watch(struct rota_connector *connector,
+                                           struct rota_error *error)
 {
     int fds[ROTA_ZMQ_FDS_MAX];
     size_t n = rota_zmq_socket_fds(connector->socket, fds);
@@ -141,7 +142,7 @@ enum rota_code rota_connector_watch(struct rota_connector *connector, struct rot
     return ROTA_OK;
 }
 
-void rota_connector_unwatch(struct rota_connector *connector, rota_time linger)
+void rota_connector_socket_unwatch(struct rota_connector *connector, rota_time linger)
 {
     for (size_t i = 0; i < ROTA_ZMQ_FDS_MAX; i++)
         unwatch_fd(&connector->polls[i]);
@@ -152,16 +153,16 @@ void rota_connector_unwatch(struct rota_connector *connector, rota_time linger)
 
 /* --- sending --- */
 
-struct rota_connector_outgoing *rota_connector_outgoing_new(struct rota_connector *connector,
-                                                            struct rota_connector_peer *peer,
-                                                            struct rota_str type,
-                                                            struct rota_str body)
+struct rota_connector_outgoing *rota_connector_socket_outgoing_new(struct rota_connector *connector,
+                                                                   struct rota_connector_peer *peer,
+                                                                   struct rota_str type,
+                                                                   struct rota_str body)
 {
     struct rota_connector_outgoing *outgoing = malloc(sizeof *outgoing);
     if (!outgoing)
         return NULL;
     *outgoing = (struct rota_connector_outgoing){
-        .letter = {.done = rota_connector_done_outgoing},
+        .letter = {.done = rota_connector_socket_done_outgoing},
         .connector = connector,
         .size = rota_worker_head_size(type) + body.size,
     };
@@ -169,7 +170,7 @@ struct rota_connector_outgoing *rota_connector_outgoing_new(struct rota_connecto
         free(outgoing);
         return NULL;
     }
-    uint8_t *to = rota_worker_head_write(rota_zmq_message_data(&outgoing->message), type);
+    uint8_t *to = rota_worker_frame_head_write(rota_zmq_message_data(&outgoing->message), type);
     if (body.size)
         memcpy(to, body.data, body.size);
     outgoing->peer = rota_connector_peer_ref(peer);
@@ -185,7 +186,7 @@ static void finish_outgoing(struct rota_connector_outgoing *outgoing)
     size_t n = atomic_fetch_sub(&peer->n_queued, 1) - 1;
     if (n <= options->queue_max / 2 && bytes <= options->queue_bytes / 2 &&
         atomic_load(&peer->was_refused) && atomic_exchange(&peer->was_refused, false))
-        rota_connector_tell_room(peer);
+        rota_connector_news_tell_room(peer);
     rota_zmq_message_deinit(&outgoing->message);
     rota_connector_peer_unref(peer);
     free(outgoing);
@@ -248,7 +249,7 @@ static void send_in_order(struct rota_connector *connector,
     }
 }
 
-void rota_connector_done_outgoing(struct rota_letter *letter, bool is_cancelled)
+void rota_connector_socket_done_outgoing(struct rota_letter *letter, bool is_cancelled)
 {
     struct rota_connector_outgoing *outgoing =
         ROTA_CONTAINER(letter, struct rota_connector_outgoing, letter);
@@ -257,11 +258,11 @@ void rota_connector_done_outgoing(struct rota_letter *letter, bool is_cancelled)
     send_in_order(outgoing->connector, outgoing);
 }
 
-void rota_connector_say(struct rota_connector *connector, struct rota_connector_peer *peer,
-                        const char *type, struct rota_str body)
+void rota_connector_socket_say(struct rota_connector *connector, struct rota_connector_peer *peer,
+                               const char *type, struct rota_str body)
 {
     struct rota_connector_outgoing *outgoing =
-        rota_connector_outgoing_new(connector, peer, rota_str(type), body);
+        rota_connector_socket_outgoing_new(connector, peer, rota_str(type), body);
     if (!outgoing)
         return; /* a beat that is missing is made good by the next */
     atomic_fetch_add(&peer->n_queued, 1);
@@ -278,7 +279,7 @@ static void say_aside(struct rota_connector *connector, struct rota_str route, c
     if (!connector->socket ||
         !rota_zmq_message_init(&message, rota_worker_head_size(name) + body.size))
         return;
-    uint8_t *to = rota_worker_head_write(rota_zmq_message_data(&message), name);
+    uint8_t *to = rota_worker_frame_head_write(rota_zmq_message_data(&message), name);
     if (body.size)
         memcpy(to, body.data, body.size);
     connector->is_touched = true;
@@ -286,16 +287,17 @@ static void say_aside(struct rota_connector *connector, struct rota_str route, c
     rota_zmq_message_deinit(&message);
 }
 
-void rota_connector_say_bye(struct rota_connector *connector, struct rota_str route,
-                            enum rota_worker_bye_reason reason, const char *text)
+void rota_connector_socket_say_bye(struct rota_connector *connector, struct rota_str route,
+                                   enum rota_worker_bye_reason reason, const char *text)
 {
     struct rota_worker_bye bye = {reason, rota_str(text)};
     rota_buffer_clear(&connector->scratch);
-    rota_worker_bye_write(&bye, &connector->scratch);
+    rota_worker_frame_bye_write(&bye, &connector->scratch);
     say_aside(connector, route, ROTA_WORKER_BYE, rota_buffer_str(&connector->scratch));
 }
 
-void rota_connector_drop_queue(struct rota_connector *connector, struct rota_connector_peer *peer)
+void rota_connector_socket_drop_queue(struct rota_connector *connector,
+                                      struct rota_connector_peer *peer)
 {
     struct rota_connector_outgoing *outgoing = peer->first;
     peer->first = peer->last = NULL;
@@ -365,7 +367,7 @@ static bool receive_all(struct rota_connector *connector)
     for (int i = 0; i < TURN_MAX; i++) {
         if (!connector->socket)
             return true;
-        if (rota_connector_is_behind(connector))
+        if (rota_connector_news_is_behind(connector))
             return false;
         connector->is_touched = false;
         enum rota_code code = rota_zmq_receive(connector->socket, &route, &message);
@@ -436,7 +438,7 @@ static void on_prepare(uv_prepare_t *prepare)
     struct rota_connector *connector = prepare->data;
     connector_of_thread = connector;
     if (connector->is_judge_due) {
-        rota_connector_judge(connector);
+        rota_connector_keys_judge(connector);
         connector->are_events_due = true; /* a guest is known before its first message */
     }
     connector->is_judge_due = false;
@@ -457,7 +459,7 @@ static void on_prepare(uv_prepare_t *prepare)
         end_socket(connector);
         return;
     }
-    rota_connector_tell_all(connector);
+    rota_connector_news_tell_all(connector);
     set_timer(connector, now);
     if (is_again || (connector->is_touched && connector->socket && !connector->is_paused))
         uv_idle_start(&connector->idle, on_idle);
@@ -490,7 +492,7 @@ static void end_socket(struct rota_connector *connector)
 {
     rota_time left = connector->stop_at - rota_clock_mono();
     connector->side->end_all(connector);
-    rota_connector_unwatch(connector, left > 0 ? left : 0);
+    rota_connector_socket_unwatch(connector, left > 0 ? left : 0);
     unwatch_fd(&connector->judge_poll);
     uv_close((uv_handle_t *)&connector->prepare, NULL);
     uv_close((uv_handle_t *)&connector->idle, NULL);
@@ -498,8 +500,8 @@ static void end_socket(struct rota_connector *connector)
     rota_zmq_close(connector->zmq);
     connector->zmq = NULL;
     rota_mailbox_close(connector->thread.mailbox, NULL, NULL);
-    rota_letters_add(&connector->news, &connector->last);
-    rota_connector_tell_all(connector);
+    rota_mailbox_letters_add(&connector->news, &connector->last);
+    rota_connector_news_tell_all(connector);
 }
 
 /* --- the beginning --- */
@@ -512,7 +514,8 @@ enum rota_code rota_connector_socket_open(struct rota_connector *connector,
     connector->is_judge_due = true;
     connector->stop.done = done_stop;
     connector->resume.done = done_resume;
-    enum rota_code code = rota_connector_thread_open(&connector->thread, "rota-socket", error);
+    enum rota_code code =
+        rota_connector_socket_thread_open(&connector->thread, "rota-socket", error);
     if (code)
         return code;
     uv_prepare_init(loop, &connector->prepare);
@@ -526,5 +529,5 @@ enum rota_code rota_connector_socket_open(struct rota_connector *connector,
             return rota_error_set(error, ROTA_ERR_IO,
                                   "cannot watch the socket that admits workers");
     }
-    return connector->socket ? rota_connector_watch(connector, error) : ROTA_OK;
+    return connector->socket ? rota_connector_socket_watch(connector, error) : ROTA_OK;
 }

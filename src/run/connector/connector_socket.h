@@ -19,14 +19,14 @@ struct rota_connector_thread {
     bool is_open;
 };
 
-enum rota_code rota_connector_thread_open(struct rota_connector_thread *thread, const char *name,
-                                          struct rota_error *error);
-enum rota_code rota_connector_thread_start(struct rota_connector_thread *thread,
-                                           struct rota_error *error);
+enum rota_code rota_connector_socket_thread_open(struct rota_connector_thread *thread,
+                                                 const char *name, struct rota_error *error);
+enum rota_code rota_connector_socket_thread_start(struct rota_connector_thread *thread,
+                                                  struct rota_error *error);
 /* Wait for its end, when all handles of its loop are closed. */
-void rota_connector_thread_join(struct rota_connector_thread *thread);
+void rota_connector_socket_thread_join(struct rota_connector_thread *thread);
 /* Release one that was opened and not started. */
-void rota_connector_thread_abandon(struct rota_connector_thread *thread);
+void rota_connector_socket_thread_abandon(struct rota_connector_thread *thread);
 
 /* A message from rota_connector_send() until the socket has taken it. */
 struct rota_connector_outgoing {
@@ -42,25 +42,27 @@ struct rota_connector_outgoing {
 enum rota_code rota_connector_socket_open(struct rota_connector *connector,
                                           struct rota_error *error);
 /* Watch the socket's events; and close it. */
-enum rota_code rota_connector_watch(struct rota_connector *connector, struct rota_error *error);
-void rota_connector_unwatch(struct rota_connector *connector, rota_time linger);
+enum rota_code rota_connector_socket_watch(struct rota_connector *connector,
+                                           struct rota_error *error);
+void rota_connector_socket_unwatch(struct rota_connector *connector, rota_time linger);
 
 /* True on the socket thread of this connector. */
-bool rota_connector_is_on_socket(const struct rota_connector *connector);
+bool rota_connector_socket_is_here(const struct rota_connector *connector);
 
 /* A message of a type and a body. NULL when there is no memory. Any thread. */
-struct rota_connector_outgoing *rota_connector_outgoing_new(struct rota_connector *connector,
-                                                            struct rota_connector_peer *peer,
-                                                            struct rota_str type,
-                                                            struct rota_str body);
+struct rota_connector_outgoing *rota_connector_socket_outgoing_new(struct rota_connector *connector,
+                                                                   struct rota_connector_peer *peer,
+                                                                   struct rota_str type,
+                                                                   struct rota_str body);
 /* Called when the letter of a message was delivered. */
-void rota_connector_done_outgoing(struct rota_letter *letter, bool is_cancelled);
+void rota_connector_socket_done_outgoing(struct rota_letter *letter, bool is_cancelled);
 
 /* From the socket thread: after what is queued for the peer. */
-void rota_connector_say(struct rota_connector *connector, struct rota_connector_peer *peer,
-                        const char *type, struct rota_str body);
+void rota_connector_socket_say(struct rota_connector *connector, struct rota_connector_peer *peer,
+                               const char *type, struct rota_str body);
 /* At once, before what is queued, to a connection that may have no session; it may get lost. */
-void rota_connector_say_bye(struct rota_connector *connector, struct rota_str route,
-                            enum rota_worker_bye_reason reason, const char *text);
+void rota_connector_socket_say_bye(struct rota_connector *connector, struct rota_str route,
+                                   enum rota_worker_bye_reason reason, const char *text);
 /* Drop the peer's queue. */
-void rota_connector_drop_queue(struct rota_connector *connector, struct rota_connector_peer *peer);
+void rota_connector_socket_drop_queue(struct rota_connector *connector,
+                                      struct rota_connector_peer *peer);

@@ -21,8 +21,8 @@ static void open_another(struct rota_connector *connector)
     }
     rota_error_set(&connector->join_error, ROTA_ERR_UNAVAILABLE, "no welcome in time");
     if (rota_zmq_connect(connector->zmq, &options, &connector->socket, &connector->join_error) ||
-        rota_connector_watch(connector, &connector->join_error)) {
-        rota_connector_unwatch(connector, 0);
+        rota_connector_socket_watch(connector, &connector->join_error)) {
+        rota_connector_socket_unwatch(connector, 0);
         return; /* and the try runs out of time */
     }
     struct rota_worker_hello hello = {
@@ -32,15 +32,16 @@ static void open_another(struct rota_connector *connector)
     };
     peer->stamp = connector->join.epoch;
     rota_buffer_clear(&connector->scratch);
-    rota_worker_hello_write(&hello, &connector->scratch);
-    rota_connector_say(connector, peer, ROTA_WORKER_HELLO, rota_buffer_str(&connector->scratch));
+    rota_worker_frame_hello_write(&hello, &connector->scratch);
+    rota_connector_socket_say(connector, peer, ROTA_WORKER_HELLO,
+                              rota_buffer_str(&connector->scratch));
 }
 
 static void close_connection(struct rota_connector *connector)
 {
     connector->broker->stamp = 0;
-    rota_connector_drop_queue(connector, connector->broker);
-    rota_connector_unwatch(connector, 0);
+    rota_connector_socket_drop_queue(connector, connector->broker);
+    rota_connector_socket_unwatch(connector, 0);
 }
 
 static void tell_up(struct rota_connector *connector)
@@ -49,12 +50,12 @@ static void tell_up(struct rota_connector *connector)
     news->stamp = connector->broker->stamp;
     news->session = connector->session;
     news->epoch = connector->join.epoch;
-    rota_connector_tell_up(news);
+    rota_connector_news_tell_up(news);
 }
 
 static void tell_down(struct rota_connector *connector)
 {
-    rota_connector_tell_down(connector->broker->news, &connector->join_error);
+    rota_connector_news_tell_down(connector->broker->news, &connector->join_error);
     connector->broker->news = NULL;
 }
 
@@ -66,7 +67,7 @@ static void drive(struct rota_connector *connector, struct rota_join_event event
     if (todo.tell_down)
         tell_down(connector);
     if (todo.tell_failed)
-        rota_connector_tell_retry(connector, &connector->join_error, todo.wait);
+        rota_connector_news_tell_retry(connector, &connector->join_error, todo.wait);
     if (todo.close)
         close_connection(connector);
     if (todo.open)
@@ -74,7 +75,7 @@ static void drive(struct rota_connector *connector, struct rota_join_event event
     if (todo.tell_up)
         tell_up(connector);
     if (todo.beat && !connector->broker->first)
-        rota_connector_say(connector, connector->broker, ROTA_WORKER_BEAT, rota_str(""));
+        rota_connector_socket_say(connector, connector->broker, ROTA_WORKER_BEAT, rota_str(""));
 }
 
 static void lose_broker(struct rota_connector *connector, const struct rota_error *why)
@@ -89,7 +90,7 @@ static void on_welcome(struct rota_connector *connector, struct rota_str body)
 {
     struct rota_worker_welcome welcome;
     struct rota_error why;
-    if (rota_worker_welcome_read(body, &welcome, &why)) {
+    if (rota_worker_frame_welcome_read(body, &welcome, &why)) {
         rota_count(&connector->counters.n_malformed, 1);
         lose_broker(connector, &why);
         return;
@@ -111,9 +112,9 @@ static void on_bye(struct rota_connector *connector, struct rota_str body)
 {
     struct rota_worker_bye bye;
     struct rota_error why;
-    if (!rota_worker_bye_read(body, &bye, &why)) {
+    if (!rota_worker_frame_bye_read(body, &bye, &why)) {
         struct rota_str text =
-            bye.text.size ? bye.text : rota_str(rota_worker_bye_text(bye.reason));
+            bye.text.size ? bye.text : rota_str(rota_worker_frame_bye_text(bye.reason));
         enum rota_code code = bye.reason == ROTA_BYE_REPLACED || bye.reason == ROTA_BYE_STALE
                                   ? ROTA_ERR_STALE
                                   : ROTA_ERR_UNAVAILABLE;
@@ -126,7 +127,7 @@ static void take_malformed(struct rota_connector *connector, const struct rota_z
                            const struct rota_error *why)
 {
     (void)route;
-    rota_connector_say_bye(connector, rota_str(""), ROTA_BYE_MALFORMED, why->text);
+    rota_connector_socket_say_bye(connector, rota_str(""), ROTA_BYE_MALFORMED, why->text);
     lose_broker(connector, why);
 }
 
@@ -150,7 +151,7 @@ static void take_message(struct rota_connector *connector, const struct rota_zmq
     else if (!is_joined)
         rota_count(&connector->counters.n_strangers, 1);
     else if (!rota_str_is_equal(type, rota_str(ROTA_WORKER_BEAT))) {
-        if (!rota_connector_dispatch(connector, connector->broker, type, body, message)) {
+        if (!rota_connector_news_dispatch(connector, connector->broker, type, body, message)) {
             rota_error_no_memory(&why, "for the messages of a connection");
             lose_broker(connector, &why);
         }
@@ -200,7 +201,7 @@ static void drop_broker(struct rota_connector *connector, struct rota_connector_
                         enum rota_worker_bye_reason reason, const struct rota_error *why)
 {
     (void)peer;
-    rota_connector_say_bye(connector, rota_str(""), reason, why->text);
+    rota_connector_socket_say_bye(connector, rota_str(""), reason, why->text);
     lose_broker(connector, why);
 }
 
@@ -208,13 +209,13 @@ static void say_goodbye(struct rota_connector *connector)
 {
     struct rota_worker_bye bye = {ROTA_BYE_STOPPING, rota_str("")};
     if (connector->join.state != ROTA_JOIN_JOINED) {
-        rota_connector_drop_queue(connector, connector->broker);
+        rota_connector_socket_drop_queue(connector, connector->broker);
         return;
     }
     rota_buffer_clear(&connector->scratch);
-    rota_worker_bye_write(&bye, &connector->scratch);
-    rota_connector_say(connector, connector->broker, ROTA_WORKER_BYE,
-                       rota_buffer_str(&connector->scratch));
+    rota_worker_frame_bye_write(&bye, &connector->scratch);
+    rota_connector_socket_say(connector, connector->broker, ROTA_WORKER_BYE,
+                              rota_buffer_str(&connector->scratch));
 }
 
 /* The caller closes the socket, after some time. */
@@ -224,7 +225,7 @@ static void end_all(struct rota_connector *connector)
     struct rota_join_actions todo = rota_join_fsm_step(&connector->join, rota_clock_mono(), &stop);
     rota_error_set(&connector->join_error, ROTA_ERR_UNAVAILABLE, "the worker is stopping");
     connector->broker->stamp = 0;
-    rota_connector_drop_queue(connector, connector->broker);
+    rota_connector_socket_drop_queue(connector, connector->broker);
     if (todo.tell_down)
         tell_down(connector);
 }

@@ -52,7 +52,7 @@ extern const struct rota_engine rota_engine_static, rota_engine_ring, rota_engin
     rota_engine_group;
 
 /* NULL: there is none of this name. */
-const struct rota_engine *rota_engine_find(struct rota_str name);
+const struct rota_engine *rota_space_engine_find(struct rota_str name);
 
 /* --- what engines call --- */
 
@@ -65,10 +65,10 @@ void rota_space_engine_stop_all(struct rota_space *space, rota_time until);
 void rota_space_engine_halted(struct rota_space *space);
 
 /* Whether its start is complete, so that servers may hold its claim. */
-bool rota_space_is_served(const struct rota_space *space, uint32_t shard, uint64_t epoch);
+bool rota_space_start_is_served(const struct rota_space *space, uint32_t shard, uint64_t epoch);
 
 /* Why nothing can be owned now, because of the engine; NULL: no trouble. */
 void rota_space_engine_trouble(struct rota_space *space, const char *text);
 
 /* The current state of a shard. An epoch below the known one is ignored. */
-void rota_space_engine_see(struct rota_space *space, uint32_t shard, struct rota_space_shard seen);
+void rota_space_map_see(struct rota_space *space, uint32_t shard, struct rota_space_shard seen);

@@ -71,14 +71,14 @@ static bool see_partition(void *data, const struct rota_group_partition_status *
         return true;
     bool is_offered = partition->owner.size == 0 && partition->target.size > 0;
     struct rota_str owner = is_offered ? partition->target : partition->owner;
-    rota_space_engine_see(space, shard,
-                          (struct rota_space_shard){
-                              .epoch = epoch,
-                              .owner = rota_space_node_index(space, owner),
-                              .state = owner.size == 0 ? ROTA_SPACE_UNOWNED
-                                       : is_offered    ? ROTA_SPACE_MOVING
-                                                       : ROTA_SPACE_OWNED,
-                          });
+    rota_space_map_see(space, shard,
+                       (struct rota_space_shard){
+                           .epoch = epoch,
+                           .owner = rota_space_map_node_index(space, owner),
+                           .state = owner.size == 0 ? ROTA_SPACE_UNOWNED
+                                    : is_offered    ? ROTA_SPACE_MOVING
+                                                    : ROTA_SPACE_OWNED,
+                       });
     return true;
 }
 

@@ -25,11 +25,11 @@ struct engine {
 static void see_row(struct rota_space *space, const struct rota_store_lease *row, rota_time db_now)
 {
     bool is_held = row->instance != 0 && row->last_ping + row->ttl >= db_now;
-    uint32_t owner = is_held ? rota_space_node_index(space, row->host) : ROTA_SPACE_NOBODY;
+    uint32_t owner = is_held ? rota_space_map_node_index(space, row->host) : ROTA_SPACE_NOBODY;
     if (row->shard >= space->map.n_shards || row->epoch == 0 ||
         space->mine[row->shard].state == ROTA_SPACE_STARTED)
         return;
-    rota_space_engine_see(
+    rota_space_map_see(
         space, row->shard,
         (struct rota_space_shard){.epoch = row->epoch,
                                   .owner = owner,
@@ -126,20 +126,20 @@ static void on_stop(void *data, uint32_t shard, uint64_t epoch, enum rota_lease_
     (void)why;
     rota_space_engine_stop(space, shard, epoch, 0);
     if (space->shards[shard].epoch == epoch)
-        rota_space_engine_see(space, shard,
-                              (struct rota_space_shard){.epoch = epoch,
-                                                        .owner = ROTA_SPACE_NOBODY,
-                                                        .state = ROTA_SPACE_UNOWNED});
+        rota_space_map_see(space, shard,
+                           (struct rota_space_shard){.epoch = epoch,
+                                                     .owner = ROTA_SPACE_NOBODY,
+                                                     .state = ROTA_SPACE_UNOWNED});
 }
 
 static bool is_served(void *data, uint32_t shard, uint64_t epoch)
 {
-    return rota_space_is_served(((struct engine *)data)->space, shard, epoch);
+    return rota_space_start_is_served(((struct engine *)data)->space, shard, epoch);
 }
 
 static void engine_claim(void *state, uint32_t shard, uint64_t epoch)
 {
-    rota_lease_update_claim(((struct engine *)state)->lease, shard, epoch);
+    rota_lease_serve_update_claim(((struct engine *)state)->lease, shard, epoch);
 }
 
 static void on_refused(void *data, const struct rota_error *error)

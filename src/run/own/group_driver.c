@@ -11,7 +11,7 @@
 
 #define STOP_WITHIN (1 * ROTA_SEC)
 
-void rota_group_reader_end(struct rota_group *group, struct rota_group_reader *reader)
+void rota_group_driver_reader_end(struct rota_group *group, struct rota_group_reader *reader)
 {
     rota_map_remove(&group->readers, reader->def->name.text);
     rota_group_def_unref(reader->def);
@@ -19,8 +19,8 @@ void rota_group_reader_end(struct rota_group *group, struct rota_group_reader *r
     rota_gauge_set(group->series.running, (int64_t)group->readers.size);
 }
 
-struct rota_group_reader *rota_group_reader_find(const struct rota_group *group,
-                                                 struct rota_str partition, uint64_t token)
+struct rota_group_reader *rota_group_driver_reader_find(const struct rota_group *group,
+                                                        struct rota_str partition, uint64_t token)
 {
     struct rota_group_reader *reader = rota_map_get(&group->readers, partition);
     return reader && reader->token == token ? reader : NULL;
@@ -32,7 +32,7 @@ static void reader_stop(struct rota_group *group, struct rota_group_reader *read
 {
     struct rota_group_def *def = rota_group_def_ref(reader->def);
     reader->is_stopping = true;
-    rota_group_tell_stop(group, def->name.text, reader->token);
+    rota_group_news_tell_stop(group, def->name.text, reader->token);
     rota_group_def_unref(def);
 }
 
@@ -65,7 +65,7 @@ void rota_group_driver_fail(struct rota_group *group, const struct rota_error *e
     group->is_failed = true;
     stop_readers(group);
     if (!group->is_closing)
-        rota_group_tell_failed(group, error);
+        rota_group_news_tell_failed(group, error);
 }
 
 void rota_group_driver_starve(struct rota_group *group)
@@ -132,7 +132,7 @@ static void join_group(struct rota_group *group, uint64_t incarnation)
     const struct rota_group_member self = {rota_str(group->options.task), incarnation};
     group->incarnation = incarnation;
     group->loss[0] = '\0';
-    rota_sync_join(group->sync, rota_str(rota_group_metadata_format(self, line)));
+    rota_sync_join(group->sync, rota_str(rota_group_record_metadata_format(self, line)));
 }
 
 static void start_reader(struct rota_group *group, const struct rota_group_action *action)
@@ -146,14 +146,14 @@ static void start_reader(struct rota_group *group, const struct rota_group_actio
     reader->def = rota_group_def_ref(action->def);
     reader->token = action->token;
     rota_gauge_set(group->series.running, (int64_t)group->readers.size);
-    rota_group_tell_start(group, action);
+    rota_group_news_tell_start(group, action);
 }
 
 /* A reader that has ended need not be stopped. */
 static void stop_reader(struct rota_group *group, const struct rota_group_action *action)
 {
     struct rota_group_reader *reader =
-        rota_group_reader_find(group, action->def->name.text, action->token);
+        rota_group_driver_reader_find(group, action->def->name.text, action->token);
     if (!reader)
         rota_group_driver_step(group,
                                &(struct rota_group_event){.type = ROTA_GROUP_STOPPED,
@@ -166,7 +166,7 @@ static void stop_reader(struct rota_group *group, const struct rota_group_action
 static void on_counted(struct rota_group *group, const struct rota_group_action *action)
 {
     uint64_t below = rota_group_fsm_trim_below(&group->fsm);
-    rota_group_tell_counted(group, action);
+    rota_group_news_tell_counted(group, action);
     if (action->record->kind != ROTA_GROUP_SNAPSHOT || below <= group->trimmed)
         return;
     group->trimmed = below;
@@ -195,19 +195,19 @@ static void execute_action(struct rota_group *group, const struct rota_group_act
         stop_reader(group, action);
         break;
     case ROTA_GROUP_TELL_ROUND:
-        rota_group_tell_round(group);
+        rota_group_news_tell_round(group);
         break;
     case ROTA_GROUP_TELL_EPOCH:
-        rota_group_tell_epoch(group);
+        rota_group_news_tell_epoch(group);
         break;
     case ROTA_GROUP_TELL_COUNTED:
         on_counted(group, action);
         break;
     case ROTA_GROUP_TELL_REFUSED:
-        rota_group_tell_refused(group, action);
+        rota_group_news_tell_refused(group, action);
         break;
     case ROTA_GROUP_TELL_LOST:
-        rota_group_tell_lost(group, action->loss);
+        rota_group_news_tell_lost(group, action->loss);
         break;
     case ROTA_GROUP_FAIL:
         fail_for(group, action->failure);
@@ -234,7 +234,7 @@ static void take_actions(struct rota_group *group)
     for (size_t i = 0; i < n; i++) {
         rota_group_record_ref(actions[i].record);
         rota_group_def_ref(actions[i].def);
-        rota_blob_ref(actions[i].position);
+        rota_group_blob_ref(actions[i].position);
         group->todo.items[group->todo.size++] = actions[i];
     }
 }
@@ -243,7 +243,7 @@ static void action_deinit(const struct rota_group_action *action)
 {
     rota_group_record_unref(action->record);
     rota_group_def_unref(action->def);
-    rota_blob_unref(action->position);
+    rota_group_blob_unref(action->position);
 }
 
 enum rota_code rota_group_driver_try(struct rota_group *group, const struct rota_group_event *event,
@@ -351,7 +351,7 @@ static enum rota_code init_fsm(struct rota_group *group, struct rota_error *erro
     const struct rota_group_options *o = &group->options;
     uint64_t chance = 0;
     int failed = uv_random(NULL, NULL, &chance, sizeof chance, 0, NULL);
-    rota_time fence_after = rota_group_fence_after(o->session, stop_within(o));
+    rota_time fence_after = rota_group_fsm_fence_after(o->session, stop_within(o));
     char session[ROTA_TIME_TEXT_MAX], stop[ROTA_TIME_TEXT_MAX];
     if (failed)
         return rota_error_set(error, ROTA_ERR_IO, "group %s: no random number: %s", o->name,
@@ -403,7 +403,7 @@ static enum rota_code open_sync(struct rota_group *group, struct uv_loop_s *loop
         .name = o->name,
         .session = o->session,
         .is_observer = !o->task,
-        .on_event = rota_group_driver_hear,
+        .on_event = rota_group_hear_event,
         .log = o->log,
         .data = group,
     };
@@ -422,7 +422,7 @@ enum rota_code rota_group_open(struct uv_loop_s *loop, const struct rota_group_o
     if (!group)
         return rota_error_no_memory(error, "for group %s", options->name);
     enum rota_code code = init_fsm(group, error);
-    if (!code && !rota_group_make_series(group))
+    if (!code && !rota_group_news_make_series(group))
         code = rota_error_no_memory(error, "for group %s", options->name);
     if (!code)
         code = open_sync(group, loop, options->log_url, error);

@@ -24,14 +24,14 @@ static void hear_record(struct rota_group *group, const struct rota_sync_event *
     }
     if (!heard.record && !is_tail && event->offset >= group->skipped_next) {
         group->skipped_next = event->offset + 1;
-        rota_group_tell_skipped(group, event->offset, heard.why, error.text);
+        rota_group_news_tell_skipped(group, event->offset, heard.why, error.text);
     }
     bool is_folded = group->fsm.replay == ROTA_GROUP_REPLAY_FOLD &&
                      group->fsm.fold.next <= event->offset; /* else it was before */
     rota_group_driver_drive(group, &heard);
     if (group->options.on_partition && heard.record && is_folded && !group->is_failed &&
         group->fsm.fold.next == event->offset + 1)
-        rota_group_tell_touched(group, heard.record->timestamp);
+        rota_group_view_tell_touched(group, heard.record->timestamp);
     rota_group_record_unref(heard.record);
 }
 
@@ -43,7 +43,7 @@ static void hear_round(struct rota_group *group, const struct rota_sync_event *e
         return;
     }
     for (size_t i = 0; i < event->n_members; i++)
-        if (!rota_group_metadata_parse(event->members[i], &group->members.items[n]))
+        if (!rota_group_record_metadata_parse(event->members[i], &group->members.items[n]))
             n++; /* else it belongs to another program, which has no business here */
     rota_group_driver_drive(group, &(struct rota_group_event){.type = ROTA_GROUP_REBALANCED,
                                                               .generation = event->generation,
@@ -63,9 +63,9 @@ static void hear_end(struct rota_group *group, const struct rota_sync_event *eve
                                                               .sent_at = event->sent_at});
     bool is_known = group->fsm.replay == ROTA_GROUP_REPLAY_FOLD && !group->is_ended;
     if (is_known)
-        rota_group_tell_whole(group);
+        rota_group_news_tell_whole(group);
     if (is_known && was_starting && group->fsm.state != ROTA_GROUP_AT_START && !group->is_closing)
-        rota_group_tell_ready(group);
+        rota_group_news_tell_ready(group);
 }
 
 static void hear_append(struct rota_group *group, const struct rota_sync_event *event)
@@ -95,7 +95,7 @@ static void hear_failure(struct rota_group *group, const struct rota_sync_event 
     rota_group_driver_drive(group, &(struct rota_group_event){.type = ROTA_GROUP_LOG_LOST});
 }
 
-void rota_group_driver_hear(void *data, const struct rota_sync_event *event)
+void rota_group_hear_event(void *data, const struct rota_sync_event *event)
 {
     struct rota_group *group = data;
     if (group->is_failed)
@@ -131,7 +131,7 @@ void rota_group_driver_hear(void *data, const struct rota_sync_event *event)
         hear_loss(group, event, ROTA_GROUP_GROUP_LOST);
         break;
     case ROTA_SYNC_UNREACHABLE:
-        rota_group_tell_unreachable(group, event->error);
+        rota_group_news_tell_unreachable(group, event->error);
         break;
     case ROTA_SYNC_FAILED:
         hear_failure(group, event);

@@ -71,37 +71,37 @@ void rota_group_driver_fail(struct rota_group *group, const struct rota_error *e
 void rota_group_driver_starve(struct rota_group *group);
 
 /* NULL when no reader was started under this token, or it has ended. */
-struct rota_group_reader *rota_group_reader_find(const struct rota_group *group,
-                                                 struct rota_str partition, uint64_t token);
-void rota_group_reader_end(struct rota_group *group, struct rota_group_reader *reader);
+struct rota_group_reader *rota_group_driver_reader_find(const struct rota_group *group,
+                                                        struct rota_str partition, uint64_t token);
+void rota_group_driver_reader_end(struct rota_group *group, struct rota_group_reader *reader);
 
 /* --- group_hear.c --- */
 
 /* The on_event of the log; `data` is the group. */
-void rota_group_driver_hear(void *data, const struct rota_sync_event *event);
+void rota_group_hear_event(void *data, const struct rota_sync_event *event);
 
 /* --- group_view.c --- */
 
 /* What the last record has changed. */
-void rota_group_tell_touched(struct rota_group *group, rota_time at);
+void rota_group_view_tell_touched(struct rota_group *group, rota_time at);
 
 /* --- group_news.c --- */
 
-bool rota_group_make_series(struct rota_group *group);
+bool rota_group_news_make_series(struct rota_group *group);
 
 /* Report an event: to the log, the metrics and the user. */
-void rota_group_tell_start(struct rota_group *group, const struct rota_group_action *action);
-void rota_group_tell_stop(struct rota_group *group, struct rota_str partition, uint64_t token);
-void rota_group_tell_round(struct rota_group *group);
-void rota_group_tell_epoch(struct rota_group *group);
-void rota_group_tell_counted(struct rota_group *group, const struct rota_group_action *action);
-void rota_group_tell_refused(struct rota_group *group, const struct rota_group_action *action);
-void rota_group_tell_lost(struct rota_group *group, enum rota_group_loss loss);
-void rota_group_tell_skipped(struct rota_group *group, uint64_t offset, enum rota_group_verdict why,
-                             const char *reason);
-void rota_group_tell_ready(struct rota_group *group);
-void rota_group_tell_unreachable(struct rota_group *group, const struct rota_error *error);
-void rota_group_tell_failed(struct rota_group *group, const struct rota_error *error);
+void rota_group_news_tell_start(struct rota_group *group, const struct rota_group_action *action);
+void rota_group_news_tell_stop(struct rota_group *group, struct rota_str partition, uint64_t token);
+void rota_group_news_tell_round(struct rota_group *group);
+void rota_group_news_tell_epoch(struct rota_group *group);
+void rota_group_news_tell_counted(struct rota_group *group, const struct rota_group_action *action);
+void rota_group_news_tell_refused(struct rota_group *group, const struct rota_group_action *action);
+void rota_group_news_tell_lost(struct rota_group *group, enum rota_group_loss loss);
+void rota_group_news_tell_skipped(struct rota_group *group, uint64_t offset,
+                                  enum rota_group_verdict why, const char *reason);
+void rota_group_news_tell_ready(struct rota_group *group);
+void rota_group_news_tell_unreachable(struct rota_group *group, const struct rota_error *error);
+void rota_group_news_tell_failed(struct rota_group *group, const struct rota_error *error);
 
 /* All of the log was read: report the state. */
-void rota_group_tell_whole(struct rota_group *group);
+void rota_group_news_tell_whole(struct rota_group *group);

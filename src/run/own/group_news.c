@@ -21,7 +21,7 @@ static struct rota_gauge *group_gauge(struct rota_group *group, const char *name
     return rota_metrics_gauge(group->options.metrics, name, help, &label, 1);
 }
 
-bool rota_group_make_series(struct rota_group *group)
+bool rota_group_news_make_series(struct rota_group *group)
 {
     struct rota_group_series *series = &group->series;
     if (!group->options.metrics)
@@ -43,11 +43,11 @@ bool rota_group_make_series(struct rota_group *group)
     for (int loss = ROTA_GROUP_NO_LOSS + 1; loss < ROTA_GROUP_LOSSES; loss++)
         series->lost[loss] = group_counter(group, "rota_group_lost_total",
                                            "Times the task released all its partitions, by reason.",
-                                           rota_group_loss_name((enum rota_group_loss)loss));
+                                           rota_group_fsm_loss_name((enum rota_group_loss)loss));
     for (int why = ROTA_GROUP_FOREIGN; why < ROTA_GROUP_WHYS; why++)
         series->skipped[why] =
             group_counter(group, "rota_group_skipped_total", "Rejected records, by reason.",
-                          rota_group_verdict_name((enum rota_group_verdict)why));
+                          rota_group_fold_verdict_name((enum rota_group_verdict)why));
     return true;
 }
 
@@ -79,7 +79,7 @@ static void log_event(const struct rota_group *group, enum rota_log_level level,
              ROTA_LOG_FACT("task", group->options.task ? group->options.task : ""), one, two);
 }
 
-void rota_group_tell_ready(struct rota_group *group)
+void rota_group_news_tell_ready(struct rota_group *group)
 {
     log_event(group, ROTA_LOG_INFO, "group log read", ROTA_LOG_FACT("next", group->fsm.fold.next),
               ROTA_LOG_NO_FACTS);
@@ -87,7 +87,7 @@ void rota_group_tell_ready(struct rota_group *group)
                 (struct rota_group_news){.type = ROTA_GROUP_NEWS_READY, .offset = group->end});
 }
 
-void rota_group_tell_start(struct rota_group *group, const struct rota_group_action *action)
+void rota_group_news_tell_start(struct rota_group *group, const struct rota_group_action *action)
 {
     struct rota_str parents[ROTA_GROUP_PARENTS_MAX];
     struct rota_group_def *def = action->def;
@@ -107,7 +107,7 @@ void rota_group_tell_start(struct rota_group *group, const struct rota_group_act
     group->options.on_start(group->options.data, &grant);
 }
 
-void rota_group_tell_stop(struct rota_group *group, struct rota_str partition, uint64_t token)
+void rota_group_news_tell_stop(struct rota_group *group, struct rota_str partition, uint64_t token)
 {
     rota_counter_add(group->series.stopped, 1);
     log_event(group, ROTA_LOG_DEBUG, "group partition stops", ROTA_LOG_FACT("partition", partition),
@@ -115,7 +115,7 @@ void rota_group_tell_stop(struct rota_group *group, struct rota_str partition, u
     group->options.on_stop(group->options.data, partition, token);
 }
 
-void rota_group_tell_round(struct rota_group *group)
+void rota_group_news_tell_round(struct rota_group *group)
 {
     log_event(group, ROTA_LOG_INFO, "group joined",
               ROTA_LOG_FACT("generation", group->fsm.generation),
@@ -125,7 +125,7 @@ void rota_group_tell_round(struct rota_group *group)
                                                 .is_leader = group->fsm.is_leader});
 }
 
-void rota_group_tell_epoch(struct rota_group *group)
+void rota_group_news_tell_epoch(struct rota_group *group)
 {
     const struct rota_group_fold *fold = &group->fsm.fold;
     size_t n = 0;
@@ -200,7 +200,7 @@ static void tell_change(struct rota_group *group, const struct rota_group_action
     report_news(group, news);
 }
 
-void rota_group_tell_counted(struct rota_group *group, const struct rota_group_action *action)
+void rota_group_news_tell_counted(struct rota_group *group, const struct rota_group_action *action)
 {
     const struct rota_group_record *record = action->record;
     if (record->kind != ROTA_GROUP_STATE || !group->options.on_news)
@@ -211,9 +211,9 @@ void rota_group_tell_counted(struct rota_group *group, const struct rota_group_a
             tell_change(group, action, &record->changes[i]);
 }
 
-void rota_group_tell_refused(struct rota_group *group, const struct rota_group_action *action)
+void rota_group_news_tell_refused(struct rota_group *group, const struct rota_group_action *action)
 {
-    const char *reason = rota_group_refusal_name(action->refusal);
+    const char *reason = rota_group_fold_refusal_name(action->refusal);
     log_event(group, ROTA_LOG_WARN, "group report rejected",
               ROTA_LOG_FACT("partition", action->def->name.text), ROTA_LOG_FACT("reason", reason));
     report_news(group, (struct rota_group_news){.type = ROTA_GROUP_NEWS_REFUSED,
@@ -221,11 +221,11 @@ void rota_group_tell_refused(struct rota_group *group, const struct rota_group_a
                                                 .reason = reason});
 }
 
-void rota_group_tell_lost(struct rota_group *group, enum rota_group_loss loss)
+void rota_group_news_tell_lost(struct rota_group *group, enum rota_group_loss loss)
 {
     char reason[ROTA_ERROR_TEXT_MAX + 32];
     bool is_said = group->loss[0] && (loss == ROTA_GROUP_EXPELLED || loss == ROTA_GROUP_LOGLESS);
-    snprintf(reason, sizeof reason, "%s%s%s", rota_group_loss_name(loss), is_said ? ": " : "",
+    snprintf(reason, sizeof reason, "%s%s%s", rota_group_fsm_loss_name(loss), is_said ? ": " : "",
              is_said ? group->loss : "");
     rota_counter_add(group->series.lost[loss], 1);
     log_event(group, ROTA_LOG_WARN, "group lost", ROTA_LOG_FACT("reason", reason),
@@ -233,10 +233,10 @@ void rota_group_tell_lost(struct rota_group *group, enum rota_group_loss loss)
     report_news(group, (struct rota_group_news){.type = ROTA_GROUP_NEWS_LOST, .reason = reason});
 }
 
-void rota_group_tell_skipped(struct rota_group *group, uint64_t offset, enum rota_group_verdict why,
-                             const char *reason)
+void rota_group_news_tell_skipped(struct rota_group *group, uint64_t offset,
+                                  enum rota_group_verdict why, const char *reason)
 {
-    const char *name = rota_group_verdict_name(why);
+    const char *name = rota_group_fold_verdict_name(why);
     rota_counter_add(group->series.skipped[why], 1);
     rota_log(group->options.log, rota_clock_wall(), ROTA_LOG_WARN, "group record skipped",
              ROTA_LOG_FACT("group", group->options.name), ROTA_LOG_FACT("offset", offset),
@@ -245,13 +245,13 @@ void rota_group_tell_skipped(struct rota_group *group, uint64_t offset, enum rot
                            .type = ROTA_GROUP_NEWS_SKIPPED, .offset = offset, .reason = name});
 }
 
-void rota_group_tell_unreachable(struct rota_group *group, const struct rota_error *error)
+void rota_group_news_tell_unreachable(struct rota_group *group, const struct rota_error *error)
 {
     report_news(group, (struct rota_group_news){.type = ROTA_GROUP_NEWS_UNREACHABLE,
                                                 .reason = error ? error->text : ""});
 }
 
-void rota_group_tell_failed(struct rota_group *group, const struct rota_error *error)
+void rota_group_news_tell_failed(struct rota_group *group, const struct rota_error *error)
 {
     log_event(group, ROTA_LOG_ERROR, "group failed", ROTA_LOG_FACT("error", error->text),
               ROTA_LOG_NO_FACTS);
@@ -260,7 +260,7 @@ void rota_group_tell_failed(struct rota_group *group, const struct rota_error *e
 }
 
 /* A partition that is added later may have a lower mark; what was reported stays. */
-void rota_group_tell_whole(struct rota_group *group)
+void rota_group_news_tell_whole(struct rota_group *group)
 {
     struct rota_group_fold *fold = &group->fsm.fold;
     int64_t mark = 0;

@@ -5,12 +5,12 @@
 
 void rota_group_stopped(struct rota_group *group, struct rota_str partition, uint64_t token)
 {
-    struct rota_group_reader *reader = rota_group_reader_find(group, partition, token);
+    struct rota_group_reader *reader = rota_group_driver_reader_find(group, partition, token);
     if (!reader || !reader->is_stopping)
         return;
     const struct rota_group_event event = {
         .type = ROTA_GROUP_STOPPED, .partition = partition, .token = token};
-    rota_group_reader_end(group, reader);
+    rota_group_driver_reader_end(group, reader);
     rota_group_driver_drive(group, &event);
 }
 
@@ -96,10 +96,10 @@ enum rota_code rota_group_finish(struct rota_group *group, struct rota_str parti
                                                          .mark = INT64_MIN,
                                                          .is_end = is_end},
                               error);
-    struct rota_group_reader *reader = rota_group_reader_find(group, partition, token);
+    struct rota_group_reader *reader = rota_group_driver_reader_find(group, partition, token);
     if (!code && reader) {
         bool was_stopping = reader->is_stopping;
-        rota_group_reader_end(group, reader);
+        rota_group_driver_reader_end(group, reader);
         if (was_stopping)
             rota_group_driver_step(group, &(struct rota_group_event){.type = ROTA_GROUP_STOPPED,
                                                                      .partition = partition,

@@ -29,7 +29,7 @@ void rota_group_status(const struct rota_group *group, struct rota_group_status 
 {
     const struct rota_group_fold *fold = &group->fsm.fold;
     *status = (struct rota_group_status){
-        .state = rota_group_state_name(group->fsm.state),
+        .state = rota_group_fsm_state_name(group->fsm.state),
         .incarnation = group->incarnation,
         .epoch = fold->epoch,
         .generation = fold->generation,
@@ -108,7 +108,7 @@ static struct rota_group_partition_status status_of(const struct rota_group_fold
         parents[i] = def->parents[i].text;
     return (struct rota_group_partition_status){
         .partition = def->name.text,
-        .life = rota_group_life_name(rota_group_fold_life(partition)),
+        .life = rota_group_fold_life_name(rota_group_fold_life(partition)),
         .owner = task_name(fold, partition->owner),
         .target = task_name(fold, partition->target),
         .sharer = sharer_name(fold, partition->sharer),
@@ -137,7 +137,7 @@ void rota_group_each_partition(const struct rota_group *group,
     }
 }
 
-void rota_group_tell_touched(struct rota_group *group, rota_time at)
+void rota_group_view_tell_touched(struct rota_group *group, rota_time at)
 {
     const struct rota_group_fold *fold = &group->fsm.fold;
     struct rota_str parents[ROTA_GROUP_PARENTS_MAX];

@@ -21,17 +21,17 @@ static void execute_action(struct rota_lease *lease, const struct rota_lease_act
         rota_lease_ask(lease, action);
         break;
     case ROTA_LEASE_START:
-        rota_lease_start(lease, action);
+        rota_lease_serve_start(lease, action);
         break;
     case ROTA_LEASE_EXTEND:
-        rota_lease_extend(lease, action);
+        rota_lease_serve_extend(lease, action);
         break;
     case ROTA_LEASE_STOP:
-        rota_lease_stop(lease, action);
+        rota_lease_serve_stop(lease, action);
         break;
     case ROTA_LEASE_WENT_BACK:
-        rota_lease_log_shard(lease, ROTA_LOG_ERROR, "lease table went backwards", action,
-                             ROTA_LOG_NO_FACTS);
+        rota_lease_serve_log_shard(lease, ROTA_LOG_ERROR, "lease table went backwards", action,
+                                   ROTA_LOG_NO_FACTS);
         break;
     case ROTA_LEASE_DONE:
         break;
@@ -110,10 +110,10 @@ void rota_lease_drive(struct rota_lease *lease, const struct rota_lease_event *e
     lease->driver.is_driving = true;
     for (size_t i = 0; i < n; i++)
         step(lease, &events[i]);
-    rota_lease_tell_lost(lease);
+    rota_lease_serve_tell_lost(lease);
     while (next_event(lease, &event)) {
         step(lease, &event);
-        rota_lease_tell_lost(lease);
+        rota_lease_serve_tell_lost(lease);
     }
     lease->driver.is_driving = false;
     if (lease->fsm.is_done)
@@ -159,7 +159,7 @@ static enum rota_code check_space(const struct rota_lease *lease, struct rota_er
 {
     const struct rota_lease_options *o = &lease->options;
     const struct rota_store_request request =
-        rota_lease_request_of(lease, &(struct rota_lease_action){.type = ROTA_LEASE_CLAIM});
+        rota_lease_ask_request_of(lease, &(struct rota_lease_action){.type = ROTA_LEASE_CLAIM});
     if (o->claims && strlen(o->space) > ROTA_SHARD_NAME_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
                               "lease: a space with claims has a name of at most %d bytes",
@@ -167,7 +167,7 @@ static enum rota_code check_space(const struct rota_lease *lease, struct rota_er
     if (o->claims && o->node < 0)
         return rota_error_set(error, ROTA_ERR_INVALID, "lease: node %lld is negative",
                               (long long)o->node);
-    return rota_store_request_check(&request, error);
+    return rota_store_check_request(&request, error);
 }
 
 static struct rota_lease *lease_new(const struct rota_lease_options *options)
@@ -207,7 +207,7 @@ enum rota_code rota_lease_open_again(struct uv_loop_s *loop, struct rota_store *
     enum rota_code code = init_fsm(lease, error);
     if (!code)
         code = check_space(lease, error);
-    if (!code && (!rota_lease_make_series(lease) || !reserve_lost(lease)))
+    if (!code && (!rota_lease_serve_make_series(lease) || !reserve_lost(lease)))
         code = rota_error_no_memory(error, "for a lease");
     if (code) {
         lease_free(lease);

@@ -150,8 +150,8 @@ static enum rota_store_verb verb_of(enum rota_lease_action_type type)
     return type == ROTA_LEASE_PING ? ROTA_STORE_PING : ROTA_STORE_RELEASE;
 }
 
-struct rota_store_request rota_lease_request_of(const struct rota_lease *lease,
-                                                const struct rota_lease_action *action)
+struct rota_store_request rota_lease_ask_request_of(const struct rota_lease *lease,
+                                                    const struct rota_lease_action *action)
 {
     const struct rota_lease_options *o = &lease->options;
     return (struct rota_store_request){
@@ -203,7 +203,7 @@ static struct item item_of(const struct rota_lease_action *action)
 
 static void ask_one(struct rota_lease *lease, const struct rota_lease_action *action)
 {
-    const struct rota_store_request request = rota_lease_request_of(lease, action);
+    const struct rota_store_request request = rota_lease_ask_request_of(lease, action);
     const struct item item = item_of(action);
     ask_store(lease, action->type, &request, &item, 1);
 }
@@ -224,7 +224,7 @@ static void ask_many(struct rota_lease *lease, const struct rota_lease_action *a
     qsort(items, n, sizeof *items, compare_items);
     for (size_t i = 0; i < n; i++)
         pings[i] = (struct rota_store_ping){.shard = items[i].shard, .epoch = items[i].epoch};
-    struct rota_store_request request = rota_lease_request_of(lease, &actions[0]);
+    struct rota_store_request request = rota_lease_ask_request_of(lease, &actions[0]);
     request.verb = ROTA_STORE_PINGS;
     request.pings = pings;
     request.n_pings = n;

@@ -72,21 +72,21 @@ void rota_lease_set_share(struct rota_lease *lease, uint32_t share);
 void rota_lease_ask(struct rota_lease *lease, const struct rota_lease_action *action);
 void rota_lease_ask_pings(struct rota_lease *lease);
 
-struct rota_store_request rota_lease_request_of(const struct rota_lease *lease,
-                                                const struct rota_lease_action *action);
+struct rota_store_request rota_lease_ask_request_of(const struct rota_lease *lease,
+                                                    const struct rota_lease_action *action);
 
 /* --- lease_serve.c --- */
 
-bool rota_lease_make_series(struct rota_lease *lease);
-void rota_lease_start(struct rota_lease *lease, const struct rota_lease_action *action);
+bool rota_lease_serve_make_series(struct rota_lease *lease);
+void rota_lease_serve_start(struct rota_lease *lease, const struct rota_lease_action *action);
 /* The answer of `is_served` has changed. */
-void rota_lease_update_claim(struct rota_lease *lease, uint32_t shard, uint64_t epoch);
-void rota_lease_extend(struct rota_lease *lease, const struct rota_lease_action *action);
+void rota_lease_serve_update_claim(struct rota_lease *lease, uint32_t shard, uint64_t epoch);
+void rota_lease_serve_extend(struct rota_lease *lease, const struct rota_lease_action *action);
 
-/* When this returns nothing is served any more; rota_lease_tell_lost() reports the loss. */
-void rota_lease_stop(struct rota_lease *lease, const struct rota_lease_action *action);
-void rota_lease_tell_lost(struct rota_lease *lease);
+/* When this returns nothing is served any more; rota_lease_serve_tell_lost() reports the loss. */
+void rota_lease_serve_stop(struct rota_lease *lease, const struct rota_lease_action *action);
+void rota_lease_serve_tell_lost(struct rota_lease *lease);
 
-void rota_lease_log_shard(const struct rota_lease *lease, enum rota_log_level level,
-                          const char *phrase, const struct rota_lease_action *action,
-                          struct rota_log_fact more);
+void rota_lease_serve_log_shard(const struct rota_lease *lease, enum rota_log_level level,
+                                const char *phrase, const struct rota_lease_action *action,
+                                struct rota_log_fact more);

@@ -9,9 +9,9 @@
 
 /* --- the log --- */
 
-void rota_lease_log_shard(const struct rota_lease *lease, enum rota_log_level level,
-                          const char *phrase, const struct rota_lease_action *action,
-                          struct rota_log_fact more)
+void rota_lease_serve_log_shard(const struct rota_lease *lease, enum rota_log_level level,
+                                const char *phrase, const struct rota_lease_action *action,
+                                struct rota_log_fact more)
 {
     rota_log(lease->options.log, rota_clock_wall(), level, phrase,
              ROTA_LOG_FACT("space", lease->options.space), ROTA_LOG_FACT("dc", lease->options.dc),
@@ -21,12 +21,12 @@ void rota_lease_log_shard(const struct rota_lease *lease, enum rota_log_level le
 static void log_stop(const struct rota_lease *lease, const struct rota_lease_action *action)
 {
     bool is_wanted = action->why == ROTA_LEASE_WHY_SHUTDOWN;
-    rota_lease_log_shard(lease, is_wanted ? ROTA_LOG_INFO : ROTA_LOG_ERROR,
-                         is_wanted ? "lease stopped" : "lease lost", action,
-                         ROTA_LOG_FACT("why", rota_lease_why_text(action->why)));
+    rota_lease_serve_log_shard(lease, is_wanted ? ROTA_LOG_INFO : ROTA_LOG_ERROR,
+                               is_wanted ? "lease stopped" : "lease lost", action,
+                               ROTA_LOG_FACT("why", rota_lease_why_text(action->why)));
 }
 
-void rota_lease_extend(struct rota_lease *lease, const struct rota_lease_action *action)
+void rota_lease_serve_extend(struct rota_lease *lease, const struct rota_lease_action *action)
 {
     const struct rota_lease_options *o = &lease->options;
     char shard[ROTA_DRIVER_SHARD_MAX];
@@ -44,19 +44,19 @@ void rota_lease_extend(struct rota_lease *lease, const struct rota_lease_action 
         .until = action->until,
     };
     if (rota_claims_set(o->claims, &claim, &error)) /* and so it is served nowhere */
-        rota_lease_log_shard(lease, ROTA_LOG_ERROR, "lease not served", action,
-                             ROTA_LOG_FACT("error", error.text));
+        rota_lease_serve_log_shard(lease, ROTA_LOG_ERROR, "lease not served", action,
+                                   ROTA_LOG_FACT("error", error.text));
 }
 
-void rota_lease_update_claim(struct rota_lease *lease, uint32_t shard, uint64_t epoch)
+void rota_lease_serve_update_claim(struct rota_lease *lease, uint32_t shard, uint64_t epoch)
 {
     size_t n;
     const struct rota_lease_slot *slots = rota_lease_fsm_held(&lease->fsm, &n);
     for (size_t i = 0; i < n; i++)
         if (slots[i].shard == shard && slots[i].epoch == epoch)
-            rota_lease_extend(lease, &(struct rota_lease_action){.shard = shard,
-                                                                 .epoch = epoch,
-                                                                 .until = slots[i].expires_at});
+            rota_lease_serve_extend(
+                lease, &(struct rota_lease_action){
+                           .shard = shard, .epoch = epoch, .until = slots[i].expires_at});
 }
 
 static void drop_claim(struct rota_lease *lease, const struct rota_lease_action *action)
@@ -67,17 +67,17 @@ static void drop_claim(struct rota_lease *lease, const struct rota_lease_action 
                          rota_driver_shard_text(action->shard, shard), action->epoch);
 }
 
-void rota_lease_start(struct rota_lease *lease, const struct rota_lease_action *action)
+void rota_lease_serve_start(struct rota_lease *lease, const struct rota_lease_action *action)
 {
-    rota_lease_log_shard(lease, ROTA_LOG_INFO, "lease gained", action, ROTA_LOG_NO_FACTS);
+    rota_lease_serve_log_shard(lease, ROTA_LOG_INFO, "lease gained", action, ROTA_LOG_NO_FACTS);
     rota_counter_add(lease->series.gained, 1);
     rota_gauge_add(lease->series.held, 1);
-    rota_lease_extend(lease, action);
+    rota_lease_serve_extend(lease, action);
     if (lease->options.on_start)
         lease->options.on_start(lease->options.data, action->shard, action->epoch);
 }
 
-void rota_lease_stop(struct rota_lease *lease, const struct rota_lease_action *action)
+void rota_lease_serve_stop(struct rota_lease *lease, const struct rota_lease_action *action)
 {
     drop_claim(lease, action);
     log_stop(lease, action);
@@ -91,7 +91,7 @@ void rota_lease_stop(struct rota_lease *lease, const struct rota_lease_action *a
     lease->lost.items[lease->lost.size++] = *action;
 }
 
-void rota_lease_tell_lost(struct rota_lease *lease)
+void rota_lease_serve_tell_lost(struct rota_lease *lease)
 {
     const struct rota_lease_options *o = &lease->options;
     if (lease->lost.size == 0)
@@ -122,7 +122,7 @@ static struct rota_counter *lease_counter(struct rota_lease *lease, const char *
     return rota_metrics_counter(lease->options.metrics, name, help, labels, why ? 3 : 2);
 }
 
-bool rota_lease_make_series(struct rota_lease *lease)
+bool rota_lease_serve_make_series(struct rota_lease *lease)
 {
     if (!lease->options.metrics)
         lease->options.metrics = lease->metrics = rota_metrics_new(1);

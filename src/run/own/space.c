@@ -24,7 +24,7 @@ static const struct rota_engine *const engines[] = {
 
 enum { N_ENGINES = sizeof engines / sizeof *engines };
 
-const struct rota_engine *rota_engine_find(struct rota_str name)
+const struct rota_engine *rota_space_engine_find(struct rota_str name)
 {
     for (size_t i = 0; i < N_ENGINES; i++)
         if (rota_str_is_equal(name, rota_str(engines[i]->name)))
@@ -42,7 +42,7 @@ static const struct rota_engine *engine_of(enum rota_view_engine kind)
 
 bool rota_space_has_engine(struct rota_str name)
 {
-    return rota_engine_find(name) != NULL;
+    return rota_space_engine_find(name) != NULL;
 }
 
 const char *rota_space_engine_name(size_t index)
@@ -102,7 +102,7 @@ void rota_space_see_mine(struct rota_space *space, uint32_t shard)
 {
     const struct rota_space_mine *mine = &space->mine[shard];
     bool is_served = mine->progress == ROTA_SPACE_SERVED;
-    rota_space_engine_see(
+    rota_space_map_see(
         space, shard,
         (struct rota_space_shard){.epoch = mine->epoch,
                                   .owner = space->self,
@@ -126,7 +126,7 @@ void rota_space_engine_start(struct rota_space *space, uint32_t shard, uint64_t 
     rota_counter_add(space->series.started, 1);
     mine->progress = space->options.is_start_answered ? ROTA_SPACE_STARTING_UP : ROTA_SPACE_SERVED;
     rota_space_see_mine(space, shard);
-    rota_space_claim(space, shard, epoch);
+    rota_space_map_claim(space, shard, epoch);
     log_shard(space, "shard started", shard, epoch);
     rota_space_start_begin(space, shard);
 }
@@ -148,8 +148,8 @@ void rota_space_engine_stop(struct rota_space *space, uint32_t shard, uint64_t e
     space->map.n_held--;
     rota_gauge_set(space->series.held, space->map.n_held);
     rota_counter_add(space->series.stopped, 1);
-    rota_space_unclaim(space, shard, epoch);
-    rota_space_changed(space);
+    rota_space_map_unclaim(space, shard, epoch);
+    rota_space_map_changed(space);
     log_shard(space, "shard stopped", shard, epoch);
     if (rota_space_start_end(space, shard) && space->options.on_stop)
         space->options.on_stop(space->options.data, shard, epoch, until);
@@ -229,7 +229,7 @@ static void set_trouble(struct rota_space *space, char trouble[ROTA_ERROR_TEXT_M
     space->map.trouble = space->trouble[0]          ? space->trouble
                          : space->engine_trouble[0] ? space->engine_trouble
                                                     : NULL;
-    rota_space_changed(space);
+    rota_space_map_changed(space);
     if (text)
         rota_log(space->options.log, rota_clock_wall(), ROTA_LOG_WARN, "space blocked",
                  ROTA_LOG_FACT("space", space->options.name), ROTA_LOG_FACT("error", text));
@@ -397,7 +397,7 @@ static void tell_draining(struct rota_space *space)
     bool is_draining = space->is_draining || space->is_displaced;
     space->map.is_draining = is_draining;
     rota_space_view_tell(space, is_draining ? ROTA_VIEW_DRAIN : ROTA_VIEW_UNDRAIN);
-    rota_space_changed(space);
+    rota_space_map_changed(space);
 }
 
 void rota_space_drain(struct rota_space *space, void (*on_drained)(void *data), void *data)
@@ -488,7 +488,8 @@ static enum rota_code check_options(const struct rota_space_options *o, struct r
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "the name of a space has 1 to %d letters, digits, '.', '_' and '-'",
                               NAME_MAX_SIZE);
-    const struct rota_engine *engine = o->engine ? rota_engine_find(rota_str(o->engine)) : NULL;
+    const struct rota_engine *engine =
+        o->engine ? rota_space_engine_find(rota_str(o->engine)) : NULL;
     if (o->engine && !engine)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "space %s: unknown engine %.40s; use static, ring, lease or group",
@@ -555,7 +556,7 @@ static enum rota_code prepare_space(struct rota_space *space, struct rota_error 
                               space->options.name, uv_strerror(failed));
     rota_map_init(&space->node_numbers, seed);
     if (member)
-        space->self = rota_space_node_index(space, rota_str(member));
+        space->self = rota_space_map_node_index(space, rota_str(member));
     if (!make_series(space) || (member && space->self == ROTA_SPACE_NOBODY))
         return rota_error_no_memory(error, "for space %s", space->options.name);
     return subscribe_members(space, error);

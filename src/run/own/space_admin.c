@@ -78,7 +78,7 @@ static void create_space(struct rota_space_admin *admin, const struct rota_store
     if (!code)
         code = rota_view_check(&view, &error);
     if (!code)
-        rota_view_format(&view, &text);
+        rota_view_text_format(&view, &text);
     if (!code && text.failed)
         code = rota_error_no_memory(&error, "for space %s", admin->name);
     if (code || admin->is_dry_run)

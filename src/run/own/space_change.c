@@ -244,7 +244,7 @@ static enum rota_code check_engine(struct rota_space *space, struct rota_str nam
 {
     char quoted[ROTA_QUOTE_MAX];
     const char *space_name = space->options.name;
-    *engine = rota_engine_find(name);
+    *engine = rota_space_engine_find(name);
     if (!*engine)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "space %s: unknown engine %s; use static, ring, lease or group",

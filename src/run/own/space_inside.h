@@ -132,15 +132,15 @@ void rota_space_map_deinit(struct rota_space *space);
 
 /* The number of a node, added if needed; ROTA_SPACE_NOBODY when there is no room, or for an
  * empty address. */
-uint32_t rota_space_node_index(struct rota_space *space, struct rota_str address);
+uint32_t rota_space_map_node_index(struct rota_space *space, struct rota_str address);
 
 /* All shards, as in the known view; its engine and phase. */
 void rota_space_map_view(struct rota_space *space);
 
 /* The map has changed. */
-void rota_space_changed(struct rota_space *space);
+void rota_space_map_changed(struct rota_space *space);
 
 /* Update the claims for what is held here. One that is starting names no address, so that clients
  * are not sent here in circles. */
-void rota_space_claim(struct rota_space *space, uint32_t shard, uint64_t epoch);
-void rota_space_unclaim(struct rota_space *space, uint32_t shard, uint64_t epoch);
+void rota_space_map_claim(struct rota_space *space, uint32_t shard, uint64_t epoch);
+void rota_space_map_unclaim(struct rota_space *space, uint32_t shard, uint64_t epoch);

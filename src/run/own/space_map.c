@@ -30,7 +30,7 @@ static struct rota_str text_copy(struct rota_str text)
 }
 
 /* Numbers are stored plus one, since a map has no NULL. */
-uint32_t rota_space_node_index(struct rota_space *space, struct rota_str address)
+uint32_t rota_space_map_node_index(struct rota_space *space, struct rota_str address)
 {
     if (address.size == 0)
         return ROTA_SPACE_NOBODY;
@@ -73,16 +73,16 @@ static void set_claim(struct rota_space *space, uint32_t shard, uint64_t epoch, 
                  ROTA_LOG_FACT("error", error.text));
 }
 
-void rota_space_claim(struct rota_space *space, uint32_t shard, uint64_t epoch)
+void rota_space_map_claim(struct rota_space *space, uint32_t shard, uint64_t epoch)
 {
-    bool is_served = rota_space_is_served(space, shard, epoch);
+    bool is_served = rota_space_start_is_served(space, shard, epoch);
     if (space->engine->keeps_claims && is_served && space->options.is_start_answered)
         space->engine->claim(space->state, shard, epoch);
     else if (space->options.claims && !space->engine->keeps_claims)
         set_claim(space, shard, epoch, space->self, is_served);
 }
 
-void rota_space_unclaim(struct rota_space *space, uint32_t shard, uint64_t epoch)
+void rota_space_map_unclaim(struct rota_space *space, uint32_t shard, uint64_t epoch)
 {
     char text[ROTA_DRIVER_SHARD_MAX];
     if (space->options.claims)
@@ -98,7 +98,7 @@ static void claim_other(struct rota_space *space, uint32_t shard,
         space->mine[shard].state == ROTA_SPACE_STARTED)
         return;
     if (seen->owner == ROTA_SPACE_NOBODY)
-        rota_space_unclaim(space, shard, seen->epoch);
+        rota_space_map_unclaim(space, shard, seen->epoch);
     else
         set_claim(space, shard, seen->epoch, seen->owner, false);
 }
@@ -113,7 +113,7 @@ static void on_change_timer(uv_timer_t *timer)
         space->options.on_change(space->options.data);
 }
 
-void rota_space_changed(struct rota_space *space)
+void rota_space_map_changed(struct rota_space *space)
 {
     space->map.version++;
     if (!uv_is_closing((uv_handle_t *)&space->change_timer) &&
@@ -141,7 +141,7 @@ static void note_change(struct rota_space *space, uint32_t shard,
                                  .state = seen->state};
 }
 
-void rota_space_engine_see(struct rota_space *space, uint32_t shard, struct rota_space_shard seen)
+void rota_space_map_see(struct rota_space *space, uint32_t shard, struct rota_space_shard seen)
 {
     struct rota_space_shard *known = &space->shards[shard];
     if (seen.epoch < known->epoch)
@@ -153,7 +153,7 @@ void rota_space_engine_see(struct rota_space *space, uint32_t shard, struct rota
     count_shard(&space->map, known, UINT32_MAX);
     count_shard(&space->map, &seen, 1);
     *known = seen;
-    rota_space_changed(space);
+    rota_space_map_changed(space);
     if (is_same)
         return;
     note_change(space, shard, &seen);
@@ -175,7 +175,7 @@ static struct rota_space_shard shard_of(const struct rota_space *space, uint32_t
                                          .state = ROTA_SPACE_UNOWNED};
     uint32_t index = indices[fsm->owners[shard]];
     bool is_waiting =
-        index == space->self && !rota_space_is_served(space, shard, fsm->epochs[shard]);
+        index == space->self && !rota_space_start_is_served(space, shard, fsm->epochs[shard]);
     const struct rota_space_shard *known = &space->shards[shard];
     bool is_kept = known->state == ROTA_SPACE_OWNED && known->owner == index &&
                    known->epoch == fsm->epochs[shard];
@@ -203,10 +203,10 @@ static void see_shards(struct rota_space *space)
     if (!indices)
         return; /* the next update has it */
     for (size_t i = 0; i < fsm->lives.size; i++)
-        indices[i] = rota_space_node_index(space, fsm->lives.items[i].name);
+        indices[i] = rota_space_map_node_index(space, fsm->lives.items[i].name);
     see_pins(space);
     for (uint32_t i = 0; i < space->map.n_shards; i++)
-        rota_space_engine_see(space, i, shard_of(space, i, indices));
+        rota_space_map_see(space, i, shard_of(space, i, indices));
     free(indices);
 }
 
@@ -240,7 +240,7 @@ static void see_phase(struct rota_space *space)
         map->is_counted = !rota_view_fsm_differences(&space->view.fsm, &map->n_differences, NULL);
     if (before.engine.data != map->engine.data || before.phase != map->phase ||
         before.to.data != map->to.data || before.n_differences != map->n_differences)
-        rota_space_changed(space);
+        rota_space_map_changed(space);
 }
 
 /* With an engine that observes by itself, no shard has an owner while all have to stop. */
@@ -248,10 +248,10 @@ static void see_nobody(struct rota_space *space)
 {
     for (uint32_t i = 0; i < space->map.n_shards; i++)
         if (space->mine[i].state != ROTA_SPACE_STARTED)
-            rota_space_engine_see(space, i,
-                                  (struct rota_space_shard){.epoch = space->shards[i].epoch,
-                                                            .owner = ROTA_SPACE_NOBODY,
-                                                            .state = ROTA_SPACE_UNOWNED});
+            rota_space_map_see(space, i,
+                               (struct rota_space_shard){.epoch = space->shards[i].epoch,
+                                                         .owner = ROTA_SPACE_NOBODY,
+                                                         .state = ROTA_SPACE_UNOWNED});
 }
 
 void rota_space_map_view(struct rota_space *space)
@@ -285,7 +285,7 @@ enum rota_code rota_space_map_init(struct rota_space *space, uint32_t n_shards,
             (struct rota_space_shard){.owner = ROTA_SPACE_NOBODY, .state = ROTA_SPACE_UNOWNED};
     space->map.shards = space->shards;
     space->map.n_shards = n_shards;
-    rota_space_changed(space);
+    rota_space_map_changed(space);
     return ROTA_OK;
 }
 

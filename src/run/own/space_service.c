@@ -111,7 +111,7 @@ bool rota_space_service_explain(const struct rota_space *space, uint32_t shard,
             .at_ms = events[i].at > 0 ? (uint64_t)(events[i].at / ROTA_MSEC) : 0,
             .owner = events[i].owner,
             .epoch = events[i].epoch,
-            .what = rota_str(rota_space_state_name(events[i].state)),
+            .what = rota_str(rota_space_message_state_name(events[i].state)),
         };
     *explanation = (struct rota_space_explanation){
         .shard = shard,

@@ -16,7 +16,7 @@
 /* The wishes of starts have these numbers: 1 is of space_change.c. */
 enum { FIRST_ID = 2 };
 
-bool rota_space_is_served(const struct rota_space *space, uint32_t shard, uint64_t epoch)
+bool rota_space_start_is_served(const struct rota_space *space, uint32_t shard, uint64_t epoch)
 {
     const struct rota_space_mine *mine = &space->mine[shard];
     return mine->state == ROTA_SPACE_STARTED && mine->epoch == epoch &&
@@ -115,8 +115,8 @@ void rota_space_started(struct rota_space *space, uint32_t shard, uint64_t epoch
     mine->has_refused = false;
     mine->progress = ROTA_SPACE_SERVED;
     rota_space_see_mine(space, shard);
-    rota_space_claim(space, shard, epoch);
-    rota_space_changed(space);
+    rota_space_map_claim(space, shard, epoch);
+    rota_space_map_changed(space);
     if (is_refused_here(space, shard))
         wish_for(space, &mine->wants_retry);
 }
@@ -154,7 +154,7 @@ void rota_space_refuse(struct rota_space *space, uint32_t shard, uint64_t epoch,
              ROTA_LOG_FACT("space", space->options.name), ROTA_LOG_FACT("shard", shard),
              ROTA_LOG_FACT("epoch", epoch),
              ROTA_LOG_FACT("error", mine->problem ? mine->problem : ""));
-    rota_space_changed(space);
+    rota_space_map_changed(space);
     wish_for(space, &mine->wants_refusal);
 }
 

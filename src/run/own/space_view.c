@@ -26,7 +26,7 @@ void rota_space_view_check_drained(struct rota_space *space)
         return;
     space->is_drained = true;
     space->on_drained = NULL;
-    rota_space_changed(space);
+    rota_space_map_changed(space);
     if (on_drained)
         on_drained(space->drained_data);
 }
@@ -65,7 +65,7 @@ static void stop_shards(struct rota_space *space, const struct rota_view_actions
                      : ROTA_LOG_ERROR,
                  "space stops its shards", ROTA_LOG_FACT("space", space->options.name),
                  ROTA_LOG_FACT("shards", todo->has_halt ? space->map.n_held : todo->n_stops),
-                 ROTA_LOG_FACT("why", rota_view_why_text(todo->why)));
+                 ROTA_LOG_FACT("why", rota_view_fsm_look_why_text(todo->why)));
     for (size_t i = 0; i < todo->n_stops; i++)
         rota_space_engine_stop(space, todo->stops[i].shard, todo->stops[i].epoch, until);
     if (todo->has_halt)
@@ -95,7 +95,7 @@ static void step(struct rota_space *space, const struct rota_view_event *event)
     struct rota_view_actions todo = rota_view_fsm_step(&space->view.fsm, rota_clock_boot(), event);
     stop_shards(space, &todo);
     for (size_t i = 0; i < todo.n_asks; i++)
-        rota_space_ask(space, &todo.asks[i]);
+        rota_space_view_ask(space, &todo.asks[i]);
     extend_ownership(space, todo.until);
     if (todo.is_changed)
         rota_space_set_engine(space);
@@ -144,8 +144,8 @@ static void end_if_over(struct rota_space *space)
     uv_timer_stop(&view->driver.timer);
     rota_driver_forget(&view->driver, space->store);
     if (view->is_row_there)
-        rota_space_ask_store(space,
-                             &(struct rota_view_ask){.type = ROTA_VIEW_LEAVE, .row = view->row}, 0);
+        rota_space_view_ask_store(
+            space, &(struct rota_view_ask){.type = ROTA_VIEW_LEAVE, .row = view->row}, 0);
     else
         rota_space_finish(space);
 }
@@ -158,8 +158,8 @@ static void tell_held_back(struct rota_space *space)
         view->sent >= view->row.acked)
         return;
     view->sent = view->row.acked;
-    rota_space_ask_store(space, &(struct rota_view_ask){.type = ROTA_VIEW_BEAT, .row = view->row},
-                         view->row.acked);
+    rota_space_view_ask_store(
+        space, &(struct rota_view_ask){.type = ROTA_VIEW_BEAT, .row = view->row}, view->row.acked);
 }
 
 /* The one caller of the machine. Events from callbacks and failed asks are handled after the
@@ -249,7 +249,8 @@ static enum rota_code init_fsm(struct rota_space *space, const struct rota_view 
     size_t n_seats = 0;
     uint64_t seed = 0;
     int failed = uv_random(NULL, NULL, &seed, sizeof seed, 0, NULL);
-    const struct rota_engine *engine = o->engine ? rota_engine_find(rota_str(o->engine)) : NULL;
+    const struct rota_engine *engine =
+        o->engine ? rota_space_engine_find(rota_str(o->engine)) : NULL;
     if (failed)
         return rota_error_set(error, ROTA_ERR_IO, "space %s: no random number: %s", o->name,
                               uv_strerror(failed));
@@ -304,7 +305,7 @@ static void on_look(void *data, const struct rota_store_answer *answer)
     } else if (answer->n_spaces == 0 && !space->options.engine) {
         snprintf(text, sizeof text, "the store has no space %s", space->options.name);
         schedule_look(space, text);
-    } else if (answer->n_spaces == 0 || rota_space_ask_parse(space, answer->spaces, &view)) {
+    } else if (answer->n_spaces == 0 || rota_space_view_ask_parse(space, answer->spaces, &view)) {
         begin_view(space, &view);
         rota_view_deinit(&view);
     } else {

@@ -40,14 +40,14 @@ struct rota_space_view {
 
 /* Carry out an ask of the machine; or one with this `acked`, which the machine does not
  * know of if its number is 0. */
-void rota_space_ask(struct rota_space *space, const struct rota_view_ask *ask);
-void rota_space_ask_store(struct rota_space *space, const struct rota_view_ask *wanted,
-                          uint64_t acked);
+void rota_space_view_ask(struct rota_space *space, const struct rota_view_ask *ask);
+void rota_space_view_ask_store(struct rota_space *space, const struct rota_view_ask *wanted,
+                               uint64_t acked);
 
 /* Parse the view of a row, into an empty one; false, and reported as trouble, when it is
  * invalid. */
-bool rota_space_ask_parse(struct rota_space *space, const struct rota_store_space *row,
-                          struct rota_view *view);
+bool rota_space_view_ask_parse(struct rota_space *space, const struct rota_store_space *row,
+                               struct rota_view *view);
 
 /* --- space_view.c --- */
 

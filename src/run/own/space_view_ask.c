@@ -28,11 +28,11 @@ static bool refuse_row(struct rota_space *space, struct rota_error *error)
     return false;
 }
 
-bool rota_space_ask_parse(struct rota_space *space, const struct rota_store_space *row,
-                          struct rota_view *view)
+bool rota_space_view_ask_parse(struct rota_space *space, const struct rota_store_space *row,
+                               struct rota_view *view)
 {
     struct rota_error error;
-    if (rota_view_parse(row->text, view, &error))
+    if (rota_view_text_parse(row->text, view, &error))
         return refuse_row(space, &error);
     if (view->number == row->version)
         return true;
@@ -70,7 +70,8 @@ static void hear_sight(struct rota_space *space, const struct rota_space_ask *as
     const struct rota_store_space *row = answer->n_spaces ? answer->spaces : NULL;
     bool is_known = row && ask->known && row->version == ask->known && row->text.size == 0;
     struct rota_view_event event = {.type = ROTA_VIEW_UNKNOWN, .ask = ask->number};
-    if (read_rows(space, answer) && (!row || is_known || rota_space_ask_parse(space, row, &view))) {
+    if (read_rows(space, answer) &&
+        (!row || is_known || rota_space_view_ask_parse(space, row, &view))) {
         /* A node with a row of its own is well when its beats are. */
         if (space->view.is_row_bad || !space->options.member)
             rota_space_trouble(space, NULL);
@@ -204,11 +205,11 @@ static struct rota_store_request request_of(struct rota_space *space,
     rota_buffer_clear(&space->view.text);
     rota_buffer_clear(&space->view.known_text);
     if (ask->known) {
-        rota_view_format(rota_view_fsm_view(&space->view.fsm), &space->view.known_text);
+        rota_view_text_format(rota_view_fsm_view(&space->view.fsm), &space->view.known_text);
         request.known_text = rota_buffer_str(&space->view.known_text);
     }
     if (ask->type == ROTA_VIEW_PROPOSE) {
-        rota_view_format(ask->view, &space->view.text);
+        rota_view_text_format(ask->view, &space->view.text);
         request.config = (struct rota_store_space){
             .name = request.space,
             .engine = rota_str(rota_view_engine_name(ask->view->engine)),
@@ -229,8 +230,8 @@ static void fail_ask(struct rota_space *space, uint64_t number)
         rota_space_finish(space);
 }
 
-void rota_space_ask_store(struct rota_space *space, const struct rota_view_ask *wanted,
-                          uint64_t acked)
+void rota_space_view_ask_store(struct rota_space *space, const struct rota_view_ask *wanted,
+                               uint64_t acked)
 {
     const struct rota_store_request request = request_of(space, wanted, acked);
     bool has_failed = space->view.text.failed || space->view.known_text.failed;
@@ -266,13 +267,13 @@ static void ask_own(struct rota_space *space, const struct rota_view_ask *ask)
     if (ask->type == ROTA_VIEW_JOIN)
         space->view.told = 0;
     space->view.sent = is_stopping ? space->view.told : ask->row.acked;
-    rota_space_ask_store(space, ask, space->view.sent);
+    rota_space_view_ask_store(space, ask, space->view.sent);
 }
 
-void rota_space_ask(struct rota_space *space, const struct rota_view_ask *ask)
+void rota_space_view_ask(struct rota_space *space, const struct rota_view_ask *ask)
 {
     if (ask->type == ROTA_VIEW_JOIN || ask->type == ROTA_VIEW_BEAT || ask->type == ROTA_VIEW_LEAVE)
         ask_own(space, ask);
     else
-        rota_space_ask_store(space, ask, 0);
+        rota_space_view_ask_store(space, ask, 0);
 }

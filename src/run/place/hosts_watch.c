@@ -20,12 +20,12 @@ static enum rota_code on_content(void *data, struct rota_str content, struct rot
     struct hosts_watch *watch = data;
     struct rota_hosts hosts;
     struct rota_error why;
-    enum rota_code code = rota_hosts_parse(content, watch->path, &hosts, error);
+    enum rota_code code = rota_hosts_file_parse(content, watch->path, &hosts, error);
     if (code)
         return code;
     code = watch->sink.on_snapshot(watch->sink.data, ++watch->version, hosts.hosts, hosts.n_hosts,
                                    &why);
-    rota_hosts_deinit(&hosts);
+    rota_hosts_file_deinit(&hosts);
     if (code) /* then nothing was delivered, and we still exist */
         rota_error_set(error, code, "%s: %s", watch->path, why.text);
     return code;

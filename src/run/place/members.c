@@ -45,7 +45,7 @@ static const struct rota_cell_type ring_type = {ref_ring, unref_ring};
 
 static void news_free(struct news *news)
 {
-    rota_members_actions_deinit(&news->actions);
+    rota_members_fsm_actions_deinit(&news->actions);
     free(news);
 }
 

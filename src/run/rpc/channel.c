@@ -199,7 +199,7 @@ static void call_tell(struct rota_call *call, enum rota_status status, struct ro
         .elapsed = rota_clock_mono() - call->started_at,
         .may_have_run = may_have_run,
     };
-    result.metadata = rota_grpc_fields_pairs(&call->h2.head.metadata, &result.n_metadata);
+    result.metadata = rota_grpc_head_fields_pairs(&call->h2.head.metadata, &result.n_metadata);
     if (status == ROTA_STATUS_OK && !call->h2.is_streaming)
         result.message = rota_buffer_str(&call->h2.decoder.message);
     call_over(call);

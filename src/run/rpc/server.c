@@ -240,7 +240,7 @@ static void note_full(struct rota_server *server, enum rota_server_full bound, c
                                                       : server->options.peer_connections_max;
     rota_counter_add(server->series.full[bound], 1);
     server->counts.turned_away_total += bound == ROTA_SERVER_PEER_FULL;
-    if (!rota_refusals_note(&server->refusals[bound], rota_clock_mono(), &n) ||
+    if (!rota_places_note_refusal(&server->refusals[bound], rota_clock_mono(), &n) ||
         !server->options.log)
         return;
     rota_log(server->options.log, rota_clock_wall(), ROTA_LOG_WARN, phrases[bound],
@@ -275,7 +275,7 @@ static void on_stream(void *data, struct rota_stream *stream)
         .on_held_full = on_held_full,
         .held_data = server,
     };
-    struct rota_http2_handler calls = rota_server_handler(connection);
+    struct rota_http2_handler calls = rota_server_arrive_handler(connection);
     struct rota_link_handler handler = {
         .on_gone = on_connection_gone, .on_freed = on_freed, .data = connection};
     if (!connection ||
@@ -298,7 +298,7 @@ static void on_refused(void *data, const char *peer, const struct rota_error *re
     uint64_t n;
     server->counts.handshakes_failed_total++;
     rota_counter_add(server->series.handshakes, 1);
-    if (!rota_refusals_note(&server->failed_handshakes, rota_clock_mono(), &n) ||
+    if (!rota_places_note_refusal(&server->failed_handshakes, rota_clock_mono(), &n) ||
         !server->options.log)
         return;
     rota_log(server->options.log, rota_clock_wall(), ROTA_LOG_WARN, "TLS handshakes failed",
@@ -390,8 +390,8 @@ static void on_timer(uv_timer_t *timer)
     rota_link_enter();
     server->timer_at = ROTA_TIME_NEVER;
     while (!server->is_closed && (node = rota_heap_first(&server->deadlines)) && node->at <= now)
-        rota_server_call_expire(ROTA_CONTAINER(node, struct rota_server_call, node));
-    rota_server_start_waiting(server);
+        rota_server_arrive_call_expire(ROTA_CONTAINER(node, struct rota_server_call, node));
+    rota_server_arrive_start_waiting(server);
     if (!server->is_closed && now >= server->drain_until)
         close_connections(server, "the server is shutting down");
     if (server->is_draining && server->n_connections == 0)

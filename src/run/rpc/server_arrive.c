@@ -28,7 +28,7 @@ static struct rota_server_call *call_new(struct rota_server *server)
     return call;
 }
 
-void rota_server_call_free(struct rota_server_call *call)
+void rota_server_arrive_call_free(struct rota_server_call *call)
 {
     struct rota_server *server = call->server;
     struct rota_server_connection *connection = call->connection;
@@ -63,18 +63,18 @@ static void cancel_call(struct rota_server_call *call)
     server->counts.cancelled_total++;
     rota_counter_add(server->series.cancelled, 1);
     if (is_waiting)
-        rota_server_call_leave(call); /* its handler is never called */
+        rota_server_arrive_call_leave(call); /* its handler is never called */
     else if (call->method->on_cancel)
         call->method->on_cancel(call->method->data, call);
 }
 
-void rota_server_call_touch(struct rota_server_call *call)
+void rota_server_arrive_call_touch(struct rota_server_call *call)
 {
     if (call->connection->link)
         rota_link_touch(call->connection->link);
 }
 
-void rota_server_call_uncount(struct rota_server_call *call)
+void rota_server_arrive_call_uncount(struct rota_server_call *call)
 {
     if (!call->is_counted)
         return;
@@ -83,7 +83,7 @@ void rota_server_call_uncount(struct rota_server_call *call)
     rota_gauge_add(call->server->series.under_way, -1);
 }
 
-void rota_server_call_leave(struct rota_server_call *call)
+void rota_server_arrive_call_leave(struct rota_server_call *call)
 {
     struct rota_server *server = call->server;
     if (call->ticket.place == ROTA_ADMISSION_OUT)
@@ -94,30 +94,30 @@ void rota_server_call_leave(struct rota_server_call *call)
         rota_server_arm(server, 0); /* from the loop: a handler is not called by another */
 }
 
-void rota_server_refuse(struct rota_server_call *call, enum rota_server_refusal refusal,
-                        enum rota_status status, const char *text,
-                        const struct rota_metadata *metadata, size_t n_metadata)
+void rota_server_arrive_refuse(struct rota_server_call *call, enum rota_server_refusal refusal,
+                               enum rota_status status, const char *text,
+                               const struct rota_metadata *metadata, size_t n_metadata)
 {
     struct rota_server *server = call->server;
     server->counts.refused_total++;
     rota_counter_add(server->series.refused[refusal], 1);
     rota_heap_remove(&server->deadlines, &call->node);
-    rota_server_call_leave(call);
+    rota_server_arrive_call_leave(call);
     rota_http2_finish(&call->h2, status, rota_str(text), metadata, n_metadata);
-    rota_server_call_touch(call);
+    rota_server_arrive_call_touch(call);
 }
 
-void rota_server_call_expire(struct rota_server_call *call)
+void rota_server_arrive_call_expire(struct rota_server_call *call)
 {
     static const char text[] = "the deadline has passed";
     if (call->ticket.place == ROTA_ADMISSION_WAITING) {
-        rota_server_refuse(call, ROTA_SERVER_TOO_LATE, ROTA_STATUS_DEADLINE_EXCEEDED, text, NULL,
-                           0);
+        rota_server_arrive_refuse(call, ROTA_SERVER_TOO_LATE, ROTA_STATUS_DEADLINE_EXCEEDED, text,
+                                  NULL, 0);
         return;
     }
     rota_heap_remove(&call->server->deadlines, &call->node);
     rota_http2_finish(&call->h2, ROTA_STATUS_DEADLINE_EXCEEDED, rota_str(text), NULL, 0);
-    rota_server_call_touch(call);
+    rota_server_arrive_call_touch(call);
     cancel_call(call);
 }
 
@@ -177,8 +177,9 @@ static void refuse_overload(struct rota_server_call *call)
 {
     struct rota_metadata note = {rota_str(ROTA_NOTE_FAILURE),
                                  rota_str(rota_failure_name(ROTA_FAILURE_OVERLOAD))};
-    rota_server_refuse(call, ROTA_SERVER_QUEUE_FULL, rota_failure_status(ROTA_FAILURE_OVERLOAD),
-                       "too many calls are waiting for a handler", &note, 1);
+    rota_server_arrive_refuse(call, ROTA_SERVER_QUEUE_FULL,
+                              rota_failure_status(ROTA_FAILURE_OVERLOAD),
+                              "too many calls are waiting for a handler", &note, 1);
 }
 
 /* Ask the claims, and for a place: the call is refused, waits, or runs. */
@@ -213,7 +214,7 @@ static void admit_call(struct rota_server_call *call)
 static void arrive_call(struct rota_server_call *call)
 {
     bool has_queue = call->server->options.handlers_max > 0;
-    bool is_routed = rota_server_call_is_routed(call);
+    bool is_routed = rota_server_fence_call_is_routed(call);
     /* A fenced method has one owner: there is no other replica to choose by cost. */
     call->is_measured = has_queue || (is_routed && !call->method->is_fenced);
     if (call->is_measured)
@@ -222,7 +223,7 @@ static void arrive_call(struct rota_server_call *call)
         hand_over(call);
 }
 
-void rota_server_start_waiting(struct rota_server *server)
+void rota_server_arrive_start_waiting(struct rota_server *server)
 {
     struct rota_admission_ticket *ticket;
     while (!server->is_closed &&
@@ -230,8 +231,8 @@ void rota_server_start_waiting(struct rota_server *server)
         struct rota_server_call *call = ROTA_LIST_ITEM(ticket, struct rota_server_call, ticket);
         rota_gauge_set(server->series.waiting, (int64_t)server->admission.n_waiting);
         if (ticket->place == ROTA_ADMISSION_OUT)
-            rota_server_refuse(call, ROTA_SERVER_TOO_LATE, ROTA_STATUS_DEADLINE_EXCEEDED,
-                               "the deadline has passed", NULL, 0);
+            rota_server_arrive_refuse(call, ROTA_SERVER_TOO_LATE, ROTA_STATUS_DEADLINE_EXCEEDED,
+                                      "the deadline has passed", NULL, 0);
         else if (rota_server_fence(call)) /* it may have moved meanwhile */
             run_call(call);
     }
@@ -242,7 +243,8 @@ static void refuse_method(struct rota_server_call *call)
     char path[ROTA_QUOTE_MAX], text[ROTA_QUOTE_MAX + 32];
     snprintf(text, sizeof text, "unknown method %s",
              rota_quote(rota_buffer_str(&call->h2.head.path), path));
-    rota_server_refuse(call, ROTA_SERVER_NO_METHOD, ROTA_STATUS_UNIMPLEMENTED, text, NULL, 0);
+    rota_server_arrive_refuse(call, ROTA_SERVER_NO_METHOD, ROTA_STATUS_UNIMPLEMENTED, text, NULL,
+                              0);
 }
 
 /* False when the caller has no role that the method needs, and was refused. */
@@ -268,7 +270,8 @@ static bool check_roles(struct rota_server_call *call)
     else
         snprintf(text, sizeof text, "only nodes of this cluster may call %.80s",
                  call->method->path);
-    rota_server_refuse(call, ROTA_SERVER_NO_ROLE, ROTA_STATUS_UNAUTHENTICATED, text, NULL, 0);
+    rota_server_arrive_refuse(call, ROTA_SERVER_NO_ROLE, ROTA_STATUS_UNAUTHENTICATED, text, NULL,
+                              0);
     return false;
 }
 
@@ -289,8 +292,8 @@ static void on_head(void *data, struct rota_http2_call *h2)
     if (!check_roles(call))
         return;
     if (server->n_calls >= server->options.calls_max) {
-        rota_server_refuse(call, ROTA_SERVER_CALLS_FULL, ROTA_STATUS_RESOURCE_EXHAUSTED,
-                           "the server has too many calls in progress", NULL, 0);
+        rota_server_arrive_refuse(call, ROTA_SERVER_CALLS_FULL, ROTA_STATUS_RESOURCE_EXHAUSTED,
+                                  "the server has too many calls in progress", NULL, 0);
         return;
     }
     call->is_counted = true;
@@ -354,13 +357,13 @@ static void on_release(void *data, struct rota_http2_call *h2)
     (void)data;
     call->is_in_session = false;
     if (!call->is_with_handler) { /* it never reached its handler, or has finished */
-        rota_server_call_uncount(call);
-        rota_server_call_leave(call);
+        rota_server_arrive_call_uncount(call);
+        rota_server_arrive_call_leave(call);
     }
-    rota_server_call_free(call);
+    rota_server_arrive_call_free(call);
 }
 
-struct rota_http2_handler rota_server_handler(struct rota_server_connection *connection)
+struct rota_http2_handler rota_server_arrive_handler(struct rota_server_connection *connection)
 {
     return (struct rota_http2_handler){
         .on_accept = on_accept,

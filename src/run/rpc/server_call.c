@@ -17,7 +17,7 @@ struct rota_str rota_server_call_request(const struct rota_server_call *call)
 
 const struct rota_metadata *rota_server_call_metadata(struct rota_server_call *call, size_t *n)
 {
-    return rota_grpc_fields_pairs(&call->h2.head.metadata, n);
+    return rota_grpc_head_fields_pairs(&call->h2.head.metadata, n);
 }
 
 uint32_t rota_server_call_roles(struct rota_server_call *call)
@@ -88,7 +88,7 @@ enum rota_code rota_server_call_send(struct rota_server_call *call, struct rota_
     assert(call->is_with_handler);
     enum rota_code code = rota_http2_send(&call->h2, message);
     if (code == ROTA_OK)
-        rota_server_call_touch(call);
+        rota_server_arrive_call_touch(call);
     return code;
 }
 
@@ -157,7 +157,7 @@ static void finish_with_cost(struct rota_server_call *call, enum rota_status sta
     if (n_metadata > 0)
         memcpy(pairs, metadata, n_metadata * sizeof *pairs);
     pairs[n_metadata].name = rota_str(ROTA_NOTE_COST);
-    pairs[n_metadata].value = rota_str(rota_note_format_cost(&call->cost, cost));
+    pairs[n_metadata].value = rota_str(rota_call_notes_format_cost(&call->cost, cost));
     rota_http2_finish(&call->h2, status, rota_str(text), pairs, n_metadata + 1);
 }
 
@@ -169,23 +169,23 @@ void rota_server_call_finish(struct rota_server_call *call, enum rota_status sta
     call->is_with_handler = false;
     if (call->is_measured && !call->has_cost)
         measure_call(call);
-    rota_server_call_uncount(call);
-    rota_server_call_leave(call);
+    rota_server_arrive_call_uncount(call);
+    rota_server_arrive_call_leave(call);
     rota_heap_remove(&call->server->deadlines, &call->node);
     if (call->has_cost && n_metadata <= ROTA_SERVER_TRAILERS_MAX)
         finish_with_cost(call, status, text ? text : "", metadata, n_metadata);
     else
         rota_http2_finish(&call->h2, status, rota_str(text ? text : ""), metadata, n_metadata);
-    rota_server_call_touch(call);
+    rota_server_arrive_call_touch(call);
     struct rota_server_tally tally = call->server->tally;
     bool is_tallied = call->is_tallied;
     uint32_t number = call->tally_number;
-    rota_server_call_free(call);
+    rota_server_arrive_call_free(call);
     if (is_tallied && tally.on_end)
         tally.on_end(tally.data, number);
 }
 
-void rota_server_set_tally(struct rota_server *server, struct rota_server_tally tally)
+void rota_server_call_set_tally(struct rota_server *server, struct rota_server_tally tally)
 {
     server->tally = tally;
 }

@@ -21,7 +21,7 @@ struct rota_server_tally {
 };
 
 /* The tally is copied; one without functions ends the counting. */
-void rota_server_set_tally(struct rota_server *server, struct rota_server_tally tally);
+void rota_server_call_set_tally(struct rota_server *server, struct rota_server_tally tally);
 
 /* `reply`, which is empty, gets memory of the call, and a few bytes before the message, which
  * must not be changed. The caller frees it. */

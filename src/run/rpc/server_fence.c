@@ -25,8 +25,8 @@ static bool read_names(struct rota_server_route *route)
     bool is_escaped = memchr(route->note.data, '%', route->note.size) != NULL;
     if (is_escaped && !route->room && !(route->room = malloc(ROTA_NOTE_NAMES_MAX)))
         return false;
-    return rota_note_parse_shard(route->note, is_escaped ? route->room : unused, &route->space,
-                                 &route->shard);
+    return rota_call_notes_parse_shard(route->note, is_escaped ? route->room : unused,
+                                       &route->space, &route->shard);
 }
 
 /* The notes of a call are read once, however often they are asked for. */
@@ -37,7 +37,7 @@ static const struct rota_server_route *route_of(struct rota_server_call *call)
     size_t n;
     if (route->is_read)
         return route;
-    const struct rota_metadata *pairs = rota_grpc_fields_pairs(&call->h2.head.metadata, &n);
+    const struct rota_metadata *pairs = rota_grpc_head_fields_pairs(&call->h2.head.metadata, &n);
     route->note = (struct rota_str){0};
     for (size_t i = 0; i < n; i++)
         if (is_note(pairs[i].name, ROTA_NOTE_EPOCH) && !epoch.data)
@@ -47,11 +47,11 @@ static const struct rota_server_route *route_of(struct rota_server_call *call)
     route->is_read = true;
     route->is_there = epoch.data || route->note.data;
     route->is_valid = epoch.size > 0 && route->note.size > 0 &&
-                      rota_note_parse_epoch(epoch, &route->epoch) && read_names(route);
+                      rota_call_notes_parse_epoch(epoch, &route->epoch) && read_names(route);
     return route;
 }
 
-bool rota_server_call_is_routed(struct rota_server_call *call)
+bool rota_server_fence_call_is_routed(struct rota_server_call *call)
 {
     return route_of(call)->is_there;
 }
@@ -122,7 +122,7 @@ static void write_refusal(const struct rota_claims *claims, const struct rota_se
     bool is_news =
         answer == ROTA_CLAIMS_STALE || (answer == ROTA_CLAIMS_NOT_HELD && !claim.is_held);
     if (is_news && claim.address.size > 0) {
-        rota_note_format_claim(claim.node, claim.epoch, claim.address, refusal->claim);
+        rota_call_notes_format_claim(claim.node, claim.epoch, claim.address, refusal->claim);
         refusal->notes[refusal->n_notes++] =
             (struct rota_metadata){rota_str(ROTA_NOTE_CLAIM), rota_str(refusal->claim)};
     }
@@ -143,10 +143,11 @@ bool rota_server_fence(struct rota_server_call *call)
     if (!route->is_valid) {
         if (!call->method->is_fenced)
             return true;
-        rota_server_refuse(call, ROTA_SERVER_UNFENCED, ROTA_STATUS_FAILED_PRECONDITION,
-                           "only the owner of a shard serves this method: the call must carry its "
-                           "shard and epoch (rota-shard, rota-epoch)",
-                           NULL, 0);
+        rota_server_arrive_refuse(
+            call, ROTA_SERVER_UNFENCED, ROTA_STATUS_FAILED_PRECONDITION,
+            "only the owner of a shard serves this method: the call must carry its "
+            "shard and epoch (rota-shard, rota-epoch)",
+            NULL, 0);
         return false;
     }
     enum rota_claims_answer answer = check_claim(claims, route);
@@ -154,8 +155,8 @@ bool rota_server_fence(struct rota_server_call *call)
         return true;
     struct refusal refusal;
     write_refusal(claims, route, answer, &refusal);
-    rota_server_refuse(call, ROTA_SERVER_STALE, rota_failure_status(ROTA_FAILURE_STALE),
-                       refusal.text, refusal.notes, refusal.n_notes);
+    rota_server_arrive_refuse(call, ROTA_SERVER_STALE, rota_failure_status(ROTA_FAILURE_STALE),
+                              refusal.text, refusal.notes, refusal.n_notes);
     return false;
 }
 

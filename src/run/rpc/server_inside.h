@@ -135,35 +135,35 @@ void rota_server_arm(struct rota_server *server, rota_time at);
 /* --- server_arrive.c --- */
 
 /* The callbacks of a session for its calls. */
-struct rota_http2_handler rota_server_handler(struct rota_server_connection *connection);
+struct rota_http2_handler rota_server_arrive_handler(struct rota_server_connection *connection);
 
 /* Free a call that neither the session nor a handler uses. */
-void rota_server_call_free(struct rota_server_call *call);
+void rota_server_arrive_call_free(struct rota_server_call *call);
 
 /* The call's deadline has passed. */
-void rota_server_call_expire(struct rota_server_call *call);
+void rota_server_arrive_call_expire(struct rota_server_call *call);
 
 /* Send what was written to the call. */
-void rota_server_call_touch(struct rota_server_call *call);
+void rota_server_arrive_call_touch(struct rota_server_call *call);
 
 /* Its handler has finished, or will never be called. */
-void rota_server_call_uncount(struct rota_server_call *call);
+void rota_server_arrive_call_uncount(struct rota_server_call *call);
 
 /* It no longer has a place with the handlers, or in the queue. */
-void rota_server_call_leave(struct rota_server_call *call);
+void rota_server_arrive_call_leave(struct rota_server_call *call);
 
 /* Start waiting calls, as far as there are places. */
-void rota_server_start_waiting(struct rota_server *server);
+void rota_server_arrive_start_waiting(struct rota_server *server);
 
 /* End a call that has no handler. */
-void rota_server_refuse(struct rota_server_call *call, enum rota_server_refusal refusal,
-                        enum rota_status status, const char *text,
-                        const struct rota_metadata *metadata, size_t n_metadata);
+void rota_server_arrive_refuse(struct rota_server_call *call, enum rota_server_refusal refusal,
+                               enum rota_status status, const char *text,
+                               const struct rota_metadata *metadata, size_t n_metadata);
 
 /* --- server_fence.c --- */
 
 /* Does the client route by claims? */
-bool rota_server_call_is_routed(struct rota_server_call *call);
+bool rota_server_fence_call_is_routed(struct rota_server_call *call);
 
 /* Check a call against the claims; false when it was rejected. */
 bool rota_server_fence(struct rota_server_call *call);

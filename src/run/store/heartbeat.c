@@ -89,7 +89,7 @@ enum rota_code rota_heartbeat_open(struct uv_loop_s *loop, struct rota_store *st
         .verb = ROTA_STORE_BEAT, .member = *member, .keys = more, .n_keys = n_more};
     if (request.member.ttl == 0)
         request.member.ttl = 10 * ROTA_SEC;
-    enum rota_code code = rota_store_request_check(&request, error);
+    enum rota_code code = rota_store_check_request(&request, error);
     if (code)
         return code;
     struct rota_heartbeat *heartbeat = make_heartbeat(&request.member, more, n_more);

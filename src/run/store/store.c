@@ -175,7 +175,7 @@ static void connect_now(struct rota_store *store)
 /* There is a place for it: requests leave some free. */
 void rota_store_post(struct rota_store *store, struct rota_letter *letter)
 {
-    enum rota_code code = rota_thread_post(store->thread, letter);
+    enum rota_code code = rota_mailbox_thread_post(store->thread, letter);
     assert(!code);
     (void)code;
 }
@@ -278,7 +278,7 @@ static void work_ask(struct rota_letter *letter)
 
 static void free_ask(struct ask *ask)
 {
-    rota_store_answer_deinit(&ask->answer);
+    rota_store_session_answer_deinit(&ask->answer);
     free(ask);
 }
 
@@ -343,7 +343,7 @@ static void done_ask(struct rota_letter *letter, bool is_cancelled)
 enum rota_code rota_store_ask(struct rota_store *store, const struct rota_store_request *request,
                               rota_store_on_answer *on_answer, void *data, struct rota_error *error)
 {
-    enum rota_code code = rota_store_request_check(request, error);
+    enum rota_code code = rota_store_check_request(request, error);
     if (code)
         return code;
     struct ask *ask = calloc(1, sizeof *ask + size_of(request) + 1);
@@ -354,8 +354,9 @@ enum rota_code rota_store_ask(struct rota_store *store, const struct rota_store_
     ask->on_answer = on_answer;
     ask->data = data;
     ask->letter = (struct rota_letter){.work = work_ask, .done = done_ask};
-    code = store->n_asks < ROTA_STORE_PENDING_MAX ? rota_thread_post(store->thread, &ask->letter)
-                                                  : ROTA_ERR_LIMIT;
+    code = store->n_asks < ROTA_STORE_PENDING_MAX
+               ? rota_mailbox_thread_post(store->thread, &ask->letter)
+               : ROTA_ERR_LIMIT;
     if (code) {
         free_ask(ask);
         return rota_error_set(error, code,
@@ -451,7 +452,7 @@ static enum rota_code open_store(struct uv_loop_s *loop, const struct rota_store
     bool is_lasting = made->code == ROTA_ERR_INVALID || made->code == ROTA_ERR_NOT_FOUND ||
                       made->code == ROTA_ERR_NO_MEMORY;
     code = is_lasting ? rota_error_set(error, made->code, "%s", made->error.text)
-                      : rota_thread_open(loop, &thread_options, &made->thread, error);
+                      : rota_mailbox_thread_open(loop, &thread_options, &made->thread, error);
     if (code) {
         release_store(made);
         return code;
@@ -495,5 +496,5 @@ void rota_store_close_then(struct rota_store *store, void (*on_closed)(void *dat
     store->is_up = false;
     uv_close((uv_handle_t *)&store->timer, on_timer_closed);
     uv_close((uv_handle_t *)&store->late_timer, on_timer_closed);
-    rota_thread_close(store->thread, on_thread_closed, store);
+    rota_mailbox_thread_close(store->thread, on_thread_closed, store);
 }

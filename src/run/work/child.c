@@ -23,7 +23,7 @@ struct rota_child {
     uv_signal_t ended;
     uv_write_t write;
     unsigned n_handles; /* that are not closed */
-    const struct rota_guard *guard;
+    const struct rota_child_guard *guard;
     pid_t pid; /* 0: it has ended */
     size_t output_max;
     bool is_full, is_freed;
@@ -43,7 +43,7 @@ struct plan {
     char *const *argv;
     char **environment;
     int streams[3], report; /* the last takes an errno */
-    const struct rota_guard *guard;
+    const struct rota_child_guard *guard;
 };
 
 static void exec_child(const struct plan *plan)
@@ -56,7 +56,7 @@ static void exec_child(const struct plan *plan)
     signal(SIGPIPE, SIG_IGN); /* a dead guard is an error */
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* should the guard be killed, too */
-    if (rota_guard_add(plan->guard, getpid()) == 0) {
+    if (rota_child_guard_add(plan->guard, getpid()) == 0) {
         signal(SIGPIPE, SIG_DFL);
         for (int fd = 0; fd < 3; fd++)
             dup2(plan->streams[fd], fd);
@@ -120,8 +120,8 @@ static bool open_ends(struct ends *ends)
     return true;
 }
 
-static pid_t spawn_child(const struct rota_child_options *options, const struct rota_guard *guard,
-                         const struct ends *ends)
+static pid_t spawn_child(const struct rota_child_options *options,
+                         const struct rota_child_guard *guard, const struct ends *ends)
 {
     struct plan plan = {.argv = options->argv,
                         .environment = join_environment(options->environment),
@@ -256,7 +256,7 @@ static int reap_child(struct rota_child *child)
 {
     int status = 0;
     kill(-child->pid, SIGKILL);
-    rota_guard_remove(child->guard, child->pid);
+    rota_child_guard_remove(child->guard, child->pid);
     while (waitpid(child->pid, &status, 0) < 0 && errno == EINTR)
         ;
     child->pid = 0;
@@ -289,7 +289,7 @@ static void on_written(uv_write_t *write, int status)
 
 /* --- doors --- */
 
-static struct rota_child *make_child(uv_loop_t *loop, const struct rota_guard *guard,
+static struct rota_child *make_child(uv_loop_t *loop, const struct rota_child_guard *guard,
                                      const struct rota_child_options *options)
 {
     struct rota_child *child = calloc(1, sizeof *child);
@@ -327,7 +327,7 @@ static void attach_child(struct rota_child *child, struct ends *ends)
         close_handle(&child->pipes[STDIN_FILENO]);
 }
 
-enum rota_code rota_child_start(uv_loop_t *loop, const struct rota_guard *guard,
+enum rota_code rota_child_start(uv_loop_t *loop, const struct rota_child_guard *guard,
                                 const struct rota_child_options *options, struct rota_child **child,
                                 struct rota_error *error)
 {

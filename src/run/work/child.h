@@ -36,7 +36,7 @@ struct rota_child_options {
 };
 
 /* Start a command. Gives `*child`; rota_child_free() ends it. `guard` is kept. */
-enum rota_code rota_child_start(uv_loop_t *loop, const struct rota_guard *guard,
+enum rota_code rota_child_start(uv_loop_t *loop, const struct rota_child_guard *guard,
                                 const struct rota_child_options *options, struct rota_child **child,
                                 struct rota_error *error);
 

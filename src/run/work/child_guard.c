@@ -51,7 +51,7 @@ static void watch_parent(int fd)
     _exit(0);
 }
 
-enum rota_code rota_guard_open(struct rota_guard *guard, struct rota_error *error)
+enum rota_code rota_child_guard_open(struct rota_child_guard *guard, struct rota_error *error)
 {
     static const int PASSED[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGTSTP};
     int fds[2];
@@ -73,11 +73,11 @@ enum rota_code rota_guard_open(struct rota_guard *guard, struct rota_error *erro
     }
     setpgid(pid, pid); /* before a terminal can speak to it */
     close(fds[0]);
-    *guard = (struct rota_guard){.fd = fds[1], .pid = pid};
+    *guard = (struct rota_child_guard){.fd = fds[1], .pid = pid};
     return ROTA_OK;
 }
 
-static int write_word(const struct rota_guard *guard, int32_t word)
+static int write_word(const struct rota_child_guard *guard, int32_t word)
 {
     ssize_t size;
     do
@@ -86,17 +86,17 @@ static int write_word(const struct rota_guard *guard, int32_t word)
     return size == (ssize_t)sizeof word ? 0 : -1;
 }
 
-int rota_guard_add(const struct rota_guard *guard, pid_t group)
+int rota_child_guard_add(const struct rota_child_guard *guard, pid_t group)
 {
     return write_word(guard, group);
 }
 
-int rota_guard_remove(const struct rota_guard *guard, pid_t group)
+int rota_child_guard_remove(const struct rota_child_guard *guard, pid_t group)
 {
     return write_word(guard, -group);
 }
 
-void rota_guard_close(struct rota_guard *guard)
+void rota_child_guard_close(struct rota_child_guard *guard)
 {
     if (guard->pid == 0)
         return;

@@ -11,18 +11,18 @@
 
 enum { ROTA_GUARD_GROUPS_MAX = 4096 };
 
-struct rota_guard {
+struct rota_child_guard {
     int fd; /* to which groups are reported */
     pid_t pid;
 };
 
-/* Fills `*guard`; rota_guard_close() ends it. Call it before there are threads. */
-enum rota_code rota_guard_open(struct rota_guard *guard, struct rota_error *error);
+/* Fills `*guard`; rota_child_guard_close() ends it. Call it before there are threads. */
+enum rota_code rota_child_guard_open(struct rota_child_guard *guard, struct rota_error *error);
 
 /* A group begins, or is gone. Safe in a freshly forked process; -1 when the guard is not
  * running. */
-int rota_guard_add(const struct rota_guard *guard, pid_t group);
-int rota_guard_remove(const struct rota_guard *guard, pid_t group);
+int rota_child_guard_add(const struct rota_child_guard *guard, pid_t group);
+int rota_child_guard_remove(const struct rota_child_guard *guard, pid_t group);
 
 /* Remaining groups are killed. */
-void rota_guard_close(struct rota_guard *guard);
+void rota_child_guard_close(struct rota_child_guard *guard);

@@ -146,9 +146,9 @@ static struct rota_queue_task *make_about(struct rota_queue *queue, enum rota_qu
     struct rota_queue_task *task = rota_queue_task_make(queue, kind, method, name, data, error);
     if (task) {
         task->id = number;
-        task->partition = rota_broker_cluster_place(queue->cluster, number);
+        task->partition = rota_work_broker_cluster_place(queue->cluster, number);
         about->queue = task->name;
-        about->id = rota_queue_id_write(number, id);
+        about->id = rota_queue_message_id_write(number, id);
     }
     return task;
 }
@@ -330,7 +330,7 @@ static enum rota_code make_poll(struct rota_queue *queue, const struct rota_queu
     rota_message_encode(&ROTA_QUEUE_POLL, &request, &task->request);
     task->wait = rota_queue_from_ms(request.wait_ms);
     return rota_picker_read(queue->picker, rota_clock_mono(), &of,
-                            rota_broker_cluster_layout(queue->cluster, wanted->queue).read,
+                            rota_work_broker_cluster_layout(queue->cluster, wanted->queue).read,
                             &queue->random, &task->poll, error);
 }
 
@@ -343,7 +343,7 @@ enum rota_code rota_queue_poll(struct rota_queue *queue, const struct rota_queue
                                                                wanted->queue, data, error);
     if (!task)
         return code ? code : ROTA_ERR_LIMIT;
-    if (rota_broker_cluster_n_peers(queue->cluster) > 1) /* there is a choice */
+    if (rota_work_broker_cluster_n_peers(queue->cluster) > 1) /* there is a choice */
         rota_queue_task_learn(queue, wanted->queue, false);
     code = make_poll(queue, wanted, task, error);
     if (code) {
@@ -400,7 +400,7 @@ enum rota_code rota_queue_open(struct uv_loop_s *loop, const struct rota_queue_o
     if (!code)
         code = rota_hosts_list_new(options->nodes ? options->nodes : "", &with.source, error);
     if (!code)
-        code = rota_broker_cluster_open(loop, &with, &made->cluster, error);
+        code = rota_work_broker_cluster_open(loop, &with, &made->cluster, error);
     if (code)
         rota_queue_close(made);
     else
@@ -415,7 +415,7 @@ void rota_queue_close(struct rota_queue *queue)
     ROTA_LIST_DRAIN (task, &queue->tasks, struct rota_queue_task, link)
         rota_queue_task_drop(task);
     rota_map_deinit_values(&queue->learned);
-    rota_broker_cluster_close(queue->cluster);
+    rota_work_broker_cluster_close(queue->cluster);
     rota_picker_free(queue->picker);
     rota_arena_deinit(&queue->arena);
     free(queue);

@@ -99,7 +99,7 @@ static void fail_malformed(struct rota_queue_task *task, const char *text)
 static bool note_added(struct rota_queue_item *item, const struct rota_queue_added *added)
 {
     struct rota_job_id id;
-    if (added->id.size == 0 || rota_queue_id_read(added->id, &id, NULL))
+    if (added->id.size == 0 || rota_queue_message_id_read(added->id, &id, NULL))
         return false;
     item->is_over = true;
     item->is_new = added->is_new;
@@ -220,7 +220,7 @@ static bool read_job(struct rota_queue *queue, const struct rota_queue_job_info 
     struct rota_queue_details *details = rota_arena_take(&queue->arena, sizeof *details);
     struct rota_job_id id;
     if (!spec || !details || info->state >= ROTA_JOB_STATES ||
-        rota_queue_id_read(spec->id, &id, NULL))
+        rota_queue_message_id_read(spec->id, &id, NULL))
         return false;
     *details = (struct rota_queue_details){.job = read_spec(spec),
                                            .explain = explain,
@@ -353,7 +353,7 @@ static void end_poll(struct rota_queue_task *task, struct rota_str message)
     }
     for (size_t i = 0; i < list.items.n; i++) {
         struct rota_job_id id = {0, 0};
-        rota_queue_id_read(handed[i].id, &id, NULL);
+        rota_queue_message_id_read(handed[i].id, &id, NULL);
         works[i] = (struct rota_queue_work){
             .job = keep_name(queue, handed[i].queue, id),
             .attempt = handed[i].attempt,
@@ -389,8 +389,8 @@ static void end_learning(struct rota_queue_task *task, struct rota_str message)
     };
     if (is_good && !rota_layout_check(&layout, NULL)) {
         queue->n_nodes = nodes.nodes.n > 0 ? nodes.nodes.n : 1;
-        rota_broker_cluster_set_partitions(queue->cluster, (uint32_t)nodes.partitions);
-        rota_broker_cluster_lay_out(queue->cluster, task->name, &layout);
+        rota_work_broker_cluster_set_partitions(queue->cluster, (uint32_t)nodes.partitions);
+        rota_work_broker_cluster_lay_out(queue->cluster, task->name, &layout);
     }
     end_task(task, &result, NULL, NULL, 0);
 }

@@ -63,7 +63,7 @@ static void write_adds(struct rota_queue_task *task)
         struct rota_queue_job_spec *spec = &specs[list.items.n++];
         *spec = item->spec;
         if (spec->idempotency_key.size == 0) {
-            spec->id = rota_queue_id_write(item->id, item->bytes);
+            spec->id = rota_queue_message_id_write(item->id, item->bytes);
             spec->partition = item->partition; /* we may choose another one, with another id */
         }
         spec->is_again = task->tries.is_unknown;
@@ -83,14 +83,14 @@ static uint32_t choose_partition(struct rota_queue_task *task)
     enum { DRAWS = 16 };
     struct rota_queue *queue = task->queue;
     struct rota_broker_cluster *cluster = queue->cluster;
-    uint32_t n = rota_broker_cluster_layout(cluster, task->name).write;
+    uint32_t n = rota_work_broker_cluster_layout(cluster, task->name).write;
     int64_t any = 0;
     for (int i = 0; i < DRAWS; i++) {
         rota_picker_write(queue->picker, rota_str("default"), n, &queue->random, &any, NULL);
-        struct rota_str owner = rota_broker_cluster_owner(cluster, task->name, (uint32_t)any);
-        if (rota_broker_cluster_reach(cluster, owner) != ROTA_REACH_FAILING)
+        struct rota_str owner = rota_work_broker_cluster_owner(cluster, task->name, (uint32_t)any);
+        if (rota_work_broker_cluster_reach(cluster, owner) != ROTA_REACH_FAILING)
             break;
-        rota_broker_cluster_connect(cluster, owner);
+        rota_work_broker_cluster_connect(cluster, owner);
     }
     return (uint32_t)any;
 }
@@ -100,13 +100,13 @@ static void place_item(struct rota_queue_task *task, struct rota_queue_item *ite
     struct rota_queue *queue = task->queue;
     item->partition =
         item->spec.unique.size > 0
-            ? rota_broker_cluster_partition_of(queue->cluster, task->name, item->spec.unique)
+            ? rota_work_broker_cluster_partition_of(queue->cluster, task->name, item->spec.unique)
             : choose_partition(task);
     item->id =
         rota_job_id_make(rota_clock_wall(), item->partition, rota_random_next(&queue->random));
     if (item->spec.idempotency_key.size > 0) { /* as the node derives it, without an answer */
         item->id = rota_job_id_of_key(task->name, item->spec.idempotency_key,
-                                      rota_broker_cluster_n_partitions(queue->cluster));
+                                      rota_work_broker_cluster_n_partitions(queue->cluster));
         item->partition = rota_job_id_partition(item->id);
     }
 }
@@ -195,17 +195,17 @@ static void learn_partitions(struct rota_queue_task *task, const struct rota_cal
     unsigned long n = strtoul(text, NULL, 10);
     if (n < 1 || n > ROTA_JOB_PARTITIONS_MAX)
         return;
-    struct rota_work_layout layout = rota_broker_cluster_layout(cluster, task->name);
+    struct rota_work_layout layout = rota_work_broker_cluster_layout(cluster, task->name);
     layout.wanted = layout.write = (uint32_t)n;
-    uint32_t partitions = rota_broker_cluster_n_partitions(cluster);
+    uint32_t partitions = rota_work_broker_cluster_n_partitions(cluster);
     layout.read = layout.write > partitions ? layout.write : partitions;
-    if (rota_broker_cluster_lay_out(cluster, task->name, &layout))
+    if (rota_work_broker_cluster_lay_out(cluster, task->name, &layout))
         task->tries.may_move = true; /* also with a unique key, which belongs to another now */
 }
 
 static void begin_tries(struct rota_queue_task *task, bool may_move)
 {
-    size_t n = rota_broker_cluster_n_peers(task->queue->cluster);
+    size_t n = rota_work_broker_cluster_n_peers(task->queue->cluster);
     rota_try_fsm_init(&task->tries, rota_clock_mono(), task->queue->options.patience, may_move);
     task->tries.n_nodes = (unsigned)n;
 }
@@ -249,23 +249,24 @@ static struct rota_str node_of(struct rota_queue_task *task)
     enum { NODES_MAX = 256 }; /* examined; of more, the first */
     struct rota_broker_cluster *cluster = task->queue->cluster;
     enum rota_reach nodes[NODES_MAX];
-    size_t n = rota_broker_cluster_n_peers(cluster);
+    size_t n = rota_work_broker_cluster_n_peers(cluster);
     if (task->kind == ROTA_QUEUE_TASK_PROBE)
-        return rota_broker_cluster_peer(cluster, task->tries.n_tries % (n > 0 ? n : 1));
-    struct rota_str owner = rota_broker_cluster_owner(cluster, task->name, task->partition);
+        return rota_work_broker_cluster_peer(cluster, task->tries.n_tries % (n > 0 ? n : 1));
+    struct rota_str owner = rota_work_broker_cluster_owner(cluster, task->name, task->partition);
     bool is_retry = task->tries.n_tries % 2 != 0;
     n = n < NODES_MAX ? n : NODES_MAX;
-    if (n < 2 || (!is_retry && rota_broker_cluster_reach(cluster, owner) != ROTA_REACH_FAILING))
+    if (n < 2 ||
+        (!is_retry && rota_work_broker_cluster_reach(cluster, owner) != ROTA_REACH_FAILING))
         return owner;
     size_t of_owner = n;
     for (size_t i = 0; i < n; i++) {
-        struct rota_str node = rota_broker_cluster_peer(cluster, i);
-        nodes[i] = rota_broker_cluster_reach(cluster, node);
+        struct rota_str node = rota_work_broker_cluster_peer(cluster, i);
+        nodes[i] = rota_work_broker_cluster_reach(cluster, node);
         if (rota_str_is_equal(node, owner))
             of_owner = i;
     }
-    rota_broker_cluster_connect(cluster, owner);
-    return rota_broker_cluster_peer(
+    rota_work_broker_cluster_connect(cluster, owner);
+    return rota_work_broker_cluster_peer(
         cluster,
         rota_reach_choose(nodes, n, of_owner, is_retry, rota_random_next(&task->queue->random)));
 }
@@ -306,8 +307,8 @@ static void begin_try(struct rota_queue_task *task)
     };
     enum rota_code code = note_node(task, node_of(task), &error);
     if (!code)
-        code = rota_broker_cluster_call(task->queue->cluster, task->node, &options, &task->call,
-                                        &error);
+        code = rota_work_broker_cluster_call(task->queue->cluster, task->node, &options,
+                                             &task->call, &error);
     if (code == ROTA_ERR_UNAVAILABLE) {
         snprintf(text, sizeof text, "%s: %s", rota_status_name(ROTA_STATUS_UNAVAILABLE),
                  error.text);

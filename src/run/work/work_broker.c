@@ -33,23 +33,23 @@ static bool execute_effect(struct rota_work_broker *broker, const struct rota_wo
         if (broker->log.sink && !broker->log.sink->append(broker, &effect->record))
             return false;
         if (effect->record.type == ROTA_WORK_ADD)
-            rota_broker_watch_added(broker, &effect->record);
-        rota_broker_news_report(broker, effect);
+            rota_work_broker_watch_added(broker, &effect->record);
+        rota_work_broker_news_report(broker, effect);
         return true;
     case ROTA_WORK_DO_DISPATCH:
-        if (!rota_broker_workers_hand(broker->workers, effect))
-            rota_broker_poll_hand(broker, effect);
+        if (!rota_work_broker_workers_hand(broker->workers, effect))
+            rota_work_broker_poll_hand(broker, effect);
         return true;
     case ROTA_WORK_DO_CANCEL: /* a poll learns of it when it extends or ends the attempt */
-        rota_broker_workers_cancel(broker->workers, effect, 0);
+        rota_work_broker_workers_cancel(broker->workers, effect, 0);
         return true;
     case ROTA_WORK_TELL_ENDED:
     case ROTA_WORK_TELL_STATE:
-        rota_broker_watch_tell(broker, effect);
+        rota_work_broker_watch_tell(broker, effect);
         return true;
     case ROTA_WORK_TELL_LOST:
-        rota_broker_workers_lost(broker->workers, effect->session);
-        rota_broker_poll_lost(broker, effect->session);
+        rota_work_broker_workers_lost(broker->workers, effect->session);
+        rota_work_broker_poll_lost(broker, effect->session);
         return true;
     }
     return true;
@@ -72,7 +72,7 @@ static void send_answer(struct rota_work_broker *broker, const struct rota_broke
 {
     struct rota_str message =
         rota_str_of(answer->large ? answer->large : answer->small, answer->size);
-    if (rota_broker_store_is_void(broker, answer->first, answer->last)) {
+    if (rota_work_broker_store_turn_is_void(broker, answer->first, answer->last)) {
         const struct rota_metadata note = {rota_str(ROTA_NOTE_FAILURE),
                                            rota_str(rota_failure_name(ROTA_FAILURE_STALE))};
         if (answer->call)
@@ -82,7 +82,7 @@ static void send_answer(struct rota_work_broker *broker, const struct rota_broke
     } else if (answer->call) {
         rota_server_call_reply(answer->call, message);
     } else {
-        rota_broker_workers_verdict(broker->workers, answer->connection, message);
+        rota_work_broker_workers_verdict(broker->workers, answer->connection, message);
     }
 }
 
@@ -107,12 +107,12 @@ static void set_timer(struct rota_work_broker *broker, rota_time now, bool is_st
 {
     const struct rota_heap_node *poll = rota_heap_first(&broker->polls.until);
     rota_time at = rota_broker_deadline(broker->core);
-    at = rota_time_min(at, rota_broker_handover_deadline(broker->handover));
-    at = rota_time_min(at, rota_broker_settings_deadline(broker->settings));
-    at = rota_time_min(at, rota_broker_layout_deadline(broker->layouts));
+    at = rota_time_min(at, rota_work_broker_handover_deadline(broker->handover));
+    at = rota_time_min(at, rota_work_broker_settings_deadline(broker->settings));
+    at = rota_time_min(at, rota_work_broker_layout_deadline(broker->layouts));
     if (poll)
         at = rota_time_min(at, poll->at);
-    at = rota_time_min(at, rota_broker_forward_deadline(broker));
+    at = rota_time_min(at, rota_work_broker_forward_deadline(broker));
     if (broker->log.sink && broker->log.sink->deadline)
         at = rota_time_min(at, broker->log.sink->deadline(broker));
     if (is_stuck)
@@ -138,10 +138,10 @@ static void run_turn(struct rota_work_broker *broker)
     uv_idle_stop(&broker->idle);
     bool is_stuck = !rota_work_broker_carry_out(broker);
     while (!is_stuck) {
-        bool has_more = rota_broker_poll_return(broker);
-        has_more |= rota_broker_handover_turn(broker->handover, now);
-        has_more |= rota_broker_settings_turn(broker->settings, now.boot);
-        has_more |= rota_broker_layout_turn(broker->layouts, now);
+        bool has_more = rota_work_broker_poll_return(broker);
+        has_more |= rota_work_broker_handover_turn(broker->handover, now);
+        has_more |= rota_work_broker_settings_turn(broker->settings, now.boot);
+        has_more |= rota_work_broker_layout_turn(broker->layouts, now);
         if (!broker->log.sink)
             broker->log.appended = rota_broker_last_number(broker->core);
         if (!broker->log.sink && broker->log.durable < broker->log.appended) {
@@ -163,10 +163,10 @@ static void run_turn(struct rota_work_broker *broker)
     if (!is_stuck && broker->log.sink)
         broker->log.sink->turn(broker);
     send_answers(broker);
-    rota_broker_workers_flush(broker->workers);
-    rota_broker_poll_flush(broker, now.boot, broker->front.fsm.is_draining);
-    rota_broker_watch_flush(broker);
-    rota_broker_forward_turn(broker, now);
+    rota_work_broker_workers_flush(broker->workers);
+    rota_work_broker_poll_flush(broker, now.boot, broker->front.fsm.is_draining);
+    rota_work_broker_watch_flush(broker);
+    rota_work_broker_forward_turn(broker, now);
     if (rota_broker_has_shrunk(broker->core))
         rota_memory_trim();
     if (!broker->is_dirty)
@@ -289,9 +289,9 @@ void rota_work_broker_let_go(struct rota_work_broker *broker)
     if (--broker->n_handles > 0)
         return;
     rota_broker_free(broker->core);
-    rota_broker_front_deinit(&broker->front);
-    rota_broker_poll_deinit(&broker->polls);
-    rota_broker_watch_deinit(&broker->watchers);
+    rota_work_broker_front_deinit(&broker->front);
+    rota_work_broker_poll_deinit(&broker->polls);
+    rota_work_broker_watch_deinit(&broker->watchers);
     rota_vector_deinit(&broker->log.answers);
     free(broker);
 }
@@ -326,22 +326,22 @@ static enum rota_code check_options(const struct rota_work_broker_options *optio
                               ROTA_JOB_PARTITIONS_MAX, options->partitions);
     if (options->members && !options->advertise)
         return rota_error_set(error, ROTA_ERR_INVALID, "the node's own address is missing");
-    return rota_broker_workers_check(options, error);
+    return rota_work_broker_workers_check(options, error);
 }
 
 static void tell_unlisted(const struct rota_work_broker *broker)
 {
     rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
              "node not in the list of nodes",
-             ROTA_LOG_FACT("address", rota_broker_cluster_self(broker->cluster)));
+             ROTA_LOG_FACT("address", rota_work_broker_cluster_self(broker->cluster)));
 }
 
 /* A node that has not joined yet, or leaves cleanly, is not listed: that is not an error. */
 static void on_listing(void *data)
 {
     struct rota_work_broker *broker = data;
-    bool is_listed =
-        rota_broker_cluster_is_listed(broker->cluster, rota_broker_cluster_self(broker->cluster));
+    bool is_listed = rota_work_broker_cluster_is_listed(
+        broker->cluster, rota_work_broker_cluster_self(broker->cluster));
     if (broker->was_listed && !is_listed && !broker->front.fsm.is_draining)
         tell_unlisted(broker);
     bool is_news = is_listed && !broker->was_listed;
@@ -362,15 +362,15 @@ static enum rota_code join_cluster(struct rota_work_broker *broker, uv_loop_t *l
         .token = broker->options.token,
         .log = broker->options.log,
     };
-    enum rota_code code = rota_broker_cluster_open(loop, &with, &broker->cluster, error);
+    enum rota_code code = rota_work_broker_cluster_open(loop, &with, &broker->cluster, error);
     if (code || !with.source)
         return code;
     broker->listing =
         (struct rota_broker_cluster_subscriber){.on_route = on_listing, .data = broker};
-    rota_broker_cluster_subscribe(broker->cluster, &broker->listing);
+    rota_work_broker_cluster_subscribe(broker->cluster, &broker->listing);
     on_listing(broker);
     /* A list that is available by now is a file or a setting, and has to contain this node. */
-    if (!broker->was_listed && rota_broker_cluster_n_peers(broker->cluster) > 0)
+    if (!broker->was_listed && rota_work_broker_cluster_n_peers(broker->cluster) > 0)
         tell_unlisted(broker);
     return ROTA_OK;
 }
@@ -398,45 +398,45 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
     if (made->options.partitions == 0)
         made->options.partitions = 16;
     rota_map_init(&made->front.errands, seed);
-    rota_broker_poll_init(&made->polls, seed);
-    rota_broker_watch_init(&made->watchers, seed);
+    rota_work_broker_poll_init(&made->polls, seed);
+    rota_work_broker_watch_init(&made->watchers, seed);
     open_handles(made, loop);
-    struct rota_broker_options with = {.jobs_max = options->jobs_max,
-                                       .bytes_max = options->bytes_max,
-                                       .tells_forgotten = options->store != NULL,
-                                       .is_volatile = options->is_memory,
-                                       .keep = options->keep,
-                                       .seed = seed,
-                                       .secret = secret,
-                                       .layout =
-                                           rota_broker_cluster_default(made->options.partitions)};
+    struct rota_broker_options with = {
+        .jobs_max = options->jobs_max,
+        .bytes_max = options->bytes_max,
+        .tells_forgotten = options->store != NULL,
+        .is_volatile = options->is_memory,
+        .keep = options->keep,
+        .seed = seed,
+        .secret = secret,
+        .layout = rota_work_broker_cluster_default(made->options.partitions)};
     code = join_cluster(made, loop, error);
-    if (!code && !rota_broker_cluster_is_alone(made->cluster))
-        code = rota_broker_forward_open(made, error);
+    if (!code && !rota_work_broker_cluster_is_alone(made->cluster))
+        code = rota_work_broker_forward_open(made, error);
     if (!code)
         code = rota_broker_new(&with, &made->core, error);
     if (!code)
         rota_broker_set_watched(made->core, false);
     if (!code && options->directory)
-        code = rota_broker_journal_open(made, loop, options->directory, error);
+        code = rota_work_broker_journal_open(made, loop, options->directory, error);
     if (!code && options->directory)
         rota_memory_trim(); /* the journal contains jobs that are done by its end */
     if (!code && options->store)
-        code = rota_broker_store_open(made, loop, options->store, error);
+        code = rota_work_broker_store_open(made, loop, options->store, error);
     if (!code && options->workers_address)
-        code = rota_broker_workers_open(made, loop, error);
+        code = rota_work_broker_workers_open(made, loop, error);
     if (!code)
-        code = rota_broker_front_open(made, server, error);
+        code = rota_work_broker_front_open(made, server, error);
     if (code) {
         rota_work_broker_close(made);
         return code;
     }
     rota_broker_begin(made->core, rota_work_broker_now());
-    code = rota_broker_layout_open(made, error);
+    code = rota_work_broker_layout_open(made, error);
     if (!code && options->members && !options->store) {
-        code = rota_broker_settings_open(made, error);
+        code = rota_work_broker_settings_open(made, error);
         if (!code)
-            code = rota_broker_handover_open(made, error);
+            code = rota_work_broker_handover_open(made, error);
     }
     if (code) {
         rota_work_broker_close(made);
@@ -450,25 +450,25 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
 void rota_work_broker_drain(struct rota_work_broker *broker)
 {
     broker->front.fsm.is_draining = true;
-    rota_broker_workers_drain(broker->workers);
+    rota_work_broker_workers_drain(broker->workers);
     rota_work_broker_touch(broker);
 }
 
 bool rota_work_broker_is_drained(const struct rota_work_broker *broker)
 {
     return rota_broker_n_in_state(broker->core, ROTA_JOB_RUNNING) == 0 &&
-           rota_broker_settings_has_left(broker);
+           rota_work_broker_settings_has_left(broker);
 }
 
 bool rota_work_broker_is_listed(const struct rota_work_broker *broker)
 {
-    return rota_broker_cluster_is_alone(broker->cluster) || broker->was_listed;
+    return rota_work_broker_cluster_is_alone(broker->cluster) || broker->was_listed;
 }
 
 void rota_work_broker_restore(struct rota_work_broker *broker)
 {
     broker->front.fsm.is_draining = false;
-    rota_broker_workers_drain(broker->workers);
+    rota_work_broker_workers_drain(broker->workers);
     rota_work_broker_touch(broker);
 }
 
@@ -479,23 +479,23 @@ void rota_work_broker_close(struct rota_work_broker *broker)
     broker->front.fsm.is_closing = true;
     rota_work_broker_drop_answers(broker, "this broker is stopping");
     if (broker->core)
-        rota_broker_poll_flush(broker, rota_clock_boot(), true);
-    rota_broker_watch_end(broker);
-    rota_broker_forward_close(broker);
-    rota_broker_workers_close(broker->workers);
+        rota_work_broker_poll_flush(broker, rota_clock_boot(), true);
+    rota_work_broker_watch_end(broker);
+    rota_work_broker_forward_close(broker);
+    rota_work_broker_workers_close(broker->workers);
     broker->workers = NULL;
-    rota_broker_errands_end(broker);
-    rota_broker_handover_close(broker->handover);
+    rota_work_broker_errand_end_all(broker);
+    rota_work_broker_handover_close(broker->handover);
     broker->handover = NULL;
-    rota_broker_settings_close(broker->settings);
+    rota_work_broker_settings_close(broker->settings);
     broker->settings = NULL;
-    rota_broker_layout_close(broker->layouts);
+    rota_work_broker_layout_close(broker->layouts);
     broker->layouts = NULL;
     if (broker->log.sink) {
         broker->n_handles++;
         broker->log.sink->close(broker, on_sink_closed, broker);
     }
-    rota_broker_cluster_close(broker->cluster);
+    rota_work_broker_cluster_close(broker->cluster);
     broker->cluster = NULL;
     uv_close((uv_handle_t *)&broker->check, on_closed);
     uv_close((uv_handle_t *)&broker->idle, on_closed);
@@ -516,7 +516,7 @@ struct rota_work_broker_counts rota_work_broker_counts(const struct rota_work_br
         .records_total = broker->log.appended,
         .durable_total = broker->log.durable,
     };
-    rota_broker_forward_counts(broker, &counts);
-    rota_broker_workers_counts(broker->workers, &counts);
+    rota_work_broker_forward_counts(broker, &counts);
+    rota_work_broker_workers_counts(broker->workers, &counts);
     return counts;
 }

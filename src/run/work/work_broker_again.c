@@ -9,7 +9,7 @@
 
 static const char FIND[] = "/rota.peer.v1.QueuePeer/Find";
 
-void rota_broker_again_find(struct rota_broker_request *request)
+void rota_work_broker_again_find(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     const struct rota_queue_list *list = &request->as.list;
@@ -18,11 +18,11 @@ void rota_broker_again_find(struct rota_broker_request *request)
     struct rota_job_id id;
     rota_buffer_clear(buffer);
     for (size_t i = 0; i < list->items.n; i++)
-        if (!rota_broker_reply_read_id(&names[i], &id, NULL) &&
+        if (!rota_work_broker_reply_read_id(&names[i], &id, NULL) &&
             rota_front_fsm_has(&broker->front.fsm, names[i].queue, id))
             rota_message_encode_entry(&ROTA_QUEUE_NAME, 1, &names[i], buffer);
     /* A job that is not on disk yet may be lost, but then its add was not answered. */
-    rota_broker_reply_buffer(broker, request->call, rota_broker_last_number(broker->core));
+    rota_work_broker_reply_buffer(broker, request->call, rota_broker_last_number(broker->core));
 }
 
 /* --- the search --- */
@@ -30,15 +30,15 @@ void rota_broker_again_find(struct rota_broker_request *request)
 static void ask_all_peers(struct rota_broker_errand *errand)
 {
     struct rota_broker_cluster *cluster = errand->broker->cluster;
-    size_t n = rota_broker_cluster_n_peers(cluster), i = 0;
+    size_t n = rota_work_broker_cluster_n_peers(cluster), i = 0;
     for (; i < n && i < errand->n_parts; i++)
-        rota_broker_errand_ask(errand, i, rota_broker_cluster_peer(cluster, i),
-                               rota_buffer_str(&errand->reply));
+        rota_work_broker_errand_ask(errand, i, rota_work_broker_cluster_peer(cluster, i),
+                                    rota_buffer_str(&errand->reply));
     for (size_t k = 0; i < errand->n_parts; i++, k++) {
-        struct rota_str absent = rota_broker_settings_absent(errand->broker, true, k);
+        struct rota_str absent = rota_work_broker_settings_absent(errand->broker, true, k);
         errand->parts[i].status = ROTA_STATUS_OK;
         if (absent.size > 0)
-            rota_broker_errand_ask(errand, i, absent, rota_buffer_str(&errand->reply));
+            rota_work_broker_errand_ask(errand, i, absent, rota_buffer_str(&errand->reply));
     }
 }
 
@@ -68,10 +68,10 @@ static void go_on(struct rota_broker_errand *errand)
 {
     struct rota_broker_request *request = errand->request;
     errand->request = NULL;
-    rota_broker_errand_end(errand);
+    rota_work_broker_errand_end(errand);
     for (size_t i = 0; i < request->n_jobs; i++)
         rota_front_fsm_settle(&request->broker->front.fsm, &request->jobs[i]);
-    rota_broker_front_resume(request);
+    rota_work_broker_front_resume(request);
 }
 
 static void carry_out(struct rota_broker_errand *errand, const struct rota_front_action *action,
@@ -79,9 +79,9 @@ static void carry_out(struct rota_broker_errand *errand, const struct rota_front
 {
     if (action->what == ROTA_FRONT_ASK_OTHERS) {
         ask_all_peers(errand);
-        rota_broker_errand_begin(errand);
+        rota_work_broker_errand_begin(errand);
     } else if (action->what == ROTA_FRONT_REFUSE) {
-        rota_broker_errand_refuse_for(errand, action->reason, silent);
+        rota_work_broker_errand_refuse_for(errand, action->reason, silent);
     } else {
         go_on(errand);
     }
@@ -124,18 +124,18 @@ static size_t write_names(const struct rota_broker_request *request, struct rota
     return n;
 }
 
-void rota_broker_again_search(struct rota_broker_request *request)
+void rota_work_broker_again_search(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
-    size_t n_parts =
-        rota_broker_cluster_n_peers(broker->cluster) + rota_broker_settings_n_absent(broker, true);
+    size_t n_parts = rota_work_broker_cluster_n_peers(broker->cluster) +
+                     rota_work_broker_settings_n_absent(broker, true);
     struct rota_broker_errand *errand =
-        rota_broker_errand_new(broker, request->call, FIND, n_parts, on_round);
+        rota_work_broker_errand_new(broker, request->call, FIND, n_parts, on_round);
     if (errand)
-        errand->request = rota_broker_front_keep(request);
+        errand->request = rota_work_broker_front_keep(request);
     if (!errand || !errand->request) {
         if (errand)
-            rota_broker_errand_end(errand);
+            rota_work_broker_errand_end(errand);
         rota_server_call_finish(request->call, ROTA_STATUS_RESOURCE_EXHAUSTED,
                                 "not enough memory to ask other nodes", NULL, 0);
         return;

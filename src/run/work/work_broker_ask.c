@@ -13,14 +13,15 @@ static void on_call_end(void *data, struct rota_call *call, const struct rota_ca
     free(ask);
 }
 
-enum rota_code rota_broker_ask(struct rota_broker_cluster *cluster, struct rota_list_node *asks,
-                               struct rota_broker_ask *ask, struct rota_str peer,
-                               const struct rota_call_options *options, struct rota_error *error)
+enum rota_code rota_work_broker_ask(struct rota_broker_cluster *cluster,
+                                    struct rota_list_node *asks, struct rota_broker_ask *ask,
+                                    struct rota_str peer, const struct rota_call_options *options,
+                                    struct rota_error *error)
 {
     struct rota_call_options own = *options;
     own.on_end = on_call_end;
     own.data = ask;
-    enum rota_code code = rota_broker_cluster_call(cluster, peer, &own, &ask->call, error);
+    enum rota_code code = rota_work_broker_cluster_call(cluster, peer, &own, &ask->call, error);
     if (code) {
         free(ask);
         return code;
@@ -29,7 +30,7 @@ enum rota_code rota_broker_ask(struct rota_broker_cluster *cluster, struct rota_
     return ROTA_OK;
 }
 
-void rota_broker_asks_drop(struct rota_list_node *asks)
+void rota_work_broker_ask_drop_all(struct rota_list_node *asks)
 {
     ROTA_LIST_DRAIN (ask, asks, struct rota_broker_ask, link) {
         rota_list_remove(&ask->link);

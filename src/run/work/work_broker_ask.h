@@ -18,11 +18,12 @@ struct rota_broker_ask {
     void (*on_end)(struct rota_broker_ask *ask, const struct rota_call_result *result);
 };
 
-/* Call a node, as rota_broker_cluster_call() does; `options` has no callback. Takes `ask`, from
- * malloc(), with its `on_end`; on failure it is freed, and on_end is not called. */
-enum rota_code rota_broker_ask(struct rota_broker_cluster *cluster, struct rota_list_node *asks,
-                               struct rota_broker_ask *ask, struct rota_str peer,
-                               const struct rota_call_options *options, struct rota_error *error);
+/* Call a node, as rota_work_broker_cluster_call() does; `options` has no callback. Takes `ask`,
+ * from malloc(), with its `on_end`; on failure it is freed, and on_end is not called. */
+enum rota_code rota_work_broker_ask(struct rota_broker_cluster *cluster,
+                                    struct rota_list_node *asks, struct rota_broker_ask *ask,
+                                    struct rota_str peer, const struct rota_call_options *options,
+                                    struct rota_error *error);
 
 /* Drop all of them; their on_end is not called. */
-void rota_broker_asks_drop(struct rota_list_node *asks);
+void rota_work_broker_ask_drop_all(struct rota_list_node *asks);

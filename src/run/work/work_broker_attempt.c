@@ -18,15 +18,16 @@ static enum rota_code end_one(struct rota_work_broker *broker, struct rota_work_
         .reason = is_done ? about->log : about->bytes,
         .retry_after = rota_queue_from_ms(about->retry_after_ms),
     };
-    enum rota_code code = rota_queue_id_read(about->id, &end.id, error);
+    enum rota_code code = rota_queue_message_id_read(about->id, &end.id, error);
     if (!code)
         code =
             cause == ROTA_JOB_CAUSE_LOST
                 ? rota_broker_lose(broker->core, now, end.queue, end.id, end.attempt, number, error)
                 : rota_broker_end(broker->core, now, &end, number, error);
     /* An invalid end is not found either: only then is it checked. */
-    enum rota_code bad =
-        code == ROTA_ERR_NOT_FOUND ? rota_broker_reply_read_id(about, &end.id, error) : ROTA_OK;
+    enum rota_code bad = code == ROTA_ERR_NOT_FOUND
+                             ? rota_work_broker_reply_read_id(about, &end.id, error)
+                             : ROTA_OK;
     return bad ? bad : code;
 }
 
@@ -40,18 +41,18 @@ static void end_attempt(const struct rota_broker_request *request, enum rota_job
     enum rota_code code = end_one(broker, rota_work_broker_now(), about, cause, &number, &error);
     rota_work_broker_touch(broker);
     if (code)
-        rota_broker_reply_error(call, &error, false);
+        rota_work_broker_reply_error(call, &error, false);
     else
-        rota_broker_reply_message(broker, call, number, NULL, NULL);
+        rota_work_broker_reply_message(broker, call, number, NULL, NULL);
 }
 
-void rota_broker_attempt_complete(struct rota_broker_request *request)
+void rota_work_broker_attempt_complete(struct rota_broker_request *request)
 {
     end_attempt(request, ROTA_JOB_CAUSE_DONE);
 }
 
 /* A job that is not here may be at another node, or in a row that is not loaded. */
-void rota_broker_attempt_complete_batch(struct rota_broker_request *request)
+void rota_work_broker_attempt_complete_batch(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -80,10 +81,10 @@ void rota_broker_attempt_complete_batch(struct rota_broker_request *request)
         rota_message_encode_entry(&ROTA_QUEUE_COMPLETED, 1, &ended, &broker->front.buffer);
     }
     rota_work_broker_touch(broker);
-    rota_broker_reply_buffer(broker, call, last);
+    rota_work_broker_reply_buffer(broker, call, last);
 }
 
-void rota_broker_attempt_fail(struct rota_broker_request *request)
+void rota_work_broker_attempt_fail(struct rota_broker_request *request)
 {
     const struct rota_queue_about *about = &request->as.about;
     if (about->is_final && about->is_given_back)
@@ -97,14 +98,14 @@ void rota_broker_attempt_fail(struct rota_broker_request *request)
         end_attempt(request, about->is_final ? ROTA_JOB_CAUSE_REFUSED : ROTA_JOB_CAUSE_FAILED);
 }
 
-void rota_broker_attempt_extend(struct rota_broker_request *request)
+void rota_work_broker_attempt_extend(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
     const struct rota_queue_about *about = &request->as.about;
     struct rota_job_id id;
     struct rota_error error;
-    if (!rota_broker_reply_read_job(call, about, &id))
+    if (!rota_work_broker_reply_read_job(call, about, &id))
         return;
     enum rota_code code = rota_broker_extend(
         broker->core, rota_work_broker_now(), about->queue, id, about->attempt,
@@ -118,7 +119,7 @@ void rota_broker_attempt_extend(struct rota_broker_request *request)
     if (is_cancelled) /* the worker's node reports the reason */
         rota_server_call_finish(call, ROTA_STATUS_ABORTED, error.text, &note, 1);
     else if (code)
-        rota_broker_reply_error(call, &error, false);
+        rota_work_broker_reply_error(call, &error, false);
     else
-        rota_broker_reply_message(broker, call, 0, NULL, NULL);
+        rota_work_broker_reply_message(broker, call, 0, NULL, NULL);
 }

@@ -74,7 +74,7 @@ static void forget_routes(struct rota_broker_cluster *cluster)
     cluster->n_routes = 0;
 }
 
-struct rota_work_layout rota_broker_cluster_default(uint32_t partitions)
+struct rota_work_layout rota_work_broker_cluster_default(uint32_t partitions)
 {
     return (struct rota_work_layout){.wanted = partitions,
                                      .write = partitions,
@@ -82,18 +82,19 @@ struct rota_work_layout rota_broker_cluster_default(uint32_t partitions)
                                      .spread = ROTA_BROKER_CLUSTER_SPREAD};
 }
 
-struct rota_work_layout rota_broker_cluster_layout(const struct rota_broker_cluster *cluster,
-                                                   struct rota_str queue)
+struct rota_work_layout rota_work_broker_cluster_layout(const struct rota_broker_cluster *cluster,
+                                                        struct rota_str queue)
 {
     return rota_layouts_get(&cluster->layouts, queue);
 }
 
-void rota_broker_cluster_set_partitions(struct rota_broker_cluster *cluster, uint32_t partitions)
+void rota_work_broker_cluster_set_partitions(struct rota_broker_cluster *cluster,
+                                             uint32_t partitions)
 {
     if (cluster->partitions == partitions)
         return;
     cluster->partitions = partitions;
-    cluster->layouts.usual = rota_broker_cluster_default(partitions);
+    cluster->layouts.usual = rota_work_broker_cluster_default(partitions);
     forget_routes(cluster);
 }
 
@@ -140,11 +141,11 @@ static void on_timer(uv_timer_t *timer)
         cluster->told_at = rota_clock_mono();
     set_timer(cluster);
     if (has_flipped)
-        rota_broker_cluster_laid_out(cluster);
+        rota_work_broker_cluster_laid_out(cluster);
 }
 
-bool rota_broker_cluster_lay_out(struct rota_broker_cluster *cluster, struct rota_str queue,
-                                 const struct rota_work_layout *layout)
+bool rota_work_broker_cluster_lay_out(struct rota_broker_cluster *cluster, struct rota_str queue,
+                                      const struct rota_work_layout *layout)
 {
     if (!rota_layouts_set(&cluster->layouts, rota_clock_wall(), queue, layout))
         return false;
@@ -159,7 +160,7 @@ static const struct route *route_of(struct rota_broker_cluster *cluster, struct 
     struct route *route = rota_map_get(&cluster->routes, queue);
     if (route)
         return route;
-    size_t n = rota_broker_cluster_layout(cluster, queue).read;
+    size_t n = rota_work_broker_cluster_layout(cluster, queue).read;
     if (cluster->n_routes + n > ROUTES_MAX)
         forget_routes(cluster);
     route = malloc(sizeof *route + n * sizeof *route->hosts + queue.size + 1);
@@ -184,23 +185,23 @@ static uint32_t host_of(struct rota_broker_cluster *cluster, struct rota_str que
     const struct route *route = route_of(cluster, queue);
     if (route)
         return route->hosts[partition < route->n ? partition : partition % route->n];
-    struct rota_work_layout layout = rota_broker_cluster_layout(cluster, queue);
+    struct rota_work_layout layout = rota_work_broker_cluster_layout(cluster, queue);
     struct rota_partition of = rota_layout_partition(queue, rota_layout_read(&layout, partition));
     return rota_route(cluster->ring, &of,
                       rota_layouts_spread(&cluster->layouts, queue, (uint32_t)of.id));
 }
 
-struct rota_str rota_broker_cluster_owner(struct rota_broker_cluster *cluster,
-                                          struct rota_str queue, uint32_t partition)
+struct rota_str rota_work_broker_cluster_owner(struct rota_broker_cluster *cluster,
+                                               struct rota_str queue, uint32_t partition)
 {
     if (!cluster->members)
-        return rota_broker_cluster_self(cluster);
+        return rota_work_broker_cluster_self(cluster);
     uint32_t host = host_of(cluster, queue, partition);
     return host == ROTA_RING_NONE ? rota_str("") : rota_ring_host(cluster->ring, host).address;
 }
 
-bool rota_broker_cluster_is_ours(struct rota_broker_cluster *cluster, struct rota_str queue,
-                                 uint32_t partition)
+bool rota_work_broker_cluster_is_ours(struct rota_broker_cluster *cluster, struct rota_str queue,
+                                      uint32_t partition)
 {
     if (!cluster->members)
         return true;
@@ -208,8 +209,8 @@ bool rota_broker_cluster_is_ours(struct rota_broker_cluster *cluster, struct rot
            host_of(cluster, queue, partition) == cluster->self_host;
 }
 
-struct rota_front_owner rota_broker_cluster_whose(struct rota_broker_cluster *cluster,
-                                                  struct rota_str queue, uint32_t partition)
+struct rota_front_owner rota_work_broker_cluster_whose(struct rota_broker_cluster *cluster,
+                                                       struct rota_str queue, uint32_t partition)
 {
     struct rota_front_owner owner = {.whose = ROTA_PARTITION_OURS};
     if (!cluster->members)
@@ -223,42 +224,43 @@ struct rota_front_owner rota_broker_cluster_whose(struct rota_broker_cluster *cl
     return owner;
 }
 
-bool rota_broker_cluster_is_alone(const struct rota_broker_cluster *cluster)
+bool rota_work_broker_cluster_is_alone(const struct rota_broker_cluster *cluster)
 {
     return !cluster->members;
 }
 
-struct rota_str rota_broker_cluster_self(const struct rota_broker_cluster *cluster)
+struct rota_str rota_work_broker_cluster_self(const struct rota_broker_cluster *cluster)
 {
     return rota_str_of(cluster->self, cluster->self_size);
 }
 
-uint32_t rota_broker_cluster_n_partitions(const struct rota_broker_cluster *cluster)
+uint32_t rota_work_broker_cluster_n_partitions(const struct rota_broker_cluster *cluster)
 {
     return cluster->partitions;
 }
 
-uint32_t rota_broker_cluster_partition_of(const struct rota_broker_cluster *cluster,
-                                          struct rota_str queue, struct rota_str unique)
+uint32_t rota_work_broker_cluster_partition_of(const struct rota_broker_cluster *cluster,
+                                               struct rota_str queue, struct rota_str unique)
 {
-    struct rota_work_layout layout = rota_broker_cluster_layout(cluster, queue);
+    struct rota_work_layout layout = rota_work_broker_cluster_layout(cluster, queue);
     return rota_layout_write(&layout, rota_ring_hash(unique) % cluster->partitions);
 }
 
-uint32_t rota_broker_cluster_place(const struct rota_broker_cluster *cluster, struct rota_job_id id)
+uint32_t rota_work_broker_cluster_place(const struct rota_broker_cluster *cluster,
+                                        struct rota_job_id id)
 {
     return rota_job_id_place(id, cluster->partitions);
 }
 
 /* --- changes --- */
 
-void rota_broker_cluster_subscribe(struct rota_broker_cluster *cluster,
-                                   struct rota_broker_cluster_subscriber *subscriber)
+void rota_work_broker_cluster_subscribe(struct rota_broker_cluster *cluster,
+                                        struct rota_broker_cluster_subscriber *subscriber)
 {
     rota_list_push(&cluster->subscribers, &subscriber->link);
 }
 
-void rota_broker_cluster_unsubscribe(struct rota_broker_cluster_subscriber *subscriber)
+void rota_work_broker_cluster_unsubscribe(struct rota_broker_cluster_subscriber *subscriber)
 {
     rota_list_remove(&subscriber->link);
 }
@@ -275,13 +277,13 @@ static void notify_listeners(struct rota_broker_cluster *cluster)
     }
 }
 
-void rota_broker_cluster_laid_out(struct rota_broker_cluster *cluster)
+void rota_work_broker_cluster_laid_out(struct rota_broker_cluster *cluster)
 {
     notify_listeners(cluster);
 }
 
-bool rota_broker_cluster_is_listed(const struct rota_broker_cluster *cluster,
-                                   struct rota_str address)
+bool rota_work_broker_cluster_is_listed(const struct rota_broker_cluster *cluster,
+                                        struct rota_str address)
 {
     size_t n;
     if (!cluster->members)
@@ -322,10 +324,10 @@ static void take_ring(struct rota_broker_cluster *cluster)
     forget_routes(cluster);
     rota_ring_unref(cluster->ring);
     cluster->ring = rota_members_ring(cluster->members);
-    cluster->self_host = rota_ring_find(cluster->ring, rota_broker_cluster_self(cluster));
+    cluster->self_host = rota_ring_find(cluster->ring, rota_work_broker_cluster_self(cluster));
     for (size_t place = 0; (entry = rota_map_next(&cluster->peers, &place));) {
         struct peer *peer = entry->value;
-        peer->is_listed = rota_broker_cluster_is_listed(cluster, entry->key);
+        peer->is_listed = rota_work_broker_cluster_is_listed(cluster, entry->key);
     }
     drop_unlisted(cluster);
 }
@@ -349,7 +351,7 @@ static size_t n_others(const struct rota_broker_cluster *cluster, size_t until,
         return 0;
     const struct rota_member *members = rota_members_list(cluster->members, &n);
     for (size_t i = 0; i < n; i++) {
-        if (rota_str_is_equal(members[i].host.address, rota_broker_cluster_self(cluster)))
+        if (rota_str_is_equal(members[i].host.address, rota_work_broker_cluster_self(cluster)))
             continue;
         if (n_seen++ == until)
             *address = members[i].host.address;
@@ -357,8 +359,8 @@ static size_t n_others(const struct rota_broker_cluster *cluster, size_t until,
     return n_seen;
 }
 
-bool rota_broker_cluster_member(const struct rota_broker_cluster *cluster, size_t index,
-                                struct rota_str *address, bool *is_placed)
+bool rota_work_broker_cluster_member(const struct rota_broker_cluster *cluster, size_t index,
+                                     struct rota_str *address, bool *is_placed)
 {
     size_t n = 0;
     const struct rota_member *members =
@@ -370,14 +372,15 @@ bool rota_broker_cluster_member(const struct rota_broker_cluster *cluster, size_
     return true;
 }
 
-struct rota_str rota_broker_cluster_peer(const struct rota_broker_cluster *cluster, size_t index)
+struct rota_str rota_work_broker_cluster_peer(const struct rota_broker_cluster *cluster,
+                                              size_t index)
 {
     struct rota_str address = rota_str("");
     n_others(cluster, index, &address);
     return address;
 }
 
-size_t rota_broker_cluster_n_peers(const struct rota_broker_cluster *cluster)
+size_t rota_work_broker_cluster_n_peers(const struct rota_broker_cluster *cluster)
 {
     struct rota_str address;
     return n_others(cluster, SIZE_MAX, &address);
@@ -406,7 +409,7 @@ static enum rota_code find_peer(struct rota_broker_cluster *cluster, struct rota
     if (!(peer = calloc(1, sizeof *peer + address.size + 1)))
         return rota_error_no_memory(error, "for a peer");
     memcpy(peer->address, address.data, address.size);
-    peer->is_listed = rota_broker_cluster_is_listed(cluster, address);
+    peer->is_listed = rota_work_broker_cluster_is_listed(cluster, address);
     cluster->has_unlisted |= !peer->is_listed;
     enum rota_code code =
         rota_channel_open(cluster->loop, peer->address, &options, &peer->channel, error);
@@ -421,10 +424,10 @@ static enum rota_code find_peer(struct rota_broker_cluster *cluster, struct rota
     return code;
 }
 
-enum rota_code rota_broker_cluster_call(struct rota_broker_cluster *cluster,
-                                        struct rota_str address,
-                                        const struct rota_call_options *options,
-                                        struct rota_call **call, struct rota_error *error)
+enum rota_code rota_work_broker_cluster_call(struct rota_broker_cluster *cluster,
+                                             struct rota_str address,
+                                             const struct rota_call_options *options,
+                                             struct rota_call **call, struct rota_error *error)
 {
     struct rota_metadata notes[NOTES_MAX] = {{rota_str(ROTA_NOTE_HOPS), rota_str("1")}};
     struct rota_call_options with = *options;
@@ -459,8 +462,8 @@ enum rota_code rota_broker_cluster_call(struct rota_broker_cluster *cluster,
     return code;
 }
 
-enum rota_reach rota_broker_cluster_reach(const struct rota_broker_cluster *cluster,
-                                          struct rota_str address)
+enum rota_reach rota_work_broker_cluster_reach(const struct rota_broker_cluster *cluster,
+                                               struct rota_str address)
 {
     const struct peer *peer = rota_map_get(&cluster->peers, address);
     if (!peer)
@@ -470,14 +473,14 @@ enum rota_reach rota_broker_cluster_reach(const struct rota_broker_cluster *clus
                          rota_channel_reason(peer->channel)->code != ROTA_OK);
 }
 
-void rota_broker_cluster_connect(struct rota_broker_cluster *cluster, struct rota_str address)
+void rota_work_broker_cluster_connect(struct rota_broker_cluster *cluster, struct rota_str address)
 {
     struct peer *peer;
     if (!find_peer(cluster, address, &peer, NULL))
         rota_channel_connect(peer->channel);
 }
 
-bool rota_broker_cluster_is_carried(const struct rota_metadata *metadata, size_t n)
+bool rota_work_broker_cluster_is_carried(const struct rota_metadata *metadata, size_t n)
 {
     struct rota_str value;
     return rota_metadata_get(metadata, n, ROTA_NOTE_HOPS, &value);
@@ -485,10 +488,10 @@ bool rota_broker_cluster_is_carried(const struct rota_metadata *metadata, size_t
 
 /* --- life --- */
 
-enum rota_code rota_broker_cluster_open(struct uv_loop_s *loop,
-                                        const struct rota_broker_cluster_options *options,
-                                        struct rota_broker_cluster **cluster,
-                                        struct rota_error *error)
+enum rota_code rota_work_broker_cluster_open(struct uv_loop_s *loop,
+                                             const struct rota_broker_cluster_options *options,
+                                             struct rota_broker_cluster **cluster,
+                                             struct rota_error *error)
 {
     const char *self = options->self ? options->self : "";
     size_t size = strlen(self);
@@ -508,7 +511,7 @@ enum rota_code rota_broker_cluster_open(struct uv_loop_s *loop,
     made->self_host = ROTA_RING_NONE;
     made->self_size = size;
     memcpy(made->self, self, size + 1);
-    const struct rota_work_layout usual = rota_broker_cluster_default(options->partitions);
+    const struct rota_work_layout usual = rota_work_broker_cluster_default(options->partitions);
     rota_layouts_init(&made->layouts, &usual, uv_hrtime());
     uv_timer_init(loop, &made->timer);
     made->timer.data = made;
@@ -521,7 +524,7 @@ enum rota_code rota_broker_cluster_open(struct uv_loop_s *loop,
     if (!code && made->members)
         code = rota_members_subscribe(made->members, SUBSCRIPTION, on_change, made, error);
     if (code) {
-        rota_broker_cluster_close(made);
+        rota_work_broker_cluster_close(made);
         return code;
     }
     if (made->members)
@@ -535,7 +538,7 @@ static void on_closed(uv_handle_t *handle)
     free(handle->data);
 }
 
-void rota_broker_cluster_close(struct rota_broker_cluster *cluster)
+void rota_work_broker_cluster_close(struct rota_broker_cluster *cluster)
 {
     const struct rota_map_entry *entry;
     if (!cluster)

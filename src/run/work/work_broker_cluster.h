@@ -43,58 +43,59 @@ struct rota_broker_cluster_options {
     const struct rota_log *log;         /* kept; NULL: none */
 };
 
-/* Gives `*cluster`; rota_broker_cluster_close() ends it. A list of nodes that is available at
+/* Gives `*cluster`; rota_work_broker_cluster_close() ends it. A list of nodes that is available at
  * once, such as a file's, is known when this returns. */
-enum rota_code rota_broker_cluster_open(struct uv_loop_s *loop,
-                                        const struct rota_broker_cluster_options *options,
-                                        struct rota_broker_cluster **cluster,
-                                        struct rota_error *error);
+enum rota_code rota_work_broker_cluster_open(struct uv_loop_s *loop,
+                                             const struct rota_broker_cluster_options *options,
+                                             struct rota_broker_cluster **cluster,
+                                             struct rota_error *error);
 
 /* Takes `cluster`, which may be NULL. Calls to peers are dropped, and no callback is called
  * after this. The loop has to run once more to free everything. */
-void rota_broker_cluster_close(struct rota_broker_cluster *cluster);
+void rota_work_broker_cluster_close(struct rota_broker_cluster *cluster);
 
 /* --- the route --- */
 
-bool rota_broker_cluster_is_alone(const struct rota_broker_cluster *cluster);
-struct rota_str rota_broker_cluster_self(const struct rota_broker_cluster *cluster);
-uint32_t rota_broker_cluster_n_partitions(const struct rota_broker_cluster *cluster);
+bool rota_work_broker_cluster_is_alone(const struct rota_broker_cluster *cluster);
+struct rota_str rota_work_broker_cluster_self(const struct rota_broker_cluster *cluster);
+uint32_t rota_work_broker_cluster_n_partitions(const struct rota_broker_cluster *cluster);
 
 /* The initial layout of every queue. */
-struct rota_work_layout rota_broker_cluster_default(uint32_t partitions);
+struct rota_work_layout rota_work_broker_cluster_default(uint32_t partitions);
 
 /* Change the initial number of partitions of every queue: for a client, which has learned it. */
-void rota_broker_cluster_set_partitions(struct rota_broker_cluster *cluster, uint32_t partitions);
+void rota_work_broker_cluster_set_partitions(struct rota_broker_cluster *cluster,
+                                             uint32_t partitions);
 
 /* Partitions and spread of a queue: those that were set, or the initial ones. */
-struct rota_work_layout rota_broker_cluster_layout(const struct rota_broker_cluster *cluster,
-                                                   struct rota_str queue);
+struct rota_work_layout rota_work_broker_cluster_layout(const struct rota_broker_cluster *cluster,
+                                                        struct rota_str queue);
 
 /* Route the queue by `layout` from now on; false without memory, or when a bound is reached. The
- * caller calls rota_broker_cluster_laid_out() after its last change; the cluster itself reports
- * partitions that change gradually. */
-bool rota_broker_cluster_lay_out(struct rota_broker_cluster *cluster, struct rota_str queue,
-                                 const struct rota_work_layout *layout);
-void rota_broker_cluster_laid_out(struct rota_broker_cluster *cluster);
+ * caller calls rota_work_broker_cluster_laid_out() after its last change; the cluster itself
+ * reports partitions that change gradually. */
+bool rota_work_broker_cluster_lay_out(struct rota_broker_cluster *cluster, struct rota_str queue,
+                                      const struct rota_work_layout *layout);
+void rota_work_broker_cluster_laid_out(struct rota_broker_cluster *cluster);
 
 /* The address of the node that has the partition, borrowed until the route changes; empty when
  * no node is known. A partition that the queue does not have belongs to the owner of one that it
  * has. */
-struct rota_str rota_broker_cluster_owner(struct rota_broker_cluster *cluster,
-                                          struct rota_str queue, uint32_t partition);
-bool rota_broker_cluster_is_ours(struct rota_broker_cluster *cluster, struct rota_str queue,
-                                 uint32_t partition);
-struct rota_front_owner rota_broker_cluster_whose(struct rota_broker_cluster *cluster,
-                                                  struct rota_str queue, uint32_t partition);
+struct rota_str rota_work_broker_cluster_owner(struct rota_broker_cluster *cluster,
+                                               struct rota_str queue, uint32_t partition);
+bool rota_work_broker_cluster_is_ours(struct rota_broker_cluster *cluster, struct rota_str queue,
+                                      uint32_t partition);
+struct rota_front_owner rota_work_broker_cluster_whose(struct rota_broker_cluster *cluster,
+                                                       struct rota_str queue, uint32_t partition);
 
 /* The one partition of the queue where jobs with this unique key go. It stays the same when the
  * queue gets more partitions; going below the initial number moves some keys. */
-uint32_t rota_broker_cluster_partition_of(const struct rota_broker_cluster *cluster,
-                                          struct rota_str queue, struct rota_str unique);
+uint32_t rota_work_broker_cluster_partition_of(const struct rota_broker_cluster *cluster,
+                                               struct rota_str queue, struct rota_str unique);
 
 /* The partition of a job with this id, under any layout of its queue: rota_job_id_place(). */
-uint32_t rota_broker_cluster_place(const struct rota_broker_cluster *cluster,
-                                   struct rota_job_id id);
+uint32_t rota_work_broker_cluster_place(const struct rota_broker_cluster *cluster,
+                                        struct rota_job_id id);
 
 /* Be notified of every change of the route, after it has happened. The struct is the caller's
  * and stays until it unsubscribes, which it may do at any time, also from inside the callback. */
@@ -103,40 +104,41 @@ struct rota_broker_cluster_subscriber {
     void *data;
     struct rota_list_node link;
 };
-void rota_broker_cluster_subscribe(struct rota_broker_cluster *cluster,
-                                   struct rota_broker_cluster_subscriber *subscriber);
-void rota_broker_cluster_unsubscribe(struct rota_broker_cluster_subscriber *subscriber);
+void rota_work_broker_cluster_subscribe(struct rota_broker_cluster *cluster,
+                                        struct rota_broker_cluster_subscriber *subscriber);
+void rota_work_broker_cluster_unsubscribe(struct rota_broker_cluster_subscriber *subscriber);
 
 /* --- peers --- */
 
 /* The address of a listed peer, by number from 0, in the order of the addresses; borrowed until
  * the route changes. Empty for a number that is too high. */
-struct rota_str rota_broker_cluster_peer(const struct rota_broker_cluster *cluster, size_t index);
-size_t rota_broker_cluster_n_peers(const struct rota_broker_cluster *cluster);
+struct rota_str rota_work_broker_cluster_peer(const struct rota_broker_cluster *cluster,
+                                              size_t index);
+size_t rota_work_broker_cluster_n_peers(const struct rota_broker_cluster *cluster);
 
 /* A listed node, this one included, by number from 0; `is_placed`: it has partitions. False for
  * a number that is too high. */
-bool rota_broker_cluster_member(const struct rota_broker_cluster *cluster, size_t index,
-                                struct rota_str *address, bool *is_placed);
+bool rota_work_broker_cluster_member(const struct rota_broker_cluster *cluster, size_t index,
+                                     struct rota_str *address, bool *is_placed);
 
 /* Whether a node is listed, this one included. */
-bool rota_broker_cluster_is_listed(const struct rota_broker_cluster *cluster,
-                                   struct rota_str address);
+bool rota_work_broker_cluster_is_listed(const struct rota_broker_cluster *cluster,
+                                        struct rota_str address);
 
 /* Call a method of the node at `address`, as rota_channel_call() does. The call is marked as
- * coming from a node, so that it is not forwarded again: see rota_broker_cluster_is_carried(). A
- * `timeout` of 0 is ROTA_BROKER_CLUSTER_TIMEOUT, ROTA_TIME_NEVER is none. A peer that is no
+ * coming from a node, so that it is not forwarded again: see rota_work_broker_cluster_is_carried().
+ * A `timeout` of 0 is ROTA_BROKER_CLUSTER_TIMEOUT, ROTA_TIME_NEVER is none. A peer that is no
  * longer listed may still be called. */
-enum rota_code rota_broker_cluster_call(struct rota_broker_cluster *cluster,
-                                        struct rota_str address,
-                                        const struct rota_call_options *options,
-                                        struct rota_call **call, struct rota_error *error);
+enum rota_code rota_work_broker_cluster_call(struct rota_broker_cluster *cluster,
+                                             struct rota_str address,
+                                             const struct rota_call_options *options,
+                                             struct rota_call **call, struct rota_error *error);
 
 /* Whether the node at `address` is reachable, as far as is known; and try to connect, if it is
  * unknown or was unreachable. */
-enum rota_reach rota_broker_cluster_reach(const struct rota_broker_cluster *cluster,
-                                          struct rota_str address);
-void rota_broker_cluster_connect(struct rota_broker_cluster *cluster, struct rota_str address);
+enum rota_reach rota_work_broker_cluster_reach(const struct rota_broker_cluster *cluster,
+                                               struct rota_str address);
+void rota_work_broker_cluster_connect(struct rota_broker_cluster *cluster, struct rota_str address);
 
 /* Whether the metadata of a call says that it comes from a node: it is answered here, or
  * rejected. */
@@ -155,4 +157,4 @@ void rota_broker_cluster_connect(struct rota_broker_cluster *cluster, struct rot
 /* In a rejection: the attempt is over because the job was cancelled. */
 #define ROTA_NOTE_CANCELLED "rota-cancelled"
 
-bool rota_broker_cluster_is_carried(const struct rota_metadata *metadata, size_t n);
+bool rota_work_broker_cluster_is_carried(const struct rota_metadata *metadata, size_t n);

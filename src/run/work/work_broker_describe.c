@@ -63,7 +63,7 @@ static void explain_elsewhere(struct rota_broker_errand *errand, struct rota_str
     for (size_t i = 0; is_fine && i < errand->n_parts; i++)
         is_fine = add_part(&elsewhere, errand, i);
     if (!is_fine || rota_elsewhere_is_able(&elsewhere))
-        rota_broker_forward_explain(errand->broker, queue, text, size);
+        rota_work_broker_forward_explain(errand->broker, queue, text, size);
     size_t used = strlen(text);
     if (is_fine && used + 1 < size) {
         const char *joint = rota_elsewhere_is_able(&elsewhere) ? ": " : " on this node; ";
@@ -92,36 +92,36 @@ static void answer_describe(struct rota_work_broker *broker, struct rota_server_
         if (errand)
             explain_elsewhere(errand, about->queue, &view, text, sizeof text);
         else
-            rota_broker_forward_explain(broker, about->queue, text, sizeof text);
+            rota_work_broker_forward_explain(broker, about->queue, text, sizeof text);
     }
     bool is_away = broker->front.fsm.is_store_away;
     size_t used = code ? 0 : strlen(text);
     if (!code && is_away && view.state == ROTA_JOB_WAITING && used < sizeof text)
         snprintf(text + used, sizeof text - used, ", %s", ROTA_BROKER_STORE_AWAY);
     if (errand)
-        rota_broker_errand_end(errand);
+        rota_work_broker_errand_end(errand);
     if (!code && view.state >= ROTA_JOB_DONE && is_away &&
-        !rota_broker_store_is_written(broker, about->queue, id))
+        !rota_work_broker_store_turn_is_written(broker, about->queue, id))
         code = rota_error_set(&error, ROTA_ERR_UNAVAILABLE,
                               "the end of this job is not stored yet, " ROTA_BROKER_STORE_AWAY);
     if (code) {
-        rota_broker_reply_error(call, &error, false);
+        rota_work_broker_reply_error(call, &error, false);
         return;
     }
     struct rota_queue_description reply = {
         .explain = rota_str(text),
-        .job = rota_broker_show_job(
+        .job = rota_work_broker_show_job(
             broker, &view, about->with_payload ? ROTA_BROKER_SHOW_PAYLOAD : ROTA_BROKER_SHOW_ALL)};
     if (!reply.job) {
-        rota_broker_reply_no_memory(call);
+        rota_work_broker_reply_no_memory(call);
         return;
     }
     /* That it has ended is true once that is on disk. */
-    bool is_known =
-        view.state < ROTA_JOB_DONE || rota_broker_store_is_written(broker, about->queue, id);
+    bool is_known = view.state < ROTA_JOB_DONE ||
+                    rota_work_broker_store_turn_is_written(broker, about->queue, id);
     uint64_t number = is_known ? 0 : rota_broker_last_number(broker->core);
     broker->front.call_first = broker->log.durable + 1;
-    rota_broker_reply_message(broker, call, number, &ROTA_QUEUE_DESCRIPTION, &reply);
+    rota_work_broker_reply_message(broker, call, number, &ROTA_QUEUE_DESCRIPTION, &reply);
 }
 
 /* The job may have changed meanwhile: it is read again. */
@@ -131,42 +131,43 @@ static void on_asked(struct rota_broker_errand *errand)
     struct rota_job_id id;
     errand->request = NULL;
     rota_arena_clear(&request->broker->front.arena);
-    rota_broker_reply_read_id(&request->as.about, &id, NULL);
+    rota_work_broker_reply_read_id(&request->as.about, &id, NULL);
     answer_describe(request->broker, request->call, errand, &request->as.about, id);
-    rota_broker_front_drop(request);
+    rota_work_broker_front_drop(request);
 }
 
 /* False when there is no node to ask, or no memory for it. */
 static bool ask_nodes(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
-    size_t n = broker->forward ? rota_broker_cluster_n_peers(broker->cluster) : 0;
+    size_t n = broker->forward ? rota_work_broker_cluster_n_peers(broker->cluster) : 0;
     struct rota_broker_errand *errand =
-        n > 0 ? rota_broker_errand_new(broker, request->call, "/rota.v1.Queue/Workers", n, on_asked)
+        n > 0 ? rota_work_broker_errand_new(broker, request->call, "/rota.v1.Queue/Workers", n,
+                                            on_asked)
               : NULL;
     if (!errand)
         return false;
-    errand->request = rota_broker_front_keep(request);
+    errand->request = rota_work_broker_front_keep(request);
     if (!errand->request) {
-        rota_broker_errand_end(errand);
+        rota_work_broker_errand_end(errand);
         return false;
     }
     errand->timeout_max = ASK_TIMEOUT;
     for (size_t i = 0; i < n; i++)
-        rota_broker_errand_ask(errand, i, rota_broker_cluster_peer(broker->cluster, i),
-                               rota_str(""));
-    rota_broker_errand_begin(errand);
+        rota_work_broker_errand_ask(errand, i, rota_work_broker_cluster_peer(broker->cluster, i),
+                                    rota_str(""));
+    rota_work_broker_errand_begin(errand);
     return true;
 }
 
-void rota_broker_describe_job(struct rota_broker_request *request)
+void rota_work_broker_describe_job(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
     const struct rota_queue_about *about = &request->as.about;
     struct rota_job_id id;
     struct rota_job_view view;
-    if (!rota_broker_reply_read_job(call, about, &id))
+    if (!rota_work_broker_reply_read_job(call, about, &id))
         return;
     bool asks = about->asks_nodes &&
                 !rota_broker_find(broker->core, about->queue, id, &view, NULL) &&

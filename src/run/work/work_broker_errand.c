@@ -13,7 +13,7 @@ static struct rota_str key_of(struct rota_server_call *const *call)
     return rota_str_of((const char *)call, sizeof *call);
 }
 
-struct rota_broker_errand *rota_broker_errand_new(
+struct rota_broker_errand *rota_work_broker_errand_new(
     struct rota_work_broker *broker, struct rota_server_call *call, const char *method,
     size_t n_parts, void (*on_done)(struct rota_broker_errand *errand))
 {
@@ -34,7 +34,7 @@ struct rota_broker_errand *rota_broker_errand_new(
     return errand;
 }
 
-struct rota_server_call *rota_broker_errand_end(struct rota_broker_errand *errand)
+struct rota_server_call *rota_work_broker_errand_end(struct rota_broker_errand *errand)
 {
     struct rota_server_call *call = errand->call;
     rota_map_remove(&errand->broker->front.errands, key_of(&errand->call));
@@ -45,42 +45,44 @@ struct rota_server_call *rota_broker_errand_end(struct rota_broker_errand *erran
     }
     rota_buffer_deinit(&errand->reply);
     free(errand->parts_of);
-    rota_broker_front_drop(errand->request);
+    rota_work_broker_front_drop(errand->request);
     free(errand);
     return call;
 }
 
 /* --- answers --- */
 
-void rota_broker_errand_reply(struct rota_broker_errand *errand, struct rota_str message)
+void rota_work_broker_errand_reply(struct rota_broker_errand *errand, struct rota_str message)
 {
     rota_server_call_reply(errand->call, message);
-    rota_broker_errand_end(errand);
+    rota_work_broker_errand_end(errand);
 }
 
-void rota_broker_errand_refuse(struct rota_broker_errand *errand, enum rota_status status,
-                               const char *text, bool is_stale, bool is_undone)
+void rota_work_broker_errand_refuse(struct rota_broker_errand *errand, enum rota_status status,
+                                    const char *text, bool is_stale, bool is_undone)
 {
     char copy[ROTA_BROKER_ERRAND_TEXT_MAX];
     snprintf(copy, sizeof copy, "%s", text); /* it may be of a part */
-    rota_broker_reply_finish(rota_broker_errand_end(errand), status, copy, is_stale, is_undone);
+    rota_work_broker_reply_finish(rota_work_broker_errand_end(errand), status, copy, is_stale,
+                                  is_undone);
 }
 
-void rota_broker_errand_refuse_for(struct rota_broker_errand *errand, enum rota_front_reason reason,
-                                   const char *text)
+void rota_work_broker_errand_refuse_for(struct rota_broker_errand *errand,
+                                        enum rota_front_reason reason, const char *text)
 {
     const struct rota_front_refusal *refusal = rota_front_fsm_refusal(reason);
-    rota_broker_errand_refuse(errand, refusal->status, text ? text : refusal->text,
-                              refusal->is_stale, refusal->is_undone);
+    rota_work_broker_errand_refuse(errand, refusal->status, text ? text : refusal->text,
+                                   refusal->is_stale, refusal->is_undone);
 }
 
-void rota_broker_errand_pass(struct rota_broker_errand *errand, const struct rota_broker_part *part)
+void rota_work_broker_errand_pass(struct rota_broker_errand *errand,
+                                  const struct rota_broker_part *part)
 {
     if (part->status == ROTA_STATUS_OK && !errand->is_stream)
-        rota_broker_errand_reply(errand, rota_buffer_str(&part->message));
+        rota_work_broker_errand_reply(errand, rota_buffer_str(&part->message));
     else
-        rota_broker_errand_refuse(errand, part->status, part->text, part->is_stale,
-                                  part->is_undone);
+        rota_work_broker_errand_refuse(errand, part->status, part->text, part->is_stale,
+                                       part->is_undone);
 }
 
 /* --- asking --- */
@@ -152,8 +154,8 @@ static rota_time timeout_of(const struct rota_broker_errand *errand)
     return left < max ? (left > 0 ? left : 1) : max;
 }
 
-void rota_broker_errand_ask(struct rota_broker_errand *errand, size_t index,
-                            struct rota_str address, struct rota_str request)
+void rota_work_broker_errand_ask(struct rota_broker_errand *errand, size_t index,
+                                 struct rota_str address, struct rota_str request)
 {
     struct rota_broker_part *part = &errand->parts[index];
     struct rota_error error;
@@ -168,8 +170,8 @@ void rota_broker_errand_ask(struct rota_broker_errand *errand, size_t index,
     snprintf(part->address, sizeof part->address, "%.*s", (int)address.size, address.data);
     part->has_sent = part->is_stale = part->is_undone = part->has_nodes = false;
     rota_buffer_clear(&part->message);
-    if (rota_broker_cluster_call(errand->broker->cluster, rota_str(part->address), &options,
-                                 &part->call, &error)) {
+    if (rota_work_broker_cluster_call(errand->broker->cluster, rota_str(part->address), &options,
+                                      &part->call, &error)) {
         part->call = NULL;
         part->status = ROTA_STATUS_UNAVAILABLE;
         part->is_undone = true;
@@ -179,7 +181,7 @@ void rota_broker_errand_ask(struct rota_broker_errand *errand, size_t index,
     }
 }
 
-void rota_broker_errand_begin(struct rota_broker_errand *errand)
+void rota_work_broker_errand_begin(struct rota_broker_errand *errand)
 {
     if (errand->n_left == 0)
         errand->on_done(errand);
@@ -187,16 +189,16 @@ void rota_broker_errand_begin(struct rota_broker_errand *errand)
 
 /* --- the caller --- */
 
-bool rota_broker_errand_cancel(struct rota_work_broker *broker, struct rota_server_call *call)
+bool rota_work_broker_errand_cancel(struct rota_work_broker *broker, struct rota_server_call *call)
 {
     struct rota_broker_errand *errand = rota_map_get(&broker->front.errands, key_of(&call));
     if (errand)
-        rota_broker_reply_finish(rota_broker_errand_end(errand), ROTA_STATUS_CANCELLED,
-                                 "the caller disconnected", false, false);
+        rota_work_broker_reply_finish(rota_work_broker_errand_end(errand), ROTA_STATUS_CANCELLED,
+                                      "the caller disconnected", false, false);
     return errand;
 }
 
-bool rota_broker_errand_room(struct rota_work_broker *broker, struct rota_server_call *call)
+bool rota_work_broker_errand_room(struct rota_work_broker *broker, struct rota_server_call *call)
 {
     struct rota_broker_errand *errand = rota_map_get(&broker->front.errands, key_of(&call));
     for (size_t i = 0; errand && i < errand->n_parts; i++) {
@@ -211,10 +213,11 @@ bool rota_broker_errand_room(struct rota_work_broker *broker, struct rota_server
     return errand;
 }
 
-void rota_broker_errands_end(struct rota_work_broker *broker)
+void rota_work_broker_errand_end_all(struct rota_work_broker *broker)
 {
     const struct rota_map_entry *entry;
     for (size_t place = 0; (entry = rota_map_next(&broker->front.errands, &place)); place = 0)
-        rota_broker_reply_finish(rota_broker_errand_end(entry->value), ROTA_STATUS_UNAVAILABLE,
-                                 "this broker is stopping", false, false);
+        rota_work_broker_reply_finish(rota_work_broker_errand_end(entry->value),
+                                      ROTA_STATUS_UNAVAILABLE, "this broker is stopping", false,
+                                      false);
 }

@@ -53,34 +53,34 @@ struct rota_broker_errand {
 };
 
 /* Takes `call`, unless it returns NULL for lack of memory. It has `n_parts`, none of them asked. */
-struct rota_broker_errand *rota_broker_errand_new(
+struct rota_broker_errand *rota_work_broker_errand_new(
     struct rota_work_broker *broker, struct rota_server_call *call, const char *method,
     size_t n_parts, void (*on_done)(struct rota_broker_errand *errand));
 
 /* Ask a node. A part that can't be sent has ended with UNAVAILABLE. */
-void rota_broker_errand_ask(struct rota_broker_errand *errand, size_t index,
-                            struct rota_str address, struct rota_str request);
+void rota_work_broker_errand_ask(struct rota_broker_errand *errand, size_t index,
+                                 struct rota_str address, struct rota_str request);
 
 /* All are asked. on_done may be called from inside. */
-void rota_broker_errand_begin(struct rota_broker_errand *errand);
+void rota_work_broker_errand_begin(struct rota_broker_errand *errand);
 
 /* Answer and free it: with a reply, with the result of one part, or with a rejection. */
-void rota_broker_errand_reply(struct rota_broker_errand *errand, struct rota_str message);
-void rota_broker_errand_pass(struct rota_broker_errand *errand,
-                             const struct rota_broker_part *part);
-void rota_broker_errand_refuse(struct rota_broker_errand *errand, enum rota_status status,
-                               const char *text, bool is_stale, bool is_undone);
+void rota_work_broker_errand_reply(struct rota_broker_errand *errand, struct rota_str message);
+void rota_work_broker_errand_pass(struct rota_broker_errand *errand,
+                                  const struct rota_broker_part *part);
+void rota_work_broker_errand_refuse(struct rota_broker_errand *errand, enum rota_status status,
+                                    const char *text, bool is_stale, bool is_undone);
 
 /* ... for a reason of front_fsm; `text` replaces that of the reason, unless it is NULL. */
-void rota_broker_errand_refuse_for(struct rota_broker_errand *errand, enum rota_front_reason reason,
-                                   const char *text);
+void rota_work_broker_errand_refuse_for(struct rota_broker_errand *errand,
+                                        enum rota_front_reason reason, const char *text);
 
 /* Free it without answering its call: gives the call. */
-struct rota_server_call *rota_broker_errand_end(struct rota_broker_errand *errand);
+struct rota_server_call *rota_work_broker_errand_end(struct rota_broker_errand *errand);
 
 /* The caller has disconnected, or has room again; false when the call is not an errand. */
-bool rota_broker_errand_cancel(struct rota_work_broker *broker, struct rota_server_call *call);
-bool rota_broker_errand_room(struct rota_work_broker *broker, struct rota_server_call *call);
+bool rota_work_broker_errand_cancel(struct rota_work_broker *broker, struct rota_server_call *call);
+bool rota_work_broker_errand_room(struct rota_work_broker *broker, struct rota_server_call *call);
 
 /* The broker stops: all are rejected. */
-void rota_broker_errands_end(struct rota_work_broker *broker);
+void rota_work_broker_errand_end_all(struct rota_work_broker *broker);

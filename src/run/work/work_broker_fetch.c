@@ -36,17 +36,18 @@ static bool keep_worker(struct rota_work_broker *broker, const struct rota_idle_
                         uint32_t n)
 {
     if (idle->is_poll)
-        return rota_broker_poll_keep(broker, idle->session, idle->slots, ROTA_BROKER_FETCH_TIMEOUT);
-    return rota_broker_workers_keep(broker->workers, idle->session, n);
+        return rota_work_broker_poll_keep(broker, idle->session, idle->slots,
+                                          ROTA_BROKER_FETCH_TIMEOUT);
+    return rota_work_broker_workers_keep(broker->workers, idle->session, n);
 }
 
 static void release_worker(struct rota_work_broker *broker, bool is_poll, uint64_t session,
                            uint32_t n)
 {
     if (n > 0 && is_poll)
-        rota_broker_poll_release(broker, session);
+        rota_work_broker_poll_release(broker, session);
     else if (n > 0)
-        rota_broker_workers_release(broker->workers, session, n);
+        rota_work_broker_workers_release(broker->workers, session, n);
 }
 
 /* --- fetched jobs --- */
@@ -68,8 +69,8 @@ static void return_job(const struct rota_broker_sent *from, const struct rota_qu
     rota_buffer_clear(buffer);
     rota_message_encode(&ROTA_QUEUE_FAIL, &about, buffer);
     if (!buffer->failed)
-        rota_broker_forward_send(from->forward, &sent, "/rota.v1.Queue/Fail",
-                                 rota_buffer_str(buffer), ROTA_BROKER_FETCH_TIMEOUT);
+        rota_work_broker_forward_send(from->forward, &sent, "/rota.v1.Queue/Fail",
+                                      rota_buffer_str(buffer), ROTA_BROKER_FETCH_TIMEOUT);
     from->forward->n_given_back++;
 }
 
@@ -78,7 +79,7 @@ static bool hand_job(const struct rota_broker_sent *sent, const struct rota_queu
 {
     struct rota_work_broker *broker = sent->forward->broker;
     struct rota_job_id id;
-    if (rota_queue_id_read(job->id, &id, NULL) || rota_job_queue_check(job->queue, NULL))
+    if (rota_queue_message_id_read(job->id, &id, NULL) || rota_job_queue_check(job->queue, NULL))
         return false;
     const struct rota_work_effect effect = {
         .type = ROTA_WORK_DO_DISPATCH,
@@ -93,8 +94,8 @@ static bool hand_job(const struct rota_broker_sent *sent, const struct rota_queu
         .key = job->key,
         .trace = job->trace,
     };
-    return rota_broker_workers_hand_other(broker->workers, rota_str(sent->node), sent->lease,
-                                          &effect);
+    return rota_work_broker_workers_hand_other(broker->workers, rota_str(sent->node), sent->lease,
+                                               &effect);
 }
 
 /* Returns how many were taken. */
@@ -108,7 +109,7 @@ static uint32_t take_jobs(const struct rota_broker_sent *sent, struct rota_str m
         return 0;
     const struct rota_queue_handed *jobs = list.items.items;
     bool is_passed_on = sent->is_poll && list.items.n > 0 &&
-                        rota_broker_poll_fetched(broker, sent->number, message, list.items.n);
+                        rota_work_broker_poll_fetched(broker, sent->number, message, list.items.n);
     for (size_t i = 0; i < list.items.n; i++)
         if (is_passed_on || (!sent->is_poll && n < sent->n && hand_job(sent, &jobs[i])))
             n++;
@@ -121,7 +122,7 @@ static void on_fetched(struct rota_broker_sent *sent, const struct rota_call_res
 {
     struct rota_broker_forward *forward = sent->forward;
     uint32_t n = result->status == ROTA_STATUS_OK ? take_jobs(sent, result->message) : 0;
-    rota_broker_forward_count(forward, rota_str(sent->queue), n, 0);
+    rota_work_broker_forward_count(forward, rota_str(sent->queue), n, 0);
     release_worker(forward->broker, sent->is_poll, sent->number, sent->n > n ? sent->n - n : 0);
     sent->trip->n_left--;
     sent->trip->is_lost = sent->trip->is_lost || result->status != ROTA_STATUS_OK;
@@ -135,7 +136,7 @@ static struct rota_str full_name(const struct rota_work_broker *broker,
                                  const struct rota_idle_worker *idle,
                                  char text[ROTA_WORKER_NAME_MAX + 1])
 {
-    struct rota_str self = rota_broker_cluster_self(broker->cluster);
+    struct rota_str self = rota_work_broker_cluster_self(broker->cluster);
     if (idle->name.size + self.size + 1 > (size_t)ROTA_WORKER_NAME_MAX)
         return idle->name;
     int size = snprintf(text, ROTA_WORKER_NAME_MAX + 1, "%.*s@%.*s", ROTA_STR_ARGS(idle->name),
@@ -191,16 +192,18 @@ static bool fetch_jobs(struct rota_broker_forward *forward, struct rota_broker_t
     if (!write_poll(broker, idle, offer->queue, n, sent.lease, &broker->front.buffer) ||
         !keep_worker(broker, idle, n))
         return false;
-    if (rota_broker_forward_send(forward, &sent, "/rota.v1.Queue/Poll",
-                                 rota_buffer_str(&broker->front.buffer), ROTA_BROKER_FETCH_TIMEOUT))
+    if (rota_work_broker_forward_send(forward, &sent, "/rota.v1.Queue/Poll",
+                                      rota_buffer_str(&broker->front.buffer),
+                                      ROTA_BROKER_FETCH_TIMEOUT))
         return true;
     trip->is_lost = true;
     release_worker(broker, idle->is_poll, idle->session, n);
     return false;
 }
 
-void rota_broker_fetch_visit(struct rota_broker_forward *forward, struct rota_server_call *call,
-                             uint64_t number, const struct rota_tree_word *offer)
+void rota_work_broker_fetch_visit(struct rota_broker_forward *forward,
+                                  struct rota_server_call *call, uint64_t number,
+                                  const struct rota_tree_word *offer)
 {
     struct rota_broker_trip *trip = calloc(1, sizeof *trip);
     struct rota_idle_worker idle;
@@ -216,7 +219,7 @@ void rota_broker_fetch_visit(struct rota_broker_forward *forward, struct rota_se
     trip->call = call;
     trip->visit = number;
     rota_list_push(&forward->trips, &trip->link);
-    trip->is_lost = !rota_broker_forward_is_peer(forward, offer->node);
+    trip->is_lost = !rota_work_broker_forward_is_peer(forward, offer->node);
     while (trip->n < offer->n && !trip->is_lost && !forward->broker->front.fsm.is_draining &&
            rota_broker_find_idle(forward->broker->core, offer->queue, offer->can, &idle)) {
         uint32_t left = offer->n - trip->n, n = idle.n_free < left ? idle.n_free : left;

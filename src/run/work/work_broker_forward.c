@@ -38,9 +38,9 @@ static void on_ask_end(struct rota_broker_ask *ask, const struct rota_call_resul
     rota_work_broker_touch(forward->broker);
 }
 
-bool rota_broker_forward_send(struct rota_broker_forward *forward,
-                              const struct rota_broker_sent *sent, const char *method,
-                              struct rota_str request, rota_time timeout)
+bool rota_work_broker_forward_send(struct rota_broker_forward *forward,
+                                   const struct rota_broker_sent *sent, const char *method,
+                                   struct rota_str request, rota_time timeout)
 {
     const struct rota_call_options options = {
         .method = rota_str(method), .request = request, .timeout = timeout};
@@ -50,8 +50,8 @@ bool rota_broker_forward_send(struct rota_broker_forward *forward,
     *made = *sent;
     made->forward = forward;
     made->ask = (struct rota_broker_ask){.on_end = on_ask_end};
-    if (rota_broker_ask(forward->broker->cluster, &forward->sent, &made->ask, rota_str(sent->node),
-                        &options, NULL)) {
+    if (rota_work_broker_ask(forward->broker->cluster, &forward->sent, &made->ask,
+                             rota_str(sent->node), &options, NULL)) {
         rota_tree_fsm_failed(forward->tree, rota_work_broker_now().boot, rota_str(sent->node));
         rota_work_broker_touch(forward->broker);
         return false;
@@ -115,7 +115,7 @@ static void notify_listeners(struct rota_broker_forward *forward)
             continue;
         rota_broker_sent_name(sent.node, sizeof sent.node, rota_str(listener->address));
         if (!listener->words.failed)
-            listener->is_told = rota_broker_forward_send(
+            listener->is_told = rota_work_broker_forward_send(
                 forward, &sent, "/rota.peer.v1.QueuePeer/Tell", rota_buffer_str(&listener->words),
                 ROTA_BROKER_TELL_TIMEOUT);
         rota_buffer_clear(&listener->words);
@@ -123,7 +123,7 @@ static void notify_listeners(struct rota_broker_forward *forward)
     }
 }
 
-void rota_broker_forward_hear(struct rota_broker_request *request)
+void rota_work_broker_forward_hear(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -149,11 +149,12 @@ void rota_broker_forward_hear(struct rota_broker_request *request)
 
 /* --- visits --- */
 
-bool rota_broker_forward_is_peer(const struct rota_broker_forward *forward, struct rota_str address)
+bool rota_work_broker_forward_is_peer(const struct rota_broker_forward *forward,
+                                      struct rota_str address)
 {
     const struct rota_broker_cluster *cluster = forward->broker->cluster;
-    for (size_t i = 0; i < rota_broker_cluster_n_peers(cluster); i++)
-        if (rota_str_is_equal(rota_broker_cluster_peer(cluster, i), address))
+    for (size_t i = 0; i < rota_work_broker_cluster_n_peers(cluster); i++)
+        if (rota_str_is_equal(rota_work_broker_cluster_peer(cluster, i), address))
             return true;
     return false;
 }
@@ -180,20 +181,20 @@ static void cause_visit(struct rota_broker_forward *forward, const struct rota_t
                                             .can = action->word.can,
                                             .n = action->word.n};
     struct rota_broker_sent sent = {.on_end = on_visit_over, .number = action->visit};
-    if (rota_str_is_equal(action->to, rota_broker_cluster_self(forward->broker->cluster))) {
-        rota_broker_fetch_visit(forward, NULL, action->visit, &action->word);
+    if (rota_str_is_equal(action->to, rota_work_broker_cluster_self(forward->broker->cluster))) {
+        rota_work_broker_fetch_visit(forward, NULL, action->visit, &action->word);
         return;
     }
     rota_buffer_clear(buffer);
     rota_message_encode(&ROTA_QUEUE_VISIT, &request, buffer);
     rota_broker_sent_name(sent.node, sizeof sent.node, action->to);
-    if (buffer->failed || !rota_broker_forward_is_peer(forward, action->to) ||
-        !rota_broker_forward_send(forward, &sent, "/rota.peer.v1.QueuePeer/Visit",
-                                  rota_buffer_str(buffer), ROTA_BROKER_VISIT_TIMEOUT))
+    if (buffer->failed || !rota_work_broker_forward_is_peer(forward, action->to) ||
+        !rota_work_broker_forward_send(forward, &sent, "/rota.peer.v1.QueuePeer/Visit",
+                                       rota_buffer_str(buffer), ROTA_BROKER_VISIT_TIMEOUT))
         rota_tree_fsm_answered(forward->tree, rota_work_broker_now().boot, action->visit, 0, false);
 }
 
-void rota_broker_forward_visit(struct rota_broker_request *request)
+void rota_work_broker_forward_visit(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -205,20 +206,21 @@ void rota_broker_forward_visit(struct rota_broker_request *request)
                                          .can = message->can,
                                          .n = (uint32_t)message->n};
     enum rota_code code = rota_job_queue_check(message->queue, &error);
-    if (!code && (!forward || !rota_broker_forward_is_peer(forward, message->node)))
+    if (!code && (!forward || !rota_work_broker_forward_is_peer(forward, message->node)))
         code = rota_error_set(&error, ROTA_ERR_NOT_FOUND, "no such peer of this node");
     if (code)
-        rota_broker_reply_error(call, &error, false);
+        rota_work_broker_reply_error(call, &error, false);
     else
-        rota_broker_fetch_visit(forward, call, 0, &offer);
+        rota_work_broker_fetch_visit(forward, call, 0, &offer);
 }
 
-void rota_broker_forward_visited(struct rota_work_broker *broker, struct rota_str queue, size_t n)
+void rota_work_broker_forward_visited(struct rota_work_broker *broker, struct rota_str queue,
+                                      size_t n)
 {
     if (!broker->forward)
         return;
     rota_tree_fsm_visited(broker->forward->tree, rota_work_broker_now().boot, queue, (uint32_t)n);
-    rota_broker_forward_count(broker->forward, queue, 0, (uint32_t)n);
+    rota_work_broker_forward_count(broker->forward, queue, 0, (uint32_t)n);
     rota_work_broker_touch(broker);
 }
 
@@ -238,7 +240,7 @@ static void report_own_load(struct rota_broker_forward *forward, struct rota_wor
     struct rota_idle_view idle;
     struct rota_waiting_view waiting;
     bool is_open = !forward->broker->front.fsm.is_draining && !forward->broker->is_failed &&
-                   rota_broker_cluster_n_peers(forward->broker->cluster) > 0;
+                   rota_work_broker_cluster_n_peers(forward->broker->cluster) > 0;
     rota_broker_share(core, now, is_open);
     rota_tree_fsm_begin(forward->tree, now.boot);
     for (size_t place = 0; is_open && rota_broker_next_idle(core, &place, &idle);)
@@ -270,7 +272,7 @@ static bool execute_tree_actions(struct rota_broker_forward *forward)
     return i > 0;
 }
 
-void rota_broker_forward_turn(struct rota_work_broker *broker, struct rota_work_now now)
+void rota_work_broker_forward_turn(struct rota_work_broker *broker, struct rota_work_now now)
 {
     struct rota_broker_forward *forward = broker->forward;
     if (!forward)
@@ -280,12 +282,12 @@ void rota_broker_forward_turn(struct rota_work_broker *broker, struct rota_work_
     if (now.boot >= rota_tree_fsm_deadline(forward->tree))
         rota_tree_fsm_tick(forward->tree, now.boot);
     report_own_load(forward, now);
-    while (execute_tree_actions(forward) | rota_broker_remote_drive(forward))
+    while (execute_tree_actions(forward) | rota_work_broker_remote_drive(forward))
         ;
     notify_listeners(forward);
 }
 
-rota_time rota_broker_forward_deadline(const struct rota_work_broker *broker)
+rota_time rota_work_broker_forward_deadline(const struct rota_work_broker *broker)
 {
     if (!broker->forward)
         return ROTA_TIME_NEVER;
@@ -295,8 +297,8 @@ rota_time rota_broker_forward_deadline(const struct rota_work_broker *broker)
 
 /* --- metrics and descriptions --- */
 
-void rota_broker_forward_count(struct rota_broker_forward *forward, struct rota_str queue,
-                               uint32_t n_fetched, uint32_t n_lent)
+void rota_work_broker_forward_count(struct rota_broker_forward *forward, struct rota_str queue,
+                                    uint32_t n_fetched, uint32_t n_lent)
 {
     struct rota_broker_traffic *traffic = rota_map_get(&forward->traffic, queue);
     forward->n_fetched += n_fetched;
@@ -318,7 +320,8 @@ void rota_broker_forward_count(struct rota_broker_forward *forward, struct rota_
     }
 }
 
-void rota_broker_forward_info(const struct rota_work_broker *broker, struct rota_queue_info *info)
+void rota_work_broker_forward_info(const struct rota_work_broker *broker,
+                                   struct rota_queue_info *info)
 {
     const struct rota_broker_traffic *traffic =
         broker->forward ? rota_map_get(&broker->forward->traffic, info->name) : NULL;
@@ -328,8 +331,8 @@ void rota_broker_forward_info(const struct rota_work_broker *broker, struct rota
     info->lent_total = traffic->n_lent;
 }
 
-void rota_broker_forward_counts(const struct rota_work_broker *broker,
-                                struct rota_work_broker_counts *counts)
+void rota_work_broker_forward_counts(const struct rota_work_broker *broker,
+                                     struct rota_work_broker_counts *counts)
 {
     const struct rota_broker_forward *forward = broker->forward;
     if (!forward)
@@ -342,13 +345,13 @@ void rota_broker_forward_counts(const struct rota_work_broker *broker,
     counts->lent_total = forward->n_lent;
 }
 
-void rota_broker_forward_explain(struct rota_work_broker *broker, struct rota_str queue, char *text,
-                                 size_t size)
+void rota_work_broker_forward_explain(struct rota_work_broker *broker, struct rota_str queue,
+                                      char *text, size_t size)
 {
     size_t used = strlen(text);
-    if (!broker->forward || used >= size || rota_broker_cluster_n_peers(broker->cluster) == 0)
+    if (!broker->forward || used >= size || rota_work_broker_cluster_n_peers(broker->cluster) == 0)
         return;
-    struct rota_str parent = rota_tree_fsm_parent(broker->forward->tree, queue);
+    struct rota_str parent = rota_tree_parents_one(broker->forward->tree, queue);
     if (parent.size > 0)
         snprintf(text + used, size - used,
                  " on this node; workers of other nodes can take it through %.*s",
@@ -363,13 +366,13 @@ void rota_broker_forward_explain(struct rota_work_broker *broker, struct rota_st
 static struct rota_str owner_of_partition(void *data, struct rota_str queue, uint32_t partition)
 {
     struct rota_broker_forward *forward = data;
-    return rota_broker_cluster_owner(forward->broker->cluster, queue, partition);
+    return rota_work_broker_cluster_owner(forward->broker->cluster, queue, partition);
 }
 
 static struct rota_str peer_at(void *data, size_t index)
 {
     struct rota_broker_forward *forward = data;
-    return rota_broker_cluster_peer(forward->broker->cluster, index);
+    return rota_work_broker_cluster_peer(forward->broker->cluster, index);
 }
 
 static void on_route(void *data)
@@ -379,15 +382,16 @@ static void on_route(void *data)
     rota_work_broker_touch(forward->broker);
 }
 
-enum rota_code rota_broker_forward_open(struct rota_work_broker *broker, struct rota_error *error)
+enum rota_code rota_work_broker_forward_open(struct rota_work_broker *broker,
+                                             struct rota_error *error)
 {
     struct rota_work_now now = rota_work_broker_now();
     struct rota_broker_forward *forward = calloc(1, sizeof *forward);
     struct rota_tree_options options = {
-        .self = rota_broker_cluster_self(broker->cluster),
+        .self = rota_work_broker_cluster_self(broker->cluster),
         .stamp = now.wall > 0 ? (uint64_t)now.wall : 0,
         .seed = broker->seed,
-        .partitions = rota_broker_cluster_n_partitions(broker->cluster),
+        .partitions = rota_work_broker_cluster_n_partitions(broker->cluster),
         .owner = owner_of_partition,
         .node = peer_at,
         .data = forward,
@@ -407,20 +411,20 @@ enum rota_code rota_broker_forward_open(struct rota_work_broker *broker, struct 
     rota_list_init(&forward->trips);
     forward->subscriber =
         (struct rota_broker_cluster_subscriber){.on_route = on_route, .data = forward};
-    rota_broker_cluster_subscribe(broker->cluster, &forward->subscriber);
+    rota_work_broker_cluster_subscribe(broker->cluster, &forward->subscriber);
     broker->forward = forward;
     return ROTA_OK;
 }
 
-void rota_broker_forward_close(struct rota_work_broker *broker)
+void rota_work_broker_forward_close(struct rota_work_broker *broker)
 {
     struct rota_broker_forward *forward = broker->forward;
     const struct rota_map_entry *entry;
     if (!forward)
         return;
     broker->forward = NULL;
-    rota_broker_cluster_unsubscribe(&forward->subscriber);
-    rota_broker_asks_drop(&forward->sent);
+    rota_work_broker_cluster_unsubscribe(&forward->subscriber);
+    rota_work_broker_ask_drop_all(&forward->sent);
     ROTA_LIST_DRAIN (trip, &forward->trips, struct rota_broker_trip, link) {
         if (trip->call)
             rota_server_call_finish(trip->call, ROTA_STATUS_UNAVAILABLE, "this broker is stopping",

@@ -76,47 +76,51 @@ struct rota_broker_forward {
 
 /* Call another node; `sent` is copied, except for its ask. False when that is not possible: then
  * on_end is not called. */
-bool rota_broker_forward_send(struct rota_broker_forward *forward,
-                              const struct rota_broker_sent *sent, const char *method,
-                              struct rota_str request, rota_time timeout);
+bool rota_work_broker_forward_send(struct rota_broker_forward *forward,
+                                   const struct rota_broker_sent *sent, const char *method,
+                                   struct rota_str request, rota_time timeout);
 
 /* Whether a node is listed: workers visit no other node, whatever words say. */
-bool rota_broker_forward_is_peer(const struct rota_broker_forward *forward,
-                                 struct rota_str address);
+bool rota_work_broker_forward_is_peer(const struct rota_broker_forward *forward,
+                                      struct rota_str address);
 
 /* Count a job of a queue. */
-void rota_broker_forward_count(struct rota_broker_forward *forward, struct rota_str queue,
-                               uint32_t n_fetched, uint32_t n_lent);
+void rota_work_broker_forward_count(struct rota_broker_forward *forward, struct rota_str queue,
+                                    uint32_t n_fetched, uint32_t n_lent);
 
 /* --- work_broker_fetch.c --- */
 
 /* Idle workers fetch jobs of `queue` that need `can`, at most `n`; the sender gets the result
  * when they are back. Takes `call`. */
-void rota_broker_fetch_visit(struct rota_broker_forward *forward, struct rota_server_call *call,
-                             uint64_t number, const struct rota_tree_word *offer);
+void rota_work_broker_fetch_visit(struct rota_broker_forward *forward,
+                                  struct rota_server_call *call, uint64_t number,
+                                  const struct rota_tree_word *offer);
 
 /* --- work_broker_remote.c --- */
 
 /* Execute the actions of remote_fsm; true when there were any. */
-bool rota_broker_remote_drive(struct rota_broker_forward *forward);
+bool rota_work_broker_remote_drive(struct rota_broker_forward *forward);
 
 /* --- what the rest of a broker asks of it --- */
 
-enum rota_code rota_broker_forward_open(struct rota_work_broker *broker, struct rota_error *error);
-void rota_broker_forward_close(struct rota_work_broker *broker);
-void rota_broker_forward_turn(struct rota_work_broker *broker, struct rota_work_now now);
-rota_time rota_broker_forward_deadline(const struct rota_work_broker *broker);
+enum rota_code rota_work_broker_forward_open(struct rota_work_broker *broker,
+                                             struct rota_error *error);
+void rota_work_broker_forward_close(struct rota_work_broker *broker);
+void rota_work_broker_forward_turn(struct rota_work_broker *broker, struct rota_work_now now);
+rota_time rota_work_broker_forward_deadline(const struct rota_work_broker *broker);
 
 /* The methods of nodes. */
-rota_broker_handler rota_broker_forward_hear;
-rota_broker_handler rota_broker_forward_visit;
+rota_broker_handler rota_work_broker_forward_hear;
+rota_broker_handler rota_work_broker_forward_visit;
 
 /* Another node has polled us, and received `n` jobs. */
-void rota_broker_forward_visited(struct rota_work_broker *broker, struct rota_str queue, size_t n);
+void rota_work_broker_forward_visited(struct rota_work_broker *broker, struct rota_str queue,
+                                      size_t n);
 
 /* Additional information for people. */
-void rota_broker_forward_info(const struct rota_work_broker *broker, struct rota_queue_info *info);
-void rota_broker_forward_counts(const struct rota_work_broker *broker,
-                                struct rota_work_broker_counts *counts);
-void rota_broker_forward_explain(struct rota_work_broker *broker, struct rota_str queue, char *text,
-                                 size_t size);
+void rota_work_broker_forward_info(const struct rota_work_broker *broker,
+                                   struct rota_queue_info *info);
+void rota_work_broker_forward_counts(const struct rota_work_broker *broker,
+                                     struct rota_work_broker_counts *counts);
+void rota_work_broker_forward_explain(struct rota_work_broker *broker, struct rota_str queue,
+                                      char *text, size_t size);

@@ -17,26 +17,26 @@
 static struct rota_front_owner owner_of(void *data, struct rota_str queue, uint32_t partition)
 {
     const struct rota_work_broker *broker = data;
-    return rota_broker_cluster_whose(broker->cluster, queue, partition);
+    return rota_work_broker_cluster_whose(broker->cluster, queue, partition);
 }
 
 static struct rota_work_layout layout_of(void *data, struct rota_str queue)
 {
     const struct rota_work_broker *broker = data;
-    return rota_broker_cluster_layout(broker->cluster, queue);
+    return rota_work_broker_cluster_layout(broker->cluster, queue);
 }
 
 static size_t n_others(void *data, enum rota_front_others which)
 {
     const struct rota_work_broker *broker = data;
-    size_t n = rota_broker_cluster_n_peers(broker->cluster);
-    return which == ROTA_FRONT_LISTED ? n : n + rota_broker_settings_n_absent(broker, false);
+    size_t n = rota_work_broker_cluster_n_peers(broker->cluster);
+    return which == ROTA_FRONT_LISTED ? n : n + rota_work_broker_settings_n_absent(broker, false);
 }
 
 static bool is_told(void *data)
 {
     const struct rota_work_broker *broker = data;
-    return rota_broker_settings_are_told(broker->settings);
+    return rota_work_broker_settings_are_told(broker->settings);
 }
 
 /* --- reading --- */
@@ -46,7 +46,7 @@ static bool is_carried(struct rota_server_call *call)
 {
     size_t n;
     const struct rota_metadata *metadata = rota_server_call_metadata(call, &n);
-    return rota_broker_cluster_is_carried(metadata, n) &&
+    return rota_work_broker_cluster_is_carried(metadata, n) &&
            (rota_server_call_roles(call) & ROTA_ROLE_NODE); /* anyone can write the note */
 }
 
@@ -80,7 +80,7 @@ static bool read_new(struct rota_broker_front *front, struct rota_queue_job_spec
         if (!id)
             return false;
         spec->is_keyed = is_from_node && spec->id.size == ROTA_QUEUE_ID_SIZE;
-        rota_queue_spec_name(spec, front->fsm.options.n_partitions, id);
+        rota_queue_message_spec_name(spec, front->fsm.options.n_partitions, id);
     }
     *job = (struct rota_front_new){
         .queue = spec->queue,
@@ -90,7 +90,7 @@ static bool read_new(struct rota_broker_front *front, struct rota_queue_job_spec
         .is_again = spec->is_again,
         .is_known = spec->is_known,
     };
-    if (rota_queue_id_read(spec->id, &job->id, NULL))
+    if (rota_queue_message_id_read(spec->id, &job->id, NULL))
         job->id = (struct rota_job_id){0}; /* it is refused when it is added */
     rota_front_fsm_read(job, is_from_node);
     return true;
@@ -137,9 +137,9 @@ static void refuse_unknown(const struct rota_broker_request *request, struct rot
 static void carry_out(struct rota_broker_request *request, const struct rota_front_action *action)
 {
     if (action->what == ROTA_FRONT_WAIT)
-        rota_broker_store_park(request);
+        rota_work_broker_store_gate_park(request);
     else if (action->what == ROTA_FRONT_REFUSE)
-        rota_broker_reply_reason(request->call, action->reason, NULL);
+        rota_work_broker_reply_reason(request->call, action->reason, NULL);
     else
         handle(request);
 }
@@ -151,18 +151,18 @@ static void serve_job(struct rota_broker_request *request)
     const struct rota_queue_about *about = &request->as.about;
     struct rota_job_id id;
     struct rota_error error;
-    if (rota_broker_store_check_size(broker, about->bytes, "a result", &error)) {
-        rota_broker_reply_error(request->call, &error, true);
+    if (rota_work_broker_store_gate_check_size(broker, about->bytes, "a result", &error)) {
+        rota_work_broker_reply_error(request->call, &error, true);
         return;
     }
     if ((rota_front_fsm_denies(fsm) && !request->front.is_carried) ||
-        rota_broker_reply_read_id(about, &id, NULL)) {
+        rota_work_broker_reply_read_id(about, &id, NULL)) {
         handle(request);
         return;
     }
     struct rota_front_action action = rota_front_fsm_job(fsm, &request->front, about->queue, id);
     if (action.what == ROTA_FRONT_ASK_OWNER || action.what == ROTA_FRONT_ASK_OTHERS)
-        rota_broker_route_job(request, &action);
+        rota_work_broker_route_job(request, &action);
     else if (action.what == ROTA_FRONT_REFUSE && action.reason == ROTA_FRONT_NOT_HERE)
         refuse_unknown(request, id);
     else
@@ -198,11 +198,11 @@ static void accept_new(struct rota_broker_request *request)
     for (size_t i = 0; action.what != ROTA_FRONT_REFUSE && i < request->n_jobs; i++) {
         struct rota_job_spec spec;
         struct rota_error error;
-        if (rota_queue_spec_read(&request->specs[i], now, &spec, NULL) ||
+        if (rota_queue_message_spec_read(&request->specs[i], now, &spec, NULL) ||
             rota_job_queue_check(spec.queue, NULL))
             continue;
-        if (rota_broker_store_check_size(broker, spec.payload, "a payload", &error)) {
-            rota_broker_reply_error(request->call, &error, !may_be_there);
+        if (rota_work_broker_store_gate_check_size(broker, spec.payload, "a payload", &error)) {
+            rota_work_broker_reply_error(request->call, &error, !may_be_there);
             return;
         }
         if (rota_front_fsm_must_wait(fsm, &request->front, &request->jobs[i]))
@@ -211,17 +211,18 @@ static void accept_new(struct rota_broker_request *request)
     carry_out(request, &action);
 }
 
-enum rota_code rota_broker_front_route(struct rota_broker_request *request, size_t index,
-                                       struct rota_front_action *action, struct rota_error *error)
+enum rota_code rota_work_broker_front_route(struct rota_broker_request *request, size_t index,
+                                            struct rota_front_action *action,
+                                            struct rota_error *error)
 {
     struct rota_front_fsm *fsm = &request->broker->front.fsm;
     const struct rota_queue_job_spec *spec = &request->specs[index];
     struct rota_job_id id;
     enum rota_code code = rota_job_queue_check(spec->queue, error);
     if (!code)
-        code = rota_queue_id_read(spec->id, &id, error);
+        code = rota_queue_message_id_read(spec->id, &id, error);
     if (!code)
-        code = rota_queue_key_check(spec, error);
+        code = rota_queue_message_key_check(spec, error);
     return code ? code
                 : rota_front_fsm_route(fsm, &request->front, &request->jobs[index], action, error);
 }
@@ -232,18 +233,18 @@ static void serve_batch(struct rota_broker_request *request)
         rota_arena_take(&request->broker->front.arena, (request->n_jobs + 1) * sizeof *actions);
     bool is_all_here = true;
     if (!actions) {
-        rota_broker_reply_no_memory(request->call);
+        rota_work_broker_reply_no_memory(request->call);
         return;
     }
     for (size_t i = 0; i < request->n_jobs; i++) {
-        if (rota_broker_front_route(request, i, &actions[i], NULL))
+        if (rota_work_broker_front_route(request, i, &actions[i], NULL))
             actions[i].what = ROTA_FRONT_REFUSE;
         is_all_here = is_all_here && actions[i].what != ROTA_FRONT_ASK_OWNER;
     }
     if (is_all_here)
         accept_new(request);
     else
-        rota_broker_route_batch(request, actions);
+        rota_work_broker_route_batch(request, actions);
 }
 
 static void serve_add(struct rota_broker_request *request)
@@ -252,10 +253,11 @@ static void serve_add(struct rota_broker_request *request)
     struct rota_error error;
     if (request->n_jobs == 0)
         accept_new(request);
-    else if (rota_broker_front_route(request, 0, &action, &error))
-        rota_broker_reply_bad_add(request->broker, request->call, request->jobs[0].queue, &error);
+    else if (rota_work_broker_front_route(request, 0, &action, &error))
+        rota_work_broker_reply_bad_add(request->broker, request->call, request->jobs[0].queue,
+                                       &error);
     else if (action.what == ROTA_FRONT_ASK_OWNER)
-        rota_broker_route_add(request, action.owner);
+        rota_work_broker_route_add(request, action.owner);
     else
         accept_new(request);
 }
@@ -268,7 +270,7 @@ static void serve_new(struct rota_broker_request *request)
         is_again = is_again || request->jobs[i].is_again;
     bool may_route = !fsm->options.is_alone && !request->front.is_carried;
     if (is_again && rota_front_fsm_must_search(fsm, &request->front))
-        rota_broker_again_search(request);
+        rota_work_broker_again_search(request);
     else if (!may_route)
         accept_new(request);
     else if (request->method->type == &ROTA_QUEUE_ADD_BATCH)
@@ -280,7 +282,7 @@ static void serve_new(struct rota_broker_request *request)
 static void serve(struct rota_broker_request *request)
 {
     if (request->broker->front.fsm.is_closing) {
-        rota_broker_reply_reason(request->call, ROTA_FRONT_CLOSING, NULL);
+        rota_work_broker_reply_reason(request->call, ROTA_FRONT_CLOSING, NULL);
         return;
     }
     switch (request->method->by) {
@@ -304,7 +306,7 @@ static void serve(struct rota_broker_request *request)
 
 /* --- keeping --- */
 
-struct rota_broker_request *rota_broker_front_keep(struct rota_broker_request *request)
+struct rota_broker_request *rota_work_broker_front_keep(struct rota_broker_request *request)
 {
     struct rota_broker_front *front = &request->broker->front;
     struct rota_broker_request *kept = malloc(sizeof *kept);
@@ -316,7 +318,7 @@ struct rota_broker_request *rota_broker_front_keep(struct rota_broker_request *r
     return kept;
 }
 
-void rota_broker_front_drop(struct rota_broker_request *kept)
+void rota_work_broker_front_drop(struct rota_broker_request *kept)
 {
     if (kept)
         rota_arena_deinit(&kept->arena);
@@ -324,7 +326,7 @@ void rota_broker_front_drop(struct rota_broker_request *kept)
 }
 
 /* It may be kept again, with its arena. */
-void rota_broker_front_resume(struct rota_broker_request *kept)
+void rota_work_broker_front_resume(struct rota_broker_request *kept)
 {
     struct rota_broker_request request = *kept;
     struct rota_broker_front *front = &request.broker->front;
@@ -352,12 +354,12 @@ static void on_call(void *data, struct rota_server_call *call)
     rota_arena_clear(&front->arena);
     assert(!type || type->size <= sizeof request.as);
     if (front->fsm.is_closing) {
-        rota_broker_reply_reason(call, ROTA_FRONT_CLOSING, NULL);
+        rota_work_broker_reply_reason(call, ROTA_FRONT_CLOSING, NULL);
     } else if (type && rota_message_decode(type, rota_server_call_request(call), &request.as,
                                            &front->arena, &error)) {
         if (error.code == ROTA_ERR_LIMIT) /* however often it is tried */
             error.code = ROTA_ERR_INVALID;
-        rota_broker_reply_error(call, &error, false);
+        rota_work_broker_reply_error(call, &error, false);
     } else if (service->method->by == ROTA_BROKER_BY_OWNER_OF_NEW && !read_new_jobs(&request)) {
         rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED,
                                 "not enough memory for the request", NULL, 0);
@@ -370,7 +372,7 @@ static void on_call(void *data, struct rota_server_call *call)
 static void on_cancel(void *data, struct rota_server_call *call)
 {
     const struct rota_broker_service *service = data;
-    if (rota_broker_errand_cancel(service->broker, call))
+    if (rota_work_broker_errand_cancel(service->broker, call))
         return;
     if (service->method->cancel)
         service->method->cancel(service->broker, call);
@@ -379,21 +381,21 @@ static void on_cancel(void *data, struct rota_server_call *call)
 static void on_room(void *data, struct rota_server_call *call)
 {
     const struct rota_broker_service *service = data;
-    if (!rota_broker_errand_room(service->broker, call) && service->method->room)
+    if (!rota_work_broker_errand_room(service->broker, call) && service->method->room)
         service->method->room(service->broker, call);
 }
 
 /* --- life --- */
 
-enum rota_code rota_broker_front_open(struct rota_work_broker *broker, struct rota_server *server,
-                                      struct rota_error *error)
+enum rota_code rota_work_broker_front_open(struct rota_work_broker *broker,
+                                           struct rota_server *server, struct rota_error *error)
 {
     struct rota_broker_front *front = &broker->front;
     const struct rota_front_options options = {
         .broker = broker->core,
-        .partitions = rota_broker_store_partitions(broker),
-        .is_alone = rota_broker_cluster_is_alone(broker->cluster),
-        .n_partitions = rota_broker_cluster_n_partitions(broker->cluster),
+        .partitions = rota_work_broker_store_gate_partitions(broker),
+        .is_alone = rota_work_broker_cluster_is_alone(broker->cluster),
+        .n_partitions = rota_work_broker_cluster_n_partitions(broker->cluster),
         .owner = owner_of,
         .layout = layout_of,
         .n_others = n_others,
@@ -418,7 +420,7 @@ enum rota_code rota_broker_front_open(struct rota_work_broker *broker, struct ro
     return code;
 }
 
-void rota_broker_front_deinit(struct rota_broker_front *front)
+void rota_work_broker_front_deinit(struct rota_broker_front *front)
 {
     rota_map_deinit(&front->errands);
     rota_arena_deinit(&front->arena);

@@ -69,35 +69,36 @@ struct rota_broker_front {
 /* --- work_broker_front.c --- */
 
 /* The broker has its core, its cluster and, if jobs are there, its store. */
-enum rota_code rota_broker_front_open(struct rota_work_broker *broker, struct rota_server *server,
-                                      struct rota_error *error);
-void rota_broker_front_deinit(struct rota_broker_front *front);
+enum rota_code rota_work_broker_front_open(struct rota_work_broker *broker,
+                                           struct rota_server *server, struct rota_error *error);
+void rota_work_broker_front_deinit(struct rota_broker_front *front);
 
 /* Keep a request beyond its handler; NULL without memory. Its call is not answered yet: either the
  * request begins again, or it is dropped and the call answered by other means. Both take it. */
-struct rota_broker_request *rota_broker_front_keep(struct rota_broker_request *request);
-void rota_broker_front_resume(struct rota_broker_request *kept);
-void rota_broker_front_drop(struct rota_broker_request *kept); /* may be NULL */
+struct rota_broker_request *rota_work_broker_front_keep(struct rota_broker_request *request);
+void rota_work_broker_front_resume(struct rota_broker_request *kept);
+void rota_work_broker_front_drop(struct rota_broker_request *kept); /* may be NULL */
 
 /* Decide where job `index` goes. An error: it is refused for that. */
-enum rota_code rota_broker_front_route(struct rota_broker_request *request, size_t index,
-                                       struct rota_front_action *action, struct rota_error *error);
+enum rota_code rota_work_broker_front_route(struct rota_broker_request *request, size_t index,
+                                            struct rota_front_action *action,
+                                            struct rota_error *error);
 
 /* --- work_broker_route.c: other nodes answer, as `action` says. All take the call --- */
 
-void rota_broker_route_job(struct rota_broker_request *request,
-                           const struct rota_front_action *action);
-void rota_broker_route_add(struct rota_broker_request *request, struct rota_str owner);
+void rota_work_broker_route_job(struct rota_broker_request *request,
+                                const struct rota_front_action *action);
+void rota_work_broker_route_add(struct rota_broker_request *request, struct rota_str owner);
 
 /* A batch, one part for each owner. `actions` has one for each job; a job that can't be placed has
  * REFUSE. */
-void rota_broker_route_batch(struct rota_broker_request *request,
-                             const struct rota_front_action *actions);
+void rota_work_broker_route_batch(struct rota_broker_request *request,
+                                  const struct rota_front_action *actions);
 
 /* --- work_broker_again.c --- */
 
 /* Some of the jobs may have been added before: ask all nodes, then begin again. Takes the call. */
-void rota_broker_again_search(struct rota_broker_request *request);
+void rota_work_broker_again_search(struct rota_broker_request *request);
 
 /* Answer which of the jobs are here. */
-rota_broker_handler rota_broker_again_find;
+rota_broker_handler rota_work_broker_again_find;

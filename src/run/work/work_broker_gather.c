@@ -17,7 +17,7 @@ static const char NO_MEMORY[] = "not enough memory for the replies of all nodes"
 
 static void refuse_memory(struct rota_broker_errand *errand)
 {
-    rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, false, false);
+    rota_work_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, false, false);
 }
 
 /* --- nodes: the listed ones, and this one in any case, by address. After them, where jobs
@@ -25,26 +25,26 @@ static void refuse_memory(struct rota_broker_errand *errand)
 
 static size_t n_listed(const struct rota_work_broker *broker)
 {
-    return rota_broker_cluster_n_peers(broker->cluster) + 1;
+    return rota_work_broker_cluster_n_peers(broker->cluster) + 1;
 }
 
 static size_t n_nodes(const struct rota_work_broker *broker)
 {
-    return n_listed(broker) + rota_broker_settings_n_absent(broker, false);
+    return n_listed(broker) + rota_work_broker_settings_n_absent(broker, false);
 }
 
 static struct rota_str node_at(const struct rota_work_broker *broker, size_t rank)
 {
-    struct rota_str self = rota_broker_cluster_self(broker->cluster);
-    size_t n = rota_broker_cluster_n_peers(broker->cluster), n_before = 0;
+    struct rota_str self = rota_work_broker_cluster_self(broker->cluster);
+    size_t n = rota_work_broker_cluster_n_peers(broker->cluster), n_before = 0;
     while (n_before < n &&
-           rota_str_compare(rota_broker_cluster_peer(broker->cluster, n_before), self) < 0)
+           rota_str_compare(rota_work_broker_cluster_peer(broker->cluster, n_before), self) < 0)
         n_before++;
     if (rank > n)
-        return rota_broker_settings_absent(broker, false, rank - n - 1);
+        return rota_work_broker_settings_absent(broker, false, rank - n - 1);
     if (rank == n_before)
         return self;
-    return rota_broker_cluster_peer(broker->cluster, rank < n_before ? rank : rank - 1);
+    return rota_work_broker_cluster_peer(broker->cluster, rank < n_before ? rank : rank - 1);
 }
 
 /* NULL without memory: then the call is rejected. */
@@ -52,7 +52,7 @@ static struct rota_broker_errand *begin_errand(const struct rota_broker_request 
                                                size_t n_parts,
                                                void (*on_done)(struct rota_broker_errand *errand))
 {
-    struct rota_broker_errand *errand = rota_broker_errand_new(
+    struct rota_broker_errand *errand = rota_work_broker_errand_new(
         request->broker, request->call, request->method->path, n_parts, on_done);
     if (!errand)
         rota_server_call_finish(request->call, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, NULL, 0);
@@ -68,9 +68,9 @@ static void ask_first(const struct rota_broker_request *request, size_t n, bool 
         return;
     errand->is_stream = errand->ends_with_first = is_stream;
     for (size_t i = 0; i < n; i++)
-        rota_broker_errand_ask(errand, i, node_at(request->broker, i),
-                               rota_server_call_request(request->call));
-    rota_broker_errand_begin(errand);
+        rota_work_broker_errand_ask(errand, i, node_at(request->broker, i),
+                                    rota_server_call_request(request->call));
+    rota_work_broker_errand_begin(errand);
 }
 
 static void ask_all_listed(const struct rota_broker_request *request, bool is_stream,
@@ -98,7 +98,7 @@ static bool pass_refusal(struct rota_broker_errand *errand)
 {
     for (size_t i = 0; i < errand->n_parts; i++)
         if (errand->parts[i].status != ROTA_STATUS_OK && !is_silent(&errand->parts[i])) {
-            rota_broker_errand_pass(errand, &errand->parts[i]);
+            rota_work_broker_errand_pass(errand, &errand->parts[i]);
             return true;
         }
     return false;
@@ -110,7 +110,7 @@ static bool pass_silence(struct rota_broker_errand *errand, size_t n)
     for (size_t i = 0; i < n; i++)
         if (errand->parts[i].status == ROTA_STATUS_OK)
             return false;
-    rota_broker_errand_pass(errand, &errand->parts[0]);
+    rota_work_broker_errand_pass(errand, &errand->parts[0]);
     return true;
 }
 
@@ -137,7 +137,7 @@ static void reply_gathered(struct rota_broker_errand *errand, struct rota_buffer
     if (buffer->failed)
         refuse_memory(errand);
     else
-        rota_broker_errand_reply(errand, rota_buffer_str(buffer));
+        rota_work_broker_errand_reply(errand, rota_buffer_str(buffer));
 }
 
 /* --- settings: all nodes have them, or the answer names those that may not --- */
@@ -146,12 +146,12 @@ static void on_set(struct rota_broker_errand *errand)
 {
     const struct rota_broker_part *failed = find_failed(errand);
     if (failed)
-        rota_broker_errand_pass(errand, failed);
+        rota_work_broker_errand_pass(errand, failed);
     else
-        rota_broker_errand_reply(errand, rota_str(""));
+        rota_work_broker_errand_reply(errand, rota_str(""));
 }
 
-void rota_broker_gather_set(struct rota_broker_request *request)
+void rota_work_broker_gather_set(struct rota_broker_request *request)
 {
     ask_all_listed(request, false, on_set);
 }
@@ -163,7 +163,7 @@ static void on_deleted(struct rota_broker_errand *errand)
     const struct rota_broker_part *failed = find_failed(errand);
     struct rota_queue_deleted sum = {0}, part;
     if (failed) {
-        rota_broker_errand_pass(errand, failed);
+        rota_work_broker_errand_pass(errand, failed);
         return;
     }
     rota_arena_clear(&errand->broker->front.arena);
@@ -182,7 +182,7 @@ static void on_may_delete(struct rota_broker_errand *errand)
 {
     const struct rota_broker_part *failed = find_failed(errand);
     if (failed) {
-        rota_broker_errand_pass(errand, failed);
+        rota_work_broker_errand_pass(errand, failed);
         return;
     }
     if (errand->is_dry_run) {
@@ -193,13 +193,13 @@ static void on_may_delete(struct rota_broker_errand *errand)
     for (size_t i = 0; i < errand->n_parts; i++) {
         char address[ROTA_ADDRESS_MAX + 1]; /* asking writes the part's own */
         snprintf(address, sizeof address, "%s", errand->parts[i].address);
-        rota_broker_errand_ask(errand, i, rota_str(address),
-                               rota_server_call_request(errand->call));
+        rota_work_broker_errand_ask(errand, i, rota_str(address),
+                                    rota_server_call_request(errand->call));
     }
-    rota_broker_errand_begin(errand);
+    rota_work_broker_errand_begin(errand);
 }
 
-void rota_broker_gather_delete(struct rota_broker_request *request)
+void rota_work_broker_gather_delete(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     size_t n = n_nodes(broker); /* absent ones may have it */
@@ -215,9 +215,9 @@ void rota_broker_gather_delete(struct rota_broker_request *request)
         return;
     }
     for (size_t i = 0; i < n; i++)
-        rota_broker_errand_ask(errand, i, node_at(broker, i),
-                               rota_buffer_str(&broker->front.buffer));
-    rota_broker_errand_begin(errand);
+        rota_work_broker_errand_ask(errand, i, node_at(broker, i),
+                                    rota_buffer_str(&broker->front.buffer));
+    rota_work_broker_errand_begin(errand);
 }
 
 /* --- a node that is lost --- */
@@ -243,7 +243,7 @@ static void on_forgotten(struct rota_broker_errand *errand)
     reply_gathered(errand, buffer);
 }
 
-void rota_broker_gather_forget(struct rota_broker_request *request)
+void rota_work_broker_gather_forget(struct rota_broker_request *request)
 {
     ask_all_listed(request, false, on_forgotten);
 }
@@ -253,10 +253,10 @@ void rota_broker_gather_forget(struct rota_broker_request *request)
 static void on_watched(struct rota_broker_errand *errand)
 {
     const struct rota_broker_part *failed = find_failed(errand);
-    rota_broker_errand_pass(errand, failed ? failed : &errand->parts[0]);
+    rota_work_broker_errand_pass(errand, failed ? failed : &errand->parts[0]);
 }
 
-void rota_broker_gather_watch(struct rota_broker_request *request)
+void rota_work_broker_gather_watch(struct rota_broker_request *request)
 {
     rota_server_call_head(request->call, NULL, 0, NULL);
     ask_all_listed(request, true, on_watched);
@@ -276,7 +276,7 @@ static void on_workers(struct rota_broker_errand *errand)
     reply_gathered(errand, buffer);
 }
 
-void rota_broker_gather_workers(struct rota_broker_request *request)
+void rota_work_broker_gather_workers(struct rota_broker_request *request)
 {
     ask_all_listed(request, false, on_workers);
 }
@@ -417,7 +417,7 @@ static void on_queues(struct rota_broker_errand *errand)
     is_fine = is_fine && count_workers(&sums, errand);
     rota_buffer_clear(buffer);
     for (size_t i = 0; i < sums.rows.size; i++) {
-        rota_broker_layout_info(errand->broker, sums.rows.items[i]);
+        rota_work_broker_layout_info(errand->broker, sums.rows.items[i]);
         rota_message_encode_entry(&ROTA_QUEUE_INFO, 1, sums.rows.items[i], buffer);
     }
     struct rota_queue_list rest = {.next = sums.until};
@@ -432,7 +432,7 @@ static void on_queues(struct rota_broker_errand *errand)
         refuse_memory(errand);
 }
 
-void rota_broker_gather_queues(struct rota_broker_request *request)
+void rota_work_broker_gather_queues(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     const struct rota_queue_page *page = &request->as.page;
@@ -442,12 +442,12 @@ void rota_broker_gather_queues(struct rota_broker_request *request)
         return;
     errand->max = page->max_queues ? page->max_queues : ROTA_QUEUE_PAGE_MAX;
     for (size_t i = 0; i < n; i++)
-        rota_broker_errand_ask(errand, i, node_at(broker, i),
-                               rota_server_call_request(request->call));
+        rota_work_broker_errand_ask(errand, i, node_at(broker, i),
+                                    rota_server_call_request(request->call));
     errand->method = "/rota.v1.Queue/Workers";
     for (size_t i = 0; i < n_listed(broker); i++) /* no worker is at a node that is down */
-        rota_broker_errand_ask(errand, n + i, node_at(broker, i), rota_str(""));
-    rota_broker_errand_begin(errand);
+        rota_work_broker_errand_ask(errand, n + i, node_at(broker, i), rota_str(""));
+    rota_work_broker_errand_begin(errand);
 }
 
 /* --- lists: one node after the other, until there are enough --- */
@@ -466,9 +466,9 @@ static void ask_next(struct rota_broker_errand *errand, uint64_t place)
         refuse_memory(errand);
         return;
     }
-    rota_broker_errand_ask(errand, 0, node_at(broker, errand->rank),
-                           rota_buffer_str(&broker->front.buffer));
-    rota_broker_errand_begin(errand);
+    rota_work_broker_errand_ask(errand, 0, node_at(broker, errand->rank),
+                                rota_buffer_str(&broker->front.buffer));
+    rota_work_broker_errand_begin(errand);
 }
 
 static void end_list(struct rota_broker_errand *errand, uint64_t next)
@@ -501,14 +501,14 @@ static void on_list(struct rota_broker_errand *errand)
         errand->rank++;
     bool is_last = errand->rank >= n_nodes(broker);
     if (is_last && !errand->has_answer)
-        rota_broker_errand_pass(errand, &errand->parts[0]);
+        rota_work_broker_errand_pass(errand, &errand->parts[0]);
     else if (is_last || errand->max == 0)
         end_list(errand, is_last ? 0 : errand->rank << RANK_SHIFT | part.next);
     else
         ask_next(errand, part.next);
 }
 
-void rota_broker_gather_list(struct rota_broker_request *request)
+void rota_work_broker_gather_list(struct rota_broker_request *request)
 {
     const struct rota_queue_list_request *list = &request->as.jobs_of;
     struct rota_broker_errand *errand = begin_errand(request, 1, on_list);
@@ -517,7 +517,7 @@ void rota_broker_gather_list(struct rota_broker_request *request)
     errand->rank = list->after >> RANK_SHIFT;
     errand->max = list->max_jobs ? list->max_jobs : 100;
     errand->has_answer = list->after > 0; /* of the call before */
-    errand->request = rota_broker_front_keep(request);
+    errand->request = rota_work_broker_front_keep(request);
     if (!errand->request)
         refuse_memory(errand);
     else if (errand->rank >= n_nodes(request->broker))
@@ -534,35 +534,35 @@ static void count_jobs(struct rota_work_broker *broker, struct rota_queue_nodes 
     struct rota_partition_view view;
     for (size_t place = 0; rota_broker_next_partition(broker->core, &place, &view);) {
         nodes->n_jobs += view.n_jobs;
-        if (!rota_broker_cluster_is_ours(cluster, view.queue, view.partition))
+        if (!rota_work_broker_cluster_is_ours(cluster, view.queue, view.partition))
             nodes->n_leaving += view.n_jobs;
     }
 }
 
-void rota_broker_gather_nodes(struct rota_broker_request *request)
+void rota_work_broker_gather_nodes(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
     struct rota_str queue = request->as.setting.queue;
-    size_t n = rota_broker_cluster_n_peers(broker->cluster), n_known = 0;
-    size_t n_absent = rota_broker_settings_n_absent(broker, false);
-    struct rota_work_layout layout = rota_broker_cluster_layout(broker->cluster, queue);
+    size_t n = rota_work_broker_cluster_n_peers(broker->cluster), n_known = 0;
+    size_t n_absent = rota_work_broker_settings_n_absent(broker, false);
+    struct rota_work_layout layout = rota_work_broker_cluster_layout(broker->cluster, queue);
     struct rota_queue_nodes nodes = {
         .partitions = broker->options.partitions, .write = layout.write, .read = layout.read};
     struct rota_str *listed =
         rota_arena_take(&broker->front.arena, (n + 1 + n_absent) * sizeof *listed);
     ROTA_BROKER_TELL_SPREAD(&nodes, &layout);
     rota_buffer_clear(&broker->front.buffer);
-    if (listed && !rota_broker_cluster_is_alone(broker->cluster)) {
-        nodes.node = rota_broker_cluster_self(broker->cluster);
+    if (listed && !rota_work_broker_cluster_is_alone(broker->cluster)) {
+        nodes.node = rota_work_broker_cluster_self(broker->cluster);
         for (size_t i = 0; i <= n; i++) {
             listed[n_known] = node_at(broker, i);
-            if (rota_broker_cluster_is_listed(broker->cluster, listed[n_known]))
+            if (rota_work_broker_cluster_is_listed(broker->cluster, listed[n_known]))
                 n_known++;
         }
         nodes.nodes = (struct rota_message_strs){listed, n_known};
         for (size_t i = 0; i < n_absent; i++)
-            listed[n + 1 + i] = rota_broker_settings_absent(broker, false, i);
+            listed[n + 1 + i] = rota_work_broker_settings_absent(broker, false, i);
         nodes.absent = (struct rota_message_strs){listed + n + 1, n_absent};
     }
     if (queue.size == 0) /* clients ask for a layout often */

@@ -46,7 +46,7 @@ static void note_receiver(struct rota_work_broker *broker, struct rota_str messa
     if (!rota_message_decode(&ROTA_QUEUE_ADOPT_REPLY, message, &reply, &broker->front.arena,
                              NULL) &&
         reply.self)
-        rota_broker_settings_take_node(broker, reply.self, NULL);
+        rota_work_broker_settings_take_node(broker, reply.self, NULL);
 }
 
 static void on_send_end(struct rota_broker_ask *ask, const struct rota_call_result *result)
@@ -72,12 +72,12 @@ static bool write_request(struct rota_work_broker *broker, const struct rota_han
     struct rota_journal_batch batch = {0};
     struct rota_work_record record;
     char name[ROTA_QUEUE_ID_SIZE];
-    struct rota_queue_adopt request = {.name = rota_queue_id_write(send->name, name),
+    struct rota_queue_adopt request = {.name = rota_queue_message_id_write(send->name, name),
                                        .is_over = send->is_over};
     struct rota_chunk_view chunk;
     for (size_t place = 0;
          !send->is_over && rota_broker_chunk_next(broker->core, send->name, &place, &record);)
-        rota_queue_jobs_write(&batch, &record, &jobs);
+        rota_queue_message_write_jobs(&batch, &record, &jobs);
     for (size_t place = 0; rota_broker_next_chunk(broker->core, &place, &chunk);)
         if (chunk.name.high == send->name.high && chunk.name.low == send->name.low) {
             request.queue = chunk.queue;
@@ -105,8 +105,8 @@ static bool begin_send(struct rota_broker_handover *handover, const struct rota_
         return false;
     *sending =
         (struct sending){.ask.on_end = on_send_end, .handover = handover, .name = send->name};
-    if (rota_broker_ask(broker->cluster, &handover->sendings, &sending->ask, send->to, &options,
-                        &error)) {
+    if (rota_work_broker_ask(broker->cluster, &handover->sendings, &sending->ask, send->to,
+                             &options, &error)) {
         log_unanswered(handover, send->to, error.text);
         return false;
     }
@@ -134,7 +134,7 @@ static void drive(struct rota_broker_handover *handover, struct rota_handover_ev
     rota_work_broker_touch(handover->broker);
 }
 
-bool rota_broker_handover_turn(struct rota_broker_handover *handover, struct rota_work_now now)
+bool rota_work_broker_handover_turn(struct rota_broker_handover *handover, struct rota_work_now now)
 {
     if (!handover)
         return false;
@@ -151,7 +151,7 @@ bool rota_broker_handover_turn(struct rota_broker_handover *handover, struct rot
     return rota_broker_last_number(broker->core) != before;
 }
 
-rota_time rota_broker_handover_deadline(const struct rota_broker_handover *handover)
+rota_time rota_work_broker_handover_deadline(const struct rota_broker_handover *handover)
 {
     return handover ? rota_handover_fsm_deadline(&handover->fsm) : ROTA_TIME_NEVER;
 }
@@ -162,9 +162,9 @@ static enum rota_handover_whose find_owner(void *data, struct rota_str queue, ui
                                            struct rota_str *owner)
 {
     struct rota_broker_cluster *cluster = ((struct rota_broker_handover *)data)->broker->cluster;
-    if (rota_broker_cluster_is_ours(cluster, queue, partition))
+    if (rota_work_broker_cluster_is_ours(cluster, queue, partition))
         return ROTA_HANDOVER_OURS;
-    *owner = rota_broker_cluster_owner(cluster, queue, partition);
+    *owner = rota_work_broker_cluster_owner(cluster, queue, partition);
     return owner->size > 0 ? ROTA_HANDOVER_ANOTHERS : ROTA_HANDOVER_NOBODYS;
 }
 
@@ -173,7 +173,8 @@ static void on_route(void *data)
     drive(data, (struct rota_handover_event){.type = ROTA_HANDOVER_LOOK});
 }
 
-enum rota_code rota_broker_handover_open(struct rota_work_broker *broker, struct rota_error *error)
+enum rota_code rota_work_broker_handover_open(struct rota_work_broker *broker,
+                                              struct rota_error *error)
 {
     struct rota_broker_handover *made = calloc(1, sizeof *made);
     if (!made)
@@ -184,18 +185,18 @@ enum rota_code rota_broker_handover_open(struct rota_work_broker *broker, struct
     made->subscriber = (struct rota_broker_cluster_subscriber){.on_route = on_route, .data = made};
     rota_list_init(&made->sendings);
     rota_handover_fsm_init(&made->fsm, &options);
-    rota_broker_cluster_subscribe(broker->cluster, &made->subscriber);
+    rota_work_broker_cluster_subscribe(broker->cluster, &made->subscriber);
     broker->handover = made;
     on_route(made);
     return ROTA_OK;
 }
 
-void rota_broker_handover_close(struct rota_broker_handover *handover)
+void rota_work_broker_handover_close(struct rota_broker_handover *handover)
 {
     if (!handover)
         return;
-    rota_broker_asks_drop(&handover->sendings);
-    rota_broker_cluster_unsubscribe(&handover->subscriber);
+    rota_work_broker_ask_drop_all(&handover->sendings);
+    rota_work_broker_cluster_unsubscribe(&handover->subscriber);
     rota_handover_fsm_deinit(&handover->fsm);
     free(handover);
 }
@@ -210,7 +211,7 @@ static enum rota_code check_jobs(const struct rota_queue_adopt *request, size_t 
     struct rota_journal_room room;
     struct rota_work_record record;
     size_t place = 0, n = 0;
-    for (; rota_queue_jobs_read(&batch, request->jobs, &place, &record, &room); n++)
+    for (; rota_queue_message_read_jobs(&batch, request->jobs, &place, &record, &room); n++)
         if (record.type != ROTA_WORK_JOB || record.spec->partition != request->partition ||
             !rota_str_is_equal(record.spec->queue, request->queue) ||
             rota_job_spec_check(record.spec, NULL))
@@ -238,7 +239,7 @@ static enum rota_code adopt_all(struct rota_work_broker *broker, struct rota_wor
     if (code)
         return code;
     for (size_t place = 0;
-         !code && rota_queue_jobs_read(&batch, request->jobs, &place, &record, &room);)
+         !code && rota_queue_message_read_jobs(&batch, request->jobs, &place, &record, &room);)
         code = rota_broker_adopt(broker->core, now, &record, number, error);
     if (!code)
         code = rota_broker_adopted(broker->core, now, name, number, error);
@@ -247,7 +248,7 @@ static enum rota_code adopt_all(struct rota_work_broker *broker, struct rota_wor
     return code;
 }
 
-void rota_broker_handover_adopt(struct rota_broker_request *request)
+void rota_work_broker_handover_adopt(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -262,7 +263,7 @@ void rota_broker_handover_adopt(struct rota_broker_request *request)
                                 NULL, 0);
         return;
     }
-    enum rota_code code = rota_queue_id_read(message->name, &name, &error);
+    enum rota_code code = rota_queue_message_id_read(message->name, &name, &error);
     if (!code && rota_job_id_is_none(name))
         code = rota_error_set(&error, ROTA_ERR_INVALID, "the chunk of jobs has no name");
     if (!code && message->is_over)
@@ -274,13 +275,13 @@ void rota_broker_handover_adopt(struct rota_broker_request *request)
     struct rota_queue_node self;
     struct rota_queue_settings reply = {.self = NULL};
     if (!code && !message->is_over) {
-        reply.self = rota_broker_settings_speak(broker, true, &self);
-        rota_broker_settings_take_back(broker->settings);
+        reply.self = rota_work_broker_settings_speak(broker, true, &self);
+        rota_work_broker_settings_take_back(broker->settings);
     }
     if (code)
-        rota_broker_reply_error(call, &error, false);
+        rota_work_broker_reply_error(call, &error, false);
     else
-        rota_broker_reply_message(broker, call, number, &ROTA_QUEUE_ADOPT_REPLY, &reply);
+        rota_work_broker_reply_message(broker, call, number, &ROTA_QUEUE_ADOPT_REPLY, &reply);
     rota_work_broker_touch(broker);
     if (!code && !message->is_over && broker->handover)
         drive(broker->handover,
@@ -299,8 +300,8 @@ static enum rota_code check_forget(const struct rota_work_broker *broker,
     if (request->node.size == 0 || request->node.size > ROTA_ADDRESS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "%s is not the address of a node",
                               rota_quote(request->node, quoted));
-    if (rota_broker_cluster_is_listed(broker->cluster, request->node) ||
-        rota_str_is_equal(rota_broker_cluster_self(broker->cluster), request->node))
+    if (rota_work_broker_cluster_is_listed(broker->cluster, request->node) ||
+        rota_str_is_equal(rota_work_broker_cluster_self(broker->cluster), request->node))
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "node %s is still listed: first remove it with `rota node "
                               "remove`, or from the hosts file",
@@ -316,11 +317,11 @@ static void answer_forgotten(struct rota_work_broker *broker, struct rota_server
                              size_t n_chunks, size_t n_jobs)
 {
     struct rota_queue_forgotten reply = {.n_chunks = n_chunks, .n_jobs = n_jobs};
-    rota_broker_reply_message(broker, call, rota_broker_last_number(broker->core),
-                              &ROTA_QUEUE_FORGOTTEN, &reply);
+    rota_work_broker_reply_message(broker, call, rota_broker_last_number(broker->core),
+                                   &ROTA_QUEUE_FORGOTTEN, &reply);
 }
 
-void rota_broker_handover_forget_node(struct rota_broker_request *request)
+void rota_work_broker_handover_forget_node(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -336,7 +337,7 @@ void rota_broker_handover_forget_node(struct rota_broker_request *request)
                                   message->is_dry_run, &n_chunks, &n_jobs, &error) ||
         (!message->is_dry_run && rota_broker_node_forget(broker->core, rota_work_broker_now(),
                                                          message->node, &number, &error))) {
-        rota_broker_reply_error(call, &error, false);
+        rota_work_broker_reply_error(call, &error, false);
         return;
     }
     answer_forgotten(broker, call, n_chunks, n_jobs);

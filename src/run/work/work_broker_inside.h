@@ -82,5 +82,5 @@ void rota_work_broker_let_go(struct rota_work_broker *broker);
 /* --- work_broker_news.c --- */
 
 /* Report a record to people, if it is worth it. */
-void rota_broker_news_report(struct rota_work_broker *broker,
-                             const struct rota_work_effect *effect);
+void rota_work_broker_news_report(struct rota_work_broker *broker,
+                                  const struct rota_work_effect *effect);

@@ -52,8 +52,8 @@ static void on_failed(void *data, const struct rota_error *error)
     rota_work_broker_fail(data, error);
 }
 
-enum rota_code rota_broker_journal_open(struct rota_work_broker *broker, uv_loop_t *loop,
-                                        const char *directory, struct rota_error *error)
+enum rota_code rota_work_broker_journal_open(struct rota_work_broker *broker, uv_loop_t *loop,
+                                             const char *directory, struct rota_error *error)
 {
     struct rota_journal_options options = {
         .directory = directory,

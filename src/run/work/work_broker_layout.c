@@ -49,8 +49,8 @@ static bool read_layout(struct rota_str records, struct rota_str queue,
 {
     struct rota_journal_batch batch = {0};
     size_t place = 0;
-    return rota_queue_jobs_read(&batch, records, &place, record, room) && place == records.size &&
-           record->type == ROTA_WORK_LAYOUT && record->layout &&
+    return rota_queue_message_read_jobs(&batch, records, &place, record, room) &&
+           place == records.size && record->type == ROTA_WORK_LAYOUT && record->layout &&
            (queue.size == 0 || rota_str_is_equal(record->queue, queue));
 }
 
@@ -61,7 +61,7 @@ static void write_layout(const struct rota_work_broker *broker, struct rota_str 
     struct rota_work_layout layout;
     struct rota_work_record record = {.type = ROTA_WORK_LAYOUT, .queue = queue, .layout = &layout};
     if (rota_broker_layout(broker->core, queue, &layout, &record.at))
-        rota_queue_jobs_write(&batch, &record, records);
+        rota_queue_message_write_jobs(&batch, &record, records);
 }
 
 /* A node whose layout takes precedence over ours answers with it, and we adopt it. */
@@ -98,8 +98,8 @@ static bool ask_peer(struct rota_broker_layouts *layouts, struct lead *lead, str
                               .layouts = layouts,
                               .lead = lead,
                               .round = lead ? lead->fsm.round : 0};
-    return !rota_broker_ask(layouts->broker->cluster, &layouts->askings, &asking->ask, peer,
-                            &options, NULL);
+    return !rota_work_broker_ask(layouts->broker->cluster, &layouts->askings, &asking->ask, peer,
+                                 &options, NULL);
 }
 
 /* Send all peers the layout of a queue; the leader learns from the answers how far they are. */
@@ -112,8 +112,8 @@ static void ask_all_peers(struct rota_broker_layouts *layouts, struct rota_str q
     struct rota_queue_settings message = {.records = rota_buffer_str(&records), .queue = queue};
     rota_message_encode(&ROTA_QUEUE_LAY_OUT, &message, &request);
     bool is_well = records.size > 0 && !records.failed && !request.failed;
-    for (size_t i = 0; i < rota_broker_cluster_n_peers(broker->cluster); i++)
-        if ((!is_well || !ask_peer(layouts, lead, rota_broker_cluster_peer(broker->cluster, i),
+    for (size_t i = 0; i < rota_work_broker_cluster_n_peers(broker->cluster); i++)
+        if ((!is_well || !ask_peer(layouts, lead, rota_work_broker_cluster_peer(broker->cluster, i),
                                    rota_buffer_str(&request))) &&
             lead)
             rota_layout_fsm_answer(&lead->fsm, lead->fsm.round, NULL, 0, 0);
@@ -161,7 +161,7 @@ static void leave_lead(struct rota_broker_layouts *layouts, struct lead *lead)
 static bool has_beyond(const struct rota_work_broker *broker, struct rota_str queue,
                        const struct rota_work_layout *layout)
 {
-    return !rota_broker_store_is_loaded(broker) ||
+    return !rota_work_broker_store_gate_is_loaded(broker) ||
            rota_broker_has_beyond(broker->core, queue, layout);
 }
 
@@ -177,12 +177,13 @@ static bool drive(struct rota_broker_layouts *layouts, struct lead *lead, struct
         leave_lead(layouts, lead);
         return false;
     }
-    if (!rota_broker_cluster_is_ours(broker->cluster, name_of(lead), 0)) {
+    if (!rota_work_broker_cluster_is_ours(broker->cluster, name_of(lead), 0)) {
         rota_layout_fsm_rest(&lead->fsm); /* another node leads it, or will report the result */
         return false;
     }
     rota_layout_fsm_look(&lead->fsm, now.boot, &layout, at);
-    if (rota_layout_fsm_ask(&lead->fsm, now.boot, rota_broker_cluster_n_peers(broker->cluster)))
+    if (rota_layout_fsm_ask(&lead->fsm, now.boot,
+                            rota_work_broker_cluster_n_peers(broker->cluster)))
         ask_all_peers(layouts, name_of(lead), lead);
     if (!rota_layout_fsm_is_answered(&lead->fsm) || /* our own jobs are counted only if needed */
         !rota_layout_fsm_step(&lead->fsm, now.boot, has_beyond(broker, name_of(lead), &layout),
@@ -207,12 +208,13 @@ static bool take_over_layouts(struct rota_broker_layouts *layouts)
     while (rota_broker_next_setting(broker->core, &place, &record)) {
         if (record.type != ROTA_WORK_LAYOUT)
             continue;
-        struct rota_work_layout known = rota_broker_cluster_layout(broker->cluster, record.queue);
+        struct rota_work_layout known =
+            rota_work_broker_cluster_layout(broker->cluster, record.queue);
         if (!rota_layout_is_settled(record.layout) && !follow_queue(layouts, record.queue))
             layouts->n_known = 0;
         if (rota_layout_is_equal(&known, record.layout))
             continue;
-        if (!rota_broker_cluster_lay_out(broker->cluster, record.queue, record.layout)) {
+        if (!rota_work_broker_cluster_lay_out(broker->cluster, record.queue, record.layout)) {
             layouts->n_known = 0;
             continue;
         }
@@ -228,11 +230,11 @@ static bool take_over_layouts(struct rota_broker_layouts *layouts)
                           (record.layout->change.end - record.layout->change.start) / ROTA_MSEC));
     }
     if (is_changed)
-        rota_broker_cluster_laid_out(broker->cluster);
+        rota_work_broker_cluster_laid_out(broker->cluster);
     return is_changed;
 }
 
-bool rota_broker_layout_turn(struct rota_broker_layouts *layouts, struct rota_work_now now)
+bool rota_work_broker_layout_turn(struct rota_broker_layouts *layouts, struct rota_work_now now)
 {
     bool has_more = false;
     if (!layouts)
@@ -244,7 +246,7 @@ bool rota_broker_layout_turn(struct rota_broker_layouts *layouts, struct rota_wo
     return has_more;
 }
 
-rota_time rota_broker_layout_deadline(const struct rota_broker_layouts *layouts)
+rota_time rota_work_broker_layout_deadline(const struct rota_broker_layouts *layouts)
 {
     rota_time at = ROTA_TIME_NEVER;
     if (!layouts)
@@ -264,7 +266,8 @@ static enum rota_code make_layout(const struct rota_work_broker *broker,
     enum rota_code code = rota_job_queue_check(request->queue, error);
     if (code)
         return code;
-    const struct rota_work_layout now = rota_broker_cluster_layout(broker->cluster, request->queue);
+    const struct rota_work_layout now =
+        rota_work_broker_cluster_layout(broker->cluster, request->queue);
     const struct rota_layout_wish wish = {
         .wanted = (uint32_t)request->partitions,
         .has_spread = request->has_spread,
@@ -276,7 +279,7 @@ static enum rota_code make_layout(const struct rota_work_broker *broker,
     return rota_layout_want(&now, &wish, wall - wall % ROTA_MSEC, layout, error);
 }
 
-void rota_broker_layout_set(struct rota_broker_request *request)
+void rota_work_broker_layout_set(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -289,21 +292,22 @@ void rota_broker_layout_set(struct rota_broker_request *request)
         code = rota_broker_set_layout(broker->core, rota_work_broker_now(), message->queue, &layout,
                                       0, &number, &error);
     if (code) {
-        rota_broker_reply_error(call, &error, false);
+        rota_work_broker_reply_error(call, &error, false);
         return;
     }
     struct rota_queue_laid_out reply = {
         .wanted = layout.wanted, .write = layout.write, .read = layout.read};
     ROTA_BROKER_TELL_SPREAD(&reply, &layout);
-    rota_broker_reply_message(broker, call, number, &ROTA_QUEUE_LAID_OUT, &reply);
+    rota_work_broker_reply_message(broker, call, number, &ROTA_QUEUE_LAID_OUT, &reply);
     if (!message->is_dry_run)
         ask_all_peers(broker->layouts, message->queue, NULL);
     rota_work_broker_touch(broker);
 }
 
-void rota_broker_layout_info(const struct rota_work_broker *broker, struct rota_queue_info *info)
+void rota_work_broker_layout_info(const struct rota_work_broker *broker,
+                                  struct rota_queue_info *info)
 {
-    struct rota_work_layout layout = rota_broker_cluster_layout(broker->cluster, info->name);
+    struct rota_work_layout layout = rota_work_broker_cluster_layout(broker->cluster, info->name);
     info->wanted = layout.wanted;
     info->write = layout.write;
     info->read = layout.read;
@@ -323,7 +327,7 @@ static enum rota_code take_settings(struct rota_work_broker *broker,
                 : rota_broker_take_setting(broker->core, rota_work_broker_now(), &record, error);
 }
 
-void rota_broker_layout_lay_out(struct rota_broker_request *request)
+void rota_work_broker_layout_lay_out(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -334,7 +338,7 @@ void rota_broker_layout_lay_out(struct rota_broker_request *request)
     struct rota_error error;
     rota_time at;
     if (take_settings(broker, message, &error)) {
-        rota_broker_reply_error(call, &error, false);
+        rota_work_broker_reply_error(call, &error, false);
         return;
     }
     if (rota_broker_layout(broker->core, message->queue, &layout, &at))
@@ -342,10 +346,10 @@ void rota_broker_layout_lay_out(struct rota_broker_request *request)
     write_layout(broker, message->queue, &records);
     reply.records = rota_buffer_str(&records);
     if (records.failed)
-        rota_broker_reply_no_memory(call);
+        rota_work_broker_reply_no_memory(call);
     else
-        rota_broker_reply_message(broker, call, rota_broker_last_number(broker->core),
-                                  &ROTA_QUEUE_LIES_SO, &reply);
+        rota_work_broker_reply_message(broker, call, rota_broker_last_number(broker->core),
+                                       &ROTA_QUEUE_LIES_SO, &reply);
     rota_buffer_deinit(&records);
     rota_work_broker_touch(broker);
 }
@@ -358,7 +362,8 @@ static void on_route(void *data)
     rota_work_broker_touch(((struct rota_broker_layouts *)data)->broker);
 }
 
-enum rota_code rota_broker_layout_open(struct rota_work_broker *broker, struct rota_error *error)
+enum rota_code rota_work_broker_layout_open(struct rota_work_broker *broker,
+                                            struct rota_error *error)
 {
     struct rota_broker_layouts *made = calloc(1, sizeof *made);
     if (!made)
@@ -367,18 +372,18 @@ enum rota_code rota_broker_layout_open(struct rota_work_broker *broker, struct r
     rota_list_init(&made->leads);
     rota_list_init(&made->askings);
     made->subscriber = (struct rota_broker_cluster_subscriber){.on_route = on_route, .data = made};
-    rota_broker_cluster_subscribe(broker->cluster, &made->subscriber);
+    rota_work_broker_cluster_subscribe(broker->cluster, &made->subscriber);
     broker->layouts = made;
     take_over_layouts(made);
     return ROTA_OK;
 }
 
-void rota_broker_layout_close(struct rota_broker_layouts *layouts)
+void rota_work_broker_layout_close(struct rota_broker_layouts *layouts)
 {
     if (!layouts)
         return;
-    rota_broker_asks_drop(&layouts->askings);
-    rota_broker_cluster_unsubscribe(&layouts->subscriber);
+    rota_work_broker_ask_drop_all(&layouts->askings);
+    rota_work_broker_cluster_unsubscribe(&layouts->subscriber);
     ROTA_LIST_DRAIN (lead, &layouts->leads, struct lead, link)
         leave_lead(layouts, lead);
     free(layouts);

@@ -17,12 +17,14 @@ struct rota_broker_layouts;
         (message)->change_end_ms = (uint64_t)((layout)->change.end / ROTA_MSEC);                   \
     } while (0)
 
-enum rota_code rota_broker_layout_open(struct rota_work_broker *broker, struct rota_error *error);
-void rota_broker_layout_close(struct rota_broker_layouts *layouts);
-bool rota_broker_layout_turn(struct rota_broker_layouts *layouts, struct rota_work_now now);
-rota_time rota_broker_layout_deadline(const struct rota_broker_layouts *layouts);
+enum rota_code rota_work_broker_layout_open(struct rota_work_broker *broker,
+                                            struct rota_error *error);
+void rota_work_broker_layout_close(struct rota_broker_layouts *layouts);
+bool rota_work_broker_layout_turn(struct rota_broker_layouts *layouts, struct rota_work_now now);
+rota_time rota_work_broker_layout_deadline(const struct rota_broker_layouts *layouts);
 
 /* The methods. */
-rota_broker_handler rota_broker_layout_set;
-void rota_broker_layout_info(const struct rota_work_broker *broker, struct rota_queue_info *info);
-rota_broker_handler rota_broker_layout_lay_out;
+rota_broker_handler rota_work_broker_layout_set;
+void rota_work_broker_layout_info(const struct rota_work_broker *broker,
+                                  struct rota_queue_info *info);
+rota_broker_handler rota_work_broker_layout_lay_out;

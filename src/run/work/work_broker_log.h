@@ -57,5 +57,5 @@ struct rota_broker_log {
     uint64_t n_replayed;
 };
 
-enum rota_code rota_broker_journal_open(struct rota_work_broker *broker, uv_loop_t *loop,
-                                        const char *directory, struct rota_error *error);
+enum rota_code rota_work_broker_journal_open(struct rota_work_broker *broker, uv_loop_t *loop,
+                                             const char *directory, struct rota_error *error);

@@ -34,22 +34,23 @@ extern const struct rota_broker_method rota_broker_method_all[ROTA_BROKER_METHOD
 /* --- the methods of clients that are in no other header --- */
 
 /* work_broker_submit.c */
-rota_broker_handler rota_broker_submit_add, rota_broker_submit_add_batch, rota_broker_submit_cancel,
-    rota_broker_submit_retry, rota_broker_submit_priority;
+rota_broker_handler rota_work_broker_submit_add, rota_work_broker_submit_add_batch,
+    rota_work_broker_submit_cancel, rota_work_broker_submit_retry, rota_work_broker_submit_priority;
 
 /* work_broker_describe.c */
-rota_broker_handler rota_broker_describe_job;
+rota_broker_handler rota_work_broker_describe_job;
 
 /* work_broker_attempt.c */
-rota_broker_handler rota_broker_attempt_complete, rota_broker_attempt_complete_batch,
-    rota_broker_attempt_fail, rota_broker_attempt_extend;
+rota_broker_handler rota_work_broker_attempt_complete, rota_work_broker_attempt_complete_batch,
+    rota_work_broker_attempt_fail, rota_work_broker_attempt_extend;
 
 /* work_broker_operate.c */
-rota_broker_handler rota_broker_operate_list, rota_broker_operate_pause, rota_broker_operate_weight,
-    rota_broker_operate_quarantine, rota_broker_operate_queues, rota_broker_operate_workers,
-    rota_broker_operate_delete;
+rota_broker_handler rota_work_broker_operate_list, rota_work_broker_operate_pause,
+    rota_work_broker_operate_weight, rota_work_broker_operate_quarantine,
+    rota_work_broker_operate_queues, rota_work_broker_operate_workers,
+    rota_work_broker_operate_delete;
 
 /* work_broker_gather.c: all nodes answer; and what one says about itself and the others. */
-rota_broker_handler rota_broker_gather_set, rota_broker_gather_watch, rota_broker_gather_workers,
-    rota_broker_gather_delete, rota_broker_gather_forget, rota_broker_gather_queues,
-    rota_broker_gather_list, rota_broker_gather_nodes;
+rota_broker_handler rota_work_broker_gather_set, rota_work_broker_gather_watch,
+    rota_work_broker_gather_workers, rota_work_broker_gather_delete, rota_work_broker_gather_forget,
+    rota_work_broker_gather_queues, rota_work_broker_gather_list, rota_work_broker_gather_nodes;

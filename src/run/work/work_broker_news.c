@@ -27,10 +27,11 @@ static void report_news(struct rota_work_broker *broker, struct rota_str queue,
 /* All nodes pause a queue; one of them reports it. */
 static bool is_ours_to_tell(struct rota_work_broker *broker, struct rota_str queue)
 {
-    return !broker->cluster || rota_broker_cluster_is_ours(broker->cluster, queue, 0);
+    return !broker->cluster || rota_work_broker_cluster_is_ours(broker->cluster, queue, 0);
 }
 
-void rota_broker_news_report(struct rota_work_broker *broker, const struct rota_work_effect *effect)
+void rota_work_broker_news_report(struct rota_work_broker *broker,
+                                  const struct rota_work_effect *effect)
 {
     const struct rota_work_record *record = &effect->record;
     struct rota_str queue = effect->queue.size > 0 ? effect->queue : record->queue;

@@ -7,7 +7,7 @@
 #include "run/work/work_broker_show.h"
 #include "run/work/work_broker_store.h"
 
-void rota_broker_operate_list(struct rota_broker_request *request)
+void rota_work_broker_operate_list(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -16,7 +16,7 @@ void rota_broker_operate_list(struct rota_broker_request *request)
     struct rota_job_view view;
     struct rota_error error;
     if (rota_job_queue_check(list->queue, &error)) {
-        rota_broker_reply_error(call, &error, false);
+        rota_work_broker_reply_error(call, &error, false);
         return;
     }
     rota_buffer_clear(&broker->front.buffer);
@@ -24,16 +24,16 @@ void rota_broker_operate_list(struct rota_broker_request *request)
                                            (enum rota_job_state)list->state, &place, &view);
          n++) {
         const struct rota_queue_job_info *info =
-            rota_broker_show_job(broker, &view, ROTA_BROKER_SHOW_LIST);
+            rota_work_broker_show_job(broker, &view, ROTA_BROKER_SHOW_LIST);
         if (!info) {
-            rota_broker_reply_no_memory(call);
+            rota_work_broker_reply_no_memory(call);
             return;
         }
         rota_message_encode_entry(&ROTA_QUEUE_JOB_INFO, 1, info, &broker->front.buffer);
     }
     struct rota_queue_list_reply rest = {.next = n == max ? place : 0};
     rota_message_encode(&ROTA_QUEUE_LIST_REPLY, &rest, &broker->front.buffer);
-    rota_broker_reply_buffer(broker, call, 0);
+    rota_work_broker_reply_buffer(broker, call, 0);
 }
 
 static void finish_setting(struct rota_work_broker *broker, struct rota_server_call *call,
@@ -41,12 +41,12 @@ static void finish_setting(struct rota_work_broker *broker, struct rota_server_c
 {
     rota_work_broker_touch(broker);
     if (code)
-        rota_broker_reply_error(call, error, false);
+        rota_work_broker_reply_error(call, error, false);
     else
-        rota_broker_reply_message(broker, call, number, NULL, NULL);
+        rota_work_broker_reply_message(broker, call, number, NULL, NULL);
 }
 
-void rota_broker_operate_pause(struct rota_broker_request *request)
+void rota_work_broker_operate_pause(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -58,7 +58,7 @@ void rota_broker_operate_pause(struct rota_broker_request *request)
     finish_setting(broker, call, code, number, &error);
 }
 
-void rota_broker_operate_weight(struct rota_broker_request *request)
+void rota_work_broker_operate_weight(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -71,7 +71,7 @@ void rota_broker_operate_weight(struct rota_broker_request *request)
     finish_setting(broker, call, code, number, &error);
 }
 
-void rota_broker_operate_quarantine(struct rota_broker_request *request)
+void rota_work_broker_operate_quarantine(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -107,12 +107,12 @@ static void append_queue(struct rota_work_broker *broker, const struct rota_queu
         .quarantined_total = view->n_quarantined,
         .worker_deaths = view->kills_max,
     };
-    rota_broker_forward_info(broker, &info);
-    rota_broker_layout_info(broker, &info);
+    rota_work_broker_forward_info(broker, &info);
+    rota_work_broker_layout_info(broker, &info);
     rota_message_encode_entry(&ROTA_QUEUE_INFO, 1, &info, &broker->front.buffer);
 }
 
-void rota_broker_operate_queues(struct rota_broker_request *request)
+void rota_work_broker_operate_queues(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -131,11 +131,11 @@ void rota_broker_operate_queues(struct rota_broker_request *request)
         if (left == 0 && rota_broker_next_queue(broker->core, &after, &view))
             rota_message_encode(&ROTA_QUEUE_QUEUES_REPLY, &rest, &broker->front.buffer);
     }
-    rota_broker_reply_buffer(broker, call, 0);
+    rota_work_broker_reply_buffer(broker, call, 0);
 }
 
 /* A node that does not have the queue has nothing to delete. */
-void rota_broker_operate_delete(struct rota_broker_request *request)
+void rota_work_broker_operate_delete(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -148,18 +148,18 @@ void rota_broker_operate_delete(struct rota_broker_request *request)
         rota_broker_delete_queue(broker->core, rota_work_broker_now(), asked->queue,
                                  asked->is_dry_run, &n_live, &n_ended, &number, &error);
     if (!code && !asked->is_dry_run)
-        rota_broker_store_delete(broker, asked->queue);
+        rota_work_broker_store_parts_delete(broker, asked->queue);
     rota_work_broker_touch(broker);
     deleted.n_jobs = n_ended;
     if (code == ROTA_ERR_INVALID && n_live > 0)
         rota_server_call_finish(call, ROTA_STATUS_FAILED_PRECONDITION, error.text, NULL, 0);
     else if (code && code != ROTA_ERR_NOT_FOUND)
-        rota_broker_reply_error(call, &error, false);
+        rota_work_broker_reply_error(call, &error, false);
     else
-        rota_broker_reply_message(broker, call, number, &ROTA_QUEUE_DELETED, &deleted);
+        rota_work_broker_reply_message(broker, call, number, &ROTA_QUEUE_DELETED, &deleted);
 }
 
-void rota_broker_operate_workers(struct rota_broker_request *request)
+void rota_work_broker_operate_workers(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -179,5 +179,5 @@ void rota_broker_operate_workers(struct rota_broker_request *request)
         };
         rota_message_encode_entry(&ROTA_QUEUE_WORKER_INFO, 1, &info, &broker->front.buffer);
     }
-    rota_broker_reply_buffer(broker, call, 0);
+    rota_work_broker_reply_buffer(broker, call, 0);
 }

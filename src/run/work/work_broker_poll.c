@@ -19,13 +19,13 @@ enum {
 #define LEASE_MAX     ROTA_DAY
 #define WAIT_MAX      (10 * ROTA_MIN)
 
-void rota_broker_poll_init(struct rota_broker_polls *polls, uint64_t seed)
+void rota_work_broker_poll_init(struct rota_broker_polls *polls, uint64_t seed)
 {
     rota_map_init(&polls->by_session, seed);
     rota_list_init(&polls->ready);
 }
 
-void rota_broker_poll_deinit(struct rota_broker_polls *polls)
+void rota_work_broker_poll_deinit(struct rota_broker_polls *polls)
 {
     rota_map_deinit(&polls->by_session);
     rota_heap_deinit(&polls->until);
@@ -113,7 +113,7 @@ static char *visited_queue(const struct rota_broker_request *request)
     return queue;
 }
 
-void rota_broker_poll_open(struct rota_broker_request *request)
+void rota_work_broker_poll_open(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -121,7 +121,7 @@ void rota_broker_poll_open(struct rota_broker_request *request)
     struct rota_error error;
     struct rota_front_action action = rota_front_fsm_poll(&broker->front.fsm);
     if (action.what == ROTA_FRONT_REFUSE) {
-        rota_broker_reply_reason(call, action.reason, NULL);
+        rota_work_broker_reply_reason(call, action.reason, NULL);
         return;
     }
     struct rota_broker_poll *poll = calloc(1, sizeof *poll);
@@ -130,7 +130,7 @@ void rota_broker_poll_open(struct rota_broker_request *request)
     rota_work_broker_touch(broker);
     if (code) {
         free(poll);
-        rota_broker_reply_error(call, &error, false);
+        rota_work_broker_reply_error(call, &error, false);
         return;
     }
     poll->call = call;
@@ -138,7 +138,7 @@ void rota_broker_poll_open(struct rota_broker_request *request)
     rota_server_call_set_data(call, poll);
 }
 
-void rota_broker_poll_cancel(struct rota_work_broker *broker, struct rota_server_call *call)
+void rota_work_broker_poll_cancel(struct rota_work_broker *broker, struct rota_server_call *call)
 {
     struct rota_broker_poll *poll = rota_server_call_data(call);
     if (!poll)
@@ -166,7 +166,8 @@ static void begin_reply(struct rota_broker_poll *poll)
         rota_server_call_begin_reply(poll->call, &poll->reply);
 }
 
-void rota_broker_poll_hand(struct rota_work_broker *broker, const struct rota_work_effect *effect)
+void rota_work_broker_poll_hand(struct rota_work_broker *broker,
+                                const struct rota_work_effect *effect)
 {
     struct rota_broker_poll *poll = find_poll(broker, effect->session);
     char id[ROTA_QUEUE_ID_SIZE];
@@ -177,7 +178,7 @@ void rota_broker_poll_hand(struct rota_work_broker *broker, const struct rota_wo
     }
     struct rota_queue_handed handed = {
         .queue = effect->queue,
-        .id = rota_queue_id_write(effect->id, id),
+        .id = rota_queue_message_id_write(effect->id, id),
         .attempt = effect->attempt,
         .payload = effect->payload,
         .n_attempts = effect->n_attempts,
@@ -200,7 +201,7 @@ void rota_broker_poll_hand(struct rota_work_broker *broker, const struct rota_wo
         rota_list_push(&broker->polls.ready, &poll->ready);
 }
 
-void rota_broker_poll_lost(struct rota_work_broker *broker, uint64_t session)
+void rota_work_broker_poll_lost(struct rota_work_broker *broker, uint64_t session)
 {
     struct rota_broker_poll *poll = find_poll(broker, session);
     if (poll && !poll->ready.next)
@@ -217,8 +218,8 @@ static void set_until(struct rota_work_broker *broker, struct rota_broker_poll *
     rota_heap_push(&broker->polls.until, &poll->until);
 }
 
-bool rota_broker_poll_keep(struct rota_work_broker *broker, uint64_t session, uint32_t slots,
-                           rota_time timeout)
+bool rota_work_broker_poll_keep(struct rota_work_broker *broker, uint64_t session, uint32_t slots,
+                                rota_time timeout)
 {
     struct rota_broker_poll *poll = find_poll(broker, session);
     struct rota_work_now now = rota_work_broker_now();
@@ -231,7 +232,7 @@ bool rota_broker_poll_keep(struct rota_work_broker *broker, uint64_t session, ui
     return true;
 }
 
-void rota_broker_poll_release(struct rota_work_broker *broker, uint64_t session)
+void rota_work_broker_poll_release(struct rota_work_broker *broker, uint64_t session)
 {
     struct rota_broker_poll *poll = find_poll(broker, session);
     if (!poll || !poll->kept)
@@ -242,8 +243,8 @@ void rota_broker_poll_release(struct rota_work_broker *broker, uint64_t session)
     rota_work_broker_touch(broker);
 }
 
-bool rota_broker_poll_fetched(struct rota_work_broker *broker, uint64_t session,
-                              struct rota_str reply, size_t n)
+bool rota_work_broker_poll_fetched(struct rota_work_broker *broker, uint64_t session,
+                                   struct rota_str reply, size_t n)
 {
     struct rota_broker_poll *poll = find_poll(broker, session);
     if (!poll || !poll->kept || poll->n_jobs > 0)
@@ -263,7 +264,7 @@ bool rota_broker_poll_fetched(struct rota_work_broker *broker, uint64_t session,
     return true;
 }
 
-bool rota_broker_poll_return(struct rota_work_broker *broker)
+bool rota_work_broker_poll_return(struct rota_work_broker *broker)
 {
     bool has_any = broker->polls.returns.size > 0;
     for (size_t i = 0; i < broker->polls.returns.size; i++) {
@@ -287,7 +288,7 @@ static void answer_poll(struct rota_work_broker *broker, struct rota_broker_poll
 {
     struct rota_server_call *call = poll->call;
     if (poll->visited)
-        rota_broker_forward_visited(broker, rota_str(poll->visited), poll->n_jobs);
+        rota_work_broker_forward_visited(broker, rota_str(poll->visited), poll->n_jobs);
     rota_server_call_set_data(call, NULL);
     if (poll->reply.size > 0)
         rota_server_call_reply_buffer(call, &poll->reply);
@@ -296,7 +297,7 @@ static void answer_poll(struct rota_work_broker *broker, struct rota_broker_poll
     forget_poll(broker, poll);
 }
 
-void rota_broker_poll_flush(struct rota_work_broker *broker, rota_time now, bool is_over)
+void rota_work_broker_poll_flush(struct rota_work_broker *broker, rota_time now, bool is_over)
 {
     struct rota_heap_node *first;
     ROTA_LIST_DRAIN (poll, &broker->polls.ready, struct rota_broker_poll, ready)

@@ -36,25 +36,26 @@ struct rota_broker_polls {
     ROTA_VECTOR(struct rota_broker_return) returns;
 };
 
-void rota_broker_poll_init(struct rota_broker_polls *polls, uint64_t seed);
-void rota_broker_poll_deinit(struct rota_broker_polls *polls);
+void rota_work_broker_poll_init(struct rota_broker_polls *polls, uint64_t seed);
+void rota_work_broker_poll_deinit(struct rota_broker_polls *polls);
 
-rota_broker_handler rota_broker_poll_open;
-void rota_broker_poll_cancel(struct rota_work_broker *broker, struct rota_server_call *call);
-void rota_broker_poll_hand(struct rota_work_broker *broker, const struct rota_work_effect *effect);
-void rota_broker_poll_lost(struct rota_work_broker *broker, uint64_t session);
+rota_broker_handler rota_work_broker_poll_open;
+void rota_work_broker_poll_cancel(struct rota_work_broker *broker, struct rota_server_call *call);
+void rota_work_broker_poll_hand(struct rota_work_broker *broker,
+                                const struct rota_work_effect *effect);
+void rota_work_broker_poll_lost(struct rota_work_broker *broker, uint64_t session);
 
 /* Another node is asked for the poll, for at most this long: it receives no jobs here meanwhile.
  * False when there is no such poll. Afterwards release it; or answer it with the other node's
  * reply, `n` jobs, unless it has ended. */
-bool rota_broker_poll_keep(struct rota_work_broker *broker, uint64_t session, uint32_t slots,
-                           rota_time timeout);
-void rota_broker_poll_release(struct rota_work_broker *broker, uint64_t session);
-bool rota_broker_poll_fetched(struct rota_work_broker *broker, uint64_t session,
-                              struct rota_str reply, size_t n);
+bool rota_work_broker_poll_keep(struct rota_work_broker *broker, uint64_t session, uint32_t slots,
+                                rota_time timeout);
+void rota_work_broker_poll_release(struct rota_work_broker *broker, uint64_t session);
+bool rota_work_broker_poll_fetched(struct rota_work_broker *broker, uint64_t session,
+                                   struct rota_str reply, size_t n);
 
 /* Return jobs that could not be sent; true when something changed. */
-bool rota_broker_poll_return(struct rota_work_broker *broker);
+bool rota_work_broker_poll_return(struct rota_work_broker *broker);
 
 /* Answer polls that have jobs, or waited long enough; all, when `is_over`. */
-void rota_broker_poll_flush(struct rota_work_broker *broker, rota_time now, bool is_over);
+void rota_work_broker_poll_flush(struct rota_work_broker *broker, rota_time now, bool is_over);

@@ -26,15 +26,15 @@ static struct rota_str node_of(struct rota_broker_forward *forward,
     struct rota_broker_cluster *cluster = forward->broker->cluster;
     if (action->node.size > 0)
         return action->node;
-    return rota_broker_cluster_owner(cluster, action->end.queue,
-                                     rota_broker_cluster_place(cluster, action->end.id));
+    return rota_work_broker_cluster_owner(cluster, action->end.queue,
+                                          rota_work_broker_cluster_place(cluster, action->end.id));
 }
 
 static void call_owner(struct rota_broker_forward *forward, const struct rota_remote_action *action)
 {
     const struct rota_attempt_end *end = &action->end;
     struct rota_str node = node_of(forward, action);
-    if (rota_str_is_equal(node, rota_broker_cluster_self(forward->broker->cluster))) {
+    if (rota_str_is_equal(node, rota_work_broker_cluster_self(forward->broker->cluster))) {
         /* The job was not here when the worker claimed it. */
         rota_remote_fsm_answered(&forward->remote, rota_work_broker_now().boot, end->id,
                                  end->attempt, ROTA_ERR_NOT_FOUND, false);
@@ -46,7 +46,7 @@ static void call_owner(struct rota_broker_forward *forward, const struct rota_re
     char id[ROTA_QUEUE_ID_SIZE];
     const struct rota_queue_about about = {
         .queue = end->queue,
-        .id = rota_queue_id_write(end->id, id),
+        .id = rota_queue_message_id_write(end->id, id),
         .attempt = end->attempt,
         .bytes = is_done ? end->bytes : end->reason,
         .log = is_done ? end->reason : rota_str(""),
@@ -66,8 +66,9 @@ static void call_owner(struct rota_broker_forward *forward, const struct rota_re
                         : is_end ? &ROTA_QUEUE_FAIL
                                  : &ROTA_QUEUE_EXTEND,
                         &about, buffer);
-    if (buffer->failed || !rota_broker_forward_send(forward, &sent, method, rota_buffer_str(buffer),
-                                                    ROTA_BROKER_FETCH_TIMEOUT))
+    if (buffer->failed ||
+        !rota_work_broker_forward_send(forward, &sent, method, rota_buffer_str(buffer),
+                                       ROTA_BROKER_FETCH_TIMEOUT))
         rota_remote_fsm_answered(&forward->remote, rota_work_broker_now().boot, end->id,
                                  end->attempt, ROTA_ERR_UNAVAILABLE, false);
 }
@@ -79,10 +80,10 @@ static void tell_verdict(struct rota_work_broker *broker, const struct rota_remo
                                                 .attempt = action->end.attempt,
                                                 .code = action->code};
     rota_buffer_clear(&broker->front.buffer);
-    rota_worker_verdict_write(&verdict, &broker->front.buffer);
+    rota_worker_batch_verdict_write(&verdict, &broker->front.buffer);
     if (!broker->front.buffer.failed)
-        rota_broker_workers_tell(broker->workers, action->session,
-                                 rota_buffer_str(&broker->front.buffer));
+        rota_work_broker_workers_tell(broker->workers, action->session,
+                                      rota_buffer_str(&broker->front.buffer));
 }
 
 static void cancel_at_worker(struct rota_work_broker *broker,
@@ -96,10 +97,10 @@ static void cancel_at_worker(struct rota_work_broker *broker,
         .attempt = action->end.attempt,
         .cause = action->end.cause,
     };
-    rota_broker_workers_cancel(broker->workers, &effect, 1);
+    rota_work_broker_workers_cancel(broker->workers, &effect, 1);
 }
 
-bool rota_broker_remote_drive(struct rota_broker_forward *forward)
+bool rota_work_broker_remote_drive(struct rota_broker_forward *forward)
 {
     size_t n, i = 0;
     const struct rota_remote_action *actions = rota_remote_fsm_actions(&forward->remote, &n);
@@ -121,6 +122,6 @@ bool rota_broker_remote_drive(struct rota_broker_forward *forward)
     }
     rota_remote_fsm_clear(&forward->remote);
     if (i > 0)
-        rota_broker_workers_flush(forward->broker->workers);
+        rota_work_broker_workers_flush(forward->broker->workers);
     return i > 0;
 }

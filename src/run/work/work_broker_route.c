@@ -39,7 +39,7 @@ static void pass_word(struct rota_broker_errand *errand, struct rota_broker_part
                  part->text + before);
         snprintf(part->text, sizeof part->text, "%s", text);
     }
-    rota_broker_errand_pass(errand, part);
+    rota_work_broker_errand_pass(errand, part);
 }
 
 /* Once more: a job that moves may have been seen nowhere. */
@@ -49,10 +49,10 @@ static void ask_again(struct rota_broker_errand *errand)
         char address[ROTA_ADDRESS_MAX + 1]; /* asking writes the part's own */
         snprintf(address, sizeof address, "%s", errand->parts[i].address);
         if (address[0])
-            rota_broker_errand_ask(errand, i, rota_str(address),
-                                   rota_server_call_request(errand->call));
+            rota_work_broker_errand_ask(errand, i, rota_str(address),
+                                        rota_server_call_request(errand->call));
     }
-    rota_broker_errand_begin(errand);
+    rota_work_broker_errand_begin(errand);
 }
 
 static void on_searched(struct rota_broker_errand *errand)
@@ -64,37 +64,38 @@ static void on_searched(struct rota_broker_errand *errand)
     enum rota_lookup_word *words =
         rota_arena_take(&broker->front.arena, errand->n_parts * sizeof *words);
     if (!words) {
-        rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, false, false);
+        rota_work_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, false,
+                                       false);
         return;
     }
     for (size_t i = 0; i < errand->n_parts; i++)
         words[i] = word_of(&errand->parts[i]);
-    rota_broker_reply_read_id(about, &id, NULL);
+    rota_work_broker_reply_read_id(about, &id, NULL);
     struct rota_front_action action =
         rota_front_fsm_others_said(&broker->front.fsm, &errand->search, rota_clock_boot(),
                                    about->queue, id, words, errand->n_parts);
     if (action.is_unsure)
-        rota_broker_settings_ask_soon(broker->settings);
+        rota_work_broker_settings_ask_soon(broker->settings);
     if (action.what == ROTA_FRONT_ASK_OTHERS)
         ask_again(errand);
     else if (action.what == ROTA_FRONT_PASS)
         pass_word(errand, &errand->parts[action.index]);
     else
-        rota_broker_errand_refuse_for(errand, action.reason, NULL);
+        rota_work_broker_errand_refuse_for(errand, action.reason, NULL);
 }
 
 /* Every other node that may have a job, whether it is listed or not, by number from 0. */
 static size_t n_others(const struct rota_work_broker *broker)
 {
-    return rota_broker_cluster_n_peers(broker->cluster) +
-           rota_broker_settings_n_absent(broker, false);
+    return rota_work_broker_cluster_n_peers(broker->cluster) +
+           rota_work_broker_settings_n_absent(broker, false);
 }
 
 static struct rota_str other_at(const struct rota_work_broker *broker, size_t index)
 {
-    size_t n = rota_broker_cluster_n_peers(broker->cluster);
-    return index < n ? rota_broker_cluster_peer(broker->cluster, index)
-                     : rota_broker_settings_absent(broker, false, index - n);
+    size_t n = rota_work_broker_cluster_n_peers(broker->cluster);
+    return index < n ? rota_work_broker_cluster_peer(broker->cluster, index)
+                     : rota_work_broker_settings_absent(broker, false, index - n);
 }
 
 /* This node, and the owner if there was one, do not have it. */
@@ -113,22 +114,23 @@ static void on_owner(struct rota_broker_errand *errand)
     for (size_t i = 0; i < n && i + 1 < errand->n_parts; i++) {
         struct rota_str address = other_at(broker, i);
         if (!rota_str_is_equal(address, rota_str(owner->address)))
-            rota_broker_errand_ask(errand, i + 1, address, rota_server_call_request(errand->call));
+            rota_work_broker_errand_ask(errand, i + 1, address,
+                                        rota_server_call_request(errand->call));
     }
-    rota_broker_errand_begin(errand);
+    rota_work_broker_errand_begin(errand);
 }
 
-void rota_broker_route_job(struct rota_broker_request *request,
-                           const struct rota_front_action *action)
+void rota_work_broker_route_job(struct rota_broker_request *request,
+                                const struct rota_front_action *action)
 {
     struct rota_work_broker *broker = request->broker;
-    struct rota_broker_errand *errand = rota_broker_errand_new(
+    struct rota_broker_errand *errand = rota_work_broker_errand_new(
         broker, request->call, request->method->path, n_others(broker) + 1, on_owner);
     if (errand)
-        errand->request = rota_broker_front_keep(request);
+        errand->request = rota_work_broker_front_keep(request);
     if (!errand || !errand->request) {
         if (errand)
-            rota_broker_errand_end(errand);
+            rota_work_broker_errand_end(errand);
         refuse_memory(request->call);
         return;
     }
@@ -137,15 +139,16 @@ void rota_broker_route_job(struct rota_broker_request *request,
     errand->parts[0].status = ROTA_STATUS_NOT_FOUND; /* when no node can be asked */
     snprintf(errand->parts[0].text, sizeof errand->parts[0].text, "no such job in the queue");
     if (action->what == ROTA_FRONT_ASK_OWNER)
-        rota_broker_errand_ask(errand, 0, action->owner, rota_server_call_request(request->call));
-    rota_broker_errand_begin(errand);
+        rota_work_broker_errand_ask(errand, 0, action->owner,
+                                    rota_server_call_request(request->call));
+    rota_work_broker_errand_begin(errand);
 }
 
 /* --- an add --- */
 
 static void pass_errand(struct rota_broker_errand *errand)
 {
-    rota_broker_errand_pass(errand, &errand->parts[0]);
+    rota_work_broker_errand_pass(errand, &errand->parts[0]);
 }
 
 /* A job as the node that it is for is to add it. */
@@ -160,7 +163,7 @@ static struct rota_queue_job_spec placed_spec(const struct rota_broker_request *
     return spec;
 }
 
-void rota_broker_route_add(struct rota_broker_request *request, struct rota_str owner)
+void rota_work_broker_route_add(struct rota_broker_request *request, struct rota_str owner)
 {
     struct rota_buffer *buffer = &request->broker->front.buffer;
     const struct rota_queue_job_spec spec = placed_spec(request, 0);
@@ -168,14 +171,14 @@ void rota_broker_route_add(struct rota_broker_request *request, struct rota_str 
     rota_message_encode(&ROTA_QUEUE_ADD, &(struct rota_queue_add){.job = &spec}, buffer);
     struct rota_broker_errand *errand =
         buffer->failed ? NULL
-                       : rota_broker_errand_new(request->broker, request->call,
-                                                request->method->path, 1, pass_errand);
+                       : rota_work_broker_errand_new(request->broker, request->call,
+                                                     request->method->path, 1, pass_errand);
     if (!errand) {
         refuse_memory(request->call);
         return;
     }
-    rota_broker_errand_ask(errand, 0, owner, rota_buffer_str(buffer));
-    rota_broker_errand_begin(errand);
+    rota_work_broker_errand_ask(errand, 0, owner, rota_buffer_str(buffer));
+    rota_work_broker_errand_begin(errand);
 }
 
 /* --- batches --- */
@@ -197,10 +200,10 @@ static struct rota_queue_added refuse_job(struct rota_broker_request *request, s
                                           struct rota_error *error)
 {
     struct rota_front_action action;
-    if (!rota_broker_front_route(request, index, &action, error))
+    if (!rota_work_broker_front_route(request, index, &action, error))
         rota_error_set(error, ROTA_ERR_STALE,
                        "the partitions of this queue have changed; try again");
-    return rota_broker_reply_failed_add(error);
+    return rota_work_broker_reply_failed_add(error);
 }
 
 /* The answers of all parts, each job in its place. */
@@ -214,8 +217,8 @@ static void on_batch(struct rota_broker_errand *errand)
     struct rota_queue_list *lists = rota_arena_take(arena, n_of * sizeof *lists);
     size_t *at = rota_arena_take(arena, n_of * sizeof *at);
     if (!lists || !at) {
-        rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED,
-                                  "not enough memory for the reply", false, false);
+        rota_work_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED,
+                                       "not enough memory for the reply", false, false);
         return;
     }
     for (size_t i = 0; i < n_of; i++) {
@@ -240,10 +243,10 @@ static void on_batch(struct rota_broker_errand *errand)
         rota_message_encode_entry(&ROTA_QUEUE_ADDED, 1, &added, buffer);
     }
     if (buffer->failed)
-        rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED,
-                                  "not enough memory for the reply", false, false);
+        rota_work_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED,
+                                       "not enough memory for the reply", false, false);
     else
-        rota_broker_errand_reply(errand, rota_buffer_str(buffer));
+        rota_work_broker_errand_reply(errand, rota_buffer_str(buffer));
 }
 
 /* The jobs of part `index`, as a request of their own. */
@@ -259,7 +262,7 @@ static bool ask_batch(struct rota_broker_errand *errand, const struct rota_broke
         }
     if (buffer->failed)
         return false;
-    rota_broker_errand_ask(errand, index, owner, rota_buffer_str(buffer));
+    rota_work_broker_errand_ask(errand, index, owner, rota_buffer_str(buffer));
     return true;
 }
 
@@ -273,7 +276,7 @@ static size_t part_jobs(const struct rota_broker_request *request,
     for (size_t i = 0; i < request->n_jobs; i++) {
         struct rota_str owner = actions[i].what == ROTA_FRONT_ASK_OWNER
                                     ? actions[i].owner
-                                    : rota_broker_cluster_self(request->broker->cluster);
+                                    : rota_work_broker_cluster_self(request->broker->cluster);
         size_t of = 0;
         parts_of[i] = NO_PART;
         if (actions[i].what == ROTA_FRONT_REFUSE)
@@ -287,18 +290,18 @@ static size_t part_jobs(const struct rota_broker_request *request,
     return n_owners;
 }
 
-void rota_broker_route_batch(struct rota_broker_request *request,
-                             const struct rota_front_action *actions)
+void rota_work_broker_route_batch(struct rota_broker_request *request,
+                                  const struct rota_front_action *actions)
 {
     struct rota_work_broker *broker = request->broker;
-    size_t n_owners_max = rota_broker_cluster_n_peers(broker->cluster) + 2, n_parts = 0;
+    size_t n_owners_max = rota_work_broker_cluster_n_peers(broker->cluster) + 2, n_parts = 0;
     struct rota_broker_errand *errand = NULL;
     struct rota_str *owners = rota_arena_take(&broker->front.arena, n_owners_max * sizeof *owners);
     uint32_t *parts_of = calloc(request->n_jobs + 1, sizeof *parts_of);
     if (owners && parts_of) {
         n_parts = part_jobs(request, actions, parts_of, owners);
-        errand =
-            rota_broker_errand_new(broker, request->call, request->method->path, n_parts, on_batch);
+        errand = rota_work_broker_errand_new(broker, request->call, request->method->path, n_parts,
+                                             on_batch);
     }
     if (!errand) {
         free(parts_of);
@@ -306,9 +309,10 @@ void rota_broker_route_batch(struct rota_broker_request *request,
         return;
     }
     errand->parts_of = parts_of;
-    errand->request = rota_broker_front_keep(request);
+    errand->request = rota_work_broker_front_keep(request);
     if (!errand->request) {
-        rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, false, false);
+        rota_work_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, false,
+                                       false);
         return;
     }
     for (size_t i = 0; i < n_parts; i++)
@@ -316,5 +320,5 @@ void rota_broker_route_batch(struct rota_broker_request *request,
             errand->parts[i].status = ROTA_STATUS_RESOURCE_EXHAUSTED;
             snprintf(errand->parts[i].text, sizeof errand->parts[i].text, "%s", NO_MEMORY);
         }
-    rota_broker_errand_begin(errand);
+    rota_work_broker_errand_begin(errand);
 }

@@ -46,8 +46,8 @@ struct rota_broker_settings {
 
 /* --- unlisted nodes --- */
 
-struct rota_str rota_broker_settings_absent(const struct rota_work_broker *broker, bool for_add,
-                                            size_t index)
+struct rota_str rota_work_broker_settings_absent(const struct rota_work_broker *broker,
+                                                 bool for_add, size_t index)
 {
     struct rota_str address = rota_str("");
     size_t place = 0;
@@ -58,7 +58,7 @@ struct rota_str rota_broker_settings_absent(const struct rota_work_broker *broke
     return rota_str("");
 }
 
-size_t rota_broker_settings_n_absent(const struct rota_work_broker *broker, bool for_add)
+size_t rota_work_broker_settings_n_absent(const struct rota_work_broker *broker, bool for_add)
 {
     struct rota_str address;
     rota_time now = rota_work_broker_now().boot;
@@ -70,11 +70,11 @@ size_t rota_broker_settings_n_absent(const struct rota_work_broker *broker, bool
 
 static void log_absent(const struct rota_work_broker *broker)
 {
-    size_t n = rota_broker_settings_n_absent(broker, false);
+    size_t n = rota_work_broker_settings_n_absent(broker, false);
     for (size_t i = 0; i < n; i++)
         rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
                  "node no longer listed, may hold jobs",
-                 ROTA_LOG_FACT("node", rota_broker_settings_absent(broker, false, i)));
+                 ROTA_LOG_FACT("node", rota_work_broker_settings_absent(broker, false, i)));
 }
 
 /* Give the broker the list of nodes. A list that has not arrived yet says nothing. */
@@ -84,17 +84,18 @@ static void note_nodes(struct rota_broker_settings *settings)
     struct rota_str address;
     struct rota_error error;
     bool is_placed;
-    size_t n_before = rota_broker_settings_n_absent(broker, false);
-    if (!rota_broker_cluster_member(broker->cluster, 0, &address, &is_placed))
+    size_t n_before = rota_work_broker_settings_n_absent(broker, false);
+    if (!rota_work_broker_cluster_member(broker->cluster, 0, &address, &is_placed))
         return;
     rota_broker_nodes_begin(broker->core, rota_work_broker_now());
-    for (size_t i = 0; rota_broker_cluster_member(broker->cluster, i, &address, &is_placed); i++)
+    for (size_t i = 0; rota_work_broker_cluster_member(broker->cluster, i, &address, &is_placed);
+         i++)
         if (rota_broker_node_listed(broker->core, address, is_placed, &error))
             rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
                      "node not remembered", ROTA_LOG_FACT("node", address),
                      ROTA_LOG_FACT("why", error.text));
     rota_broker_nodes_end(broker->core);
-    if (rota_broker_settings_n_absent(broker, false) > n_before)
+    if (rota_work_broker_settings_n_absent(broker, false) > n_before)
         log_absent(broker);
 }
 
@@ -104,8 +105,9 @@ static void look_at_ring(const struct rota_work_broker *broker, bool *has_others
     struct rota_str address;
     bool is_placed;
     *has_others = *has_self = false;
-    for (size_t i = 0; rota_broker_cluster_member(broker->cluster, i, &address, &is_placed); i++)
-        if (rota_str_is_equal(address, rota_broker_cluster_self(broker->cluster)))
+    for (size_t i = 0; rota_work_broker_cluster_member(broker->cluster, i, &address, &is_placed);
+         i++)
+        if (rota_str_is_equal(address, rota_work_broker_cluster_self(broker->cluster)))
             *has_self = is_placed;
         else
             *has_others |= is_placed;
@@ -125,9 +127,9 @@ static struct rota_message_list list_nodes(struct rota_work_broker *broker)
     return (struct rota_message_list){nodes, n};
 }
 
-const struct rota_queue_node *rota_broker_settings_speak(struct rota_work_broker *broker,
-                                                         bool may_hold,
-                                                         struct rota_queue_node *room)
+const struct rota_queue_node *rota_work_broker_settings_speak(struct rota_work_broker *broker,
+                                                              bool may_hold,
+                                                              struct rota_queue_node *room)
 {
     struct rota_broker_node_view said;
     if (rota_broker_node_speak(broker->core, rota_work_broker_now(), may_hold, &said, NULL))
@@ -136,28 +138,28 @@ const struct rota_queue_node *rota_broker_settings_speak(struct rota_work_broker
     return room;
 }
 
-enum rota_code rota_broker_settings_take_node(struct rota_work_broker *broker,
-                                              const struct rota_queue_node *node,
-                                              struct rota_error *error)
+enum rota_code rota_work_broker_settings_take_node(struct rota_work_broker *broker,
+                                                   const struct rota_queue_node *node,
+                                                   struct rota_error *error)
 {
     struct rota_broker_node_view view = {node->address, node->may_hold, (rota_time)node->at_ns};
     return rota_broker_take_node(broker->core, rota_work_broker_now(), &view, error);
 }
 
-void rota_broker_settings_exchange(struct rota_broker_request *request)
+void rota_work_broker_settings_exchange(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
     const struct rota_queue_settings *message = &request->as.settings;
     struct rota_error error;
     const struct rota_queue_node *self = message->self;
-    if (self && rota_broker_settings_take_node(broker, self, &error)) {
-        rota_broker_reply_error(call, &error, false);
+    if (self && rota_work_broker_settings_take_node(broker, self, &error)) {
+        rota_work_broker_reply_error(call, &error, false);
         return;
     }
     const struct rota_queue_node *nodes = message->nodes.items;
     for (size_t i = 0; i < message->nodes.n; i++) /* invalid ones are ignored */
-        rota_broker_settings_take_node(broker, &nodes[i], NULL);
+        rota_work_broker_settings_take_node(broker, &nodes[i], NULL);
     if (self && !self->may_hold)
         rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO,
                  "node leaves and holds no jobs", ROTA_LOG_FACT("node", self->address));
@@ -167,14 +169,14 @@ void rota_broker_settings_exchange(struct rota_broker_request *request)
     struct rota_setting_place place = {0};
     struct rota_work_record record;
     while (rota_broker_next_setting(broker->core, &place, &record))
-        rota_queue_jobs_write(&batch, &record, &records);
+        rota_queue_message_write_jobs(&batch, &record, &records);
     struct rota_queue_settings reply = {.records = rota_buffer_str(&records),
                                         .nodes = list_nodes(broker)};
     if (records.failed)
-        rota_broker_reply_no_memory(call);
+        rota_work_broker_reply_no_memory(call);
     else
-        rota_broker_reply_message(broker, call, rota_broker_last_number(broker->core),
-                                  &ROTA_QUEUE_SETTINGS, &reply);
+        rota_work_broker_reply_message(broker, call, rota_broker_last_number(broker->core),
+                                       &ROTA_QUEUE_SETTINGS, &reply);
     rota_buffer_deinit(&records);
 }
 
@@ -200,14 +202,14 @@ static void take_over_settings(struct rota_broker_settings *settings, struct rot
         warn_unreadable(settings, error.text);
         return;
     }
-    while (rota_queue_jobs_read(&batch, told.records, &place, &record, &room))
+    while (rota_queue_message_read_jobs(&batch, told.records, &place, &record, &room))
         if (rota_broker_take_setting(broker->core, rota_work_broker_now(), &record, &error))
             warn_unreadable(settings, error.text);
     if (place < told.records.size)
         warn_unreadable(settings, "malformed settings");
     const struct rota_queue_node *nodes = told.nodes.items;
     for (size_t i = 0; i < told.nodes.n; i++)
-        if (rota_broker_settings_take_node(broker, &nodes[i], &error))
+        if (rota_work_broker_settings_take_node(broker, &nodes[i], &error))
             warn_unreadable(settings, error.text);
 }
 
@@ -218,7 +220,7 @@ static void settle_start(struct rota_broker_settings *settings, rota_time now)
     if (settings->hold_until == 0)
         return;
     if (settings->answers_until == 0 &&
-        rota_broker_cluster_is_listed(cluster, rota_broker_cluster_self(cluster)))
+        rota_work_broker_cluster_is_listed(cluster, rota_work_broker_cluster_self(cluster)))
         settings->answers_until = now + ASK_MAX;
     bool is_told = settings->answers_until > 0 &&
                    (now >= settings->answers_until || rota_list_is_empty(&settings->askings));
@@ -265,7 +267,7 @@ static void ask_peer(struct rota_broker_settings *settings, struct rota_str peer
     if (!asking)
         return;
     if (is_bye || has_self || !rota_broker_is_empty(broker->core))
-        request.self = rota_broker_settings_speak(broker, !is_bye, &self);
+        request.self = rota_work_broker_settings_speak(broker, !is_bye, &self);
     if (is_bye) /* this node may be the only one that received it */
         request.nodes = list_nodes(broker);
     rota_buffer_clear(&broker->front.buffer);
@@ -315,12 +317,12 @@ static void say_bye(struct rota_broker_settings *settings)
                    rota_broker_is_empty(broker->core) &&
                    broker->log.durable >= rota_broker_last_number(broker->core);
     if (is_over && !settings->has_said_bye)
-        for (size_t i = 0; i < rota_broker_cluster_n_peers(broker->cluster); i++)
-            ask_peer(settings, rota_broker_cluster_peer(broker->cluster, i), true);
+        for (size_t i = 0; i < rota_work_broker_cluster_n_peers(broker->cluster); i++)
+            ask_peer(settings, rota_work_broker_cluster_peer(broker->cluster, i), true);
     settings->has_said_bye = is_over;
 }
 
-bool rota_broker_settings_has_left(const struct rota_work_broker *broker)
+bool rota_work_broker_settings_has_left(const struct rota_work_broker *broker)
 {
     const struct rota_broker_settings *settings = broker->settings;
     if (!settings || !is_to_hand_over(broker))
@@ -331,7 +333,7 @@ bool rota_broker_settings_has_left(const struct rota_work_broker *broker)
     return settings->has_said_bye;
 }
 
-void rota_broker_settings_take_back(struct rota_broker_settings *settings)
+void rota_work_broker_settings_take_back(struct rota_broker_settings *settings)
 {
     if (!settings || !settings->has_said_bye)
         return;
@@ -340,7 +342,7 @@ void rota_broker_settings_take_back(struct rota_broker_settings *settings)
     rota_work_broker_touch(settings->broker);
 }
 
-void rota_broker_settings_ask_soon(struct rota_broker_settings *settings)
+void rota_work_broker_settings_ask_soon(struct rota_broker_settings *settings)
 {
     if (!settings)
         return;
@@ -348,12 +350,12 @@ void rota_broker_settings_ask_soon(struct rota_broker_settings *settings)
     rota_work_broker_touch(settings->broker);
 }
 
-bool rota_broker_settings_are_told(const struct rota_broker_settings *settings)
+bool rota_work_broker_settings_are_told(const struct rota_broker_settings *settings)
 {
     return !settings || settings->hold_until == 0;
 }
 
-bool rota_broker_settings_turn(struct rota_broker_settings *settings, rota_time now)
+bool rota_work_broker_settings_turn(struct rota_broker_settings *settings, rota_time now)
 {
     if (!settings)
         return false;
@@ -361,8 +363,8 @@ bool rota_broker_settings_turn(struct rota_broker_settings *settings, rota_time 
     if (now >= settings->ask_at) {
         settings->ask_at = now + INTERVAL;
         settings->asked_at = now;
-        for (size_t i = 0; i < rota_broker_cluster_n_peers(cluster); i++)
-            ask_peer(settings, rota_broker_cluster_peer(cluster, i), false);
+        for (size_t i = 0; i < rota_work_broker_cluster_n_peers(cluster); i++)
+            ask_peer(settings, rota_work_broker_cluster_peer(cluster, i), false);
     }
     say_bye(settings);
     bool was_on_hold = settings->hold_until != 0;
@@ -370,7 +372,7 @@ bool rota_broker_settings_turn(struct rota_broker_settings *settings, rota_time 
     return was_on_hold && settings->hold_until == 0;
 }
 
-rota_time rota_broker_settings_deadline(const struct rota_broker_settings *settings)
+rota_time rota_work_broker_settings_deadline(const struct rota_broker_settings *settings)
 {
     if (!settings)
         return ROTA_TIME_NEVER;
@@ -384,7 +386,8 @@ rota_time rota_broker_settings_deadline(const struct rota_broker_settings *setti
 
 /* --- life --- */
 
-enum rota_code rota_broker_settings_open(struct rota_work_broker *broker, struct rota_error *error)
+enum rota_code rota_work_broker_settings_open(struct rota_work_broker *broker,
+                                              struct rota_error *error)
 {
     struct rota_broker_settings *made = calloc(1, sizeof *made);
     struct rota_work_now now = rota_work_broker_now();
@@ -394,22 +397,22 @@ enum rota_code rota_broker_settings_open(struct rota_work_broker *broker, struct
     made->subscriber = (struct rota_broker_cluster_subscriber){.on_route = on_route, .data = made};
     made->hold_until = now.boot + HOLD_MAX;
     rota_list_init(&made->askings);
-    rota_broker_cluster_subscribe(broker->cluster, &made->subscriber);
+    rota_work_broker_cluster_subscribe(broker->cluster, &made->subscriber);
     rota_broker_hold(broker->core, now, true);
     broker->settings = made;
-    enum rota_code code =
-        rota_broker_node_self(broker->core, now, rota_broker_cluster_self(broker->cluster), error);
+    enum rota_code code = rota_broker_node_self(
+        broker->core, now, rota_work_broker_cluster_self(broker->cluster), error);
     if (!code)
         note_nodes(made);
     return code;
 }
 
-void rota_broker_settings_close(struct rota_broker_settings *settings)
+void rota_work_broker_settings_close(struct rota_broker_settings *settings)
 {
     if (!settings)
         return;
     ROTA_LIST_DRAIN (asking, &settings->askings, struct asking, link)
         end_asking(asking);
-    rota_broker_cluster_unsubscribe(&settings->subscriber);
+    rota_work_broker_cluster_unsubscribe(&settings->subscriber);
     free(settings);
 }

@@ -48,17 +48,17 @@ static void show_job(struct rota_queue_job_info *info, const struct rota_job_vie
     info->reason = view->reason;
 }
 
-const struct rota_queue_job_info *rota_broker_show_job(struct rota_work_broker *broker,
-                                                       const struct rota_job_view *view,
-                                                       enum rota_broker_shown shown)
+const struct rota_queue_job_info *rota_work_broker_show_job(struct rota_work_broker *broker,
+                                                            const struct rota_job_view *view,
+                                                            enum rota_broker_shown shown)
 {
     struct rota_queue_job_info *info = rota_arena_take(&broker->front.arena, sizeof *info);
     struct rota_queue_job_spec *spec = rota_arena_take(&broker->front.arena, sizeof *spec);
     char *id = rota_arena_take(&broker->front.arena, ROTA_QUEUE_ID_SIZE);
     if (!info || !spec || !id)
         return NULL;
-    rota_queue_spec_write(&view->spec, id, spec);
-    spec->id = rota_queue_id_write(view->id, id);
+    rota_queue_message_spec_write(&view->spec, id, spec);
+    spec->id = rota_queue_message_id_write(view->id, id);
     if (shown < ROTA_BROKER_SHOW_PAYLOAD)
         spec->payload = rota_str_of("", 0);
     if (!keep_names(broker, spec))

@@ -13,6 +13,6 @@ enum rota_broker_shown {
 };
 
 /* A job for people. Pointers are into the arena or the broker; NULL without memory. */
-const struct rota_queue_job_info *rota_broker_show_job(struct rota_work_broker *broker,
-                                                       const struct rota_job_view *view,
-                                                       enum rota_broker_shown shown);
+const struct rota_queue_job_info *rota_work_broker_show_job(struct rota_work_broker *broker,
+                                                            const struct rota_job_view *view,
+                                                            enum rota_broker_shown shown);

@@ -19,7 +19,7 @@ static void log_store(struct rota_broker_store *store, enum rota_log_level level
 
 /* --- letters --- */
 
-void rota_broker_store_post(struct rota_broker_letter *letter)
+void rota_work_broker_store_post(struct rota_broker_letter *letter)
 {
     assert(!letter->is_under_way);
     letter->is_under_way = true;
@@ -27,7 +27,7 @@ void rota_broker_store_post(struct rota_broker_letter *letter)
     rota_store_post(letter->store->store, &letter->letter);
 }
 
-bool rota_broker_store_heard(struct rota_broker_letter *letter)
+bool rota_work_broker_store_heard(struct rota_broker_letter *letter)
 {
     if (letter->code)
         rota_store_fail(letter->store->store, &letter->error);
@@ -50,8 +50,9 @@ static void on_up(void *data)
     struct rota_broker_store *store = data;
     store->is_up = true;
     store->bytes_max = store->new_bytes_max;
-    rota_broker_store_parts_tell(store, &(struct rota_partition_event){.type = ROTA_PARTITION_UP});
-    rota_broker_store_drive(store);
+    rota_work_broker_store_parts_tell(store,
+                                      &(struct rota_partition_event){.type = ROTA_PARTITION_UP});
+    rota_work_broker_store_drive(store);
 }
 
 static void on_down(void *data, const struct rota_error *error)
@@ -61,9 +62,9 @@ static void on_down(void *data, const struct rota_error *error)
         store->down_at = rota_clock_boot();
     store->why = *error;
     store->is_up = false;
-    rota_broker_store_parts_tell(store,
-                                 &(struct rota_partition_event){.type = ROTA_PARTITION_DOWN});
-    rota_broker_store_drive(store);
+    rota_work_broker_store_parts_tell(store,
+                                      &(struct rota_partition_event){.type = ROTA_PARTITION_DOWN});
+    rota_work_broker_store_drive(store);
 }
 
 /* --- unreachable, and back --- */
@@ -75,10 +76,10 @@ static void go_away(struct rota_broker_store *store)
     rota_broker_hold(store->broker->core, rota_work_broker_now(), true);
     rota_work_broker_drop_answers(store->broker,
                                   "the outcome of this write is unknown, " ROTA_BROKER_STORE_AWAY);
-    rota_broker_store_gate_unpark(store, NULL); /* each is rejected with its own error */
+    rota_work_broker_store_gate_unpark(store, NULL); /* each is rejected with its own error */
 }
 
-void rota_broker_store_there(struct rota_broker_store *store)
+void rota_work_broker_store_there(struct rota_broker_store *store)
 {
     if (!store->broker->front.fsm.is_store_away)
         return;
@@ -90,7 +91,7 @@ void rota_broker_store_there(struct rota_broker_store *store)
 
 static void on_timer(uv_timer_t *timer)
 {
-    rota_broker_store_drive(timer->data);
+    rota_work_broker_store_drive(timer->data);
 }
 
 static void set_timer(struct rota_broker_store *store, rota_time now)
@@ -108,14 +109,14 @@ static void set_timer(struct rota_broker_store *store, rota_time now)
     uv_timer_start(&store->timer, on_timer, at > now ? rota_queue_to_ms(at - now) + 1 : 0, 0);
 }
 
-void rota_broker_store_look_soon(struct rota_broker_store *store)
+void rota_work_broker_store_look_soon(struct rota_broker_store *store)
 {
-    rota_broker_store_parts_tell(store,
-                                 &(struct rota_partition_event){.type = ROTA_PARTITION_WAITS});
+    rota_work_broker_store_parts_tell(store,
+                                      &(struct rota_partition_event){.type = ROTA_PARTITION_WAITS});
     set_timer(store, rota_clock_boot());
 }
 
-void rota_broker_store_drive(struct rota_broker_store *store)
+void rota_work_broker_store_drive(struct rota_broker_store *store)
 {
     rota_time now = rota_clock_boot();
     if (store->is_closing)
@@ -123,8 +124,8 @@ void rota_broker_store_drive(struct rota_broker_store *store)
     if (!store->is_up && !store->broker->front.fsm.is_store_away &&
         now >= rota_time_add(store->down_at, ROTA_BROKER_STORE_PATIENCE))
         go_away(store);
-    rota_broker_store_turn_write(store);
-    rota_broker_store_parts_take(store);
+    rota_work_broker_store_turn_write(store);
+    rota_work_broker_store_parts_take(store);
     set_timer(store, now);
 }
 
@@ -132,16 +133,16 @@ void rota_broker_store_drive(struct rota_broker_store *store)
 
 static void run_store_turn(struct rota_work_broker *broker)
 {
-    rota_broker_store_turn_write(broker->store);
-    rota_broker_store_parts_take(broker->store);
+    rota_work_broker_store_turn_write(broker->store);
+    rota_work_broker_store_parts_take(broker->store);
 }
 
 static void release_store(struct rota_broker_store *store)
 {
     if (--store->n_parts_open > 0)
         return;
-    rota_broker_store_parts_deinit(store);
-    rota_broker_store_turn_deinit(store);
+    rota_work_broker_store_parts_deinit(store);
+    rota_work_broker_store_turn_deinit(store);
     void (*on_closed)(void *data) = store->on_closed;
     void *data = store->data;
     store->broker->store = NULL;
@@ -170,7 +171,7 @@ static void work_leave(struct rota_letter *letter)
     if (!store->session || !store->owner[0])
         return;
     rota_store_session_do(store->session, &request, &answer);
-    rota_store_answer_deinit(&answer);
+    rota_store_session_answer_deinit(&answer);
 }
 
 static void done_leave(struct rota_letter *letter, bool is_cancelled)
@@ -181,34 +182,34 @@ static void done_leave(struct rota_letter *letter, bool is_cancelled)
     rota_store_close_then(store->store, on_store_closed, store);
 }
 
-void rota_broker_store_end(struct rota_broker_store *store)
+void rota_work_broker_store_end(struct rota_broker_store *store)
 {
     if (!store->is_leaving) {
         store->is_leaving = true;
-        rota_broker_store_post(&store->leave);
+        rota_work_broker_store_post(&store->leave);
     }
 }
 
 static void close_store(struct rota_work_broker *broker, void (*on_closed)(void *data), void *data)
 {
     struct rota_broker_store *store = broker->store;
-    rota_broker_store_parts_tell(store,
-                                 &(struct rota_partition_event){.type = ROTA_PARTITION_DOWN});
+    rota_work_broker_store_parts_tell(store,
+                                      &(struct rota_partition_event){.type = ROTA_PARTITION_DOWN});
     store->is_closing = true;
     store->on_closed = on_closed;
     store->data = data;
     if (store->has_route)
-        rota_broker_cluster_unsubscribe(&store->route);
-    rota_broker_store_gate_unpark(store, "this broker is stopping");
+        rota_work_broker_cluster_unsubscribe(&store->route);
+    rota_work_broker_store_gate_unpark(store, "this broker is stopping");
     uv_close((uv_handle_t *)&store->timer, on_timer_closed);
     if (store->is_up)
-        rota_broker_store_turn_write(store);
+        rota_work_broker_store_turn_write(store);
     if (!store->write.is_under_way)
-        rota_broker_store_end(store);
+        rota_work_broker_store_end(store);
 }
 
 const struct rota_broker_sink rota_broker_store_sink = {
-    .append = rota_broker_store_turn_append,
+    .append = rota_work_broker_store_turn_append,
     .turn = run_store_turn,
     .close = close_store,
     .failed = "the store of this node can no longer be written",
@@ -226,9 +227,9 @@ static void init_letter(struct rota_broker_store *store, struct rota_broker_lett
 static void on_route(void *data)
 {
     struct rota_broker_store *store = data;
-    rota_broker_store_parts_tell(store,
-                                 &(struct rota_partition_event){.type = ROTA_PARTITION_ROUTE});
-    rota_broker_store_drive(store);
+    rota_work_broker_store_parts_tell(store,
+                                      &(struct rota_partition_event){.type = ROTA_PARTITION_ROUTE});
+    rota_work_broker_store_drive(store);
 }
 
 static bool init(struct rota_broker_store *store)
@@ -240,28 +241,28 @@ static bool init(struct rota_broker_store *store)
     rota_random_init(&random, store->broker->seed ^ 0x73746f7265);
     store->instance = (rota_random_next(&random) >> 2) + 1;
     store->bytes_max = ROTA_JOB_PAYLOAD_MAX;
-    init_letter(store, &store->write, rota_broker_store_turn_work_write,
-                rota_broker_store_turn_done_write);
-    init_letter(store, &store->look, rota_broker_store_parts_work_look,
-                rota_broker_store_parts_done_look);
-    init_letter(store, &store->take, rota_broker_store_parts_work_take,
-                rota_broker_store_parts_done_take);
-    init_letter(store, &store->load, rota_broker_store_parts_work_load,
-                rota_broker_store_parts_done_load);
+    init_letter(store, &store->write, rota_work_broker_store_turn_work_write,
+                rota_work_broker_store_turn_done_write);
+    init_letter(store, &store->look, rota_work_broker_store_parts_work_look,
+                rota_work_broker_store_parts_done_look);
+    init_letter(store, &store->take, rota_work_broker_store_parts_work_take,
+                rota_work_broker_store_parts_done_take);
+    init_letter(store, &store->load, rota_work_broker_store_parts_work_load,
+                rota_work_broker_store_parts_done_load);
     init_letter(store, &store->leave, work_leave, done_leave);
     const struct rota_partition_options options = {
         .broker = store->broker->core,
         .instance = store->instance,
-        .is_alone = rota_broker_cluster_is_alone(store->broker->cluster),
-        .owner = rota_broker_store_parts_owner,
+        .is_alone = rota_work_broker_cluster_is_alone(store->broker->cluster),
+        .owner = rota_work_broker_store_parts_owner,
         .data = store,
         .seed = store->broker->seed,
     };
     return rota_partition_fsm_init(&store->fsm, &options);
 }
 
-enum rota_code rota_broker_store_open(struct rota_work_broker *broker, uv_loop_t *loop,
-                                      const char *url, struct rota_error *error)
+enum rota_code rota_work_broker_store_open(struct rota_work_broker *broker, uv_loop_t *loop,
+                                           const char *url, struct rota_error *error)
 {
     struct rota_broker_store *store = calloc(1, sizeof *store);
     const struct rota_store_options options = {.url = url,
@@ -293,7 +294,7 @@ enum rota_code rota_broker_store_open(struct rota_work_broker *broker, uv_loop_t
     broker->log.sink = &rota_broker_store_sink;
     broker->options.store = NULL; /* the caller's; and it has the password */
     store->route = (struct rota_broker_cluster_subscriber){.on_route = on_route, .data = store};
-    rota_broker_cluster_subscribe(broker->cluster, &store->route);
+    rota_work_broker_cluster_subscribe(broker->cluster, &store->route);
     store->has_route = true;
     uv_timer_start(&store->timer, on_timer, 0, 0);
     return ROTA_OK;

@@ -6,20 +6,21 @@
 
 #include <stdlib.h>
 
-struct rota_partition_fsm *rota_broker_store_partitions(const struct rota_work_broker *broker)
+struct rota_partition_fsm *rota_work_broker_store_gate_partitions(
+    const struct rota_work_broker *broker)
 {
     return broker->store ? &broker->store->fsm : NULL;
 }
 
-bool rota_broker_store_is_loaded(const struct rota_work_broker *broker)
+bool rota_work_broker_store_gate_is_loaded(const struct rota_work_broker *broker)
 {
     const struct rota_broker_store *store = broker->store;
     return !store || rota_partition_fsm_is_loaded(&store->fsm);
 }
 
-enum rota_code rota_broker_store_check_size(const struct rota_work_broker *broker,
-                                            struct rota_str bytes, const char *what,
-                                            struct rota_error *error)
+enum rota_code rota_work_broker_store_gate_check_size(const struct rota_work_broker *broker,
+                                                      struct rota_str bytes, const char *what,
+                                                      struct rota_error *error)
 {
     const struct rota_broker_store *store = broker->store;
     if (!store || bytes.size <= store->bytes_max || bytes.size > ROTA_JOB_PAYLOAD_MAX)
@@ -37,7 +38,7 @@ static bool may_be_there(const struct rota_broker_request *request)
     return may;
 }
 
-void rota_broker_store_park(struct rota_broker_request *request)
+void rota_work_broker_store_gate_park(struct rota_broker_request *request)
 {
     struct rota_broker_store *store = request->broker->store;
     struct rota_broker_parked *parked =
@@ -45,21 +46,21 @@ void rota_broker_store_park(struct rota_broker_request *request)
     if (!request->front.since)
         request->front.since = rota_clock_boot();
     if (parked)
-        parked->request = rota_broker_front_keep(request);
+        parked->request = rota_work_broker_front_keep(request);
     if (!parked || !parked->request) {
         struct rota_error error;
         free(parked);
         rota_error_set(&error, ROTA_ERR_LIMIT, "too many calls are waiting for a partition");
-        rota_broker_reply_error(request->call, &error, !may_be_there(request));
+        rota_work_broker_reply_error(request->call, &error, !may_be_there(request));
         return;
     }
     rota_list_push(&store->parked, &parked->link);
     store->n_parked++;
-    rota_broker_store_look_soon(store);
+    rota_work_broker_store_look_soon(store);
     rota_work_broker_touch(store->broker);
 }
 
-void rota_broker_store_gate_unpark(struct rota_broker_store *store, const char *why)
+void rota_work_broker_store_gate_unpark(struct rota_broker_store *store, const char *why)
 {
     struct rota_list_node waiting;
     rota_list_take(&waiting, &store->parked);
@@ -70,9 +71,9 @@ void rota_broker_store_gate_unpark(struct rota_broker_store *store, const char *
         free(first);
         if (why) {
             rota_server_call_finish(request->call, ROTA_STATUS_UNAVAILABLE, why, NULL, 0);
-            rota_broker_front_drop(request);
+            rota_work_broker_front_drop(request);
         } else {
-            rota_broker_front_resume(request);
+            rota_work_broker_front_resume(request);
         }
     }
 }

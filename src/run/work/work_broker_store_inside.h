@@ -115,59 +115,59 @@ struct rota_broker_store {
 /* --- work_broker_store.c --- */
 
 /* Post a letter of ours. */
-void rota_broker_store_post(struct rota_broker_letter *letter);
+void rota_work_broker_store_post(struct rota_broker_letter *letter);
 
 /* A letter has returned with its code: whether to go on. A failed one is retried later, over
  * another connection. */
-bool rota_broker_store_heard(struct rota_broker_letter *letter);
+bool rota_work_broker_store_heard(struct rota_broker_letter *letter);
 
 /* Do what is due, and set the timer. */
-void rota_broker_store_drive(struct rota_broker_store *store);
+void rota_work_broker_store_drive(struct rota_broker_store *store);
 
 /* A call waits for the next check of all partitions. */
-void rota_broker_store_look_soon(struct rota_broker_store *store);
+void rota_work_broker_store_look_soon(struct rota_broker_store *store);
 
 /* Everything possible is written: release the store. */
-void rota_broker_store_end(struct rota_broker_store *store);
+void rota_work_broker_store_end(struct rota_broker_store *store);
 
 /* The store has answered a check: jobs may be accepted and handed out. */
-void rota_broker_store_there(struct rota_broker_store *store);
+void rota_work_broker_store_there(struct rota_broker_store *store);
 
 /* --- work_broker_store_turn.c --- */
 
-bool rota_broker_store_turn_append(struct rota_work_broker *broker,
-                                   const struct rota_work_record *record);
+bool rota_work_broker_store_turn_append(struct rota_work_broker *broker,
+                                        const struct rota_work_record *record);
 
 /* Write what was collected, if no write is in flight. */
-void rota_broker_store_turn_write(struct rota_broker_store *store);
-void rota_broker_store_turn_work_write(struct rota_letter *letter);
-void rota_broker_store_turn_done_write(struct rota_letter *letter, bool is_cancelled);
+void rota_work_broker_store_turn_write(struct rota_broker_store *store);
+void rota_work_broker_store_turn_work_write(struct rota_letter *letter);
+void rota_work_broker_store_turn_done_write(struct rota_letter *letter, bool is_cancelled);
 
 /* The partition is lost: its records are void. */
-void rota_broker_store_turn_void(struct rota_broker_store *store,
-                                 const struct rota_partition_held *part);
-void rota_broker_store_turn_deinit(struct rota_broker_store *store);
+void rota_work_broker_store_turn_void(struct rota_broker_store *store,
+                                      const struct rota_partition_held *part);
+void rota_work_broker_store_turn_deinit(struct rota_broker_store *store);
 
 /* --- work_broker_store_parts.c --- */
 
 /* Step the machine, and execute its actions. */
-void rota_broker_store_parts_tell(struct rota_broker_store *store,
-                                  const struct rota_partition_event *event);
+void rota_work_broker_store_parts_tell(struct rota_broker_store *store,
+                                       const struct rota_partition_event *event);
 
 /* ... because records were written, or something is due. */
-void rota_broker_store_parts_take(struct rota_broker_store *store);
+void rota_work_broker_store_parts_take(struct rota_broker_store *store);
 
-enum rota_partition_owner rota_broker_store_parts_owner(void *data, struct rota_str queue,
-                                                        uint32_t number);
-void rota_broker_store_parts_work_take(struct rota_letter *letter);
-void rota_broker_store_parts_done_take(struct rota_letter *letter, bool is_cancelled);
-void rota_broker_store_parts_work_load(struct rota_letter *letter);
-void rota_broker_store_parts_done_load(struct rota_letter *letter, bool is_cancelled);
-void rota_broker_store_parts_work_look(struct rota_letter *letter);
-void rota_broker_store_parts_done_look(struct rota_letter *letter, bool is_cancelled);
-void rota_broker_store_parts_deinit(struct rota_broker_store *store);
+enum rota_partition_owner rota_work_broker_store_parts_owner(void *data, struct rota_str queue,
+                                                             uint32_t number);
+void rota_work_broker_store_parts_work_take(struct rota_letter *letter);
+void rota_work_broker_store_parts_done_take(struct rota_letter *letter, bool is_cancelled);
+void rota_work_broker_store_parts_work_load(struct rota_letter *letter);
+void rota_work_broker_store_parts_done_load(struct rota_letter *letter, bool is_cancelled);
+void rota_work_broker_store_parts_work_look(struct rota_letter *letter);
+void rota_work_broker_store_parts_done_look(struct rota_letter *letter, bool is_cancelled);
+void rota_work_broker_store_parts_deinit(struct rota_broker_store *store);
 
 /* --- work_broker_store_gate.c --- */
 
 /* Handle calls that wait for a partition again; or reject them, when `why` is set. */
-void rota_broker_store_gate_unpark(struct rota_broker_store *store, const char *why);
+void rota_work_broker_store_gate_unpark(struct rota_broker_store *store, const char *why);

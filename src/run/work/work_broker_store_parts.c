@@ -34,7 +34,7 @@ static void post_take(struct rota_broker_store *store)
             .number = part->number};
         store->n_taken++;
     }
-    rota_broker_store_post(&store->take);
+    rota_work_broker_store_post(&store->take);
 }
 
 static void post_load(struct rota_broker_store *store, const struct rota_partition_action *action)
@@ -46,7 +46,7 @@ static void post_load(struct rota_broker_store *store, const struct rota_partiti
         store->load_number = part->number;
         store->load_after[0] = 0;
     }
-    rota_broker_store_post(&store->load);
+    rota_work_broker_store_post(&store->load);
 }
 
 static void remove_row(struct rota_broker_store *store, const struct rota_partition_held *part)
@@ -60,12 +60,12 @@ static void remove_row(struct rota_broker_store *store, const struct rota_partit
                                          .partition = part->number};
     if (!copy || !rota_vector_push(&store->settings, setting)) {
         free(copy);
-        rota_broker_store_parts_tell(store,
-                                     &(struct rota_partition_event){.type = ROTA_PARTITION_REMOVED,
-                                                                    .queue = part->queue,
-                                                                    .number = part->number,
-                                                                    .epoch = part->epoch,
-                                                                    .is_failed = true});
+        rota_work_broker_store_parts_tell(
+            store, &(struct rota_partition_event){.type = ROTA_PARTITION_REMOVED,
+                                                  .queue = part->queue,
+                                                  .number = part->number,
+                                                  .epoch = part->epoch,
+                                                  .is_failed = true});
     }
     rota_work_broker_touch(store->broker);
 }
@@ -78,10 +78,10 @@ static void forget_part(struct rota_broker_store *store, const struct rota_parti
         log_part(store, is_lost ? ROTA_LOG_WARN : ROTA_LOG_INFO,
                  is_lost ? "partition lost" : "partition released", part, action->text);
     if (is_lost || action->end == ROTA_PARTITION_RELEASED)
-        rota_broker_watch_lost(store->broker, part->queue, part->number);
+        rota_work_broker_watch_lost(store->broker, part->queue, part->number);
     if (action->is_kept)
         log_part(store, ROTA_LOG_ERROR, "partition not forgotten", part, "no memory");
-    rota_broker_store_turn_void(store, part);
+    rota_work_broker_store_turn_void(store, part);
     rota_work_broker_touch(store->broker);
 }
 
@@ -89,7 +89,7 @@ static void carry_out(struct rota_broker_store *store, const struct rota_partiti
 {
     switch (action->type) {
     case ROTA_PARTITION_DO_CHECK:
-        rota_broker_store_post(&store->look);
+        rota_work_broker_store_post(&store->look);
         break;
     case ROTA_PARTITION_DO_TAKE:
         post_take(store);
@@ -110,15 +110,15 @@ static void carry_out(struct rota_broker_store *store, const struct rota_partiti
         log_part(store, ROTA_LOG_WARN, "partition not closed", action->part, action->text);
         break;
     case ROTA_PARTITION_DO_RESUME:
-        rota_broker_store_gate_unpark(store, action->text);
+        rota_work_broker_store_gate_unpark(store, action->text);
         break;
     }
 }
 
 /* The one caller of the machine. A call that is resumed may come back here: what follows from that
  * is done by the loop. Before the store is open, actions wait. */
-void rota_broker_store_parts_tell(struct rota_broker_store *store,
-                                  const struct rota_partition_event *event)
+void rota_work_broker_store_parts_tell(struct rota_broker_store *store,
+                                       const struct rota_partition_event *event)
 {
     struct rota_partition_fsm *fsm = &store->fsm;
     rota_partition_fsm_step(fsm, rota_work_broker_now(), event);
@@ -133,25 +133,25 @@ void rota_broker_store_parts_tell(struct rota_broker_store *store,
     rota_partition_fsm_clear(fsm);
 }
 
-void rota_broker_store_parts_take(struct rota_broker_store *store)
+void rota_work_broker_store_parts_take(struct rota_broker_store *store)
 {
     if (!store->is_closing)
-        rota_broker_store_parts_tell(
+        rota_work_broker_store_parts_tell(
             store, &(struct rota_partition_event){.type = ROTA_PARTITION_TURN,
                                                   .durable = store->broker->log.durable});
 }
 
-enum rota_partition_owner rota_broker_store_parts_owner(void *data, struct rota_str queue,
-                                                        uint32_t number)
+enum rota_partition_owner rota_work_broker_store_parts_owner(void *data, struct rota_str queue,
+                                                             uint32_t number)
 {
     const struct rota_broker_store *store = data;
-    return rota_broker_cluster_whose(store->broker->cluster, queue, number).whose;
+    return rota_work_broker_cluster_whose(store->broker->cluster, queue, number).whose;
 }
 
-void rota_broker_store_delete(struct rota_work_broker *broker, struct rota_str queue)
+void rota_work_broker_store_parts_delete(struct rota_work_broker *broker, struct rota_str queue)
 {
     if (broker->store)
-        rota_broker_store_parts_tell(
+        rota_work_broker_store_parts_tell(
             broker->store,
             &(struct rota_partition_event){.type = ROTA_PARTITION_DELETED, .queue = queue});
 }
@@ -159,7 +159,7 @@ void rota_broker_store_delete(struct rota_work_broker *broker, struct rota_str q
 /* --- taking --- */
 
 /* On the thread. */
-void rota_broker_store_parts_work_take(struct rota_letter *letter)
+void rota_work_broker_store_parts_work_take(struct rota_letter *letter)
 {
     struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
     struct rota_broker_store *store = own->store;
@@ -170,25 +170,26 @@ void rota_broker_store_parts_work_take(struct rota_letter *letter)
             : rota_error_set(&own->error, ROTA_ERR_UNAVAILABLE, "not connected");
 }
 
-void rota_broker_store_parts_done_take(struct rota_letter *letter, bool is_cancelled)
+void rota_work_broker_store_parts_done_take(struct rota_letter *letter, bool is_cancelled)
 {
     struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
     struct rota_broker_store *store = own->store;
     own->is_under_way = false;
     if (is_cancelled || store->is_closing)
         return;
-    bool is_taken = rota_broker_store_heard(own);
-    rota_broker_store_parts_tell(store, &(struct rota_partition_event){.type = ROTA_PARTITION_TAKEN,
-                                                                       .epoch = store->taken_epoch,
-                                                                       .is_failed = !is_taken});
+    bool is_taken = rota_work_broker_store_heard(own);
+    rota_work_broker_store_parts_tell(store,
+                                      &(struct rota_partition_event){.type = ROTA_PARTITION_TAKEN,
+                                                                     .epoch = store->taken_epoch,
+                                                                     .is_failed = !is_taken});
     rota_work_broker_touch(store->broker);
-    rota_broker_store_drive(store);
+    rota_work_broker_store_drive(store);
 }
 
 /* --- loading --- */
 
 /* On the thread. */
-void rota_broker_store_parts_work_load(struct rota_letter *letter)
+void rota_work_broker_store_parts_work_load(struct rota_letter *letter)
 {
     struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
     struct rota_broker_store *store = own->store;
@@ -249,7 +250,7 @@ static enum rota_code load_rows(struct rota_broker_store *store, struct rota_err
     return ROTA_OK;
 }
 
-void rota_broker_store_parts_done_load(struct rota_letter *letter, bool is_cancelled)
+void rota_work_broker_store_parts_done_load(struct rota_letter *letter, bool is_cancelled)
 {
     struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
     struct rota_broker_store *store = own->store;
@@ -260,21 +261,21 @@ void rota_broker_store_parts_done_load(struct rota_letter *letter, bool is_cance
     }
     struct rota_error error;
     struct rota_partition_event event = {.type = ROTA_PARTITION_LOADED,
-                                         .is_failed = !rota_broker_store_heard(own),
+                                         .is_failed = !rota_work_broker_store_heard(own),
                                          .is_last = store->rows.n_rows == 0,
                                          .error = error.text};
     if (!event.is_failed && store->fsm.loaded && load_rows(store, &error))
         event.type = ROTA_PARTITION_UNUSABLE;
     rota_sql_result_deinit(&store->rows);
-    rota_broker_store_parts_tell(store, &event);
+    rota_work_broker_store_parts_tell(store, &event);
     rota_work_broker_touch(store->broker);
-    rota_broker_store_drive(store);
+    rota_work_broker_store_drive(store);
 }
 
 /* --- looking --- */
 
 /* On the thread. */
-void rota_broker_store_parts_work_look(struct rota_letter *letter)
+void rota_work_broker_store_parts_work_look(struct rota_letter *letter)
 {
     struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
     struct rota_broker_store *store = own->store;
@@ -289,7 +290,7 @@ static void look_at_row(struct rota_broker_store *store, size_t row)
     int64_t number = rota_sql_int_at(rows, row, 1);
     if (number < 0 || number >= ROTA_JOB_PARTITIONS_MAX || rota_job_queue_check(queue, NULL))
         return;
-    rota_broker_store_parts_tell(
+    rota_work_broker_store_parts_tell(
         store, &(struct rota_partition_event){.type = ROTA_PARTITION_ROW,
                                               .queue = queue,
                                               .number = (uint32_t)number,
@@ -425,32 +426,32 @@ static void look_at_settings(struct rota_broker_store *store)
     look_at_table(store, &store->layouts, &store->list.layouts, look_at_layouts);
 }
 
-void rota_broker_store_parts_done_look(struct rota_letter *letter, bool is_cancelled)
+void rota_work_broker_store_parts_done_look(struct rota_letter *letter, bool is_cancelled)
 {
     struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
     struct rota_broker_store *store = own->store;
     own->is_under_way = false;
     if (!is_cancelled && !store->is_closing) {
-        bool is_looked = rota_broker_store_heard(own);
+        bool is_looked = rota_work_broker_store_heard(own);
         for (size_t i = 0; is_looked && i < store->list.partitions.n_rows; i++)
             look_at_row(store, i);
         if (is_looked) {
             look_at_settings(store);
-            rota_broker_store_there(store);
+            rota_work_broker_store_there(store);
         }
-        rota_broker_store_parts_tell(store,
-                                     &(struct rota_partition_event){.type = ROTA_PARTITION_CHECKED,
-                                                                    .is_failed = !is_looked});
+        rota_work_broker_store_parts_tell(
+            store, &(struct rota_partition_event){.type = ROTA_PARTITION_CHECKED,
+                                                  .is_failed = !is_looked});
     }
     rota_store_jobs_list_deinit(&store->list);
-    rota_broker_store_drive(store);
+    rota_work_broker_store_drive(store);
 }
 
-void rota_broker_store_parts_deinit(struct rota_broker_store *store)
+void rota_work_broker_store_parts_deinit(struct rota_broker_store *store)
 {
     const struct rota_map_entry *entry;
     for (size_t place = 0; (entry = rota_map_next(&store->fsm.parts, &place));)
-        rota_broker_store_turn_void(store, entry->value);
+        rota_work_broker_store_turn_void(store, entry->value);
     rota_partition_fsm_deinit(&store->fsm);
     rota_sql_result_deinit(&store->rows);
     rota_store_jobs_list_deinit(&store->list);

@@ -132,8 +132,8 @@ static bool append_record(struct rota_broker_store *store, const struct rota_wor
     return true;
 }
 
-bool rota_broker_store_turn_append(struct rota_work_broker *broker,
-                                   const struct rota_work_record *record)
+bool rota_work_broker_store_turn_append(struct rota_work_broker *broker,
+                                        const struct rota_work_record *record)
 {
     if (!append_record(broker->store, record))
         return false;
@@ -149,8 +149,8 @@ static int compare_numbers(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-void rota_broker_store_turn_void(struct rota_broker_store *store,
-                                 const struct rota_partition_held *part)
+void rota_work_broker_store_turn_void(struct rota_broker_store *store,
+                                      const struct rota_partition_held *part)
 {
     size_t n = 0;
     ROTA_LIST_EACH (dirty, &store->dirty, struct rota_broker_dirty, link) {
@@ -169,7 +169,8 @@ void rota_broker_store_turn_void(struct rota_broker_store *store,
         qsort(store->voids.items, store->voids.size, sizeof *store->voids.items, compare_numbers);
 }
 
-bool rota_broker_store_is_void(const struct rota_work_broker *broker, uint64_t first, uint64_t last)
+bool rota_work_broker_store_turn_is_void(const struct rota_work_broker *broker, uint64_t first,
+                                         uint64_t last)
 {
     const struct rota_broker_store *store = broker->store;
     if (!store || last == 0)
@@ -220,8 +221,8 @@ static void advance_durable(struct rota_broker_store *store, uint64_t number)
     forget_pending(store);
 }
 
-bool rota_broker_store_is_written(const struct rota_work_broker *broker, struct rota_str queue,
-                                  struct rota_job_id id)
+bool rota_work_broker_store_turn_is_written(const struct rota_work_broker *broker,
+                                            struct rota_str queue, struct rota_job_id id)
 {
     const struct rota_broker_store *store = broker->store;
     char key[sizeof((struct rota_broker_dirty *)NULL)->key];
@@ -229,8 +230,8 @@ bool rota_broker_store_is_written(const struct rota_work_broker *broker, struct 
         return true;
     if (!store || broker->log.appended < rota_broker_last_number(broker->core))
         return false;
-    const struct rota_partition_held *part =
-        rota_partition_fsm_find(&store->fsm, queue, rota_broker_cluster_place(broker->cluster, id));
+    const struct rota_partition_held *part = rota_partition_fsm_find(
+        &store->fsm, queue, rota_work_broker_cluster_place(broker->cluster, id));
     if (!part)
         return false;
     write_key(key, part, id);
@@ -387,7 +388,7 @@ static bool make_turn(struct rota_broker_store *store)
     return true;
 }
 
-void rota_broker_store_turn_write(struct rota_broker_store *store)
+void rota_work_broker_store_turn_write(struct rota_broker_store *store)
 {
     forget_voids(store);
     if (!store->is_up || store->write.is_under_way || store->is_leaving)
@@ -398,11 +399,11 @@ void rota_broker_store_turn_write(struct rota_broker_store *store)
         return;
     }
     if (store->has_turn || make_turn(store))
-        rota_broker_store_post(&store->write);
+        rota_work_broker_store_post(&store->write);
 }
 
 /* On the thread. */
-void rota_broker_store_turn_work_write(struct rota_letter *letter)
+void rota_work_broker_store_turn_work_write(struct rota_letter *letter)
 {
     struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
     struct rota_broker_store *store = own->store;
@@ -417,7 +418,7 @@ static void finish_turn(struct rota_broker_store *store)
     for (size_t i = 0; i < store->turn.n_partitions; i++) {
         const struct rota_store_partition *partition = &store->turn.partitions[i];
         if (partition->is_stale)
-            rota_broker_store_parts_tell(
+            rota_work_broker_store_parts_tell(
                 store, &(struct rota_partition_event){.type = ROTA_PARTITION_REJECTED,
                                                       .queue = partition->queue,
                                                       .number = partition->number,
@@ -426,7 +427,7 @@ static void finish_turn(struct rota_broker_store *store)
     for (size_t i = 0; i < store->turn.n_settings; i++) {
         const struct rota_store_setting *setting = &store->turn.settings[i];
         if (setting->epoch)
-            rota_broker_store_parts_tell(
+            rota_work_broker_store_parts_tell(
                 store, &(struct rota_partition_event){.type = ROTA_PARTITION_REMOVED,
                                                       .queue = setting->queue,
                                                       .number = setting->partition,
@@ -435,25 +436,25 @@ static void finish_turn(struct rota_broker_store *store)
     advance_durable(store, store->turn_number);
 }
 
-void rota_broker_store_turn_done_write(struct rota_letter *letter, bool is_cancelled)
+void rota_work_broker_store_turn_done_write(struct rota_letter *letter, bool is_cancelled)
 {
     struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
     struct rota_broker_store *store = own->store;
     own->is_under_way = false;
-    bool is_written = !is_cancelled && rota_broker_store_heard(own);
+    bool is_written = !is_cancelled && rota_work_broker_store_heard(own);
     if (is_written)
         finish_turn(store);
     if (!store->is_closing) {
-        rota_broker_store_drive(store);
+        rota_work_broker_store_drive(store);
         return;
     }
     if (is_written)
-        rota_broker_store_turn_write(store);
+        rota_work_broker_store_turn_write(store);
     if (!own->is_under_way)
-        rota_broker_store_end(store);
+        rota_work_broker_store_end(store);
 }
 
-void rota_broker_store_turn_deinit(struct rota_broker_store *store)
+void rota_work_broker_store_turn_deinit(struct rota_broker_store *store)
 {
     ROTA_LIST_DRAIN (dirty, &store->dirty, struct rota_broker_dirty, link)
         remove_dirty(store, dirty);

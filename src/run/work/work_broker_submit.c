@@ -10,7 +10,8 @@ static bool is_taken(const struct rota_work_broker *broker,
                      const struct rota_queue_job_spec *message, enum rota_code code)
 {
     struct rota_job_spec spec;
-    return code == ROTA_ERR_INVALID && message && !rota_queue_spec_read(message, 0, &spec, NULL) &&
+    return code == ROTA_ERR_INVALID && message &&
+           !rota_queue_message_spec_read(message, 0, &spec, NULL) &&
            !rota_job_spec_check(&spec, NULL) &&
            rota_broker_check_same(broker->core, &spec, NULL) != ROTA_OK;
 }
@@ -23,7 +24,7 @@ static enum rota_code add_job(struct rota_broker_request *request, struct rota_w
     struct rota_job_spec spec;
     enum rota_code code = rota_front_fsm_check_open(&front->fsm, error);
     if (!code)
-        code = rota_queue_spec_read(&request->specs[index], now.wall, &spec, error);
+        code = rota_queue_message_spec_read(&request->specs[index], now.wall, &spec, error);
     if (!code)
         code = rota_front_fsm_add(&front->fsm, now, &request->front, &request->jobs[index], &spec,
                                   added, error);
@@ -32,7 +33,7 @@ static enum rota_code add_job(struct rota_broker_request *request, struct rota_w
     return code;
 }
 
-void rota_broker_submit_add(struct rota_broker_request *request)
+void rota_work_broker_submit_add(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     const struct rota_queue_job_spec *spec = request->specs;
@@ -45,15 +46,17 @@ void rota_broker_submit_add(struct rota_broker_request *request)
     if (is_taken(broker, spec, code)) {
         rota_server_call_finish(request->call, ROTA_STATUS_ALREADY_EXISTS, error.text, NULL, 0);
     } else if (code) {
-        rota_broker_reply_bad_add(broker, request->call, spec ? spec->queue : rota_str(""), &error);
+        rota_work_broker_reply_bad_add(broker, request->call, spec ? spec->queue : rota_str(""),
+                                       &error);
     } else {
-        struct rota_queue_added added = {.id = rota_queue_id_write(done.id, bytes),
+        struct rota_queue_added added = {.id = rota_queue_message_id_write(done.id, bytes),
                                          .is_new = done.is_new};
-        rota_broker_reply_message(broker, request->call, done.number, &ROTA_QUEUE_ADDED, &added);
+        rota_work_broker_reply_message(broker, request->call, done.number, &ROTA_QUEUE_ADDED,
+                                       &added);
     }
 }
 
-void rota_broker_submit_add_batch(struct rota_broker_request *request)
+void rota_work_broker_submit_add_batch(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_work_now now = rota_work_broker_now();
@@ -66,18 +69,18 @@ void rota_broker_submit_add_batch(struct rota_broker_request *request)
         char bytes[ROTA_QUEUE_ID_SIZE];
         enum rota_code code = add_job(request, now, i, &done, &error);
         if (code) {
-            added = rota_broker_reply_failed_add(&error);
+            added = rota_work_broker_reply_failed_add(&error);
             if (is_taken(broker, &request->specs[i], code))
                 added.status = ROTA_STATUS_ALREADY_EXISTS;
         } else {
-            added.id = rota_queue_id_write(done.id, bytes);
+            added.id = rota_queue_message_id_write(done.id, bytes);
             added.is_new = done.is_new;
             last = done.number > last ? done.number : last;
         }
         rota_message_encode_entry(&ROTA_QUEUE_ADDED, 1, &added, &broker->front.buffer);
     }
     rota_work_broker_touch(broker);
-    rota_broker_reply_buffer(broker, request->call, last);
+    rota_work_broker_reply_buffer(broker, request->call, last);
 }
 
 /* --- one job --- */
@@ -88,7 +91,7 @@ static void refuse_change(struct rota_server_call *call, const struct rota_error
     if (error->code == ROTA_ERR_INVALID)
         rota_server_call_finish(call, ROTA_STATUS_FAILED_PRECONDITION, error->text, NULL, 0);
     else
-        rota_broker_reply_error(call, error, true);
+        rota_work_broker_reply_error(call, error, true);
 }
 
 static void change_job(const struct rota_broker_request *request,
@@ -102,7 +105,7 @@ static void change_job(const struct rota_broker_request *request,
     struct rota_job_id id;
     struct rota_error error;
     uint64_t number;
-    if (!rota_broker_reply_read_job(call, about, &id))
+    if (!rota_work_broker_reply_read_job(call, about, &id))
         return;
     enum rota_code code =
         make(broker->core, rota_work_broker_now(), about->queue, id, &number, &error);
@@ -110,20 +113,20 @@ static void change_job(const struct rota_broker_request *request,
     if (code)
         refuse_change(call, &error);
     else
-        rota_broker_reply_message(broker, call, number, NULL, NULL);
+        rota_work_broker_reply_message(broker, call, number, NULL, NULL);
 }
 
-void rota_broker_submit_cancel(struct rota_broker_request *request)
+void rota_work_broker_submit_cancel(struct rota_broker_request *request)
 {
     change_job(request, rota_broker_cancel);
 }
 
-void rota_broker_submit_retry(struct rota_broker_request *request)
+void rota_work_broker_submit_retry(struct rota_broker_request *request)
 {
     change_job(request, rota_broker_revive);
 }
 
-void rota_broker_submit_priority(struct rota_broker_request *request)
+void rota_work_broker_submit_priority(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -131,10 +134,10 @@ void rota_broker_submit_priority(struct rota_broker_request *request)
     struct rota_job_id id;
     struct rota_error error;
     uint64_t number;
-    if (!rota_broker_reply_read_job(call, about, &id))
+    if (!rota_work_broker_reply_read_job(call, about, &id))
         return;
-    if (rota_queue_priority_check(about->priority, &error)) {
-        rota_broker_reply_error(call, &error, false);
+    if (rota_queue_message_priority_check(about->priority, &error)) {
+        rota_work_broker_reply_error(call, &error, false);
         return;
     }
     enum rota_code code =
@@ -144,5 +147,5 @@ void rota_broker_submit_priority(struct rota_broker_request *request)
     if (code)
         refuse_change(call, &error);
     else
-        rota_broker_reply_message(broker, call, number, NULL, NULL);
+        rota_work_broker_reply_message(broker, call, number, NULL, NULL);
 }

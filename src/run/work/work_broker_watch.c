@@ -7,14 +7,14 @@
 
 #include <stdlib.h>
 
-void rota_broker_watch_init(struct rota_broker_watchers *watchers, uint64_t seed)
+void rota_work_broker_watch_init(struct rota_broker_watchers *watchers, uint64_t seed)
 {
     rota_map_init(&watchers->of_jobs, seed);
     rota_list_init(&watchers->of_queues);
     rota_list_init(&watchers->dirty);
 }
 
-void rota_broker_watch_deinit(struct rota_broker_watchers *watchers)
+void rota_work_broker_watch_deinit(struct rota_broker_watchers *watchers)
 {
     rota_map_deinit(&watchers->of_jobs);
     rota_vector_deinit(&watchers->changes);
@@ -108,7 +108,7 @@ static struct rota_broker_watcher *make_watcher(struct rota_work_broker *broker,
     return NULL;
 }
 
-void rota_broker_watch_open(struct rota_broker_request *request)
+void rota_work_broker_watch_open(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -119,13 +119,13 @@ void rota_broker_watch_open(struct rota_broker_request *request)
     struct rota_broker_watcher *watcher = NULL;
     enum rota_code code = rota_job_queue_check(message->queue, &error);
     if (!code)
-        code = rota_queue_id_read(message->id, &id, &error);
+        code = rota_queue_message_id_read(message->id, &id, &error);
     if (!code && !rota_job_id_is_none(id))
         code = rota_broker_find(broker->core, message->queue, id, &view, &error);
     if (!code)
         watcher = make_watcher(broker, message, id, &error);
     if (!watcher) {
-        rota_broker_reply_error(call, &error, false);
+        rota_work_broker_reply_error(call, &error, false);
         return;
     }
     broker->watchers.n++;
@@ -139,14 +139,14 @@ void rota_broker_watch_open(struct rota_broker_request *request)
     rota_work_broker_touch(broker);
 }
 
-void rota_broker_watch_cancel(struct rota_work_broker *broker, struct rota_server_call *call)
+void rota_work_broker_watch_cancel(struct rota_work_broker *broker, struct rota_server_call *call)
 {
     struct rota_broker_watcher *watcher = rota_server_call_data(call);
     if (watcher)
         end_watcher(broker, watcher, ROTA_STATUS_CANCELLED, "the caller disconnected");
 }
 
-void rota_broker_watch_room(struct rota_work_broker *broker, struct rota_server_call *call)
+void rota_work_broker_watch_room(struct rota_work_broker *broker, struct rota_server_call *call)
 {
     struct rota_broker_watcher *watcher = rota_server_call_data(call);
     if (!watcher || !watcher->is_full)
@@ -222,7 +222,7 @@ static void tell_queues(struct rota_work_broker *broker, const struct rota_broke
 {
     char id[ROTA_QUEUE_ID_SIZE];
     struct rota_queue_job_spec spec = {.queue = rota_str(change->queue),
-                                       .id = rota_queue_id_write(change->id, id)};
+                                       .id = rota_queue_message_id_write(change->id, id)};
     struct rota_queue_job_info info = {.spec = &spec,
                                        .state = change->state,
                                        .cause = change->cause,
@@ -247,10 +247,11 @@ static void flush_changes(struct rota_work_broker *broker)
                 broker->watchers.changes.size * sizeof *broker->watchers.changes.items);
 }
 
-void rota_broker_watch_tell(struct rota_work_broker *broker, const struct rota_work_effect *effect)
+void rota_work_broker_watch_tell(struct rota_work_broker *broker,
+                                 const struct rota_work_effect *effect)
 {
     if (broker->watchers.n == 0 ||
-        rota_broker_store_is_void(broker, effect->number, effect->number))
+        rota_work_broker_store_turn_is_void(broker, effect->number, effect->number))
         return;
     if (!rota_list_is_empty(&broker->watchers.of_queues))
         note_change(broker, effect);
@@ -262,7 +263,8 @@ void rota_broker_watch_tell(struct rota_work_broker *broker, const struct rota_w
         mark_watcher(broker, watcher, effect->number);
 }
 
-void rota_broker_watch_added(struct rota_work_broker *broker, const struct rota_work_record *record)
+void rota_work_broker_watch_added(struct rota_work_broker *broker,
+                                  const struct rota_work_record *record)
 {
     if (rota_list_is_empty(&broker->watchers.of_queues))
         return;
@@ -284,7 +286,7 @@ static void tell_job(struct rota_work_broker *broker, struct rota_broker_watcher
     if (watcher->is_full)
         return;
     if (rota_broker_find(broker->core, watcher->queue, watcher->id, &view, NULL)) {
-        if (rota_broker_cluster_is_alone(broker->cluster))
+        if (rota_work_broker_cluster_is_alone(broker->cluster))
             end_watcher(broker, watcher, ROTA_STATUS_NOT_FOUND, "the job has expired");
         else
             end_watcher(broker, watcher, ROTA_STATUS_UNAVAILABLE,
@@ -293,7 +295,7 @@ static void tell_job(struct rota_work_broker *broker, struct rota_broker_watcher
     }
     rota_arena_clear(&broker->front.arena);
     rota_buffer_clear(&broker->front.buffer);
-    news.job = rota_broker_show_job(broker, &view, ROTA_BROKER_SHOW_ALL);
+    news.job = rota_work_broker_show_job(broker, &view, ROTA_BROKER_SHOW_ALL);
     if (news.job)
         rota_message_encode(&ROTA_QUEUE_NEWS, &news, &broker->front.buffer);
     if (!news.job || broker->front.buffer.failed) {
@@ -308,7 +310,7 @@ static void tell_job(struct rota_work_broker *broker, struct rota_broker_watcher
         end_watcher(broker, watcher, ROTA_STATUS_OK, "");
 }
 
-void rota_broker_watch_flush(struct rota_work_broker *broker)
+void rota_work_broker_watch_flush(struct rota_work_broker *broker)
 {
     flush_changes(broker);
     ROTA_LIST_EACH (watcher, &broker->watchers.dirty, struct rota_broker_watcher, dirty) {
@@ -317,7 +319,7 @@ void rota_broker_watch_flush(struct rota_work_broker *broker)
     }
 }
 
-void rota_broker_watch_end(struct rota_work_broker *broker)
+void rota_work_broker_watch_end(struct rota_work_broker *broker)
 {
     struct rota_list_node *first;
     size_t place = 0;
@@ -337,11 +339,11 @@ static bool is_lost(const struct rota_work_broker *broker, struct rota_job_id id
                     struct rota_str of, struct rota_str queue, uint32_t partition)
 {
     return rota_str_is_equal(of, queue) &&
-           rota_broker_cluster_place(broker->cluster, id) == partition;
+           rota_work_broker_cluster_place(broker->cluster, id) == partition;
 }
 
-void rota_broker_watch_lost(struct rota_work_broker *broker, struct rota_str queue,
-                            uint32_t partition)
+void rota_work_broker_watch_lost(struct rota_work_broker *broker, struct rota_str queue,
+                                 uint32_t partition)
 {
     size_t n = 0, place = 0;
     for (size_t i = 0; i < broker->watchers.changes.size; i++)

@@ -44,19 +44,20 @@ struct rota_broker_watchers {
     size_t n;
 };
 
-void rota_broker_watch_init(struct rota_broker_watchers *watchers, uint64_t seed);
-void rota_broker_watch_deinit(struct rota_broker_watchers *watchers);
+void rota_work_broker_watch_init(struct rota_broker_watchers *watchers, uint64_t seed);
+void rota_work_broker_watch_deinit(struct rota_broker_watchers *watchers);
 
-rota_broker_handler rota_broker_watch_open;
-void rota_broker_watch_cancel(struct rota_work_broker *broker, struct rota_server_call *call);
-void rota_broker_watch_room(struct rota_work_broker *broker, struct rota_server_call *call);
-void rota_broker_watch_tell(struct rota_work_broker *broker, const struct rota_work_effect *effect);
-void rota_broker_watch_added(struct rota_work_broker *broker,
-                             const struct rota_work_record *record);
-void rota_broker_watch_flush(struct rota_work_broker *broker);
+rota_broker_handler rota_work_broker_watch_open;
+void rota_work_broker_watch_cancel(struct rota_work_broker *broker, struct rota_server_call *call);
+void rota_work_broker_watch_room(struct rota_work_broker *broker, struct rota_server_call *call);
+void rota_work_broker_watch_tell(struct rota_work_broker *broker,
+                                 const struct rota_work_effect *effect);
+void rota_work_broker_watch_added(struct rota_work_broker *broker,
+                                  const struct rota_work_record *record);
+void rota_work_broker_watch_flush(struct rota_work_broker *broker);
 
 /* The partition has another owner: pending changes of it are dropped, since their outcome is
  * unknown. */
-void rota_broker_watch_lost(struct rota_work_broker *broker, struct rota_str queue,
-                            uint32_t partition);
-void rota_broker_watch_end(struct rota_work_broker *broker);
+void rota_work_broker_watch_lost(struct rota_work_broker *broker, struct rota_str queue,
+                                 uint32_t partition);
+void rota_work_broker_watch_end(struct rota_work_broker *broker);

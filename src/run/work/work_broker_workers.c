@@ -89,7 +89,7 @@ static void send_batch(struct rota_broker_workers *workers, struct worker *worke
 /* One message instead of two. */
 static void merge_verdicts(struct worker *worker)
 {
-    rota_worker_ended_append(rota_buffer_str(&worker->verdicts), &worker->jobs);
+    rota_worker_batch_ended_append(rota_buffer_str(&worker->verdicts), &worker->jobs);
     worker->jobs.failed |= worker->verdicts.failed;
     rota_buffer_clear(&worker->verdicts);
 }
@@ -100,7 +100,7 @@ static void ask_worker(struct rota_broker_workers *workers, struct worker *worke
     struct rota_buffer *buffer = &workers->broker->front.buffer;
     struct rota_worker_check check = {.up_to = action->number, .round = action->round};
     rota_buffer_clear(buffer);
-    rota_worker_check_write(&check, buffer);
+    rota_worker_batch_check_write(&check, buffer);
     if (!buffer->failed) /* what does not fit waits for the next check */
         rota_connector_send(workers->connector, worker->peer, workers->check_type,
                             rota_buffer_str(buffer), NULL);
@@ -111,7 +111,7 @@ static void write_cancel(struct worker *worker, const struct rota_worker_running
 {
     struct rota_worker_cancel cancel = {
         .queue = attempt->queue, .id = attempt->id, .attempt = attempt->attempt, .cause = cause};
-    rota_worker_cancel_write(&cancel, &worker->cancels);
+    rota_worker_batch_cancel_write(&cancel, &worker->cancels);
 }
 
 static void queue_verdict(struct rota_broker_workers *workers, struct worker *worker,
@@ -122,7 +122,7 @@ static void queue_verdict(struct rota_broker_workers *workers, struct worker *wo
     struct rota_worker_verdict verdict = {
         .queue = end->queue, .id = end->id, .attempt = end->attempt, .code = action->code};
     rota_buffer_clear(buffer);
-    rota_worker_verdict_write(&verdict, buffer);
+    rota_worker_batch_verdict_write(&verdict, buffer);
     if (buffer->failed || !rota_work_broker_queue_verdict(workers->broker, worker->connection,
                                                           action->number, rota_buffer_str(buffer)))
         drop_worker(workers, worker, "the broker does not have enough memory for a reply");
@@ -141,7 +141,7 @@ static void write_job(struct worker *worker, const struct rota_work_effect *effe
         .key = effect->key,
         .trace = effect->trace,
     };
-    rota_worker_job_write(&job, &worker->jobs);
+    rota_worker_batch_job_write(&job, &worker->jobs);
 }
 
 /* What an event brings: of VERDICT a struct rota_str, of HAND, FETCHED and CANCEL an effect. */
@@ -278,7 +278,7 @@ static void on_ready(void *data, struct rota_connector_peer *from, struct rota_s
     struct rota_error error;
     if (!worker)
         return;
-    if (rota_worker_ready_read(message, &ready, &error)) {
+    if (rota_worker_batch_ready_read(message, &ready, &error)) {
         refuse_frame(workers, worker, &error);
         return;
     }
@@ -314,7 +314,7 @@ static void on_ends(void *data, struct rota_connector_peer *from, struct rota_st
     const struct rota_delivery_event event = {
         .type = ROTA_DELIVERY_END, .worker = &worker->delivery, .end = &end};
     struct rota_work_now now = rota_work_broker_now();
-    while (rota_worker_end_next(&batch, &end, &code, &error))
+    while (rota_worker_batch_end_next(&batch, &end, &code, &error))
         drive(workers, now, &event, NULL);
     rota_work_broker_touch(workers->broker);
     if (code)
@@ -331,7 +331,7 @@ static void on_progress(void *data, struct rota_connector_peer *from, struct rot
     enum rota_code code = ROTA_OK;
     if (!worker)
         return;
-    while (rota_worker_step_next(&batch, &step, &code, &error)) {
+    while (rota_worker_batch_step_next(&batch, &step, &code, &error)) {
         struct rota_attempt_end said = {
             .queue = step.queue, .id = step.id, .attempt = step.attempt, .reason = step.text};
         tell_fsm(workers, &(struct rota_delivery_event){.type = ROTA_DELIVERY_PROGRESS,
@@ -350,7 +350,7 @@ static void on_slots(void *data, struct rota_connector_peer *from, struct rota_s
     uint32_t slots;
     if (!worker)
         return;
-    if (rota_worker_slots_read(message, &slots, &error))
+    if (rota_worker_batch_slots_read(message, &slots, &error))
         refuse_frame(workers, worker, &error);
     else
         tell_fsm(workers, &(struct rota_delivery_event){.type = ROTA_DELIVERY_SLOTS,
@@ -366,7 +366,7 @@ static void on_holds(void *data, struct rota_connector_peer *from, struct rota_s
     struct rota_error error;
     if (!worker)
         return;
-    if (rota_worker_holds_read(message, &holds, &error)) {
+    if (rota_worker_batch_holds_read(message, &holds, &error)) {
         refuse_frame(workers, worker, &error);
         return;
     }
@@ -406,8 +406,8 @@ static size_t size_of(const struct rota_work_effect *effect)
     return effect->queue.size + effect->payload.size + effect->key.size + effect->trace.size;
 }
 
-bool rota_broker_workers_hand(struct rota_broker_workers *workers,
-                              const struct rota_work_effect *effect)
+bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
+                                   const struct rota_work_effect *effect)
 {
     if (!workers)
         return false;
@@ -418,8 +418,8 @@ bool rota_broker_workers_hand(struct rota_broker_workers *workers,
     return drive(workers, (struct rota_work_now){0}, &event, effect);
 }
 
-bool rota_broker_workers_hand_other(struct rota_broker_workers *workers, struct rota_str node,
-                                    rota_time lease, const struct rota_work_effect *effect)
+bool rota_work_broker_workers_hand_other(struct rota_broker_workers *workers, struct rota_str node,
+                                         rota_time lease, const struct rota_work_effect *effect)
 {
     if (!workers)
         return false;
@@ -434,8 +434,8 @@ bool rota_broker_workers_hand_other(struct rota_broker_workers *workers, struct 
     return drive(workers, rota_work_broker_now(), &event, effect);
 }
 
-void rota_broker_workers_cancel(struct rota_broker_workers *workers,
-                                const struct rota_work_effect *effect, uint32_t n_released)
+void rota_work_broker_workers_cancel(struct rota_broker_workers *workers,
+                                     const struct rota_work_effect *effect, uint32_t n_released)
 {
     if (!workers)
         return;
@@ -450,8 +450,8 @@ void rota_broker_workers_cancel(struct rota_broker_workers *workers,
         rota_work_broker_touch(workers->broker);
 }
 
-void rota_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t connection,
-                                 struct rota_str verdict)
+void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t connection,
+                                      struct rota_str verdict)
 {
     struct worker *worker = workers ? of_connection(workers, connection) : NULL;
     if (!worker)
@@ -461,15 +461,16 @@ void rota_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t c
     drive(workers, (struct rota_work_now){0}, &event, &verdict);
 }
 
-void rota_broker_workers_tell(struct rota_broker_workers *workers, uint64_t session,
-                              struct rota_str verdict)
+void rota_work_broker_workers_tell(struct rota_broker_workers *workers, uint64_t session,
+                                   struct rota_str verdict)
 {
     const struct rota_delivery_event event = {.type = ROTA_DELIVERY_VERDICT, .session = session};
     if (workers)
         drive(workers, (struct rota_work_now){0}, &event, &verdict);
 }
 
-bool rota_broker_workers_keep(struct rota_broker_workers *workers, uint64_t session, uint32_t n)
+bool rota_work_broker_workers_keep(struct rota_broker_workers *workers, uint64_t session,
+                                   uint32_t n)
 {
     if (!workers || !rota_delivery_fsm_has(&workers->fsm, session))
         return false;
@@ -478,21 +479,22 @@ bool rota_broker_workers_keep(struct rota_broker_workers *workers, uint64_t sess
     return true;
 }
 
-void rota_broker_workers_release(struct rota_broker_workers *workers, uint64_t session, uint32_t n)
+void rota_work_broker_workers_release(struct rota_broker_workers *workers, uint64_t session,
+                                      uint32_t n)
 {
     if (workers)
         tell_fsm(workers, &(struct rota_delivery_event){
                               .type = ROTA_DELIVERY_RELEASE, .session = session, .n = n});
 }
 
-void rota_broker_workers_lost(struct rota_broker_workers *workers, uint64_t session)
+void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t session)
 {
     if (workers)
         tell_fsm(workers,
                  &(struct rota_delivery_event){.type = ROTA_DELIVERY_LOST, .session = session});
 }
 
-void rota_broker_workers_flush(struct rota_broker_workers *workers)
+void rota_work_broker_workers_flush(struct rota_broker_workers *workers)
 {
     if (!workers || rota_list_is_empty(&workers->fsm.dirty))
         return;
@@ -502,7 +504,7 @@ void rota_broker_workers_flush(struct rota_broker_workers *workers)
     rota_connector_let_go(workers->connector);
 }
 
-void rota_broker_workers_drain(struct rota_broker_workers *workers)
+void rota_work_broker_workers_drain(struct rota_broker_workers *workers)
 {
     if (workers)
         tell_fsm(workers, &(struct rota_delivery_event){
@@ -552,8 +554,8 @@ static struct rota_connector_options connector_options(
     };
 }
 
-enum rota_code rota_broker_workers_check(const struct rota_work_broker_options *options,
-                                         struct rota_error *error)
+enum rota_code rota_work_broker_workers_check(const struct rota_work_broker_options *options,
+                                              struct rota_error *error)
 {
     struct rota_connector_options with = connector_options(options);
     return options->workers_address ? rota_connector_check_broker(&with, error) : ROTA_OK;
@@ -563,13 +565,13 @@ static bool is_others(void *data, struct rota_str queue, struct rota_job_id id,
                       struct rota_str *node)
 {
     const struct rota_work_broker *broker = data;
-    uint32_t partition = rota_broker_cluster_place(broker->cluster, id);
-    *node = rota_broker_cluster_owner(broker->cluster, queue, partition);
-    return !rota_broker_cluster_is_ours(broker->cluster, queue, partition);
+    uint32_t partition = rota_work_broker_cluster_place(broker->cluster, id);
+    *node = rota_work_broker_cluster_owner(broker->cluster, queue, partition);
+    return !rota_work_broker_cluster_is_ours(broker->cluster, queue, partition);
 }
 
-enum rota_code rota_broker_workers_open(struct rota_work_broker *broker, uv_loop_t *loop,
-                                        struct rota_error *error)
+enum rota_code rota_work_broker_workers_open(struct rota_work_broker *broker, uv_loop_t *loop,
+                                             struct rota_error *error)
 {
     struct rota_broker_workers *workers = calloc(1, sizeof *workers);
     if (!workers)
@@ -607,8 +609,8 @@ const char *rota_work_broker_workers_address(const struct rota_work_broker *brok
     return broker->workers ? rota_connector_address(broker->workers->connector) : NULL;
 }
 
-void rota_broker_workers_counts(const struct rota_broker_workers *workers,
-                                struct rota_work_broker_counts *counts)
+void rota_work_broker_workers_counts(const struct rota_broker_workers *workers,
+                                     struct rota_work_broker_counts *counts)
 {
     struct rota_connector_stats stats;
     if (!workers || !workers->connector)
@@ -637,7 +639,7 @@ static void on_closed(void *data)
     uv_close((uv_handle_t *)&workers->timer, on_timer_closed);
 }
 
-void rota_broker_workers_close(struct rota_broker_workers *workers)
+void rota_work_broker_workers_close(struct rota_broker_workers *workers)
 {
     const struct rota_map_entry *entry;
     if (!workers)

@@ -27,8 +27,8 @@ static bool is_name(struct rota_str name)
     return name.size > 0 && name.size <= ROTA_SHARD_NAME_MAX;
 }
 
-struct rota_str rota_note_format_shard(struct rota_str space, struct rota_str shard,
-                                       char text[ROTA_NOTE_SHARD_MAX])
+struct rota_str rota_call_notes_format_shard(struct rota_str space, struct rota_str shard,
+                                             char text[ROTA_NOTE_SHARD_MAX])
 {
     if (!is_name(space) || !is_name(shard))
         return rota_str_of(text, 0);
@@ -64,8 +64,8 @@ static bool is_plain_name(struct rota_str text)
     return is_fine;
 }
 
-bool rota_note_parse_shard(struct rota_str text, char room[ROTA_NOTE_NAMES_MAX],
-                           struct rota_str *space, struct rota_str *shard)
+bool rota_call_notes_parse_shard(struct rota_str text, char room[ROTA_NOTE_NAMES_MAX],
+                                 struct rota_str *space, struct rota_str *shard)
 {
     const char *slash = text.size > 0 ? memchr(text.data, '/', text.size) : NULL;
     struct rota_str names[2];
@@ -85,7 +85,7 @@ bool rota_note_parse_shard(struct rota_str text, char room[ROTA_NOTE_NAMES_MAX],
 
 /* --- numbers --- */
 
-char *rota_note_format_cost(const struct rota_cost *cost, char text[ROTA_NOTE_COST_MAX])
+char *rota_call_notes_format_cost(const struct rota_cost *cost, char text[ROTA_NOTE_COST_MAX])
 {
     const int64_t parts[] = {cost->response_us, cost->service_us, cost->waiting};
     char *end = text;
@@ -116,7 +116,7 @@ static bool take_number(struct rota_str *text, uint64_t most, uint64_t *number)
     return true;
 }
 
-bool rota_note_parse_cost(struct rota_str text, struct rota_cost *cost)
+bool rota_call_notes_parse_cost(struct rota_str text, struct rota_cost *cost)
 {
     uint64_t response, service, waiting;
     if (text.size == 0 || text.data[text.size - 1] == ' ')
@@ -128,7 +128,7 @@ bool rota_note_parse_cost(struct rota_str text, struct rota_cost *cost)
     return true;
 }
 
-bool rota_note_parse_epoch(struct rota_str text, uint64_t *epoch)
+bool rota_call_notes_parse_epoch(struct rota_str text, uint64_t *epoch)
 {
     uint64_t number;
     if (text.size == 0 || text.data[text.size - 1] == ' ' ||
@@ -138,15 +138,15 @@ bool rota_note_parse_epoch(struct rota_str text, uint64_t *epoch)
     return true;
 }
 
-char *rota_note_format_claim(int64_t node, uint64_t epoch, struct rota_str address,
-                             char text[ROTA_NOTE_CLAIM_MAX])
+char *rota_call_notes_format_claim(int64_t node, uint64_t epoch, struct rota_str address,
+                                   char text[ROTA_NOTE_CLAIM_MAX])
 {
     snprintf(text, ROTA_NOTE_CLAIM_MAX, "%lld %llu %.*s", (long long)node,
              (unsigned long long)epoch, ROTA_STR_ARGS(address));
     return text;
 }
 
-bool rota_note_parse_claim(struct rota_str text, struct rota_replica *claim)
+bool rota_call_notes_parse_claim(struct rota_str text, struct rota_replica *claim)
 {
     uint64_t node, epoch;
     if (!take_number(&text, INT64_MAX, &node) || !take_number(&text, UINT64_MAX, &epoch) ||

@@ -32,27 +32,27 @@ enum {
 
 /* Write the shard of a call; empty, which is not sent, when a name is empty or longer than
  * ROTA_SHARD_NAME_MAX. Returns what is written in `text`. */
-struct rota_str rota_note_format_shard(struct rota_str space, struct rota_str shard,
-                                       char text[ROTA_NOTE_SHARD_MAX]);
+struct rota_str rota_call_notes_format_shard(struct rota_str space, struct rota_str shard,
+                                             char text[ROTA_NOTE_SHARD_MAX]);
 
 /* The names point into `text`, or into `room` when some of it was escaped. False, and no result,
  * when it is not a shard. */
-bool rota_note_parse_shard(struct rota_str text, char room[ROTA_NOTE_NAMES_MAX],
-                           struct rota_str *space, struct rota_str *shard);
+bool rota_call_notes_parse_shard(struct rota_str text, char room[ROTA_NOTE_NAMES_MAX],
+                                 struct rota_str *space, struct rota_str *shard);
 
-bool rota_note_parse_epoch(struct rota_str text, uint64_t *epoch);
+bool rota_call_notes_parse_epoch(struct rota_str text, uint64_t *epoch);
 
 /* Write a cost, numbers below 0 as 0. Returns `text`. */
-char *rota_note_format_cost(const struct rota_cost *cost, char text[ROTA_NOTE_COST_MAX]);
+char *rota_call_notes_format_cost(const struct rota_cost *cost, char text[ROTA_NOTE_COST_MAX]);
 
 /* False, without effect, when it is not a cost. */
-bool rota_note_parse_cost(struct rota_str text, struct rota_cost *cost);
+bool rota_call_notes_parse_cost(struct rota_str text, struct rota_cost *cost);
 
 /* Write a claim, whose address is of printable ASCII and not longer than
  * ROTA_SHARD_NAME_MAX. Returns `text`. */
-char *rota_note_format_claim(int64_t node, uint64_t epoch, struct rota_str address,
-                             char text[ROTA_NOTE_CLAIM_MAX]);
+char *rota_call_notes_format_claim(int64_t node, uint64_t epoch, struct rota_str address,
+                                   char text[ROTA_NOTE_CLAIM_MAX]);
 
 /* The address of the claim points into `text`; a rejection with a claim implies that its holder
  * is serviceable. */
-bool rota_note_parse_claim(struct rota_str text, struct rota_replica *claim);
+bool rota_call_notes_parse_claim(struct rota_str text, struct rota_replica *claim);

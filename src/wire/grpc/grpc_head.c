@@ -2,21 +2,21 @@
 
 /* --- pairs of text --- */
 
-void rota_grpc_fields_deinit(struct rota_grpc_fields *fields)
+void rota_grpc_head_fields_deinit(struct rota_grpc_fields *fields)
 {
     rota_buffer_deinit(&fields->text);
     rota_vector_deinit(&fields->places);
     rota_vector_deinit(&fields->pairs);
 }
 
-void rota_grpc_fields_clear(struct rota_grpc_fields *fields)
+void rota_grpc_head_fields_clear(struct rota_grpc_fields *fields)
 {
     rota_buffer_clear(&fields->text);
     fields->places.size = 0;
 }
 
-bool rota_grpc_fields_add(struct rota_grpc_fields *fields, struct rota_str name,
-                          struct rota_str value)
+bool rota_grpc_head_fields_add(struct rota_grpc_fields *fields, struct rota_str name,
+                               struct rota_str value)
 {
     struct rota_grpc_field place = {fields->text.size, name.size, value.size};
     rota_buffer_append_str(&fields->text, name);
@@ -38,9 +38,9 @@ static enum rota_code add_one(struct rota_grpc_fields *fields, const struct rota
     return fits ? ROTA_OK : ROTA_ERR_NO_MEMORY;
 }
 
-enum rota_code rota_grpc_fields_add_metadata(struct rota_grpc_fields *fields,
-                                             const struct rota_metadata *pairs, size_t n,
-                                             struct rota_error *error)
+enum rota_code rota_grpc_head_fields_add_metadata(struct rota_grpc_fields *fields,
+                                                  const struct rota_metadata *pairs, size_t n,
+                                                  struct rota_error *error)
 {
     /* Room is left for the fields that gRPC itself needs. */
     enum {
@@ -62,7 +62,7 @@ enum rota_code rota_grpc_fields_add_metadata(struct rota_grpc_fields *fields,
     return ROTA_OK;
 }
 
-const struct rota_metadata *rota_grpc_fields_pairs(struct rota_grpc_fields *fields, size_t *n)
+const struct rota_metadata *rota_grpc_head_fields_pairs(struct rota_grpc_fields *fields, size_t *n)
 {
     *n = 0;
     if (!rota_vector_reserve(&fields->pairs, fields->places.size))
@@ -81,7 +81,7 @@ const struct rota_metadata *rota_grpc_fields_pairs(struct rota_grpc_fields *fiel
 
 void rota_grpc_head_deinit(struct rota_grpc_head *head)
 {
-    rota_grpc_fields_deinit(&head->metadata);
+    rota_grpc_head_fields_deinit(&head->metadata);
     rota_buffer_deinit(&head->path);
     rota_buffer_deinit(&head->text);
 }
@@ -92,7 +92,7 @@ void rota_grpc_head_clear(struct rota_grpc_head *head)
     head->timeout = ROTA_TIME_NEVER;
     head->status = ROTA_STATUS_UNKNOWN;
     head->content_length = -1;
-    rota_grpc_fields_clear(&head->metadata);
+    rota_grpc_head_fields_clear(&head->metadata);
     rota_buffer_clear(&head->path);
     rota_buffer_clear(&head->text);
 }
@@ -241,7 +241,7 @@ static void sort_in(struct rota_grpc_head *head, enum rota_grpc_kind kind, struc
         break;
     case ROTA_GRPC_FIELD_HOST:
     case ROTA_GRPC_FIELD_METADATA:
-        if (!rota_grpc_fields_add(&head->metadata, name, value))
+        if (!rota_grpc_head_fields_add(&head->metadata, name, value))
             head->is_too_large = true;
         break;
     case ROTA_GRPC_FIELD_SCHEME:

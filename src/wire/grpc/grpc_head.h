@@ -33,22 +33,22 @@ struct rota_grpc_field {
     size_t at, name_size, value_size;
 };
 
-void rota_grpc_fields_deinit(struct rota_grpc_fields *fields);
-void rota_grpc_fields_clear(struct rota_grpc_fields *fields);
+void rota_grpc_head_fields_deinit(struct rota_grpc_fields *fields);
+void rota_grpc_head_fields_clear(struct rota_grpc_fields *fields);
 
 /* Append a pair as it is. False when there is no memory. */
-bool rota_grpc_fields_add(struct rota_grpc_fields *fields, struct rota_str name,
-                          struct rota_str value);
+bool rota_grpc_head_fields_add(struct rota_grpc_fields *fields, struct rota_str name,
+                               struct rota_str value);
 
 /* Append metadata for the wire, "-bin" values in base64. ROTA_ERR_INVALID for
  * what may not be sent, ROTA_ERR_LIMIT for too much of it. */
-enum rota_code rota_grpc_fields_add_metadata(struct rota_grpc_fields *fields,
-                                             const struct rota_metadata *pairs, size_t n,
-                                             struct rota_error *error);
+enum rota_code rota_grpc_head_fields_add_metadata(struct rota_grpc_fields *fields,
+                                                  const struct rota_metadata *pairs, size_t n,
+                                                  struct rota_error *error);
 
 /* All pairs, borrowed until the next change. NULL when there is no memory, or
  * no pair. */
-const struct rota_metadata *rota_grpc_fields_pairs(struct rota_grpc_fields *fields, size_t *n);
+const struct rota_metadata *rota_grpc_head_fields_pairs(struct rota_grpc_fields *fields, size_t *n);
 
 enum rota_grpc_part { ROTA_GRPC_REQUEST, ROTA_GRPC_REPLY, ROTA_GRPC_TRAILERS };
 

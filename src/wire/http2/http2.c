@@ -86,10 +86,10 @@ void rota_http2_free(struct rota_http2 *session, struct rota_str reason)
         if (!call)
             break;
         if (!is_server)
-            rota_http2_end(call, ROTA_STATUS_UNAVAILABLE, reason, !call->is_head_out);
+            rota_http2_call_end(call, ROTA_STATUS_UNAVAILABLE, reason, !call->is_head_out);
         else if (!call->is_finished)
-            rota_http2_end(call, ROTA_STATUS_CANCELLED, reason, false);
-        rota_http2_release(call);
+            rota_http2_call_end(call, ROTA_STATUS_CANCELLED, reason, false);
+        rota_http2_call_release(call);
     }
     if (session->options.held)
         session->options.held->n--;
@@ -129,9 +129,9 @@ bool rota_http2_feed(struct rota_http2 *session, rota_time now, struct rota_str 
     bytes->data += size;
     bytes->size -= size;
     if (session->n_acks > ROTA_HTTP2_ACKS_MAX || session->n_control > ROTA_HTTP2_FRAMES_MAX)
-        rota_http2_fail(session, ROTA_HTTP2_FAULT_FLOOD, ROTA_HTTP2_ENHANCE_YOUR_CALM);
+        rota_http2_read_fail(session, ROTA_HTTP2_FAULT_FLOOD, ROTA_HTTP2_ENHANCE_YOUR_CALM);
     if (session->control.failed)
-        rota_http2_fail(session, ROTA_HTTP2_FAULT_NO_MEMORY, ROTA_HTTP2_INTERNAL_ERROR);
+        rota_http2_read_fail(session, ROTA_HTTP2_FAULT_NO_MEMORY, ROTA_HTTP2_INTERNAL_ERROR);
     return !rota_http2_is_done(session);
 }
 

@@ -11,12 +11,12 @@ static void refuse_call(struct rota_http2_call *call, enum rota_status status, c
         rota_http2_finish(call, status, rota_str(text), NULL, 0);
         if (call->is_streaming) { /* its owner has it already */
             call->is_ended = false;
-            rota_http2_end_text(call, status, text, false);
+            rota_http2_call_end_text(call, status, text, false);
         }
         return;
     }
-    rota_http2_end_text(call, status, text, false);
-    rota_http2_drop(call, ROTA_HTTP2_CANCEL);
+    rota_http2_call_end_text(call, status, text, false);
+    rota_http2_write_drop(call, ROTA_HTTP2_CANCEL);
     rota_http2_count_out(call->session, 1, 0);
 }
 
@@ -128,13 +128,13 @@ static void consume_connection(struct rota_http2 *session, uint32_t size)
 void rota_http2_hear_data(struct rota_http2 *session, const struct rota_http2_frame *frame,
                           uint32_t padding)
 {
-    struct rota_http2_call *call = rota_http2_find(session, frame->stream);
+    struct rota_http2_call *call = rota_http2_call_find(session, frame->stream);
     session->data_call = NULL;
     session->has_heard_call = true;
     consume_connection(session, frame->size);
     if (!call) {
-        if (!rota_http2_was_opened(session, frame->stream))
-            rota_http2_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_PROTOCOL_ERROR);
+        if (!rota_http2_hear_was_opened(session, frame->stream))
+            rota_http2_read_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_PROTOCOL_ERROR);
         return; /* closed by now */
     }
     if (call->is_dropped)
@@ -142,11 +142,11 @@ void rota_http2_hear_data(struct rota_http2 *session, const struct rota_http2_fr
     call->in_window += frame->size;
     call->body_size += frame->size - padding;
     if (call->is_heard)
-        rota_http2_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_STREAM_CLOSED);
+        rota_http2_read_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_STREAM_CLOSED);
     else if (call->in_window > ROTA_HTTP2_STREAM_WINDOW)
-        rota_http2_drop(call, ROTA_HTTP2_FLOW_CONTROL_ERROR);
+        rota_http2_write_drop(call, ROTA_HTTP2_FLOW_CONTROL_ERROR);
     else if (!session->options.is_server && !call->has_reply && !call->is_ended)
-        rota_http2_drop(call, ROTA_HTTP2_PROTOCOL_ERROR);
+        rota_http2_write_drop(call, ROTA_HTTP2_PROTOCOL_ERROR);
     else
         session->data_call = call;
     if (padding > 0 && session->data_call)
@@ -166,11 +166,11 @@ void rota_http2_hear_bytes(struct rota_http2 *session, struct rota_str bytes)
             rota_buffer_append_str(&call->held, bytes);
             size -= bytes.size; /* consumed when it is delivered */
         }
-        rota_http2_account_in(call);
+        rota_http2_call_account_in(call);
         if (call->held.failed || session->in_size > ROTA_HTTP2_IN_MAX)
             refuse_call(call, ROTA_STATUS_RESOURCE_EXHAUSTED,
                         "too many bytes of messages are held for this connection");
-        else if (!rota_http2_may_hold(session, 0))
+        else if (!rota_http2_call_may_hold(session, 0))
             refuse_call(call, ROTA_STATUS_RESOURCE_EXHAUSTED,
                         "too many bytes of messages are held for all connections; try again later");
     }
@@ -180,9 +180,9 @@ void rota_http2_hear_bytes(struct rota_http2 *session, struct rota_str bytes)
 /* The whole reply is delivered. A server need not read the whole request. */
 static void conclude_call(struct rota_http2_call *call, bool is_reset, uint32_t code)
 {
-    rota_http2_conclude(call, is_reset, code);
+    rota_http2_call_conclude(call, is_reset, code);
     if (call->out_at < call->out.size)
-        rota_http2_drop(call, ROTA_HTTP2_NO_ERROR);
+        rota_http2_write_drop(call, ROTA_HTTP2_NO_ERROR);
 }
 
 void rota_http2_pause(struct rota_http2_call *call)
@@ -206,7 +206,7 @@ void rota_http2_resume(struct rota_http2_call *call)
     if (bytes.size > 0)
         memmove(call->held.data, bytes.data, bytes.size);
     call->held.size = bytes.size;
-    rota_http2_account_in(call);
+    rota_http2_call_account_in(call);
     if (!session->is_freed && !call->is_closed) {
         consume_bytes(call, size);
         rota_http2_count_out(session, 1, 0);
@@ -216,7 +216,7 @@ void rota_http2_resume(struct rota_http2_call *call)
     if (call->is_heard || call->is_closed)
         conclude_call(call, !call->is_heard, call->close_code);
     if (call->is_closed)
-        rota_http2_release(call);
+        rota_http2_call_release(call);
 }
 
 /* --- too much of something --- */
@@ -236,30 +236,30 @@ static bool spend_token(double *tokens, rota_time *refilled_at, rota_time now, d
 
 /* A call was cancelled, which costs the peer less than us. Calls are counted over time, not
  * those open at once, which cancelling keeps low. */
-void rota_http2_spend_reset(struct rota_http2 *session)
+void rota_http2_hear_spend_reset(struct rota_http2 *session)
 {
     if (!spend_token(&session->reset_tokens, &session->refilled_at, session->now,
                      ROTA_HTTP2_RESETS_BURST, ROTA_HTTP2_RESETS_PER_SEC))
-        rota_http2_fail(session, ROTA_HTTP2_FAULT_RESETS, ROTA_HTTP2_ENHANCE_YOUR_CALM);
+        rota_http2_read_fail(session, ROTA_HTTP2_FAULT_RESETS, ROTA_HTTP2_ENHANCE_YOUR_CALM);
 }
 
 /* By their purpose and not by time: an honest peer sends a few of them for each call, and widens
  * windows for what it received. */
-void rota_http2_spend_trifles(struct rota_http2 *session, unsigned n)
+void rota_http2_hear_spend_trifles(struct rota_http2 *session, unsigned n)
 {
     session->n_trifles += n;
     if (session->n_trifles > ROTA_HTTP2_TRIFLES_MAX + session->n_uses * ROTA_HTTP2_TRIFLES_PER_USE)
-        rota_http2_fail(session, ROTA_HTTP2_FAULT_FLOOD, ROTA_HTTP2_ENHANCE_YOUR_CALM);
+        rota_http2_read_fail(session, ROTA_HTTP2_FAULT_FLOOD, ROTA_HTTP2_ENHANCE_YOUR_CALM);
 }
 
 /* New settings have to be acknowledged, and may concern every call. */
 void rota_http2_hear_settings(struct rota_http2 *session)
 {
     if (!session->options.is_server)
-        rota_http2_start_queued(session);
+        rota_http2_send_start_queued(session);
     else if (!spend_token(&session->settings_tokens, &session->settings_refilled_at, session->now,
                           ROTA_HTTP2_SETTINGS_BURST, ROTA_HTTP2_SETTINGS_PER_SEC))
-        rota_http2_fail(session, ROTA_HTTP2_FAULT_SETTINGS, ROTA_HTTP2_ENHANCE_YOUR_CALM);
+        rota_http2_read_fail(session, ROTA_HTTP2_FAULT_SETTINGS, ROTA_HTTP2_ENHANCE_YOUR_CALM);
 }
 
 void rota_http2_hear_ping(struct rota_http2 *session)
@@ -311,7 +311,7 @@ static bool read_fields(struct rota_http2 *session, struct rota_http2_call *call
     case ROTA_OK:
         return true;
     case ROTA_ERR_NO_MEMORY:
-        rota_http2_fail(session, ROTA_HTTP2_FAULT_NO_MEMORY, ROTA_HTTP2_INTERNAL_ERROR);
+        rota_http2_read_fail(session, ROTA_HTTP2_FAULT_NO_MEMORY, ROTA_HTTP2_INTERNAL_ERROR);
         return false;
     case ROTA_ERR_INVALID:
     case ROTA_ERR_LIMIT:
@@ -320,7 +320,7 @@ static bool read_fields(struct rota_http2 *session, struct rota_http2_call *call
     case ROTA_ERR_IO:
     case ROTA_ERR_UNKNOWN:
     case ROTA_ERR_STALE:
-        rota_http2_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_COMPRESSION_ERROR);
+        rota_http2_read_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_COMPRESSION_ERROR);
         return false;
     }
     return false;
@@ -337,7 +337,7 @@ static bool read_first(struct rota_http2_call *call, struct rota_str block)
     if (rota_http2_memo_is_good(memo, table) &&
         rota_str_is_equal(block, rota_str_of(memo->bytes, memo->size))) {
         if (!rota_grpc_head_copy(&call->head, &session->head))
-            rota_http2_fail(session, ROTA_HTTP2_FAULT_NO_MEMORY, ROTA_HTTP2_INTERNAL_ERROR);
+            rota_http2_read_fail(session, ROTA_HTTP2_FAULT_NO_MEMORY, ROTA_HTTP2_INTERNAL_ERROR);
         return !session->fault;
     }
     if (!read_fields(session, call, block))
@@ -360,10 +360,10 @@ static void heard_request_head(struct rota_http2_call *call)
     struct rota_http2 *session = call->session;
     const struct rota_grpc_head *head = &call->head;
     if (head->is_too_large) {
-        rota_http2_spend_trifles(session, ROTA_HTTP2_LARGE_HEAD_COST);
+        rota_http2_hear_spend_trifles(session, ROTA_HTTP2_LARGE_HEAD_COST);
         refuse_call(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "the request has too many header fields");
     } else if (!head->is_post || !head->is_grpc)
-        rota_http2_answer_http(call);
+        rota_http2_send_answer_http(call);
     else if (!head->has_te)
         refuse_call(call, ROTA_STATUS_INTERNAL,
                     "the request lacks te: trailers; did a proxy remove it?");
@@ -383,14 +383,14 @@ static void heard_all(struct rota_http2_call *call)
     bool has_no_body = head->http_status == 204 || head->http_status == 304;
     if (!call->is_ended && head->content_length >= 0 && head->content_length != call->body_size &&
         !has_no_body) {
-        rota_http2_drop(call, ROTA_HTTP2_PROTOCOL_ERROR);
+        rota_http2_write_drop(call, ROTA_HTTP2_PROTOCOL_ERROR);
         return;
     }
     call->is_heard = true;
     if (session->options.is_server) {
         if (call->is_finished)
             return;
-        if (!rota_http2_is_whole(call)) {
+        if (!rota_http2_call_is_whole(call)) {
             refuse_call(call, ROTA_STATUS_INTERNAL, "the request has no complete message");
             return;
         }
@@ -401,7 +401,7 @@ static void heard_all(struct rota_http2_call *call)
         conclude_call(call, false,
                       ROTA_HTTP2_NO_ERROR); /* else its owner receives the rest first */
     if (call->is_all_out && !call->is_dropped)
-        rota_http2_close(call, ROTA_HTTP2_NO_ERROR);
+        rota_http2_call_close(call, ROTA_HTTP2_NO_ERROR);
 }
 
 void rota_http2_hear_data_end(struct rota_http2 *session)
@@ -412,7 +412,7 @@ void rota_http2_hear_data_end(struct rota_http2 *session)
         heard_all(call);
 }
 
-bool rota_http2_was_opened(const struct rota_http2 *session, int32_t stream)
+bool rota_http2_hear_was_opened(const struct rota_http2 *session, int32_t stream)
 {
     if (stream % 2 == 0)
         return false; /* a server's, and ours opens none */
@@ -437,9 +437,9 @@ static struct rota_http2_call *accept_call(struct rota_http2 *session, int32_t s
     call->decoder.max = session->options.message_max;
     rota_list_push(&session->calls, &call->link);
     session->n_open++;
-    if (!rota_http2_open(call, stream)) {
+    if (!rota_http2_call_open(call, stream)) {
         rota_http2_write_reset(session, stream, ROTA_HTTP2_REFUSED_STREAM);
-        rota_http2_close(call, ROTA_HTTP2_REFUSED_STREAM);
+        rota_http2_call_close(call, ROTA_HTTP2_REFUSED_STREAM);
         return NULL;
     }
     return call;
@@ -466,7 +466,7 @@ static void hear_part(struct rota_http2_call *call, enum rota_grpc_part part, bo
         return;
     bool is_interim = part == ROTA_GRPC_REPLY && head->http_status < 200 && !head->is_too_large;
     if (!rota_grpc_head_end(head) || (is_last ? is_interim : part == ROTA_GRPC_TRAILERS)) {
-        rota_http2_drop(call, ROTA_HTTP2_PROTOCOL_ERROR);
+        rota_http2_write_drop(call, ROTA_HTTP2_PROTOCOL_ERROR);
         if (!session->options.is_server)
             rota_grpc_head_clear(head); /* nothing of it is used */
         return;
@@ -482,20 +482,20 @@ static void hear_part(struct rota_http2_call *call, enum rota_grpc_part part, bo
 void rota_http2_hear_fields(struct rota_http2 *session, const struct rota_http2_frame *frame,
                             struct rota_str block)
 {
-    struct rota_http2_call *call = rota_http2_find(session, frame->stream);
+    struct rota_http2_call *call = rota_http2_call_find(session, frame->stream);
     bool is_server = session->options.is_server, is_last = frame->flags & ROTA_FLAG_END_STREAM;
     enum rota_grpc_part part = is_server ? ROTA_GRPC_REQUEST : ROTA_GRPC_REPLY;
     session->has_heard_call = true;
     if (call) {
         if (call->is_heard && !call->is_dropped) {
-            rota_http2_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_STREAM_CLOSED);
+            rota_http2_read_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_STREAM_CLOSED);
             return;
         }
         if (is_server || call->has_reply)
             part = ROTA_GRPC_TRAILERS;
-    } else if (!rota_http2_was_opened(session, frame->stream)) {
+    } else if (!rota_http2_hear_was_opened(session, frame->stream)) {
         if (!is_server || frame->stream % 2 == 0) {
-            rota_http2_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_PROTOCOL_ERROR);
+            rota_http2_read_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_PROTOCOL_ERROR);
             return;
         }
         call = accept_call(session, frame->stream);
@@ -512,11 +512,11 @@ void rota_http2_hear_fields(struct rota_http2 *session, const struct rota_http2_
 
 void rota_http2_hear_reset(struct rota_http2 *session, int32_t stream, uint32_t code)
 {
-    struct rota_http2_call *call = rota_http2_find(session, stream);
+    struct rota_http2_call *call = rota_http2_call_find(session, stream);
     if (session->options.is_server)
-        rota_http2_spend_reset(session);
+        rota_http2_hear_spend_reset(session);
     if (call)
-        rota_http2_close(call, code);
+        rota_http2_call_close(call, code);
 }
 
 /* Calls that the server has not seen end, unsent. An owner may do anything to other calls
@@ -532,7 +532,7 @@ static void close_unseen(struct rota_http2 *session, int32_t last_stream)
             continue;
         }
         call->is_not_sent = call->stream == 0;
-        rota_http2_close(call, ROTA_HTTP2_REFUSED_STREAM);
+        rota_http2_call_close(call, ROTA_HTTP2_REFUSED_STREAM);
         link = session->calls.next;
     }
 }
@@ -545,6 +545,6 @@ void rota_http2_hear_goaway(struct rota_http2 *session, int32_t last_stream, uin
         return;
     if (was_open && session->handler.on_goaway)
         session->handler.on_goaway(session->handler.data, code != ROTA_HTTP2_ENHANCE_YOUR_CALM);
-    rota_http2_fail_queued(session);
+    rota_http2_send_fail_queued(session);
     close_unseen(session, last_stream);
 }

@@ -77,50 +77,50 @@ struct rota_http2 {
 /* --- http2_call.c --- */
 
 /* The call with this stream, or NULL. */
-struct rota_http2_call *rota_http2_find(const struct rota_http2 *session, int32_t stream);
+struct rota_http2_call *rota_http2_call_find(const struct rota_http2 *session, int32_t stream);
 
 /* Give the call its stream. False when there is no memory. */
-bool rota_http2_open(struct rota_http2_call *call, int32_t stream);
+bool rota_http2_call_open(struct rota_http2_call *call, int32_t stream);
 
 /* Its stream is closed: notify its owner of the result, and release it, unless the owner has to
  * receive more first. */
-void rota_http2_close(struct rota_http2_call *call, uint32_t code);
+void rota_http2_call_close(struct rota_http2_call *call, uint32_t code);
 
 /* It need not be notified of room any more. */
-void rota_http2_forget_room(struct rota_http2_call *call);
+void rota_http2_call_forget_room(struct rota_http2_call *call);
 
 /* Tell the owner, once, that the call has ended. */
-void rota_http2_end(struct rota_http2_call *call, enum rota_status status, struct rota_str text,
-                    bool is_unsent);
-void rota_http2_end_text(struct rota_http2_call *call, enum rota_status status, const char *text,
-                         bool is_unsent);
+void rota_http2_call_end(struct rota_http2_call *call, enum rota_status status,
+                         struct rota_str text, bool is_unsent);
+void rota_http2_call_end_text(struct rota_http2_call *call, enum rota_status status,
+                              const char *text, bool is_unsent);
 
 /* What the peer's last word, or the lack of it, means to a client's caller. */
-void rota_http2_conclude(struct rota_http2_call *call, bool is_reset, uint32_t code);
+void rota_http2_call_conclude(struct rota_http2_call *call, bool is_reset, uint32_t code);
 
 /* Has the peer sent everything it had to, and nothing incomplete? */
-bool rota_http2_is_whole(const struct rota_http2_call *call);
+bool rota_http2_call_is_whole(const struct rota_http2_call *call);
 
 /* Give the call's memory back to its owner. */
-void rota_http2_release(struct rota_http2_call *call);
+void rota_http2_call_release(struct rota_http2_call *call);
 
 /* Empty a buffer; keep its memory if it is not much. */
-void rota_http2_shrink(struct rota_buffer *buffer);
+void rota_http2_call_shrink(struct rota_buffer *buffer);
 
 /* The peer has sent something that costs us time and changes nothing. */
-void rota_http2_spend_trifles(struct rota_http2 *session, unsigned n);
+void rota_http2_hear_spend_trifles(struct rota_http2 *session, unsigned n);
 
 /* Change a sum of bytes held, and with it that of all sessions. */
-void rota_http2_hold(struct rota_http2 *session, size_t *size, ptrdiff_t change);
+void rota_http2_call_hold(struct rota_http2 *session, size_t *size, ptrdiff_t change);
 
 /* May the session hold so many bytes more, as far as all sessions together are concerned? */
-bool rota_http2_may_hold(struct rota_http2 *session, size_t more);
+bool rota_http2_call_may_hold(struct rota_http2 *session, size_t more);
 
 /* Bring the session's sum of bytes held up to date with the call's. */
-void rota_http2_account_in(struct rota_http2_call *call);
+void rota_http2_call_account_in(struct rota_http2_call *call);
 
 /* Append a message to the call's output. */
-bool rota_http2_frame_out(struct rota_http2_call *call, struct rota_str message);
+bool rota_http2_call_frame_out(struct rota_http2_call *call, struct rota_str message);
 
 /* Whether a server packs its replies: as the client has packed its request. */
 static inline bool rota_http2_packs(const struct rota_http2_call *call)
@@ -132,11 +132,11 @@ static inline bool rota_http2_packs(const struct rota_http2_call *call)
 /* --- http2_write.c --- */
 
 /* The call has something to send. */
-void rota_http2_wake(struct rota_http2_call *call);
-void rota_http2_sleep(struct rota_http2_call *call);
+void rota_http2_write_wake(struct rota_http2_call *call);
+void rota_http2_write_sleep(struct rota_http2_call *call);
 
 /* Reset its stream, with the next output; its owner is not called any more. */
-void rota_http2_drop(struct rota_http2_call *call, enum rota_http2_error code);
+void rota_http2_write_drop(struct rota_http2_call *call, enum rota_http2_error code);
 
 /* Frames of the connection. */
 void rota_http2_write_settings(struct rota_http2 *session);
@@ -150,13 +150,13 @@ void rota_http2_write_reset(struct rota_http2 *session, int32_t stream, enum rot
 /* --- http2_send.c --- */
 
 /* The peer admits more: start those that wait longest. */
-void rota_http2_start_queued(struct rota_http2 *session);
+void rota_http2_send_start_queued(struct rota_http2 *session);
 
 /* It admits none: waiting calls end, unsent. */
-void rota_http2_fail_queued(struct rota_http2 *session);
+void rota_http2_send_fail_queued(struct rota_http2 *session);
 
 /* Reject what is not gRPC at all, in plain HTTP: status 415. */
-void rota_http2_answer_http(struct rota_http2_call *call);
+void rota_http2_send_answer_http(struct rota_http2_call *call);
 
 static inline void rota_http2_count_out(struct rota_http2 *session, size_t n_calls, size_t size)
 {
@@ -170,8 +170,8 @@ static inline void rota_http2_count_out(struct rota_http2 *session, size_t n_cal
 void rota_http2_read(struct rota_http2 *session, struct rota_str bytes);
 
 /* End the connection, with a reason for the peer. */
-void rota_http2_fail(struct rota_http2 *session, enum rota_http2_fault fault,
-                     enum rota_http2_error code);
+void rota_http2_read_fail(struct rota_http2 *session, enum rota_http2_fault fault,
+                          enum rota_http2_error code);
 
 /* --- http2_hear.c --- */
 
@@ -189,7 +189,7 @@ void rota_http2_hear_ping_ack(struct rota_http2 *session);
 void rota_http2_hear_goaway(struct rota_http2 *session, int32_t last_stream, uint32_t code);
 
 /* A call was dropped, by the peer or because of it. */
-void rota_http2_spend_reset(struct rota_http2 *session);
+void rota_http2_hear_spend_reset(struct rota_http2 *session);
 
 /* The stream was opened once, be it closed by now or not. */
-bool rota_http2_was_opened(const struct rota_http2 *session, int32_t stream);
+bool rota_http2_hear_was_opened(const struct rota_http2 *session, int32_t stream);

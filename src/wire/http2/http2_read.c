@@ -10,8 +10,8 @@ static uint32_t get32(const char *bytes)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-void rota_http2_fail(struct rota_http2 *session, enum rota_http2_fault fault,
-                     enum rota_http2_error code)
+void rota_http2_read_fail(struct rota_http2 *session, enum rota_http2_fault fault,
+                          enum rota_http2_error code)
 {
     if (session->fault)
         return;
@@ -23,12 +23,12 @@ void rota_http2_fail(struct rota_http2 *session, enum rota_http2_fault fault,
 
 static void fail_protocol(struct rota_http2 *session)
 {
-    rota_http2_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_PROTOCOL_ERROR);
+    rota_http2_read_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_PROTOCOL_ERROR);
 }
 
 static void fail_size(struct rota_http2 *session)
 {
-    rota_http2_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_FRAME_SIZE_ERROR);
+    rota_http2_read_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_FRAME_SIZE_ERROR);
 }
 
 /* --- frames of header fields --- */
@@ -77,7 +77,7 @@ static void read_continuation(struct rota_http2 *session, const struct rota_http
     }
     rota_buffer_append_str(&session->block, payload);
     if (session->block.failed) {
-        rota_http2_fail(session, ROTA_HTTP2_FAULT_NO_MEMORY, ROTA_HTTP2_INTERNAL_ERROR);
+        rota_http2_read_fail(session, ROTA_HTTP2_FAULT_NO_MEMORY, ROTA_HTTP2_INTERNAL_ERROR);
         return;
     }
     if (!(frame->flags & ROTA_FLAG_END_HEADERS))
@@ -102,7 +102,7 @@ static bool set_window(struct rota_http2 *session, uint32_t size)
         if (call->out_window > ROTA_HTTP2_WINDOW_MAX)
             return false;
         if (change > 0 && call->is_head_out && !call->is_closed)
-            rota_http2_wake(call);
+            rota_http2_write_wake(call);
     }
     return true;
 }
@@ -155,7 +155,7 @@ static void read_settings(struct rota_http2 *session, const struct rota_http2_fr
         return;
     }
     if (payload.size / 6 > ROTA_HTTP2_SETTINGS_MAX) {
-        rota_http2_fail(session, ROTA_HTTP2_FAULT_SETTINGS, ROTA_HTTP2_ENHANCE_YOUR_CALM);
+        rota_http2_read_fail(session, ROTA_HTTP2_FAULT_SETTINGS, ROTA_HTTP2_ENHANCE_YOUR_CALM);
         return;
     }
     if (!session->has_settings)
@@ -166,7 +166,7 @@ static void read_settings(struct rota_http2 *session, const struct rota_http2_fr
         enum rota_http2_error code =
             apply_setting(session, (unsigned)p[0] << 8 | p[1], get32(payload.data + i + 2));
         if (code) {
-            rota_http2_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, code);
+            rota_http2_read_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, code);
             return;
         }
     }
@@ -206,7 +206,7 @@ static void read_reset(struct rota_http2 *session, const struct rota_http2_frame
 {
     if (payload.size != 4)
         fail_size(session);
-    else if (!rota_http2_was_opened(session, frame->stream))
+    else if (!rota_http2_hear_was_opened(session, frame->stream))
         fail_protocol(session);
     else
         rota_http2_hear_reset(session, frame->stream, get32(payload.data));
@@ -218,11 +218,11 @@ static void widen_connection(struct rota_http2 *session, uint32_t size)
     if (size == 0) {
         fail_protocol(session);
     } else if (session->out_window > ROTA_HTTP2_WINDOW_MAX) {
-        rota_http2_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_FLOW_CONTROL_ERROR);
+        rota_http2_read_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_FLOW_CONTROL_ERROR);
     } else {
         ROTA_LIST_DRAIN (call, &session->blocked, struct rota_http2_call, writing) {
-            rota_http2_sleep(call);
-            rota_http2_wake(call);
+            rota_http2_write_sleep(call);
+            rota_http2_write_wake(call);
         }
     }
 }
@@ -235,25 +235,25 @@ static void read_window(struct rota_http2 *session, const struct rota_http2_fram
         return;
     }
     uint32_t size = get32(payload.data) & ROTA_HTTP2_WINDOW_MAX;
-    rota_http2_spend_trifles(session, 1);
+    rota_http2_hear_spend_trifles(session, 1);
     if (frame->stream == 0) {
         widen_connection(session, size);
         return;
     }
-    if (!rota_http2_was_opened(session, frame->stream)) {
+    if (!rota_http2_hear_was_opened(session, frame->stream)) {
         fail_protocol(session);
         return;
     }
-    struct rota_http2_call *call = rota_http2_find(session, frame->stream);
+    struct rota_http2_call *call = rota_http2_call_find(session, frame->stream);
     if (!call || call->is_dropped)
         return;
     call->out_window += size;
     if (size == 0)
-        rota_http2_drop(call, ROTA_HTTP2_PROTOCOL_ERROR);
+        rota_http2_write_drop(call, ROTA_HTTP2_PROTOCOL_ERROR);
     else if (call->out_window > ROTA_HTTP2_WINDOW_MAX)
-        rota_http2_drop(call, ROTA_HTTP2_FLOW_CONTROL_ERROR);
+        rota_http2_write_drop(call, ROTA_HTTP2_FLOW_CONTROL_ERROR);
     else if (call->is_head_out)
-        rota_http2_wake(call);
+        rota_http2_write_wake(call);
 }
 
 /* --- frames --- */
@@ -289,7 +289,7 @@ static void read_whole(struct rota_http2 *session, const struct rota_http2_frame
         else if (frame->stream == 0)
             fail_protocol(session);
         else
-            rota_http2_spend_trifles(session, 1);
+            rota_http2_hear_spend_trifles(session, 1);
         break;
     default: /* PUSH_PROMISE, which is not allowed */
         fail_protocol(session);
@@ -347,7 +347,7 @@ static void begin_data(struct rota_http2 *session, const struct rota_http2_frame
     }
     session->data_left = frame->size - padding;
     if (session->data_left == 0 && !(frame->flags & ROTA_FLAG_END_STREAM))
-        rota_http2_spend_trifles(session, 1);
+        rota_http2_hear_spend_trifles(session, 1);
     session->data_ends = frame->flags & ROTA_FLAG_END_STREAM;
     rota_http2_hear_data(session, frame, padding);
     if (frame->size == padding && session->pad_left == 0)
@@ -373,7 +373,7 @@ static bool read_frame(struct rota_http2 *session, struct rota_str *bytes)
         begin_data(session, &frame, payload);
     } else if (frame.type > ROTA_FRAME_CONTINUATION) {
         session->skip_left = frame.size;
-        rota_http2_spend_trifles(session, 1);
+        rota_http2_hear_spend_trifles(session, 1);
     } else {
         read_whole(session, &frame, rota_str_of(payload, frame.size));
     }
@@ -392,7 +392,7 @@ static void read_rest(struct rota_http2 *session, struct rota_str *bytes)
     }
     rota_buffer_append_str(in, rota_text_cut(bytes, size - in->size));
     if (in->failed) {
-        rota_http2_fail(session, ROTA_HTTP2_FAULT_NO_MEMORY, ROTA_HTTP2_INTERNAL_ERROR);
+        rota_http2_read_fail(session, ROTA_HTTP2_FAULT_NO_MEMORY, ROTA_HTTP2_INTERNAL_ERROR);
         return;
     }
     struct rota_str whole = rota_buffer_str(in);
@@ -440,5 +440,5 @@ void rota_http2_read(struct rota_http2 *session, struct rota_str bytes)
             rota_buffer_append_str(&session->in, rota_text_cut(&bytes, bytes.size));
     }
     if (session->in.failed)
-        rota_http2_fail(session, ROTA_HTTP2_FAULT_NO_MEMORY, ROTA_HTTP2_INTERNAL_ERROR);
+        rota_http2_read_fail(session, ROTA_HTTP2_FAULT_NO_MEMORY, ROTA_HTTP2_INTERNAL_ERROR);
 }

@@ -9,7 +9,7 @@ static void submit_call(struct rota_http2_call *call)
     struct rota_http2 *session = call->session;
     session->n_open++;
     rota_list_push(&session->calls, &call->link);
-    rota_http2_wake(call);
+    rota_http2_write_wake(call);
     rota_http2_count_out(session, 1, call->out.size);
 }
 
@@ -40,7 +40,7 @@ enum rota_code rota_http2_start(struct rota_http2 *session, struct rota_http2_ca
 }
 
 /* The peer admits more: start those that wait longest. */
-void rota_http2_start_queued(struct rota_http2 *session)
+void rota_http2_send_start_queued(struct rota_http2 *session)
 {
     ROTA_LIST_DRAIN (call, &session->queue, struct rota_http2_call, link) {
         if (session->n_open >= session->peer_streams_max)
@@ -52,19 +52,19 @@ void rota_http2_start_queued(struct rota_http2 *session)
             submit_call(call);
             continue;
         }
-        rota_list_push(&session->calls, &call->link); /* for rota_http2_release() */
-        rota_http2_end_text(call, ROTA_STATUS_UNAVAILABLE, "the connection accepts no more calls",
-                            true);
-        rota_http2_release(call);
+        rota_list_push(&session->calls, &call->link); /* for rota_http2_call_release() */
+        rota_http2_call_end_text(call, ROTA_STATUS_UNAVAILABLE,
+                                 "the connection accepts no more calls", true);
+        rota_http2_call_release(call);
     }
 }
 
-void rota_http2_fail_queued(struct rota_http2 *session)
+void rota_http2_send_fail_queued(struct rota_http2 *session)
 {
     ROTA_LIST_DRAIN (call, &session->queue, struct rota_http2_call, link) {
-        rota_http2_end_text(call, ROTA_STATUS_UNAVAILABLE, "the connection accepts no more calls",
-                            true);
-        rota_http2_release(call);
+        rota_http2_call_end_text(call, ROTA_STATUS_UNAVAILABLE,
+                                 "the connection accepts no more calls", true);
+        rota_http2_call_release(call);
     }
 }
 
@@ -79,12 +79,12 @@ void rota_http2_cancel(struct rota_http2_call *call)
     if (session->options.is_server)
         call->is_finished = true;
     if (call->is_queued) {
-        rota_http2_release(call);
+        rota_http2_call_release(call);
     } else if (call->is_closed) {
         if (!session->options.is_server && !call->is_delivering)
-            rota_http2_release(call); /* it was only held for its owner */
+            rota_http2_call_release(call); /* it was only held for its owner */
     } else if (!session->is_freed) {
-        rota_http2_drop(call, ROTA_HTTP2_CANCEL);
+        rota_http2_write_drop(call, ROTA_HTTP2_CANCEL);
         rota_http2_count_out(session, 1, 0);
     }
 }
@@ -105,9 +105,9 @@ enum rota_code rota_http2_reply_head(struct rota_http2_call *call,
         return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "the call has ended");
     if (call->is_replying || call->sent.places.size > 0)
         return rota_error_set(error, ROTA_ERR_INVALID, "the reply's headers are already sent");
-    enum rota_code code = rota_grpc_fields_add_metadata(&call->sent, metadata, n, error);
+    enum rota_code code = rota_grpc_head_fields_add_metadata(&call->sent, metadata, n, error);
     if (code)
-        rota_grpc_fields_clear(&call->sent);
+        rota_grpc_head_fields_clear(&call->sent);
     call->n_sent_head = call->sent.places.size;
     return code;
 }
@@ -130,7 +130,7 @@ static enum rota_code check_message_room(struct rota_http2_call *call, size_t si
         return ROTA_ERR_UNAVAILABLE;
     size_t waiting = call->out.size - call->out_at;
     if (session->out_size + size <= ROTA_HTTP2_OUT_MAX &&
-        (session->out_size == 0 || rota_http2_may_hold(session, size)) &&
+        (session->out_size == 0 || rota_http2_call_may_hold(session, size)) &&
         (waiting == 0 || waiting + size <= ROTA_HTTP2_STREAM_OUT_MAX))
         return ROTA_OK;
     if (!call->wants_room) {
@@ -144,10 +144,10 @@ static enum rota_code check_message_room(struct rota_http2_call *call, size_t si
 /* So many bytes were added to its output. */
 static void count_added(struct rota_http2_call *call, size_t size)
 {
-    rota_http2_hold(call->session, &call->session->out_size, (ptrdiff_t)size);
+    rota_http2_call_hold(call->session, &call->session->out_size, (ptrdiff_t)size);
     rota_http2_count_out(call->session, 1, size);
     call->is_replying = true;
-    rota_http2_wake(call);
+    rota_http2_write_wake(call);
 }
 
 enum rota_code rota_http2_send(struct rota_http2_call *call, struct rota_str message)
@@ -156,7 +156,7 @@ enum rota_code rota_http2_send(struct rota_http2_call *call, struct rota_str mes
     size_t before = call->out.size;
     if (code)
         return code;
-    if (!rota_http2_frame_out(call, message)) {
+    if (!rota_http2_call_frame_out(call, message)) {
         call->out.size = before;
         call->out.failed = false;
         return ROTA_ERR_NO_MEMORY;
@@ -210,21 +210,21 @@ void rota_http2_finish(struct rota_http2_call *call, enum rota_status status, st
     if (text.size > 0) {
         struct rota_buffer escaped = {0};
         rota_grpc_percent_encode(&escaped, text);
-        rota_grpc_fields_add(&call->sent, rota_str("grpc-message"), rota_buffer_str(&escaped));
+        rota_grpc_head_fields_add(&call->sent, rota_str("grpc-message"), rota_buffer_str(&escaped));
         rota_buffer_deinit(&escaped);
     }
     if (n_metadata > 0)
-        rota_grpc_fields_add_metadata(&call->sent, metadata, n_metadata, NULL);
-    rota_http2_shrink(
+        rota_grpc_head_fields_add_metadata(&call->sent, metadata, n_metadata, NULL);
+    rota_http2_call_shrink(
         &call->decoder.message); /* a slow client holds its reply, not its request too */
-    rota_http2_account_in(call);
+    rota_http2_call_account_in(call);
     call->is_replying = true;
-    rota_http2_wake(call);
+    rota_http2_write_wake(call);
 }
 
-void rota_http2_answer_http(struct rota_http2_call *call)
+void rota_http2_send_answer_http(struct rota_http2_call *call)
 {
     call->is_finished = call->is_ended = call->is_http = true;
-    rota_http2_wake(call);
+    rota_http2_write_wake(call);
     rota_http2_count_out(call->session, 1, 0);
 }

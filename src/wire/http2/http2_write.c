@@ -4,25 +4,25 @@
 
 /* --- which call comes next --- */
 
-void rota_http2_wake(struct rota_http2_call *call)
+void rota_http2_write_wake(struct rota_http2_call *call)
 {
     if (!call->writing.next)
         rota_list_push(&call->session->ready, &call->writing);
 }
 
-void rota_http2_sleep(struct rota_http2_call *call)
+void rota_http2_write_sleep(struct rota_http2_call *call)
 {
     rota_list_remove(&call->writing);
 }
 
-void rota_http2_drop(struct rota_http2_call *call, enum rota_http2_error code)
+void rota_http2_write_drop(struct rota_http2_call *call, enum rota_http2_error code)
 {
     if (call->is_dropped || call->is_closed)
         return;
     call->is_dropped = true;
     call->close_code = code;
-    rota_http2_sleep(call);
-    rota_http2_wake(call);
+    rota_http2_write_sleep(call);
+    rota_http2_write_wake(call);
 }
 
 /* --- frames --- */
@@ -120,7 +120,7 @@ void rota_http2_write_window(struct rota_http2 *session, int32_t stream, uint32_
 static void count_reset(struct rota_http2 *session, enum rota_http2_error code)
 {
     if (session->options.is_server && code != ROTA_HTTP2_NO_ERROR && code != ROTA_HTTP2_CANCEL)
-        rota_http2_spend_reset(session);
+        rota_http2_hear_spend_reset(session);
 }
 
 static void put_reset(struct rota_buffer *out, int32_t stream, enum rota_http2_error code)
@@ -154,7 +154,7 @@ static void put_sent(struct rota_http2_call *call, size_t from, size_t to)
     if (call->sent.places.size == 0)
         return;
     size_t n;
-    const struct rota_metadata *pairs = rota_grpc_fields_pairs(&call->sent, &n);
+    const struct rota_metadata *pairs = rota_grpc_head_fields_pairs(&call->sent, &n);
     for (size_t i = from; i < n && i < to; i++) {
         /* Binary values are ids and the like: they would only push others out
          * of the peer's table. */
@@ -278,7 +278,7 @@ static void write_fields(struct rota_http2_call *call, struct rota_buffer *out, 
     struct rota_str left = rota_buffer_str(&session->fields);
     uint8_t type = ROTA_FRAME_HEADERS;
     if (session->fields.failed)
-        rota_http2_fail(session, ROTA_HTTP2_FAULT_NO_MEMORY, ROTA_HTTP2_INTERNAL_ERROR);
+        rota_http2_read_fail(session, ROTA_HTTP2_FAULT_NO_MEMORY, ROTA_HTTP2_INTERNAL_ERROR);
     do {
         size_t size = left.size < ROTA_HTTP2_FRAME_MAX ? left.size : ROTA_HTTP2_FRAME_MAX;
         if (size == left.size)
@@ -304,7 +304,7 @@ static void write_drop(struct rota_http2_call *call, struct rota_buffer *out)
         put_reset(out, call->stream, code);
         count_reset(session, code);
     }
-    rota_http2_close(call, code);
+    rota_http2_call_close(call, code);
 }
 
 /* One frame of its messages. False when none can be sent now; it is asleep then. */
@@ -316,7 +316,7 @@ static bool write_data(struct rota_http2_call *call, struct rota_buffer *out)
     if (window > session->out_window)
         window = session->out_window;
     if (window <= 0) {
-        rota_http2_sleep(call);
+        rota_http2_write_sleep(call);
         if (call->out_window > 0)
             rota_list_push(&session->blocked, &call->writing);
         return false;
@@ -339,7 +339,7 @@ static bool write_data(struct rota_http2_call *call, struct rota_buffer *out)
         call->is_all_out = is_last;
         return true;
     }
-    rota_http2_hold(session, &session->out_size, -(ptrdiff_t)n);
+    rota_http2_call_hold(session, &session->out_size, -(ptrdiff_t)n);
     session->was_busy = true;
     if (call->out_at == call->out.size) {
         rota_buffer_clear(&call->out);
@@ -352,9 +352,9 @@ static bool begin_request(struct rota_http2_call *call, struct rota_buffer *out)
 {
     struct rota_http2 *session = call->session;
     int32_t stream = session->next_stream;
-    if (stream < 0 || !rota_http2_open(call, stream)) {
+    if (stream < 0 || !rota_http2_call_open(call, stream)) {
         call->is_not_sent = true;
-        rota_http2_close(call, ROTA_HTTP2_REFUSED_STREAM);
+        rota_http2_call_close(call, ROTA_HTTP2_REFUSED_STREAM);
         return false;
     }
     session->next_stream = stream > ROTA_HTTP2_STREAM_MAX - 2 ? -1 : stream + 2;
@@ -372,11 +372,11 @@ static void write_request(struct rota_http2_call *call, struct rota_buffer *out)
         return;
     if (call->out_at < call->out.size && !write_data(call, out))
         return;
-    rota_http2_sleep(call);
+    rota_http2_write_sleep(call);
     if (!call->is_all_out)
         rota_list_push(&session->ready, &call->writing); /* after the others */
     else if (call->is_heard)
-        rota_http2_close(call, ROTA_HTTP2_NO_ERROR);
+        rota_http2_call_close(call, ROTA_HTTP2_NO_ERROR);
 }
 
 /* The last frame of a reply; the rest of the request is not needed. */
@@ -386,7 +386,7 @@ static void end_reply(struct rota_http2_call *call, struct rota_buffer *out)
     call->is_head_out = call->is_all_out = true;
     if (!call->is_heard)
         put_reset(out, call->stream, ROTA_HTTP2_NO_ERROR);
-    rota_http2_close(call, ROTA_HTTP2_NO_ERROR);
+    rota_http2_call_close(call, ROTA_HTTP2_NO_ERROR);
 }
 
 static void write_reply(struct rota_http2_call *call, struct rota_buffer *out)
@@ -408,14 +408,14 @@ static void write_reply(struct rota_http2_call *call, struct rota_buffer *out)
     if (has_data && !write_data(call, out))
         return;
     if (call->out_at < call->out.size) {
-        rota_http2_sleep(call);
+        rota_http2_write_sleep(call);
         rota_list_push(&session->ready, &call->writing); /* after the others */
     } else if (call->is_finished) {
         begin_fields(session);
         put_status_like_last(call);
         end_reply(call, out);
     } else {
-        rota_http2_sleep(call);
+        rota_http2_write_sleep(call);
     }
 }
 
@@ -464,7 +464,7 @@ static void tell_room(struct rota_http2 *session)
             continue;
         }
         call->room_told = session->n_room_rounds;
-        rota_http2_forget_room(call);
+        rota_http2_call_forget_room(call);
         session->handler.on_room(session->handler.data, call);
         call = session->with_room;
     }

@@ -113,8 +113,8 @@ static void put_packed(struct rota_buffer *buffer, uint64_t value)
     rota_buffer_append(buffer, bytes, (size_t)(rota_lean_put_varint(bytes, value) - bytes));
 }
 
-void rota_directory_claims_add(struct rota_directory_claims_writer *writer,
-                               const struct rota_directory_claim *claim, bool is_listed)
+void rota_directory_message_claims_add(struct rota_directory_claims_writer *writer,
+                                       const struct rota_directory_claim *claim, bool is_listed)
 {
     if (is_listed)
         put_packed(&writer->shards, claim->shard);
@@ -125,8 +125,8 @@ void rota_directory_claims_add(struct rota_directory_claims_writer *writer,
     writer->n++;
 }
 
-void rota_directory_claims_end(struct rota_directory_claims_writer *writer,
-                               struct rota_buffer *buffer)
+void rota_directory_message_claims_end(struct rota_directory_claims_writer *writer,
+                                       struct rota_buffer *buffer)
 {
     struct rota_buffer *lists[] = {&writer->shards, &writer->owners, &writer->epochs,
                                    &writer->moving};
@@ -142,7 +142,7 @@ void rota_directory_claims_end(struct rota_directory_claims_writer *writer,
     writer->n = 0;
 }
 
-void rota_directory_claims_deinit(struct rota_directory_claims_writer *writer)
+void rota_directory_message_claims_deinit(struct rota_directory_claims_writer *writer)
 {
     rota_buffer_deinit(&writer->shards);
     rota_buffer_deinit(&writer->owners);
@@ -205,8 +205,8 @@ static bool take_claim(struct rota_directory_claims_reader *reader,
     return !claim->is_moving || take_moving(reader);
 }
 
-enum rota_code rota_directory_claims_next(struct rota_directory_claims_reader *reader,
-                                          struct rota_directory_claim *claim)
+enum rota_code rota_directory_message_claims_next(struct rota_directory_claims_reader *reader,
+                                                  struct rota_directory_claim *claim)
 {
     if (!reader->has_begun && !begin_claims(reader))
         return ROTA_ERR_INVALID;
@@ -217,8 +217,8 @@ enum rota_code rota_directory_claims_next(struct rota_directory_claims_reader *r
     return is_at_end ? ROTA_ERR_NOT_FOUND : ROTA_ERR_INVALID;
 }
 
-void rota_directory_write_reply(struct rota_str head, struct rota_str claims,
-                                struct rota_buffer *reply)
+void rota_directory_message_write_reply(struct rota_str head, struct rota_str claims,
+                                        struct rota_buffer *reply)
 {
     uint8_t prefix[2 * VARINT_MAX];
     uint8_t *end = rota_lean_put_size(prefix, UPDATE_FIELD, head.size + claims.size);

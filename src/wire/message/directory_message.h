@@ -45,7 +45,7 @@ struct rota_directory_space_node {
     struct rota_str address, name, zone;
 };
 
-/* Lists of numbers are varints, one after the other; see rota_directory_claims_next(). */
+/* Lists of numbers are varints, one after the other; see rota_directory_message_claims_next(). */
 struct rota_directory_claims {
     struct rota_str zone;
     uint64_t first_shard, base_epoch;
@@ -82,11 +82,11 @@ struct rota_directory_claims_writer {
     uint32_t n;
     struct rota_buffer shards, owners, epochs, moving;
 };
-void rota_directory_claims_add(struct rota_directory_claims_writer *writer,
-                               const struct rota_directory_claim *claim, bool is_listed);
-void rota_directory_claims_end(struct rota_directory_claims_writer *writer,
-                               struct rota_buffer *buffer);
-void rota_directory_claims_deinit(struct rota_directory_claims_writer *writer);
+void rota_directory_message_claims_add(struct rota_directory_claims_writer *writer,
+                                       const struct rota_directory_claim *claim, bool is_listed);
+void rota_directory_message_claims_end(struct rota_directory_claims_writer *writer,
+                                       struct rota_buffer *buffer);
+void rota_directory_message_claims_deinit(struct rota_directory_claims_writer *writer);
 
 /* Read claims: a claim; ROTA_ERR_NOT_FOUND after the last; ROTA_ERR_INVALID when the lists are
  * malformed or of different lengths. */
@@ -96,12 +96,12 @@ struct rota_directory_claims_reader {
     uint32_t n, next_moving;                        /* UINT32_MAX: none is left */
     bool has_begun;
 };
-enum rota_code rota_directory_claims_next(struct rota_directory_claims_reader *reader,
-                                          struct rota_directory_claim *claim);
+enum rota_code rota_directory_message_claims_next(struct rota_directory_claims_reader *reader,
+                                                  struct rota_directory_claim *claim);
 
 /* Append a reply around an update that is encoded in two parts. */
-void rota_directory_write_reply(struct rota_str head, struct rota_str claims,
-                                struct rota_buffer *reply);
+void rota_directory_message_write_reply(struct rota_str head, struct rota_str claims,
+                                        struct rota_buffer *reply);
 
 extern const struct rota_message_type ROTA_DIRECTORY_SPACE_REQUEST, ROTA_DIRECTORY_UPDATE,
     ROTA_DIRECTORY_SPACE_REPLY;

@@ -96,7 +96,7 @@ static void write_inners(const struct rota_message_field *field,
 {
     rota_json_begin_array(json);
     for (size_t i = 0; i < list->n; i++)
-        rota_message_write_json(field->type, (const char *)list->items + i * field->type->size,
+        rota_message_json_write(field->type, (const char *)list->items + i * field->type->size,
                                 json);
     rota_json_end_array(json);
 }
@@ -105,7 +105,7 @@ static void write_inner(const struct rota_message_field *field, const void *inne
                         struct rota_json *json)
 {
     if (inner)
-        rota_message_write_json(field->type, inner, json);
+        rota_message_json_write(field->type, inner, json);
     else
         rota_json_null(json);
 }
@@ -139,8 +139,8 @@ static void write_field(const struct rota_message_field *field, const void *valu
     }
 }
 
-void rota_message_write_members(const struct rota_message_type *type, const void *message,
-                                struct rota_json *json)
+void rota_message_json_write_members(const struct rota_message_type *type, const void *message,
+                                     struct rota_json *json)
 {
     for (size_t i = 0; i < type->n_fields; i++) {
         rota_json_key(json, type->fields[i].name);
@@ -148,11 +148,11 @@ void rota_message_write_members(const struct rota_message_type *type, const void
     }
 }
 
-void rota_message_write_json(const struct rota_message_type *type, const void *message,
+void rota_message_json_write(const struct rota_message_type *type, const void *message,
                              struct rota_json *json)
 {
     rota_json_begin_object(json);
-    rota_message_write_members(type, message, json);
+    rota_message_json_write_members(type, message, json);
     rota_json_end_object(json);
 }
 
@@ -173,7 +173,7 @@ static enum rota_code reject_field(const struct reader *reader, const char *name
 
 static enum rota_code read_hex(struct reader *reader, const char *name, struct rota_str *value)
 {
-    struct rota_str text = rota_scan_string(&reader->scan);
+    struct rota_str text = rota_json_scan_string(&reader->scan);
     char *bytes = rota_arena_take(reader->arena, text.size / 2 + 1);
     if (!bytes)
         return rota_error_no_memory(reader->error, "to read a request");
@@ -196,10 +196,10 @@ static enum rota_code read_base64(struct reader *reader, const char *name, struc
     struct rota_buffer bytes = {0};
     struct rota_str key, text = rota_str("");
     bool is_known = true;
-    rota_scan_object(&reader->scan);
-    while (rota_scan_key(&reader->scan, &key)) {
+    rota_json_scan_object(&reader->scan);
+    while (rota_json_scan_key(&reader->scan, &key)) {
         is_known &= rota_str_is_equal(key, rota_str("base64"));
-        text = rota_scan_string(&reader->scan);
+        text = rota_json_scan_string(&reader->scan);
     }
     if (!is_known || rota_grpc_base64_decode(&bytes, text)) {
         rota_buffer_deinit(&bytes);
@@ -225,13 +225,13 @@ static enum rota_code read_strs(struct reader *reader, const struct rota_message
     struct rota_str *items = rota_arena_take(reader->arena, max * sizeof *items);
     if (!items)
         return rota_error_no_memory(reader->error, "to read a request");
-    rota_scan_array(&reader->scan);
-    while (rota_scan_item(&reader->scan)) {
+    rota_json_scan_array(&reader->scan);
+    while (rota_json_scan_item(&reader->scan)) {
         if (n == max)
             return rota_error_set(reader->error, ROTA_ERR_INVALID,
                                   "%s of the %s has at most %zu entries", field->name,
                                   reader->type->name, max);
-        items[n++] = rota_scan_string(&reader->scan);
+        items[n++] = rota_json_scan_string(&reader->scan);
     }
     *strs = (struct rota_message_strs){items, n};
     return ROTA_OK;
@@ -243,21 +243,21 @@ static enum rota_code read_field(struct reader *reader, const struct rota_messag
     switch (field->kind) {
     case ROTA_MESSAGE_UINT:
         *(uint64_t *)value =
-            rota_scan_uint(&reader->scan, field->max ? field->max : (uint64_t)INT64_MAX);
+            rota_json_scan_uint(&reader->scan, field->max ? field->max : (uint64_t)INT64_MAX);
         return ROTA_OK;
     case ROTA_MESSAGE_INT:
     case ROTA_MESSAGE_SINT:
-        *(int64_t *)value = rota_scan_int(&reader->scan);
+        *(int64_t *)value = rota_json_scan_int(&reader->scan);
         return ROTA_OK;
     case ROTA_MESSAGE_BOOL:
-        *(bool *)value = rota_scan_bool(&reader->scan);
+        *(bool *)value = rota_json_scan_bool(&reader->scan);
         return ROTA_OK;
     case ROTA_MESSAGE_STR:
         if (field->form == ROTA_MESSAGE_HEX)
             return read_hex(reader, field->name, value);
         if (field->form == ROTA_MESSAGE_BYTES && is_object_next(&reader->scan))
             return read_base64(reader, field->name, value);
-        *(struct rota_str *)value = rota_scan_string(&reader->scan);
+        *(struct rota_str *)value = rota_json_scan_string(&reader->scan);
         return ROTA_OK;
     case ROTA_MESSAGE_STRS:
         return read_strs(reader, field, value);
@@ -272,7 +272,7 @@ static enum rota_code read_field(struct reader *reader, const struct rota_messag
 static bool skip_null(struct rota_scan *scan)
 {
     struct rota_scan ahead = *scan;
-    if (!rota_str_is_equal(rota_scan_skip(&ahead), rota_str("null")))
+    if (!rota_str_is_equal(rota_json_scan_skip(&ahead), rota_str("null")))
         return false;
     *scan = ahead;
     return true;
@@ -300,7 +300,7 @@ static enum rota_code read_member(struct reader *reader, struct rota_str key, vo
                           spell.best ? spell.best : "");
 }
 
-enum rota_code rota_message_read_json(const struct rota_message_type *type, struct rota_str text,
+enum rota_code rota_message_json_read(const struct rota_message_type *type, struct rota_str text,
                                       void *message, struct rota_arena *arena,
                                       struct rota_error *error)
 {
@@ -311,12 +311,12 @@ enum rota_code rota_message_read_json(const struct rota_message_type *type, stru
     memset(message, 0, type->size);
     if (!room)
         return rota_error_no_memory(error, "to read a request");
-    rota_scan_init(&reader.scan, text, room);
-    rota_scan_object(&reader.scan);
-    while (!code && rota_scan_key(&reader.scan, &key))
+    rota_json_scan_init(&reader.scan, text, room);
+    rota_json_scan_object(&reader.scan);
+    while (!code && rota_json_scan_key(&reader.scan, &key))
         code = read_member(&reader, key, message);
     if (!code)
-        rota_scan_end(&reader.scan);
+        rota_json_scan_end(&reader.scan);
     if (!code && reader.scan.failed)
         code = rota_error_set(error, ROTA_ERR_INVALID, "the %s is not a JSON object", type->name);
     if (code)

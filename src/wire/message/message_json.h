@@ -10,15 +10,15 @@
 #include "wire/message/message.h"
 
 /* Write an object. */
-void rota_message_write_json(const struct rota_message_type *type, const void *message,
+void rota_message_json_write(const struct rota_message_type *type, const void *message,
                              struct rota_json *json);
 
 /* Only its members, into an object that is open. */
-void rota_message_write_members(const struct rota_message_type *type, const void *message,
-                                struct rota_json *json);
+void rota_message_json_write_members(const struct rota_message_type *type, const void *message,
+                                     struct rota_json *json);
 
 /* Read a text into the struct `message`, all of it; what it points to is in the arena. On
  * failure it is all zero. Nested messages are not read. */
-enum rota_code rota_message_read_json(const struct rota_message_type *type, struct rota_str text,
+enum rota_code rota_message_json_read(const struct rota_message_type *type, struct rota_str text,
                                       void *message, struct rota_arena *arena,
                                       struct rota_error *error);

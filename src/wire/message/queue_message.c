@@ -426,8 +426,8 @@ static uint64_t swap_bytes(uint64_t half)
     return half;
 }
 
-enum rota_code rota_queue_id_read(struct rota_str bytes, struct rota_job_id *id,
-                                  struct rota_error *error)
+enum rota_code rota_queue_message_id_read(struct rota_str bytes, struct rota_job_id *id,
+                                          struct rota_error *error)
 {
     if (bytes.size != 0 && bytes.size != ROTA_QUEUE_ID_SIZE)
         return rota_error_set(error, ROTA_ERR_INVALID, "the id of a job has %d bytes, not %zu",
@@ -439,14 +439,14 @@ enum rota_code rota_queue_id_read(struct rota_str bytes, struct rota_job_id *id,
     return ROTA_OK;
 }
 
-struct rota_str rota_queue_id_write(struct rota_job_id id, char bytes[ROTA_QUEUE_ID_SIZE])
+struct rota_str rota_queue_message_id_write(struct rota_job_id id, char bytes[ROTA_QUEUE_ID_SIZE])
 {
     uint64_t halves[2] = {swap_bytes(id.high), swap_bytes(id.low)};
     memcpy(bytes, halves, sizeof halves);
     return rota_str_of(bytes, ROTA_QUEUE_ID_SIZE);
 }
 
-enum rota_code rota_queue_priority_check(int64_t priority, struct rota_error *error)
+enum rota_code rota_queue_message_priority_check(int64_t priority, struct rota_error *error)
 {
     if (priority >= INT16_MIN && priority <= INT16_MAX)
         return ROTA_OK;
@@ -454,8 +454,8 @@ enum rota_code rota_queue_priority_check(int64_t priority, struct rota_error *er
                           INT16_MIN, INT16_MAX, (long long)priority);
 }
 
-enum rota_code rota_queue_key_check(const struct rota_queue_job_spec *message,
-                                    struct rota_error *error)
+enum rota_code rota_queue_message_key_check(const struct rota_queue_job_spec *message,
+                                            struct rota_error *error)
 {
     size_t size = message->idempotency_key.size;
     if (size == 0 || message->is_keyed)
@@ -473,28 +473,29 @@ enum rota_code rota_queue_key_check(const struct rota_queue_job_spec *message,
     return ROTA_OK;
 }
 
-void rota_queue_spec_name(struct rota_queue_job_spec *message, uint32_t partitions,
-                          char id[ROTA_QUEUE_ID_SIZE])
+void rota_queue_message_spec_name(struct rota_queue_job_spec *message, uint32_t partitions,
+                                  char id[ROTA_QUEUE_ID_SIZE])
 {
     if (message->idempotency_key.size == 0 || message->is_keyed ||
-        rota_queue_key_check(message, NULL))
+        rota_queue_message_key_check(message, NULL))
         return;
-    message->id = rota_queue_id_write(
+    message->id = rota_queue_message_id_write(
         rota_job_id_of_key(message->queue, message->idempotency_key, partitions), id);
     message->is_keyed = true;
     message->is_again = true; /* perhaps: the caller need not know */
 }
 
-enum rota_code rota_queue_spec_read(const struct rota_queue_job_spec *message, rota_time now,
-                                    struct rota_job_spec *spec, struct rota_error *error)
+enum rota_code rota_queue_message_spec_read(const struct rota_queue_job_spec *message,
+                                            rota_time now, struct rota_job_spec *spec,
+                                            struct rota_error *error)
 {
     struct rota_job_id id;
-    enum rota_code code = rota_queue_id_read(message->id, &id, error);
+    enum rota_code code = rota_queue_message_id_read(message->id, &id, error);
     if (!code)
-        code = rota_queue_priority_check(message->priority, error);
+        code = rota_queue_message_priority_check(message->priority, error);
     if (code)
         return code;
-    code = rota_queue_key_check(message, error);
+    code = rota_queue_message_key_check(message, error);
     if (code)
         return code;
     if (message->delay_ms && message->not_before_ms)
@@ -526,8 +527,8 @@ enum rota_code rota_queue_spec_read(const struct rota_queue_job_spec *message, r
     return ROTA_OK;
 }
 
-void rota_queue_spec_write(const struct rota_job_spec *spec, char id[ROTA_QUEUE_ID_SIZE],
-                           struct rota_queue_job_spec *message)
+void rota_queue_message_spec_write(const struct rota_job_spec *spec, char id[ROTA_QUEUE_ID_SIZE],
+                                   struct rota_queue_job_spec *message)
 {
     *message = (struct rota_queue_job_spec){
         .queue = spec->queue,
@@ -546,13 +547,13 @@ void rota_queue_spec_write(const struct rota_job_spec *spec, char id[ROTA_QUEUE_
         .trace = spec->trace,
     };
     if (!rota_job_id_is_none(spec->id))
-        message->id = rota_queue_id_write(spec->id, id);
+        message->id = rota_queue_message_id_write(spec->id, id);
 }
 
 enum { SIZE_BYTES = 4 }; /* before each job, the lowest first */
 
-void rota_queue_jobs_write(struct rota_journal_batch *batch, const struct rota_work_record *record,
-                           struct rota_buffer *bytes)
+void rota_queue_message_write_jobs(struct rota_journal_batch *batch,
+                                   const struct rota_work_record *record, struct rota_buffer *bytes)
 {
     size_t bound = rota_journal_record_bound(record), start = bytes->size;
     char *room = rota_buffer_extend(bytes, SIZE_BYTES + bound);
@@ -564,8 +565,9 @@ void rota_queue_jobs_write(struct rota_journal_batch *batch, const struct rota_w
     bytes->size = start + SIZE_BYTES + size;
 }
 
-bool rota_queue_jobs_read(struct rota_journal_batch *batch, struct rota_str bytes, size_t *place,
-                          struct rota_work_record *record, struct rota_journal_room *room)
+bool rota_queue_message_read_jobs(struct rota_journal_batch *batch, struct rota_str bytes,
+                                  size_t *place, struct rota_work_record *record,
+                                  struct rota_journal_room *room)
 {
     size_t size = 0, left = bytes.size - *place;
     const char *at = bytes.data + *place;

@@ -1,7 +1,7 @@
 /* queue_message: the messages of rota.v1.Queue, proto/rota/v1/queue.proto, as structs.
  *
  * Each struct has a type, ROTA_QUEUE_..., for rota_message_encode() and
- * rota_message_decode(). Ids are 16 bytes on the wire; rota_queue_id_read() and its
+ * rota_message_decode(). Ids are 16 bytes on the wire; rota_queue_message_id_read() and its
  * counterpart know how. */
 #pragma once
 
@@ -27,7 +27,7 @@ struct rota_queue_job_spec {
     struct rota_str unique, key, trace;
     bool is_again, is_known;
     struct rota_str idempotency_key;
-    bool is_keyed;  /* the id is that of the key; not of the message */
+    bool is_keyed; /* the id is that of the key; not of the message */
 };
 
 struct rota_queue_add {
@@ -166,7 +166,7 @@ struct rota_queue_visited {
 struct rota_queue_adopt {
     struct rota_str name, queue;
     uint64_t partition;
-    struct rota_str jobs; /* as rota_queue_jobs_write() writes them */
+    struct rota_str jobs; /* as rota_queue_message_write_jobs() writes them */
     bool is_over;
 };
 
@@ -179,7 +179,7 @@ struct rota_queue_node {
 
 /* SettingsRequest, SettingsReply, LayOutRequest, AdoptReply. */
 struct rota_queue_settings {
-    struct rota_str records;        /* as rota_queue_jobs_write() writes them */
+    struct rota_str records;        /* as rota_queue_message_write_jobs() writes them */
     struct rota_str queue;          /* of LayOutRequest */
     struct rota_message_list nodes; /* struct rota_queue_node */
     const void *self;               /* struct rota_queue_node, of SettingsRequest; NULL: none */
@@ -250,40 +250,43 @@ extern const struct rota_message_type ROTA_QUEUE_ADD, ROTA_QUEUE_ADDED, ROTA_QUE
     ROTA_QUEUE_LAID_OUT, ROTA_QUEUE_LAY_OUT, ROTA_QUEUE_LIES_SO;
 
 /* An empty one is none. ROTA_ERR_INVALID for any other size but 16 bytes. */
-enum rota_code rota_queue_id_read(struct rota_str bytes, struct rota_job_id *id,
-                                  struct rota_error *error);
-struct rota_str rota_queue_id_write(struct rota_job_id id, char bytes[ROTA_QUEUE_ID_SIZE]);
+enum rota_code rota_queue_message_id_read(struct rota_str bytes, struct rota_job_id *id,
+                                          struct rota_error *error);
+struct rota_str rota_queue_message_id_write(struct rota_job_id id, char bytes[ROTA_QUEUE_ID_SIZE]);
 
 /* Whether it may be one. */
-enum rota_code rota_queue_priority_check(int64_t priority, struct rota_error *error);
+enum rota_code rota_queue_message_priority_check(int64_t priority, struct rota_error *error);
 
 /* What a submitter asks for; `now` is the wall clock, for a delay. Everything is borrowed from
  * `message`, including the names of capabilities. */
 /* Whether the idempotency key of a job, if there is one, is valid. A key that has become an id
  * was checked before. */
-enum rota_code rota_queue_key_check(const struct rota_queue_job_spec *message,
-                                    struct rota_error *error);
+enum rota_code rota_queue_message_key_check(const struct rota_queue_job_spec *message,
+                                            struct rota_error *error);
 
 /* Of a job with an idempotency key, unless it can't be: the id that follows from it, in `id`. */
-void rota_queue_spec_name(struct rota_queue_job_spec *message, uint32_t partitions,
-                          char id[ROTA_QUEUE_ID_SIZE]);
+void rota_queue_message_spec_name(struct rota_queue_job_spec *message, uint32_t partitions,
+                                  char id[ROTA_QUEUE_ID_SIZE]);
 
-enum rota_code rota_queue_spec_read(const struct rota_queue_job_spec *message, rota_time now,
-                                    struct rota_job_spec *spec, struct rota_error *error);
+enum rota_code rota_queue_message_spec_read(const struct rota_queue_job_spec *message,
+                                            rota_time now, struct rota_job_spec *spec,
+                                            struct rota_error *error);
 
 /* And back; `id` is room for the bytes of its id. */
-void rota_queue_spec_write(const struct rota_job_spec *spec, char id[ROTA_QUEUE_ID_SIZE],
-                           struct rota_queue_job_spec *message);
+void rota_queue_message_spec_write(const struct rota_job_spec *spec, char id[ROTA_QUEUE_ID_SIZE],
+                                   struct rota_queue_job_spec *message);
 
 /* Jobs that move between nodes, one after the other in `bytes`: JOB records as in the journal,
  * preceded by their size. `batch` is zeroed before the first. */
-void rota_queue_jobs_write(struct rota_journal_batch *batch, const struct rota_work_record *record,
-                           struct rota_buffer *bytes);
+void rota_queue_message_write_jobs(struct rota_journal_batch *batch,
+                                   const struct rota_work_record *record,
+                                   struct rota_buffer *bytes);
 
 /* The next one, which points into `bytes` and `room`; `*place` is 0 at first. False at the end
  * and, with *place below the size, at a malformed job. */
-bool rota_queue_jobs_read(struct rota_journal_batch *batch, struct rota_str bytes, size_t *place,
-                          struct rota_work_record *record, struct rota_journal_room *room);
+bool rota_queue_message_read_jobs(struct rota_journal_batch *batch, struct rota_str bytes,
+                                  size_t *place, struct rota_work_record *record,
+                                  struct rota_journal_room *room);
 
 /* Milliseconds and nanoseconds: rounded up, so that a short duration does not become 0. */
 static inline uint64_t rota_queue_to_ms(rota_time span)

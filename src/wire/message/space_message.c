@@ -3,9 +3,9 @@
 #include "wire/message/message_table.h"
 
 #define F_STATE(n, member)                                                                         \
-    F_WITH(n, UINT, member, .max = ROTA_SPACE_UNOWNED, .name_of = rota_space_state_name)
+    F_WITH(n, UINT, member, .max = ROTA_SPACE_UNOWNED, .name_of = rota_space_message_state_name)
 
-const char *rota_space_state_name(uint64_t state)
+const char *rota_space_message_state_name(uint64_t state)
 {
     static const char *const NAMES[] = {[ROTA_SPACE_OWNED] = "owned",
                                         [ROTA_SPACE_MOVING] = "moving",

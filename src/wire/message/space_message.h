@@ -12,7 +12,7 @@
 enum { ROTA_SPACE_LIST_MAX = 1024 }; /* spaces of one answer */
 
 /* "moving" for ROTA_SPACE_MOVING; NULL for an unknown state. */
-const char *rota_space_state_name(uint64_t state);
+const char *rota_space_message_state_name(uint64_t state);
 
 struct rota_space_migration_info {
     struct rota_str to, phase;

@@ -15,7 +15,7 @@ static const struct rota_message_field HEALTH_RESPONSE[] = {F(1, UINT, status)};
 TYPE(ROTA_STANDARD_HEALTH_RESPONSE, "response", struct rota_standard_health_response,
      HEALTH_RESPONSE);
 
-bool rota_standard_is_serving(struct rota_str response)
+bool rota_standard_message_is_serving(struct rota_str response)
 {
     struct rota_standard_health_response message;
     return !rota_message_decode(&ROTA_STANDARD_HEALTH_RESPONSE, response, &message, NULL, NULL) &&

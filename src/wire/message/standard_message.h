@@ -22,7 +22,7 @@ struct rota_standard_health_response {
 };
 
 /* Whether a response, as bytes, says SERVING. */
-bool rota_standard_is_serving(struct rota_str response);
+bool rota_standard_message_is_serving(struct rota_str response);
 
 /* One of the questions is given: its `data` is not NULL, though it may be empty. */
 struct rota_standard_question {

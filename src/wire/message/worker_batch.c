@@ -44,7 +44,7 @@ TYPE(ROTA_WORKER_STEP_TYPE, "step", struct entry, STEP);
 
 /* Its first three fields; `room` is for the bytes of the id. */
 #define HEAD_OF(from, room)                                                                        \
-    .queue = (from)->queue, .id = rota_queue_id_write((from)->id, (room)),                         \
+    .queue = (from)->queue, .id = rota_queue_message_id_write((from)->id, (room)),                 \
     .attempt = (from)->attempt
 
 static enum rota_code check_head(const struct entry *entry, const struct rota_message_type *type,
@@ -53,7 +53,8 @@ static enum rota_code check_head(const struct entry *entry, const struct rota_me
     enum rota_code code = rota_job_queue_check(entry->queue, error);
     if (code)
         return code;
-    if (rota_queue_id_read(entry->id, id, NULL) || rota_job_id_is_none(*id) || entry->attempt == 0)
+    if (rota_queue_message_id_read(entry->id, id, NULL) || rota_job_id_is_none(*id) ||
+        entry->attempt == 0)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "the %s names attempt %llu of a job with an id of %zu bytes: an id "
                               "has 16 bytes, and neither it nor the attempt is 0",
@@ -105,7 +106,7 @@ static enum rota_job_cause to_cause(uint64_t value)
 
 /* --- messages of a broker --- */
 
-void rota_worker_job_write(const struct rota_worker_job *job, struct rota_buffer *body)
+void rota_worker_batch_job_write(const struct rota_worker_job *job, struct rota_buffer *body)
 {
     char room[ROTA_QUEUE_ID_SIZE];
     const struct entry entry = {
@@ -120,14 +121,14 @@ void rota_worker_job_write(const struct rota_worker_job *job, struct rota_buffer
     rota_message_encode_entry(&ROTA_WORKER_JOB_TYPE, 1, &entry, body);
 }
 
-bool rota_worker_job_next(struct rota_worker_batch *batch, struct rota_worker_job *job,
-                          enum rota_code *code, struct rota_error *error)
+bool rota_worker_batch_job_next(struct rota_worker_batch *batch, struct rota_worker_job *job,
+                                enum rota_code *code, struct rota_error *error)
 {
     struct rota_job_id id;
     struct entry entry;
     if (!next_entry(batch, &ROTA_WORKER_JOB_TYPE, &entry, &id, code, error))
         return false;
-    *code = rota_queue_priority_check(entry.priority, error);
+    *code = rota_queue_message_priority_check(entry.priority, error);
     if (!*code)
         *code = check_size(entry.payload, ROTA_JOB_PAYLOAD_MAX, "payload", error);
     if (!*code)
@@ -150,15 +151,17 @@ bool rota_worker_job_next(struct rota_worker_batch *batch, struct rota_worker_jo
     return true;
 }
 
-void rota_worker_cancel_write(const struct rota_worker_cancel *cancel, struct rota_buffer *body)
+void rota_worker_batch_cancel_write(const struct rota_worker_cancel *cancel,
+                                    struct rota_buffer *body)
 {
     char room[ROTA_QUEUE_ID_SIZE];
     const struct entry entry = {HEAD_OF(cancel, room), .cause = cancel->cause};
     rota_message_encode_entry(&ROTA_WORKER_CANCEL_TYPE, 1, &entry, body);
 }
 
-bool rota_worker_cancel_next(struct rota_worker_batch *batch, struct rota_worker_cancel *cancel,
-                             enum rota_code *code, struct rota_error *error)
+bool rota_worker_batch_cancel_next(struct rota_worker_batch *batch,
+                                   struct rota_worker_cancel *cancel, enum rota_code *code,
+                                   struct rota_error *error)
 {
     struct rota_job_id id;
     struct entry entry;
@@ -168,7 +171,8 @@ bool rota_worker_cancel_next(struct rota_worker_batch *batch, struct rota_worker
     return true;
 }
 
-void rota_worker_verdict_write(const struct rota_worker_verdict *verdict, struct rota_buffer *body)
+void rota_worker_batch_verdict_write(const struct rota_worker_verdict *verdict,
+                                     struct rota_buffer *body)
 {
     char room[ROTA_QUEUE_ID_SIZE];
     const struct entry entry = {HEAD_OF(verdict, room), .code = verdict->code};
@@ -176,7 +180,7 @@ void rota_worker_verdict_write(const struct rota_worker_verdict *verdict, struct
 }
 
 /* Each entry is a field of its own, of which the number changes. */
-void rota_worker_ended_append(struct rota_str verdicts, struct rota_buffer *jobs)
+void rota_worker_batch_ended_append(struct rota_str verdicts, struct rota_buffer *jobs)
 {
     struct rota_lean_reader reader = rota_lean_reader(verdicts);
     struct rota_lean_field field = {0};
@@ -187,8 +191,9 @@ void rota_worker_ended_append(struct rota_str verdicts, struct rota_buffer *jobs
     }
 }
 
-bool rota_worker_verdict_next(struct rota_worker_batch *batch, struct rota_worker_verdict *verdict,
-                              enum rota_code *code, struct rota_error *error)
+bool rota_worker_batch_verdict_next(struct rota_worker_batch *batch,
+                                    struct rota_worker_verdict *verdict, enum rota_code *code,
+                                    struct rota_error *error)
 {
     struct rota_job_id id;
     struct entry entry;
@@ -202,7 +207,7 @@ bool rota_worker_verdict_next(struct rota_worker_batch *batch, struct rota_worke
 
 /* --- messages of a worker --- */
 
-void rota_worker_end_write(const struct rota_attempt_end *end, struct rota_buffer *body)
+void rota_worker_batch_end_write(const struct rota_attempt_end *end, struct rota_buffer *body)
 {
     char room[ROTA_QUEUE_ID_SIZE];
     const struct entry entry = {
@@ -215,8 +220,8 @@ void rota_worker_end_write(const struct rota_attempt_end *end, struct rota_buffe
     rota_message_encode_entry(&ROTA_WORKER_END_TYPE, 1, &entry, body);
 }
 
-bool rota_worker_end_next(struct rota_worker_batch *batch, struct rota_attempt_end *end,
-                          enum rota_code *code, struct rota_error *error)
+bool rota_worker_batch_end_next(struct rota_worker_batch *batch, struct rota_attempt_end *end,
+                                enum rota_code *code, struct rota_error *error)
 {
     struct rota_job_id id;
     struct entry entry;
@@ -234,15 +239,15 @@ bool rota_worker_end_next(struct rota_worker_batch *batch, struct rota_attempt_e
     return true;
 }
 
-void rota_worker_step_write(const struct rota_worker_step *step, struct rota_buffer *body)
+void rota_worker_batch_step_write(const struct rota_worker_step *step, struct rota_buffer *body)
 {
     char room[ROTA_QUEUE_ID_SIZE];
     const struct entry entry = {HEAD_OF(step, room), .text = step->text};
     rota_message_encode_entry(&ROTA_WORKER_STEP_TYPE, 1, &entry, body);
 }
 
-bool rota_worker_step_next(struct rota_worker_batch *batch, struct rota_worker_step *step,
-                           enum rota_code *code, struct rota_error *error)
+bool rota_worker_batch_step_next(struct rota_worker_batch *batch, struct rota_worker_step *step,
+                                 enum rota_code *code, struct rota_error *error)
 {
     struct rota_job_id id;
     struct entry entry;
@@ -288,13 +293,13 @@ static const struct rota_message_field CHECK[] = {F(2, UINT, up_to), F(3, UINT, 
 #undef THIS
 TYPE(ROTA_WORKER_CHECK_TYPE, "check", struct rota_worker_check, CHECK);
 
-void rota_worker_slots_write(uint32_t slots, struct rota_buffer *body)
+void rota_worker_batch_slots_write(uint32_t slots, struct rota_buffer *body)
 {
     rota_message_encode(&ROTA_WORKER_SLOTS_TYPE, &(struct state){.slots = slots}, body);
 }
 
-enum rota_code rota_worker_slots_read(struct rota_str body, uint32_t *slots,
-                                      struct rota_error *error)
+enum rota_code rota_worker_batch_slots_read(struct rota_str body, uint32_t *slots,
+                                            struct rota_error *error)
 {
     struct state message;
     enum rota_code code = rota_message_decode(&ROTA_WORKER_SLOTS_TYPE, body, &message, NULL, error);
@@ -341,7 +346,7 @@ static enum rota_code read_names(const struct rota_message_strs *strs, struct ro
     return code;
 }
 
-void rota_worker_ready_write(const struct rota_worker_ready *ready, struct rota_buffer *body)
+void rota_worker_batch_ready_write(const struct rota_worker_ready *ready, struct rota_buffer *body)
 {
     const struct state message = {
         .capabilities = {ready->capabilities, ready->n_capabilities},
@@ -353,15 +358,16 @@ void rota_worker_ready_write(const struct rota_worker_ready *ready, struct rota_
     write_attempts(ready->running, ready->n_running, 4, body);
 }
 
-enum rota_code rota_worker_ready_read(struct rota_str body, struct rota_worker_ready *ready,
-                                      struct rota_error *error)
+enum rota_code rota_worker_batch_ready_read(struct rota_str body, struct rota_worker_ready *ready,
+                                            struct rota_error *error)
 {
     struct rota_arena arena = {0};
     struct state message;
     enum rota_code code =
         rota_message_decode(&ROTA_WORKER_READY_TYPE, body, &message, &arena, error);
     if (!code)
-        code = read_names(&message.capabilities, ready->capabilities, rota_capability_check, error);
+        code = read_names(&message.capabilities, ready->capabilities, rota_job_check_capability,
+                          error);
     if (!code)
         code = read_names(&message.queues, ready->queues, rota_job_queue_check, error);
     if (!code)
@@ -377,18 +383,18 @@ enum rota_code rota_worker_ready_read(struct rota_str body, struct rota_worker_r
     return code;
 }
 
-void rota_worker_check_write(const struct rota_worker_check *check, struct rota_buffer *body)
+void rota_worker_batch_check_write(const struct rota_worker_check *check, struct rota_buffer *body)
 {
     rota_message_encode(&ROTA_WORKER_CHECK_TYPE, check, body);
 }
 
-enum rota_code rota_worker_check_read(struct rota_str body, struct rota_worker_check *check,
-                                      struct rota_error *error)
+enum rota_code rota_worker_batch_check_read(struct rota_str body, struct rota_worker_check *check,
+                                            struct rota_error *error)
 {
     return rota_message_decode(&ROTA_WORKER_CHECK_TYPE, body, check, NULL, error);
 }
 
-void rota_worker_holds_write(const struct rota_worker_holds *holds, struct rota_buffer *body)
+void rota_worker_batch_holds_write(const struct rota_worker_holds *holds, struct rota_buffer *body)
 {
     const struct state message = {
         .up_to = holds->up_to,
@@ -399,8 +405,8 @@ void rota_worker_holds_write(const struct rota_worker_holds *holds, struct rota_
     rota_message_encode(&ROTA_WORKER_HOLDS_TYPE, &message, body);
 }
 
-enum rota_code rota_worker_holds_read(struct rota_str body, struct rota_worker_holds *holds,
-                                      struct rota_error *error)
+enum rota_code rota_worker_batch_holds_read(struct rota_str body, struct rota_worker_holds *holds,
+                                            struct rota_error *error)
 {
     struct rota_arena arena = {0};
     struct state message;

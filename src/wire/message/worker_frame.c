@@ -6,7 +6,7 @@
 
 /* --- the frame --- */
 
-bool rota_worker_type_is_valid(struct rota_str name)
+bool rota_worker_frame_type_is_valid(struct rota_str name)
 {
     for (size_t i = 0; i < name.size; i++) {
         char c = name.data[i];
@@ -18,7 +18,7 @@ bool rota_worker_type_is_valid(struct rota_str name)
     return name.size > 0 && name.size <= ROTA_WORKER_TYPE_MAX;
 }
 
-uint8_t *rota_worker_head_write(uint8_t *to, struct rota_str type)
+uint8_t *rota_worker_frame_head_write(uint8_t *to, struct rota_str type)
 {
     *to++ = (uint8_t)type.size;
     memcpy(to, type.data, type.size);
@@ -32,7 +32,7 @@ enum rota_code rota_worker_frame_parse(struct rota_str frame, struct rota_str *t
         return rota_error_set(error, ROTA_ERR_INVALID, "an empty frame");
     size_t size = (uint8_t)frame.data[0];
     struct rota_str name = rota_str_of(frame.data + 1, size);
-    if (size >= frame.size || !rota_worker_type_is_valid(name)) {
+    if (size >= frame.size || !rota_worker_frame_type_is_valid(name)) {
         char quoted[ROTA_QUOTE_MAX];
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "a frame of %zu bytes that starts with %s has an unknown type",
@@ -81,7 +81,7 @@ static const struct rota_message_field BYE[] = {F(1, UINT, reason), F(2, STR, te
 #undef THIS
 TYPE(ROTA_WORKER_BYE_TYPE, "goodbye", struct bye, BYE);
 
-enum rota_code rota_worker_name_check(struct rota_str name, struct rota_error *error)
+enum rota_code rota_worker_frame_name_check(struct rota_str name, struct rota_error *error)
 {
     bool is_good = name.size > 0 && name.size <= ROTA_WORKER_NAME_MAX;
     for (size_t i = 0; is_good && i < name.size; i++)
@@ -108,20 +108,20 @@ static const char *const bye_texts[] = {
     [ROTA_BYE_SILENT] = "no heartbeat for too long",
 };
 
-const char *rota_worker_bye_text(enum rota_worker_bye_reason reason)
+const char *rota_worker_frame_bye_text(enum rota_worker_bye_reason reason)
 {
     return (size_t)reason < N_OF(bye_texts) ? bye_texts[reason] : "rejected";
 }
 
-void rota_worker_hello_write(const struct rota_worker_hello *hello, struct rota_buffer *body)
+void rota_worker_frame_hello_write(const struct rota_worker_hello *hello, struct rota_buffer *body)
 {
     struct rota_worker_hello message = *hello;
     message.protocol = rota_str(ROTA_WORKER_PROTOCOL);
     rota_message_encode(&ROTA_WORKER_HELLO_TYPE, &message, body);
 }
 
-enum rota_code rota_worker_hello_read(struct rota_str body, struct rota_worker_hello *hello,
-                                      struct rota_error *error)
+enum rota_code rota_worker_frame_hello_read(struct rota_str body, struct rota_worker_hello *hello,
+                                            struct rota_error *error)
 {
     struct rota_worker_hello message;
     enum rota_code code = rota_message_decode(&ROTA_WORKER_HELLO_TYPE, body, &message, NULL, error);
@@ -136,13 +136,14 @@ enum rota_code rota_worker_hello_read(struct rota_str body, struct rota_worker_h
                               (unsigned long long)message.version, ROTA_WORKER_PROTOCOL,
                               ROTA_WORKER_PROTOCOL_VERSION);
     }
-    code = rota_worker_name_check(message.name, error);
+    code = rota_worker_frame_name_check(message.name, error);
     if (!code)
         *hello = message;
     return code;
 }
 
-void rota_worker_welcome_write(const struct rota_worker_welcome *welcome, struct rota_buffer *body)
+void rota_worker_frame_welcome_write(const struct rota_worker_welcome *welcome,
+                                     struct rota_buffer *body)
 {
     const struct welcome message = {
         .version = welcome->version,
@@ -154,8 +155,9 @@ void rota_worker_welcome_write(const struct rota_worker_welcome *welcome, struct
     rota_message_encode(&ROTA_WORKER_WELCOME_TYPE, &message, body);
 }
 
-enum rota_code rota_worker_welcome_read(struct rota_str body, struct rota_worker_welcome *welcome,
-                                        struct rota_error *error)
+enum rota_code rota_worker_frame_welcome_read(struct rota_str body,
+                                              struct rota_worker_welcome *welcome,
+                                              struct rota_error *error)
 {
     struct welcome message;
     enum rota_code code =
@@ -181,7 +183,7 @@ enum rota_code rota_worker_welcome_read(struct rota_str body, struct rota_worker
     return ROTA_OK;
 }
 
-void rota_worker_bye_write(const struct rota_worker_bye *bye, struct rota_buffer *body)
+void rota_worker_frame_bye_write(const struct rota_worker_bye *bye, struct rota_buffer *body)
 {
     struct bye message = {bye->reason, bye->text};
     if (message.text.size > ROTA_WORKER_BYE_TEXT_MAX)
@@ -189,8 +191,8 @@ void rota_worker_bye_write(const struct rota_worker_bye *bye, struct rota_buffer
     rota_message_encode(&ROTA_WORKER_BYE_TYPE, &message, body);
 }
 
-enum rota_code rota_worker_bye_read(struct rota_str body, struct rota_worker_bye *bye,
-                                    struct rota_error *error)
+enum rota_code rota_worker_frame_bye_read(struct rota_str body, struct rota_worker_bye *bye,
+                                          struct rota_error *error)
 {
     struct bye message;
     enum rota_code code = rota_message_decode(&ROTA_WORKER_BYE_TYPE, body, &message, NULL, error);

@@ -7,7 +7,7 @@
  * A batch is appended to a buffer entry by entry, and read the same way:
  *
  *     struct rota_worker_batch batch = rota_worker_batch(body);
- *     while (rota_worker_job_next(&batch, &job, &code, error))
+ *     while (rota_worker_batch_job_next(&batch, &job, &code, error))
  *         ... job ...
  *     if (code) ... what followed can't be read ...
  *
@@ -49,14 +49,14 @@ enum {
 
 /* --- the frame --- */
 
-bool rota_worker_type_is_valid(struct rota_str name);
+bool rota_worker_frame_type_is_valid(struct rota_str name);
 
 /* How many bytes are before the body; and write them. Returns where the body goes. */
 static inline size_t rota_worker_head_size(struct rota_str type)
 {
     return 1 + type.size;
 }
-uint8_t *rota_worker_head_write(uint8_t *to, struct rota_str type);
+uint8_t *rota_worker_frame_head_write(uint8_t *to, struct rota_str type);
 
 /* ROTA_ERR_INVALID when it is not a frame. */
 enum rota_code rota_worker_frame_parse(struct rota_str frame, struct rota_str *type,
@@ -97,24 +97,26 @@ struct rota_worker_bye {
 };
 
 /* Whether a text can be a worker's name. */
-enum rota_code rota_worker_name_check(struct rota_str name, struct rota_error *error);
+enum rota_code rota_worker_frame_name_check(struct rota_str name, struct rota_error *error);
 
 /* For people: "another session of this name came". */
-const char *rota_worker_bye_text(enum rota_worker_bye_reason reason);
+const char *rota_worker_frame_bye_text(enum rota_worker_bye_reason reason);
 
 /* Each appends a body. */
-void rota_worker_hello_write(const struct rota_worker_hello *hello, struct rota_buffer *body);
-void rota_worker_welcome_write(const struct rota_worker_welcome *welcome, struct rota_buffer *body);
-void rota_worker_bye_write(const struct rota_worker_bye *bye, struct rota_buffer *body);
+void rota_worker_frame_hello_write(const struct rota_worker_hello *hello, struct rota_buffer *body);
+void rota_worker_frame_welcome_write(const struct rota_worker_welcome *welcome,
+                                     struct rota_buffer *body);
+void rota_worker_frame_bye_write(const struct rota_worker_bye *bye, struct rota_buffer *body);
 
 /* ROTA_ERR_INVALID, ROTA_ERR_LIMIT; a HELLO of another protocol or version is ROTA_ERR_UNAVAILABLE.
  */
-enum rota_code rota_worker_hello_read(struct rota_str body, struct rota_worker_hello *hello,
-                                      struct rota_error *error);
-enum rota_code rota_worker_welcome_read(struct rota_str body, struct rota_worker_welcome *welcome,
-                                        struct rota_error *error);
-enum rota_code rota_worker_bye_read(struct rota_str body, struct rota_worker_bye *bye,
-                                    struct rota_error *error);
+enum rota_code rota_worker_frame_hello_read(struct rota_str body, struct rota_worker_hello *hello,
+                                            struct rota_error *error);
+enum rota_code rota_worker_frame_welcome_read(struct rota_str body,
+                                              struct rota_worker_welcome *welcome,
+                                              struct rota_error *error);
+enum rota_code rota_worker_frame_bye_read(struct rota_str body, struct rota_worker_bye *bye,
+                                          struct rota_error *error);
 
 /* --- jobs --- */
 
@@ -128,9 +130,9 @@ struct rota_worker_ready {
     bool takes_ended_with_jobs; /* verdicts may be in the message with its jobs */
 };
 
-void rota_worker_ready_write(const struct rota_worker_ready *ready, struct rota_buffer *body);
-enum rota_code rota_worker_ready_read(struct rota_str body, struct rota_worker_ready *ready,
-                                      struct rota_error *error);
+void rota_worker_batch_ready_write(const struct rota_worker_ready *ready, struct rota_buffer *body);
+enum rota_code rota_worker_batch_ready_read(struct rota_str body, struct rota_worker_ready *ready,
+                                            struct rota_error *error);
 
 struct rota_worker_job {
     struct rota_str queue;
@@ -164,15 +166,17 @@ struct rota_worker_step {
 };
 
 /* Each appends an entry of a batch. */
-void rota_worker_job_write(const struct rota_worker_job *job, struct rota_buffer *body);
-void rota_worker_cancel_write(const struct rota_worker_cancel *cancel, struct rota_buffer *body);
-void rota_worker_end_write(const struct rota_attempt_end *end, struct rota_buffer *body);
-void rota_worker_verdict_write(const struct rota_worker_verdict *verdict, struct rota_buffer *body);
-void rota_worker_step_write(const struct rota_worker_step *step, struct rota_buffer *body);
+void rota_worker_batch_job_write(const struct rota_worker_job *job, struct rota_buffer *body);
+void rota_worker_batch_cancel_write(const struct rota_worker_cancel *cancel,
+                                    struct rota_buffer *body);
+void rota_worker_batch_end_write(const struct rota_attempt_end *end, struct rota_buffer *body);
+void rota_worker_batch_verdict_write(const struct rota_worker_verdict *verdict,
+                                     struct rota_buffer *body);
+void rota_worker_batch_step_write(const struct rota_worker_step *step, struct rota_buffer *body);
 
-/* Verdicts that go along with jobs: append them, entries as rota_worker_verdict_write() has
+/* Verdicts that go along with jobs: append them, entries as rota_worker_batch_verdict_write() has
  * written them, to a batch of jobs. */
-void rota_worker_ended_append(struct rota_str verdicts, struct rota_buffer *jobs);
+void rota_worker_batch_ended_append(struct rota_str verdicts, struct rota_buffer *jobs);
 
 struct rota_worker_batch {
     struct rota_lean_reader reader;
@@ -193,20 +197,22 @@ static inline struct rota_worker_batch rota_worker_ended_batch(struct rota_str j
 
 /* The next entry. False ends it: `*code` is ROTA_OK, or ROTA_ERR_INVALID when what follows is
  * malformed; earlier entries are valid. */
-bool rota_worker_job_next(struct rota_worker_batch *batch, struct rota_worker_job *job,
-                          enum rota_code *code, struct rota_error *error);
-bool rota_worker_cancel_next(struct rota_worker_batch *batch, struct rota_worker_cancel *cancel,
-                             enum rota_code *code, struct rota_error *error);
-bool rota_worker_end_next(struct rota_worker_batch *batch, struct rota_attempt_end *end,
-                          enum rota_code *code, struct rota_error *error);
-bool rota_worker_verdict_next(struct rota_worker_batch *batch, struct rota_worker_verdict *verdict,
-                              enum rota_code *code, struct rota_error *error);
-bool rota_worker_step_next(struct rota_worker_batch *batch, struct rota_worker_step *step,
-                           enum rota_code *code, struct rota_error *error);
+bool rota_worker_batch_job_next(struct rota_worker_batch *batch, struct rota_worker_job *job,
+                                enum rota_code *code, struct rota_error *error);
+bool rota_worker_batch_cancel_next(struct rota_worker_batch *batch,
+                                   struct rota_worker_cancel *cancel, enum rota_code *code,
+                                   struct rota_error *error);
+bool rota_worker_batch_end_next(struct rota_worker_batch *batch, struct rota_attempt_end *end,
+                                enum rota_code *code, struct rota_error *error);
+bool rota_worker_batch_verdict_next(struct rota_worker_batch *batch,
+                                    struct rota_worker_verdict *verdict, enum rota_code *code,
+                                    struct rota_error *error);
+bool rota_worker_batch_step_next(struct rota_worker_batch *batch, struct rota_worker_step *step,
+                                 enum rota_code *code, struct rota_error *error);
 
-void rota_worker_slots_write(uint32_t slots, struct rota_buffer *body);
-enum rota_code rota_worker_slots_read(struct rota_str body, uint32_t *slots,
-                                      struct rota_error *error);
+void rota_worker_batch_slots_write(uint32_t slots, struct rota_buffer *body);
+enum rota_code rota_worker_batch_slots_read(struct rota_str body, uint32_t *slots,
+                                            struct rota_error *error);
 
 /* A broker's question: which of the attempts up to `up_to` do you have? `round` is returned. */
 struct rota_worker_check {
@@ -223,12 +229,12 @@ struct rota_worker_holds {
     uint32_t slots;
 };
 
-void rota_worker_check_write(const struct rota_worker_check *check, struct rota_buffer *body);
-void rota_worker_holds_write(const struct rota_worker_holds *holds, struct rota_buffer *body);
-enum rota_code rota_worker_check_read(struct rota_str body, struct rota_worker_check *check,
-                                      struct rota_error *error);
-enum rota_code rota_worker_holds_read(struct rota_str body, struct rota_worker_holds *holds,
-                                      struct rota_error *error);
+void rota_worker_batch_check_write(const struct rota_worker_check *check, struct rota_buffer *body);
+void rota_worker_batch_holds_write(const struct rota_worker_holds *holds, struct rota_buffer *body);
+enum rota_code rota_worker_batch_check_read(struct rota_str body, struct rota_worker_check *check,
+                                            struct rota_error *error);
+enum rota_code rota_worker_batch_holds_read(struct rota_str body, struct rota_worker_holds *holds,
+                                            struct rota_error *error);
 
 /* The messages of the .proto, for tests. Entries of all batches are of one struct. */
 extern const struct rota_message_type ROTA_WORKER_HELLO_TYPE, ROTA_WORKER_WELCOME_TYPE,

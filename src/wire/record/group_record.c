@@ -60,7 +60,7 @@ static size_t know_key(struct reader *reader, struct rota_str key, const char *c
 /* Keep an unknown field as it is. */
 static void keep_extra(struct reader *reader, struct rota_str key, struct rota_buffer *extra)
 {
-    struct rota_str value = rota_scan_skip(&reader->scan);
+    struct rota_str value = rota_json_scan_skip(&reader->scan);
     if (reader->scan.failed)
         return;
     if (extra->size > 0)
@@ -81,13 +81,13 @@ static void keep_extra(struct reader *reader, struct rota_str key, struct rota_b
 
 static uint64_t read_number(struct reader *reader)
 {
-    return rota_scan_uint(&reader->scan, ROTA_GROUP_NUMBER_MAX);
+    return rota_json_scan_uint(&reader->scan, ROTA_GROUP_NUMBER_MAX);
 }
 
 static struct rota_str read_task(struct reader *reader)
 {
     char quoted[ROTA_QUOTE_MAX];
-    struct rota_str name = rota_scan_string(&reader->scan);
+    struct rota_str name = rota_json_scan_string(&reader->scan);
     if (!reader->scan.failed && !rota_group_is_task_name(name))
         refuse_record(reader,
                       name.size > ROTA_GROUP_TASK_NAME_MAX ? ROTA_GROUP_OVERSIZED
@@ -99,7 +99,7 @@ static struct rota_str read_task(struct reader *reader)
 static struct rota_str read_name(struct reader *reader)
 {
     char quoted[ROTA_QUOTE_MAX];
-    struct rota_str name = rota_scan_string(&reader->scan);
+    struct rota_str name = rota_json_scan_string(&reader->scan);
     if (!reader->scan.failed && !rota_group_is_name(name))
         refuse_record(reader,
                       name.size > ROTA_GROUP_NAME_MAX ? ROTA_GROUP_OVERSIZED : ROTA_GROUP_MALFORMED,
@@ -109,7 +109,7 @@ static struct rota_str read_name(struct reader *reader)
 
 static void read_label(struct reader *reader, char label[ROTA_GROUP_SYNC_EPOCH_MAX + 1])
 {
-    struct rota_str text = rota_scan_string(&reader->scan);
+    struct rota_str text = rota_json_scan_string(&reader->scan);
     if (text.size > ROTA_GROUP_SYNC_EPOCH_MAX) {
         refuse_record(reader, ROTA_GROUP_OVERSIZED, "a syncEpoch of %zu bytes", text.size);
     } else if (text.size > 0 && memchr(text.data, '\0', text.size)) {
@@ -125,7 +125,7 @@ static rota_time read_time(struct reader *reader)
 {
     rota_time time = 0;
     char quoted[ROTA_QUOTE_MAX];
-    struct rota_str text = rota_scan_string(&reader->scan);
+    struct rota_str text = rota_json_scan_string(&reader->scan);
     if (!reader->scan.failed && rota_time_parse(text, &time))
         refuse_record(reader, ROTA_GROUP_MALFORMED, "%s is not a time", rota_quote(text, quoted));
     return time;
@@ -139,7 +139,7 @@ static int hex_digit(char c)
 /* Gives the bytes of a position, NULL when they can't be had. */
 static struct rota_blob *read_position(struct reader *reader, bool is_hex)
 {
-    struct rota_str text = rota_scan_string(&reader->scan);
+    struct rota_str text = rota_json_scan_string(&reader->scan);
     char *bytes = (char *)text.data; /* in our own copy: decoded in place */
     size_t size = is_hex ? text.size / 2 : text.size;
     if (reader->scan.failed)
@@ -158,7 +158,7 @@ static struct rota_blob *read_position(struct reader *reader, bool is_hex)
         }
         bytes[i] = (char)(high << 4 | low);
     }
-    struct rota_blob *blob = rota_blob_new(rota_str_of(bytes, size));
+    struct rota_blob *blob = rota_group_blob_new(rota_str_of(bytes, size));
     if (!blob)
         lack_memory(reader);
     return blob;
@@ -178,8 +178,8 @@ struct entry {
 
 static void read_parents(struct reader *reader, struct entry *entry)
 {
-    rota_scan_array(&reader->scan);
-    while (rota_scan_item(&reader->scan)) {
+    rota_json_scan_array(&reader->scan);
+    while (rota_json_scan_item(&reader->scan)) {
         struct rota_str parent = read_name(reader);
         if (entry->n_parents == ROTA_GROUP_PARENTS_MAX) {
             refuse_record(reader, ROTA_GROUP_OVERSIZED, "a partition with more than %d parents",
@@ -196,7 +196,7 @@ static void read_parents(struct reader *reader, struct entry *entry)
 static void read_change_name(struct reader *reader, struct entry *entry)
 {
     char quoted[ROTA_QUOTE_MAX];
-    struct rota_str text = rota_scan_string(&reader->scan);
+    struct rota_str text = rota_json_scan_string(&reader->scan);
     for (int i = 0; i < ROTA_GROUP_CHANGES; i++)
         if (rota_str_is_equal(text,
                               rota_str(rota_group_change_name((enum rota_group_change_type)i)))) {
@@ -209,7 +209,7 @@ static void read_change_name(struct reader *reader, struct entry *entry)
 
 static uint32_t read_place(struct reader *reader)
 {
-    return (uint32_t)rota_scan_uint(&reader->scan, ROTA_GROUP_TASKS_MAX - 1);
+    return (uint32_t)rota_json_scan_uint(&reader->scan, ROTA_GROUP_TASKS_MAX - 1);
 }
 
 /* In a state `target` is a name, in a snapshot a place. */
@@ -229,7 +229,7 @@ static void read_entry_field(struct reader *reader, struct entry *entry, size_t 
         return;
     case 3:
         change->has_position = true;
-        change->mark = rota_scan_int(&reader->scan);
+        change->mark = rota_json_scan_int(&reader->scan);
         return;
     case 4:
     case 5:
@@ -242,7 +242,7 @@ static void read_entry_field(struct reader *reader, struct entry *entry, size_t 
         change->token = read_number(reader);
         return;
     case 7:
-        change->is_end = rota_scan_bool(&reader->scan);
+        change->is_end = rota_json_scan_bool(&reader->scan);
         return;
     case 8:
         if (is_state)
@@ -260,7 +260,7 @@ static void read_entry_field(struct reader *reader, struct entry *entry, size_t 
         entry->state.sharer = read_place(reader);
         return;
     case 12:
-        entry->state.is_finished = rota_scan_bool(&reader->scan);
+        entry->state.is_finished = rota_json_scan_bool(&reader->scan);
         return;
     default:
         keep_extra(reader, name, &entry->extra);
@@ -284,8 +284,8 @@ static void read_entry(struct reader *reader, struct entry *entry, bool is_state
                                       .target = ROTA_GROUP_NOBODY,
                                       .sharer = ROTA_GROUP_NOBODY}};
     entry->change.target.task = rota_str("");
-    rota_scan_object(&reader->scan);
-    while (rota_scan_key(&reader->scan, &key))
+    rota_json_scan_object(&reader->scan);
+    while (rota_json_scan_key(&reader->scan, &key))
         read_entry_field(reader, entry,
                          know_key(reader, key, keys, sizeof keys / sizeof *keys, &seen), key,
                          is_state);
@@ -318,8 +318,8 @@ static void read_partitions(struct reader *reader, bool is_state, bool is_share)
 {
     struct rota_group_record *record = reader->record;
     size_t n_changes_room = record->n_changes, n_partitions_room = record->n_partitions;
-    rota_scan_array(&reader->scan);
-    while (rota_scan_item(&reader->scan)) {
+    rota_json_scan_array(&reader->scan);
+    while (rota_json_scan_item(&reader->scan)) {
         struct entry entry;
         read_entry(reader, &entry, is_state);
         rota_buffer_deinit(&entry.extra);
@@ -333,7 +333,7 @@ static void read_partitions(struct reader *reader, bool is_state, bool is_share)
                                          record->n_partitions + 1, sizeof *record->partitions));
         if (!is_kept) {
             rota_group_def_unref(entry.change.def);
-            rota_blob_unref(entry.change.position);
+            rota_group_blob_unref(entry.change.position);
             if (!reader->scan.failed)
                 lack_memory(reader);
         } else if (is_state) {
@@ -348,8 +348,8 @@ static void read_removed(struct reader *reader)
 {
     struct rota_group_record *record = reader->record;
     size_t room = record->n_removed;
-    rota_scan_array(&reader->scan);
-    while (rota_scan_item(&reader->scan)) {
+    rota_json_scan_array(&reader->scan);
+    while (rota_json_scan_item(&reader->scan)) {
         struct rota_str name = read_name(reader);
         if (reader->scan.failed)
             return;
@@ -372,12 +372,12 @@ static void read_section(struct reader *reader, bool is_share)
     static const char *const keys[] = {"partitions"};
     struct rota_str key;
     uint32_t seen = 0;
-    rota_scan_object(&reader->scan);
-    while (rota_scan_key(&reader->scan, &key)) {
+    rota_json_scan_object(&reader->scan);
+    while (rota_json_scan_key(&reader->scan, &key)) {
         if (know_key(reader, key, keys, 1, &seen) == 0)
             read_partitions(reader, true, is_share);
         else
-            rota_scan_skip(&reader->scan);
+            rota_json_scan_skip(&reader->scan);
     }
 }
 
@@ -402,10 +402,10 @@ static void read_task_field(struct reader *reader, struct rota_group_task_state 
         if (is_state)
             read_section(reader, key == 5);
         else
-            rota_scan_skip(&reader->scan);
+            rota_json_scan_skip(&reader->scan);
         return;
     default:
-        rota_scan_skip(&reader->scan);
+        rota_json_scan_skip(&reader->scan);
     }
 }
 
@@ -415,13 +415,13 @@ static void read_tasks(struct reader *reader)
                                        "stateTimestamp", "data",        "share"};
     struct rota_group_record *record = reader->record;
     size_t room = record->n_tasks;
-    rota_scan_array(&reader->scan);
-    while (rota_scan_item(&reader->scan)) {
+    rota_json_scan_array(&reader->scan);
+    while (rota_json_scan_item(&reader->scan)) {
         struct rota_group_task_state task = {.member.task = rota_str("")};
         struct rota_str key;
         uint32_t seen = 0;
-        rota_scan_object(&reader->scan);
-        while (rota_scan_key(&reader->scan, &key))
+        rota_json_scan_object(&reader->scan);
+        while (rota_json_scan_key(&reader->scan, &key))
             read_task_field(reader, &task,
                             know_key(reader, key, keys, sizeof keys / sizeof *keys, &seen));
         if (reader->scan.failed)
@@ -450,8 +450,8 @@ static void read_state_words(struct reader *reader)
         &record->state_generation, &record->state_replay_from,  &record->incarnation_floor};
     struct rota_str key;
     uint32_t seen = 0;
-    rota_scan_object(&reader->scan);
-    while (rota_scan_key(&reader->scan, &key)) {
+    rota_json_scan_object(&reader->scan);
+    while (rota_json_scan_key(&reader->scan, &key)) {
         size_t i = know_key(reader, key, keys, sizeof keys / sizeof *keys, &seen);
         if (i == 2)
             read_label(reader, record->state_sync_epoch);
@@ -460,9 +460,9 @@ static void read_state_words(struct reader *reader)
         else if (i == 6)
             record->leader = read_place(reader);
         else if (i == 7)
-            record->is_seeded = rota_scan_bool(&reader->scan);
+            record->is_seeded = rota_json_scan_bool(&reader->scan);
         else
-            rota_scan_skip(&reader->scan);
+            rota_json_scan_skip(&reader->scan);
     }
 }
 
@@ -480,7 +480,7 @@ static void read_record_field(struct reader *reader, size_t i, struct rota_str k
     switch (i) {
     case 0:
     case 1:
-        rota_scan_skip(&reader->scan); /* known by now */
+        rota_json_scan_skip(&reader->scan); /* known by now */
         return;
     case 2:
         record->author.task = read_task(reader);
@@ -508,13 +508,13 @@ static void read_record_field(struct reader *reader, size_t i, struct rota_str k
         read_tasks(reader);
         return;
     case 13:
-        record->is_seed_end = rota_scan_bool(&reader->scan);
+        record->is_seed_end = rota_json_scan_bool(&reader->scan);
         return;
     case 14:
-        record->index = (uint32_t)rota_scan_uint(&reader->scan, ROTA_GROUP_CHUNKS_MAX - 1);
+        record->index = (uint32_t)rota_json_scan_uint(&reader->scan, ROTA_GROUP_CHUNKS_MAX - 1);
         return;
     case 15:
-        record->count = (uint32_t)rota_scan_uint(&reader->scan, ROTA_GROUP_CHUNKS_MAX);
+        record->count = (uint32_t)rota_json_scan_uint(&reader->scan, ROTA_GROUP_CHUNKS_MAX);
         return;
     case 16:
         read_state_words(reader);
@@ -557,13 +557,13 @@ static void read_record(struct reader *reader)
 {
     struct rota_str key;
     uint32_t seen = 0;
-    rota_scan_object(&reader->scan);
-    while (rota_scan_key(&reader->scan, &key))
+    rota_json_scan_object(&reader->scan);
+    while (rota_json_scan_key(&reader->scan, &key))
         read_record_field(
             reader,
             know_key(reader, key, record_keys, sizeof record_keys / sizeof *record_keys, &seen),
             key);
-    rota_scan_end(&reader->scan);
+    rota_json_scan_end(&reader->scan);
     check_record(reader);
     if (reader->scan.failed && reader->verdict == ROTA_GROUP_ACCEPTED)
         refuse_record(reader, ROTA_GROUP_MALFORMED, "a malformed record");
@@ -577,7 +577,7 @@ static void finish_record(struct reader *reader)
         record->n_tasks = 0; /* the author, repeated */
     if (reader->scan.failed || reader->extra.size == 0)
         return;
-    record->extra_text = rota_blob_new(rota_buffer_str(&reader->extra));
+    record->extra_text = rota_group_blob_new(rota_buffer_str(&reader->extra));
     if (!record->extra_text)
         lack_memory(reader);
     record->extra = rota_blob_str(record->extra_text);
@@ -594,23 +594,23 @@ static enum rota_group_verdict peek_kind(struct rota_str text, char *room,
     struct rota_str key;
     uint64_t version = 0;
     int found = -1;
-    rota_scan_init(&scan, text, room);
-    rota_scan_object(&scan);
-    while (rota_scan_key(&scan, &key)) {
-        struct rota_str value = rota_scan_skip(&scan);
+    rota_json_scan_init(&scan, text, room);
+    rota_json_scan_object(&scan);
+    while (rota_json_scan_key(&scan, &key)) {
+        struct rota_str value = rota_json_scan_skip(&scan);
         struct rota_scan inner;
-        rota_scan_init(&inner, value, room);
+        rota_json_scan_init(&inner, value, room);
         if (rota_str_is_equal(key, rota_str("version")) && version == 0)
-            version = rota_scan_uint(&inner, ROTA_GROUP_NUMBER_MAX);
+            version = rota_json_scan_uint(&inner, ROTA_GROUP_NUMBER_MAX);
         if (rota_str_is_equal(key, rota_str("kind")) && value.size > 0 && value.data[0] == '"') {
-            struct rota_str name = rota_scan_string(&inner);
+            struct rota_str name = rota_json_scan_string(&inner);
             for (int i = 0; i < 3; i++)
                 if (rota_str_is_equal(name,
                                       rota_str(rota_group_kind_name((enum rota_group_kind)i))))
                     found = i;
         }
     }
-    rota_scan_end(&scan);
+    rota_json_scan_end(&scan);
     bool is_ours = rota_str_has_prefix(text, rota_str(begin));
     if (version > ROTA_GROUP_RECORD_VERSION) {
         rota_error_set(error, ROTA_ERR_INVALID, "a record of version %llu",
@@ -644,7 +644,7 @@ enum rota_code rota_group_record_parse(struct rota_str text, struct rota_group_r
     if (*verdict == ROTA_GROUP_ACCEPTED && (reader.record = rota_group_record_new(kind))) {
         reader.record->text = room;
         reader.record->size = text.size;
-        rota_scan_init(&reader.scan, text, room);
+        rota_json_scan_init(&reader.scan, text, room);
         read_record(&reader);
         finish_record(&reader);
         *verdict = reader.verdict;
@@ -665,24 +665,25 @@ enum rota_code rota_group_record_parse(struct rota_str text, struct rota_group_r
 
 /* --- metadata --- */
 
-char *rota_group_metadata_format(struct rota_group_member member,
-                                 char text[ROTA_GROUP_METADATA_MAX])
+char *rota_group_record_metadata_format(struct rota_group_member member,
+                                        char text[ROTA_GROUP_METADATA_MAX])
 {
     snprintf(text, ROTA_GROUP_METADATA_MAX, "%llu/%.*s", (unsigned long long)member.incarnation,
              ROTA_STR_ARGS(member.task));
     return text;
 }
 
-enum rota_code rota_group_metadata_parse(struct rota_str text, struct rota_group_member *member)
+enum rota_code rota_group_record_metadata_parse(struct rota_str text,
+                                                struct rota_group_member *member)
 {
     const char *slash = text.size ? memchr(text.data, '/', text.size) : NULL;
     struct rota_scan scan;
     if (!slash)
         return ROTA_ERR_INVALID;
     size_t size = (size_t)(slash - text.data);
-    rota_scan_init(&scan, rota_str_of(text.data, size), NULL);
+    rota_json_scan_init(&scan, rota_str_of(text.data, size), NULL);
     bool is_number = size > 0 && text.data[0] >= '1' && text.data[0] <= '9';
-    uint64_t incarnation = rota_scan_uint(&scan, ROTA_GROUP_NUMBER_MAX);
+    uint64_t incarnation = rota_json_scan_uint(&scan, ROTA_GROUP_NUMBER_MAX);
     struct rota_str task = rota_str_of(slash + 1, text.size - size - 1);
     if (!is_number || scan.failed || scan.at != scan.end || !rota_group_is_task_name(task))
         return ROTA_ERR_INVALID;

@@ -30,6 +30,7 @@ enum rota_code rota_group_record_format(struct rota_group_record *record,
 /* A member's metadata for the membership engine: its name and incarnation as text, "7/name", and
  * back. */
 enum { ROTA_GROUP_METADATA_MAX = ROTA_GROUP_TASK_NAME_MAX + 24 };
-char *rota_group_metadata_format(struct rota_group_member member,
-                                 char text[ROTA_GROUP_METADATA_MAX]);
-enum rota_code rota_group_metadata_parse(struct rota_str text, struct rota_group_member *member);
+char *rota_group_record_metadata_format(struct rota_group_member member,
+                                        char text[ROTA_GROUP_METADATA_MAX]);
+enum rota_code rota_group_record_metadata_parse(struct rota_str text,
+                                                struct rota_group_member *member);

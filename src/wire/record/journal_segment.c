@@ -17,8 +17,8 @@ static uint32_t head_sum(const char *bytes)
     return rota_crc32c_add(&crc, 0, rota_str_of(bytes, AT_SUM));
 }
 
-void rota_journal_head_encode(const struct rota_journal_head *head,
-                              char bytes[ROTA_JOURNAL_HEAD_SIZE])
+void rota_journal_segment_head_encode(const struct rota_journal_head *head,
+                                      char bytes[ROTA_JOURNAL_HEAD_SIZE])
 {
     memcpy(bytes, magic, sizeof magic);
     rota_journal_put_fixed(bytes + AT_VERSION, ROTA_JOURNAL_VERSION, 4);
@@ -105,8 +105,8 @@ static bool read_batch(const struct rota_journal_reader *reader, const struct fr
 
 /* --- writing --- */
 
-void rota_journal_writer_init(struct rota_journal_writer *writer,
-                              const unsigned char id[ROTA_JOURNAL_ID_SIZE])
+void rota_journal_segment_writer_init(struct rota_journal_writer *writer,
+                                      const unsigned char id[ROTA_JOURNAL_ID_SIZE])
 {
     memset(writer, 0, sizeof *writer);
     rota_journal_seal_init(&writer->seal, id);
@@ -167,8 +167,8 @@ static void learn_from_record(struct rota_journal_writer *writer,
         writer->tag = record->tag;
 }
 
-void rota_journal_write(struct rota_journal_writer *writer, const struct rota_work_record *record,
-                        struct rota_buffer *buffer)
+void rota_journal_segment_write(struct rota_journal_writer *writer,
+                                const struct rota_work_record *record, struct rota_buffer *buffer)
 {
     if (buffer->size == 0)
         begin_batch(writer, record->number, record->at, buffer);
@@ -181,20 +181,20 @@ void rota_journal_write(struct rota_journal_writer *writer, const struct rota_wo
     learn_from_record(writer, record);
 }
 
-void rota_journal_write_mark(struct rota_journal_writer *writer, uint64_t number,
-                             struct rota_buffer *buffer)
+void rota_journal_segment_write_mark(struct rota_journal_writer *writer, uint64_t number,
+                                     struct rota_buffer *buffer)
 {
     begin_batch(writer, number, 0, buffer);
 }
 
 /* --- reading --- */
 
-void rota_journal_reader_init(struct rota_journal_reader *reader)
+void rota_journal_segment_reader_init(struct rota_journal_reader *reader)
 {
     memset(reader, 0, sizeof *reader);
 }
 
-bool rota_journal_may_begin(struct rota_str bytes)
+bool rota_journal_segment_may_begin(struct rota_str bytes)
 {
     size_t size = bytes.size < sizeof magic ? bytes.size : sizeof magic, i = 0;
     while (i < size && bytes.data[i] == magic[i])
@@ -273,8 +273,8 @@ static bool read_head(struct rota_str bytes, struct rota_journal_head *head)
     return true;
 }
 
-enum rota_journal_found rota_journal_reader_open(struct rota_journal_reader *reader,
-                                                 struct rota_str bytes, bool is_last)
+enum rota_journal_found rota_journal_segment_reader_open(struct rota_journal_reader *reader,
+                                                         struct rota_str bytes, bool is_last)
 {
     struct rota_journal_head head;
     reader->bytes = bytes;
@@ -337,7 +337,7 @@ static bool is_end(const struct rota_journal_reader *reader)
            (rest.data[0] == 0 && (rest.size == 1 || rest.data[1] == 0) && is_zero(rest));
 }
 
-bool rota_journal_reader_foresee(struct rota_journal_reader *reader, struct rota_job_id *id)
+bool rota_journal_segment_reader_foresee(struct rota_journal_reader *reader, struct rota_job_id *id)
 {
     struct frame frame;
     if (reader->ahead < reader->at)
@@ -350,8 +350,8 @@ bool rota_journal_reader_foresee(struct rota_journal_reader *reader, struct rota
     return false;
 }
 
-enum rota_journal_found rota_journal_reader_next(struct rota_journal_reader *reader,
-                                                 struct rota_work_record *record)
+enum rota_journal_found rota_journal_segment_reader_next(struct rota_journal_reader *reader,
+                                                         struct rota_work_record *record)
 {
     struct frame frame;
     struct rota_journal_batch batch;
@@ -434,7 +434,7 @@ static bool pass_head(struct rota_journal_reader *reader)
     return true;
 }
 
-bool rota_journal_reader_pass_over(struct rota_journal_reader *reader)
+bool rota_journal_segment_reader_pass_over(struct rota_journal_reader *reader)
 {
     if (reader->at > 0)
         return pass_record(reader) || pass_batch(reader);

@@ -36,8 +36,8 @@ struct rota_journal_head {
     uint64_t first;                         /* the number of its first record */
 };
 
-void rota_journal_head_encode(const struct rota_journal_head *head,
-                              char bytes[ROTA_JOURNAL_HEAD_SIZE]);
+void rota_journal_segment_head_encode(const struct rota_journal_head *head,
+                                      char bytes[ROTA_JOURNAL_HEAD_SIZE]);
 
 /* --- writing --- */
 
@@ -47,18 +47,18 @@ struct rota_journal_writer {
     uint64_t attempt, tag; /* seen last: where the next batch counts from */
 };
 
-void rota_journal_writer_init(struct rota_journal_writer *writer,
-                              const unsigned char id[ROTA_JOURNAL_ID_SIZE]);
+void rota_journal_segment_writer_init(struct rota_journal_writer *writer,
+                                      const unsigned char id[ROTA_JOURNAL_ID_SIZE]);
 
 /* Append a record to a batch; an empty `buffer` begins one. Whether there was memory is
  * asked of the buffer. */
-void rota_journal_write(struct rota_journal_writer *writer, const struct rota_work_record *record,
-                        struct rota_buffer *buffer);
+void rota_journal_segment_write(struct rota_journal_writer *writer,
+                                const struct rota_work_record *record, struct rota_buffer *buffer);
 
 /* An empty batch before record `number`: it shows that everything before it was on disk, and is
  * written when a journal is closed. */
-void rota_journal_write_mark(struct rota_journal_writer *writer, uint64_t number,
-                             struct rota_buffer *buffer);
+void rota_journal_segment_write_mark(struct rota_journal_writer *writer, uint64_t number,
+                                     struct rota_buffer *buffer);
 
 /* --- reading --- */
 
@@ -74,7 +74,7 @@ struct rota_journal_reader {
     struct rota_str bytes; /* of the segment */
     bool is_last;          /* no segment follows */
     size_t at;             /* the next frame begins here */
-    size_t ahead;          /* how far rota_journal_reader_foresee() has looked */
+    size_t ahead;          /* how far rota_journal_segment_reader_foresee() has looked */
     uint64_t next;         /* the number of the next record; 0: not known */
     uint64_t index;        /* of the next segment; 0: not known */
     uint64_t first;        /* the number of the first record of this segment */
@@ -92,26 +92,27 @@ struct rota_journal_reader {
     struct rota_journal_room room;
 };
 
-void rota_journal_reader_init(struct rota_journal_reader *reader);
+void rota_journal_segment_reader_init(struct rota_journal_reader *reader);
 
 /* Whether a file that begins like this may be a segment with a truncated head: its first bytes
  * do not belong to another format. */
-bool rota_journal_may_begin(struct rota_str bytes);
+bool rota_journal_segment_may_begin(struct rota_str bytes);
 
 /* Read the head of the next segment; `bytes` is kept until the segment after it. TORN, only of
  * the last one: it was being created, and is empty. DAMAGED also when it does not follow what
  * was read before. */
-enum rota_journal_found rota_journal_reader_open(struct rota_journal_reader *reader,
-                                                 struct rota_str bytes, bool is_last);
+enum rota_journal_found rota_journal_segment_reader_open(struct rota_journal_reader *reader,
+                                                         struct rota_str bytes, bool is_last);
 
 /* The job of a record some way after `at`, as far as it is known without a check: only a hint.
  * Each call returns the next one; false when there is none. */
-bool rota_journal_reader_foresee(struct rota_journal_reader *reader, struct rota_job_id *id);
+bool rota_journal_segment_reader_foresee(struct rota_journal_reader *reader,
+                                         struct rota_job_id *id);
 
 /* Read on. The record is borrowed until the next call. */
-enum rota_journal_found rota_journal_reader_next(struct rota_journal_reader *reader,
-                                                 struct rota_work_record *record);
+enum rota_journal_found rota_journal_segment_reader_next(struct rota_journal_reader *reader,
+                                                         struct rota_work_record *record);
 
 /* After DAMAGED: continue after the damage, and count it. A damaged head is skipped when another
  * segment has given the journal's id. False when nothing more can be read of this segment. */
-bool rota_journal_reader_pass_over(struct rota_journal_reader *reader);
+bool rota_journal_segment_reader_pass_over(struct rota_journal_reader *reader);

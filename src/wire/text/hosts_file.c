@@ -352,8 +352,8 @@ end:
     return code;
 }
 
-enum rota_code rota_hosts_parse(struct rota_str text, const char *file, struct rota_hosts *hosts,
-                                struct rota_error *error)
+enum rota_code rota_hosts_file_parse(struct rota_str text, const char *file,
+                                     struct rota_hosts *hosts, struct rota_error *error)
 {
     struct reader reader = {.file = file, .error = error};
     struct rota_hosts made = {0};
@@ -372,13 +372,13 @@ enum rota_code rota_hosts_parse(struct rota_str text, const char *file, struct r
 
     enum rota_code code = read_hosts(&reader, rota_str_of(made.text, text.size), &made);
     if (code)
-        rota_hosts_deinit(&made);
+        rota_hosts_file_deinit(&made);
     else
         *hosts = made;
     return code;
 }
 
-void rota_hosts_deinit(struct rota_hosts *hosts)
+void rota_hosts_file_deinit(struct rota_hosts *hosts)
 {
     free(hosts->hosts);
     free(hosts->text);
@@ -386,16 +386,16 @@ void rota_hosts_deinit(struct rota_hosts *hosts)
 }
 
 /* Read as a line of a file, so that all agree. */
-bool rota_hosts_parse_weight(const char *text, uint32_t *weight)
+bool rota_hosts_file_parse_weight(const char *text, uint32_t *weight)
 {
     char line[64];
     struct rota_hosts source;
     if (text[strspn(text, "0123456789.")] != '\0' || strlen(text) > 20)
         return false;
     snprintf(line, sizeof line, "host weight=%s", text);
-    if (rota_hosts_parse(rota_str(line), "weight", &source, NULL))
+    if (rota_hosts_file_parse(rota_str(line), "weight", &source, NULL))
         return false;
     *weight = source.hosts[0].weight;
-    rota_hosts_deinit(&source);
+    rota_hosts_file_deinit(&source);
     return true;
 }

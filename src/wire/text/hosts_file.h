@@ -29,11 +29,11 @@ struct rota_hosts {
 };
 
 /* Read a file's text; `file` is its name in messages, which begin with "FILE:LINE: ". An empty
- * list is not an error. Fills `*hosts`; rota_hosts_deinit() ends it. Any thread. */
-enum rota_code rota_hosts_parse(struct rota_str text, const char *file, struct rota_hosts *hosts,
-                                struct rota_error *error);
+ * list is not an error. Fills `*hosts`; rota_hosts_file_deinit() ends it. Any thread. */
+enum rota_code rota_hosts_file_parse(struct rota_str text, const char *file,
+                                     struct rota_hosts *hosts, struct rota_error *error);
 
-void rota_hosts_deinit(struct rota_hosts *hosts);
+void rota_hosts_file_deinit(struct rota_hosts *hosts);
 
 /* A weight by itself, as the file has it; false when it is none. Any thread. */
-bool rota_hosts_parse_weight(const char *text, uint32_t *weight);
+bool rota_hosts_file_parse_weight(const char *text, uint32_t *weight);

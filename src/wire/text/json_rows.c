@@ -17,8 +17,8 @@ static struct rota_str read_value(struct rota_str raw, struct rota_arena *arena)
     room = rota_arena_take(arena, raw.size);
     if (!room)
         return rota_str("");
-    rota_scan_init(&scan, raw, room);
-    return rota_scan_string(&scan);
+    rota_json_scan_init(&scan, raw, room);
+    return rota_json_scan_string(&scan);
 }
 
 /* The cells of one entry whose fields begin with `prefix`, which ends with a dot or is empty. */
@@ -30,10 +30,10 @@ static void read_entry(struct rota_str object, struct rota_str prefix, const cha
     char *room = malloc(object.size + 1);
     if (!room)
         return;
-    rota_scan_init(&scan, object, room);
-    rota_scan_object(&scan);
-    while (rota_scan_key(&scan, &key)) {
-        struct rota_str value = rota_scan_skip(&scan);
+    rota_json_scan_init(&scan, object, room);
+    rota_json_scan_object(&scan);
+    while (rota_json_scan_key(&scan, &key)) {
+        struct rota_str value = rota_json_scan_skip(&scan);
         for (size_t i = 0; i < n_fields && !scan.failed; i++) {
             struct rota_str field = rota_str(fields[i]);
             if (!rota_str_has_prefix(field, prefix))
@@ -55,9 +55,9 @@ static void read_entry(struct rota_str object, struct rota_str prefix, const cha
 static size_t count_entries(struct rota_scan scan)
 {
     size_t n = 0;
-    rota_scan_array(&scan);
-    for (; rota_scan_item(&scan); n++)
-        rota_scan_skip(&scan);
+    rota_json_scan_array(&scan);
+    for (; rota_json_scan_item(&scan); n++)
+        rota_json_scan_skip(&scan);
     return n;
 }
 
@@ -73,9 +73,9 @@ static enum rota_code read_array(struct rota_scan *scan, const char *const *fiel
     rows->objects = rota_arena_take(&rows->arena, (n + 1) * sizeof *rows->objects);
     if (!rows->cells || !rows->objects)
         return rota_error_no_memory(error, "for a document");
-    rota_scan_array(scan);
-    while (rota_scan_item(scan)) {
-        struct rota_str object = rota_scan_skip(scan);
+    rota_json_scan_array(scan);
+    while (rota_json_scan_item(scan)) {
+        struct rota_str object = rota_json_scan_skip(scan);
         if (scan->failed || object.data[0] != '{')
             return rota_error_set(error, ROTA_ERR_INVALID, "a document whose rows are not objects");
         struct rota_str *cells = &rows->cells[rows->n_rows * n_fields];
@@ -87,8 +87,9 @@ static enum rota_code read_array(struct rota_scan *scan, const char *const *fiel
     return ROTA_OK;
 }
 
-enum rota_code rota_rows_read(struct rota_str document, const char *key, const char *const *fields,
-                              size_t n_fields, struct rota_rows *rows, struct rota_error *error)
+enum rota_code rota_json_rows_read(struct rota_str document, const char *key,
+                                   const char *const *fields, size_t n_fields,
+                                   struct rota_rows *rows, struct rota_error *error)
 {
     struct rota_rows made = {0};
     struct rota_scan scan;
@@ -97,16 +98,16 @@ enum rota_code rota_rows_read(struct rota_str document, const char *key, const c
     char *room = malloc(document.size + 1);
     if (!room)
         return rota_error_no_memory(error, "for a document");
-    rota_scan_init(&scan, document, room);
-    rota_scan_object(&scan);
-    while (rota_scan_key(&scan, &found)) {
+    rota_json_scan_init(&scan, document, room);
+    rota_json_scan_object(&scan);
+    while (rota_json_scan_key(&scan, &found)) {
         if (code != ROTA_ERR_NOT_FOUND || !rota_str_is_equal(found, rota_str(key)))
-            rota_scan_skip(&scan);
+            rota_json_scan_skip(&scan);
         else if ((code = read_array(&scan, fields, n_fields, &made, error)))
             break;
     }
     if (!code || code == ROTA_ERR_NOT_FOUND) {
-        rota_scan_end(&scan);
+        rota_json_scan_end(&scan);
         if (scan.failed)
             code = rota_error_set(error, ROTA_ERR_INVALID, "a document that is not JSON");
         else if (code)
@@ -114,13 +115,13 @@ enum rota_code rota_rows_read(struct rota_str document, const char *key, const c
     }
     free(room);
     if (code)
-        rota_rows_deinit(&made);
+        rota_json_rows_deinit(&made);
     else
         *rows = made;
     return code;
 }
 
-void rota_rows_deinit(struct rota_rows *rows)
+void rota_json_rows_deinit(struct rota_rows *rows)
 {
     rota_arena_deinit(&rows->arena);
     *rows = (struct rota_rows){0};

@@ -24,11 +24,12 @@ struct rota_rows {
     size_t n_rows, n_fields;
 };
 
-/* Fills `*rows`, which rota_rows_deinit() ends. ROTA_ERR_INVALID for a malformed document,
+/* Fills `*rows`, which rota_json_rows_deinit() ends. ROTA_ERR_INVALID for a malformed document,
  * ROTA_ERR_NOT_FOUND when it has no such key. */
-enum rota_code rota_rows_read(struct rota_str document, const char *key, const char *const *fields,
-                              size_t n_fields, struct rota_rows *rows, struct rota_error *error);
-void rota_rows_deinit(struct rota_rows *rows);
+enum rota_code rota_json_rows_read(struct rota_str document, const char *key,
+                                   const char *const *fields, size_t n_fields,
+                                   struct rota_rows *rows, struct rota_error *error);
+void rota_json_rows_deinit(struct rota_rows *rows);
 
 static inline struct rota_str rota_rows_cell(const struct rota_rows *rows, size_t row, size_t field)
 {

@@ -2,7 +2,7 @@
 
 #include "base/utf8.h"
 
-void rota_scan_init(struct rota_scan *scan, struct rota_str text, char *room)
+void rota_json_scan_init(struct rota_scan *scan, struct rota_str text, char *room)
 {
     const char *data = text.size ? text.data : "";
     *scan = (struct rota_scan){.at = data, .end = data + text.size, .room = room};
@@ -37,13 +37,13 @@ static void expect_char(struct rota_scan *scan, char c)
         fail_scan(scan);
 }
 
-void rota_scan_object(struct rota_scan *scan)
+void rota_json_scan_object(struct rota_scan *scan)
 {
     expect_char(scan, '{');
     scan->is_first = true;
 }
 
-void rota_scan_array(struct rota_scan *scan)
+void rota_json_scan_array(struct rota_scan *scan)
 {
     expect_char(scan, '[');
     scan->is_first = true;
@@ -61,16 +61,16 @@ static bool has_next(struct rota_scan *scan, char close)
     return !scan->failed;
 }
 
-bool rota_scan_item(struct rota_scan *scan)
+bool rota_json_scan_item(struct rota_scan *scan)
 {
     return has_next(scan, ']');
 }
 
-bool rota_scan_key(struct rota_scan *scan, struct rota_str *key)
+bool rota_json_scan_key(struct rota_scan *scan, struct rota_str *key)
 {
     if (!has_next(scan, '}'))
         return false;
-    *key = rota_scan_string(scan);
+    *key = rota_json_scan_string(scan);
     expect_char(scan, ':');
     return !scan->failed;
 }
@@ -119,7 +119,7 @@ static uint32_t take_escape(struct rota_scan *scan)
     return 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
 }
 
-struct rota_str rota_scan_string(struct rota_scan *scan)
+struct rota_str rota_json_scan_string(struct rota_scan *scan)
 {
     char *start = scan->room, *to = start, unwanted[ROTA_UTF8_MAX];
     expect_char(scan, '"');
@@ -163,7 +163,7 @@ static bool take_word(struct rota_scan *scan, const char *word)
     return true;
 }
 
-bool rota_scan_bool(struct rota_scan *scan)
+bool rota_json_scan_bool(struct rota_scan *scan)
 {
     bool value = take_word(scan, "true");
     if (!value && !take_word(scan, "false"))
@@ -176,7 +176,7 @@ static bool is_digit(const struct rota_scan *scan)
     return scan->at < scan->end && *scan->at >= '0' && *scan->at <= '9';
 }
 
-uint64_t rota_scan_uint(struct rota_scan *scan, uint64_t max)
+uint64_t rota_json_scan_uint(struct rota_scan *scan, uint64_t max)
 {
     uint64_t value = 0;
     skip_blanks(scan);
@@ -197,12 +197,12 @@ uint64_t rota_scan_uint(struct rota_scan *scan, uint64_t max)
     return is_bad ? 0 : value;
 }
 
-int64_t rota_scan_int(struct rota_scan *scan)
+int64_t rota_json_scan_int(struct rota_scan *scan)
 {
     bool is_negative = take_char(scan, '-');
     if (is_negative && !is_digit(scan))
         fail_scan(scan);
-    uint64_t value = rota_scan_uint(scan, (uint64_t)INT64_MAX + is_negative);
+    uint64_t value = rota_json_scan_uint(scan, (uint64_t)INT64_MAX + is_negative);
     return is_negative ? (int64_t)(0 - value) : (int64_t)value;
 }
 
@@ -239,12 +239,12 @@ static void skip_number(struct rota_scan *scan)
 static void skip_plain(struct rota_scan *scan)
 {
     if (scan->at < scan->end && *scan->at == '"')
-        rota_scan_string(scan);
+        rota_json_scan_string(scan);
     else if (!take_word(scan, "true") && !take_word(scan, "false") && !take_word(scan, "null"))
         skip_number(scan);
 }
 
-struct rota_str rota_scan_skip(struct rota_scan *scan)
+struct rota_str rota_json_scan_skip(struct rota_scan *scan)
 {
     uint64_t is_object = 0; /* bit by depth */
     unsigned depth = 0;
@@ -267,7 +267,8 @@ struct rota_str rota_scan_skip(struct rota_scan *scan)
             scan->is_first = false;
         }
         while (depth > 0 && !scan->failed &&
-               !(is_object & 1ULL << depth ? rota_scan_key(scan, &key) : rota_scan_item(scan)))
+               !(is_object & 1ULL << depth ? rota_json_scan_key(scan, &key)
+                                           : rota_json_scan_item(scan)))
             depth--;
     } while (depth > 0 && !scan->failed);
     scan->room = room;
@@ -275,7 +276,7 @@ struct rota_str rota_scan_skip(struct rota_scan *scan)
     return scan->failed ? rota_str("") : rota_str_of(start, (size_t)(scan->at - start));
 }
 
-void rota_scan_end(struct rota_scan *scan)
+void rota_json_scan_end(struct rota_scan *scan)
 {
     skip_blanks(scan);
     if (scan->at < scan->end)

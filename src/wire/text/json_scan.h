@@ -22,27 +22,27 @@ struct rota_scan {
     bool is_first; /* nothing of the object or array that was begun last was read yet */
 };
 
-void rota_scan_init(struct rota_scan *scan, struct rota_str text, char *room);
+void rota_json_scan_init(struct rota_scan *scan, struct rota_str text, char *room);
 
 /* Begin with an object or an array. */
-void rota_scan_object(struct rota_scan *scan);
-void rota_scan_array(struct rota_scan *scan);
+void rota_json_scan_object(struct rota_scan *scan);
+void rota_json_scan_array(struct rota_scan *scan);
 
 /* The next key, decoded; its value comes next. False at the end of the object. */
-bool rota_scan_key(struct rota_scan *scan, struct rota_str *key);
+bool rota_json_scan_key(struct rota_scan *scan, struct rota_str *key);
 
 /* Whether there is one more item; false at the end of the array. */
-bool rota_scan_item(struct rota_scan *scan);
+bool rota_json_scan_item(struct rota_scan *scan);
 
-struct rota_str rota_scan_string(struct rota_scan *scan);
-bool rota_scan_bool(struct rota_scan *scan);
+struct rota_str rota_json_scan_string(struct rota_scan *scan);
+bool rota_json_scan_bool(struct rota_scan *scan);
 
 /* Whole numbers without fraction and exponent, in these bounds. */
-uint64_t rota_scan_uint(struct rota_scan *scan, uint64_t max);
-int64_t rota_scan_int(struct rota_scan *scan);
+uint64_t rota_json_scan_uint(struct rota_scan *scan, uint64_t max);
+int64_t rota_json_scan_int(struct rota_scan *scan);
 
 /* The text of a value of any kind, checked. */
-struct rota_str rota_scan_skip(struct rota_scan *scan);
+struct rota_str rota_json_scan_skip(struct rota_scan *scan);
 
 /* Nothing but blanks may follow. */
-void rota_scan_end(struct rota_scan *scan);
+void rota_json_scan_end(struct rota_scan *scan);

@@ -9,7 +9,7 @@ static const char z85[] =
     "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
 
 /* Five characters are four bytes; the last few combinations of five are beyond them. */
-bool rota_key_parse(struct rota_str text, struct rota_key *key)
+bool rota_keys_file_parse_key(struct rota_str text, struct rota_key *key)
 {
     struct rota_key read;
     if (text.size != ROTA_KEY_TEXT_SIZE)
@@ -31,7 +31,7 @@ bool rota_key_parse(struct rota_str text, struct rota_key *key)
     return true;
 }
 
-char *rota_key_format(const struct rota_key *key, char text[ROTA_KEY_TEXT_SIZE + 1])
+char *rota_keys_file_format_key(const struct rota_key *key, char text[ROTA_KEY_TEXT_SIZE + 1])
 {
     for (size_t i = 0; i < ROTA_KEY_SIZE; i += 4) {
         uint32_t value = (uint32_t)key->bytes[i] << 24 | (uint32_t)key->bytes[i + 1] << 16 |
@@ -66,7 +66,8 @@ static enum rota_code parse_line(struct rota_str line, const char *file, size_t 
     while (size < line.size && !is_blank(line.data[size]))
         size++;
     entry.name = rota_str_of(line.data, size);
-    if (!rota_key_parse(trim_blanks(rota_str_of(line.data + size, line.size - size)), &entry.key))
+    if (!rota_keys_file_parse_key(trim_blanks(rota_str_of(line.data + size, line.size - size)),
+                                  &entry.key))
         return rota_error_set_at(error, ROTA_ERR_INVALID, file, number,
                                  "no key follows the name %s: a key has %d characters of Z85",
                                  rota_quote(entry.name, quoted), ROTA_KEY_TEXT_SIZE);
@@ -97,8 +98,8 @@ static enum rota_code check_twins(const struct rota_keys *keys, const char *file
     return ROTA_OK;
 }
 
-enum rota_code rota_keys_parse(struct rota_str text, const char *file, struct rota_keys *keys,
-                               struct rota_error *error)
+enum rota_code rota_keys_file_parse(struct rota_str text, const char *file, struct rota_keys *keys,
+                                    struct rota_error *error)
 {
     enum rota_code code = ROTA_OK;
     for (size_t number = 1; !code && text.size; number++) {
@@ -116,16 +117,16 @@ enum rota_code rota_keys_parse(struct rota_str text, const char *file, struct ro
     if (!code)
         code = check_twins(keys, file, error);
     if (code)
-        rota_keys_deinit(keys);
+        rota_keys_file_deinit(keys);
     return code;
 }
 
-void rota_keys_deinit(struct rota_keys *keys)
+void rota_keys_file_deinit(struct rota_keys *keys)
 {
     rota_vector_deinit(&keys->entries);
 }
 
-struct rota_str rota_keys_find_name(const struct rota_keys *keys, const struct rota_key *key)
+struct rota_str rota_keys_file_find_name(const struct rota_keys *keys, const struct rota_key *key)
 {
     struct rota_key_entry wanted = {.key = *key};
     const struct rota_key_entry *found =
@@ -135,7 +136,7 @@ struct rota_str rota_keys_find_name(const struct rota_keys *keys, const struct r
     return found ? found->name : rota_str("");
 }
 
-const struct rota_key *rota_keys_find_key(const struct rota_keys *keys, struct rota_str name)
+const struct rota_key *rota_keys_file_find_key(const struct rota_keys *keys, struct rota_str name)
 {
     for (size_t i = 0; i < keys->entries.size; i++)
         if (rota_str_is_equal(keys->entries.items[i].name, name))

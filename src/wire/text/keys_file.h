@@ -36,16 +36,16 @@ struct rota_keys {
 };
 
 /* False when it is not a key. */
-bool rota_key_parse(struct rota_str text, struct rota_key *key);
+bool rota_keys_file_parse_key(struct rota_str text, struct rota_key *key);
 
 /* Returns `text`. */
-char *rota_key_format(const struct rota_key *key, char text[ROTA_KEY_TEXT_SIZE + 1]);
+char *rota_keys_file_format_key(const struct rota_key *key, char text[ROTA_KEY_TEXT_SIZE + 1]);
 
 /* Read a list into `keys`, which is empty; the text is kept. `file` is for messages. */
-enum rota_code rota_keys_parse(struct rota_str text, const char *file, struct rota_keys *keys,
-                               struct rota_error *error);
-void rota_keys_deinit(struct rota_keys *keys);
+enum rota_code rota_keys_file_parse(struct rota_str text, const char *file, struct rota_keys *keys,
+                                    struct rota_error *error);
+void rota_keys_file_deinit(struct rota_keys *keys);
 
 /* The name of a key; empty when it is unknown. And the first key of a name, or NULL. */
-struct rota_str rota_keys_find_name(const struct rota_keys *keys, const struct rota_key *key);
-const struct rota_key *rota_keys_find_key(const struct rota_keys *keys, struct rota_str name);
+struct rota_str rota_keys_file_find_name(const struct rota_keys *keys, const struct rota_key *key);
+const struct rota_key *rota_keys_file_find_key(const struct rota_keys *keys, struct rota_str name);

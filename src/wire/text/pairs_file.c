@@ -96,9 +96,9 @@ static enum rota_code unescape_line(struct rota_str line, size_t key_size, const
     return ROTA_OK;
 }
 
-enum rota_code rota_pair_parse(struct rota_str line, const char *file, size_t number,
-                               struct rota_buffer *scratch, struct rota_pair *pair,
-                               struct rota_error *error)
+enum rota_code rota_pairs_file_parse_pair(struct rota_str line, const char *file, size_t number,
+                                          struct rota_buffer *scratch, struct rota_pair *pair,
+                                          struct rota_error *error)
 {
     struct rota_pair made;
     rota_buffer_clear(scratch);
@@ -138,7 +138,7 @@ static void escape_byte(unsigned char byte, struct rota_buffer *buffer)
         rota_buffer_print(buffer, "\\x%02x", byte);
 }
 
-void rota_pair_escape(struct rota_str text, struct rota_buffer *buffer)
+void rota_pairs_file_escape(struct rota_str text, struct rota_buffer *buffer)
 {
     size_t from = 0, size;
     for (size_t at = 0; at < text.size; at += size) {
@@ -155,7 +155,7 @@ void rota_pair_escape(struct rota_str text, struct rota_buffer *buffer)
 
 /* --- where the keys are --- */
 
-void rota_pairs_deinit(struct rota_pairs *pairs)
+void rota_pairs_file_deinit(struct rota_pairs *pairs)
 {
     rota_vector_deinit(&pairs->places);
 }
@@ -168,8 +168,8 @@ static int compare_places(const void *a, const void *b)
     return (x->line > y->line) - (x->line < y->line);
 }
 
-const struct rota_pair_place *rota_pairs_find(const struct rota_pairs *pairs, struct rota_str key,
-                                              size_t *n)
+const struct rota_pair_place *rota_pairs_file_find(const struct rota_pairs *pairs,
+                                                   struct rota_str key, size_t *n)
 {
     const struct rota_pair_place *places = pairs->places.items;
     uint64_t hash = rota_hash_sip64(pairs->seed, key);
@@ -187,8 +187,8 @@ const struct rota_pair_place *rota_pairs_find(const struct rota_pairs *pairs, st
     return *n ? &places[from] : NULL;
 }
 
-bool rota_pairs_next_twins(const struct rota_pairs *pairs, size_t *index,
-                           struct rota_pair_place *first, struct rota_pair_place *second)
+bool rota_pairs_file_next_twins(const struct rota_pairs *pairs, size_t *index,
+                                struct rota_pair_place *first, struct rota_pair_place *second)
 {
     while (*index + 1 < pairs->places.size) {
         const struct rota_pair_place *place = &pairs->places.items[(*index)++];
@@ -203,13 +203,13 @@ bool rota_pairs_next_twins(const struct rota_pairs *pairs, size_t *index,
 
 /* --- reading a file --- */
 
-void rota_pairs_reader_init(struct rota_pairs_reader *reader, const char *file,
-                            struct rota_pairs *pairs)
+void rota_pairs_file_reader_init(struct rota_pairs_reader *reader, const char *file,
+                                 struct rota_pairs *pairs)
 {
     *reader = (struct rota_pairs_reader){.file = file, .pairs = pairs, .number = 1};
 }
 
-void rota_pairs_reader_deinit(struct rota_pairs_reader *reader)
+void rota_pairs_file_reader_deinit(struct rota_pairs_reader *reader)
 {
     rota_buffer_deinit(&reader->line);
     rota_buffer_deinit(&reader->scratch);
@@ -223,8 +223,8 @@ static enum rota_code add_line(struct rota_pairs_reader *reader, struct rota_str
                       ? strlen(BYTE_ORDER_MARK)
                       : 0;
     line = rota_str_of(line.data + mark, line.size - mark);
-    enum rota_code code =
-        rota_pair_parse(line, reader->file, reader->number, &reader->scratch, &pair, error);
+    enum rota_code code = rota_pairs_file_parse_pair(line, reader->file, reader->number,
+                                                     &reader->scratch, &pair, error);
     if (code || pair.key.size == 0)
         return code;
     if (reader->pairs->places.size == ROTA_PAIRS_MAX)
@@ -272,8 +272,8 @@ static enum rota_code keep_rest(struct rota_pairs_reader *reader, struct rota_st
     return ROTA_OK;
 }
 
-enum rota_code rota_pairs_reader_feed(struct rota_pairs_reader *reader, struct rota_str bytes,
-                                      struct rota_error *error)
+enum rota_code rota_pairs_file_reader_feed(struct rota_pairs_reader *reader, struct rota_str bytes,
+                                           struct rota_error *error)
 {
     enum rota_code code = ROTA_OK;
     for (const char *end;
@@ -292,7 +292,8 @@ enum rota_code rota_pairs_reader_feed(struct rota_pairs_reader *reader, struct r
     return code || bytes.size == 0 ? code : keep_rest(reader, bytes, error);
 }
 
-enum rota_code rota_pairs_reader_finish(struct rota_pairs_reader *reader, struct rota_error *error)
+enum rota_code rota_pairs_file_reader_finish(struct rota_pairs_reader *reader,
+                                             struct rota_error *error)
 {
     enum rota_code code = ROTA_OK;
     struct rota_str rest = rota_buffer_str(&reader->line);

@@ -32,13 +32,13 @@ struct rota_pair {
 /* Read a line without its end; `file` and `number` are for the message, which begins
  * with "FILE:LINE: ". The pair points into the line or into `scratch`, which is cleared
  * first. An empty line has an empty key. */
-enum rota_code rota_pair_parse(struct rota_str line, const char *file, size_t number,
-                               struct rota_buffer *scratch, struct rota_pair *pair,
-                               struct rota_error *error);
+enum rota_code rota_pairs_file_parse_pair(struct rota_str line, const char *file, size_t number,
+                                          struct rota_buffer *scratch, struct rota_pair *pair,
+                                          struct rota_error *error);
 
-/* Append a text as it is in a line: rota_pair_parse() can read it, and people, too, since
- * invisible characters are escaped. */
-void rota_pair_escape(struct rota_str text, struct rota_buffer *buffer);
+/* Append a text as it is in a line: rota_pairs_file_parse_pair() can read it, and people, too,
+ * since invisible characters are escaped. */
+void rota_pairs_file_escape(struct rota_str text, struct rota_buffer *buffer);
 
 /* --- a file --- */
 
@@ -55,16 +55,16 @@ struct rota_pairs {
     uint64_t seed;
 };
 
-void rota_pairs_deinit(struct rota_pairs *pairs);
+void rota_pairs_file_deinit(struct rota_pairs *pairs);
 
 /* The places that may have the key, a few at most; NULL when there is none. */
-const struct rota_pair_place *rota_pairs_find(const struct rota_pairs *pairs, struct rota_str key,
-                                              size_t *n);
+const struct rota_pair_place *rota_pairs_file_find(const struct rota_pairs *pairs,
+                                                   struct rota_str key, size_t *n);
 
 /* Neighbours with the same hash, which probably have the same key: start with *index =
  * 0; false ends it. */
-bool rota_pairs_next_twins(const struct rota_pairs *pairs, size_t *index,
-                           struct rota_pair_place *first, struct rota_pair_place *second);
+bool rota_pairs_file_next_twins(const struct rota_pairs *pairs, size_t *index,
+                                struct rota_pair_place *first, struct rota_pair_place *second);
 
 struct rota_pairs_reader {
     const char *file; /* for messages; kept */
@@ -76,12 +76,13 @@ struct rota_pairs_reader {
 };
 
 /* Begin to read a file into `pairs`; both are kept. */
-void rota_pairs_reader_init(struct rota_pairs_reader *reader, const char *file,
-                            struct rota_pairs *pairs);
-void rota_pairs_reader_deinit(struct rota_pairs_reader *reader);
+void rota_pairs_file_reader_init(struct rota_pairs_reader *reader, const char *file,
+                                 struct rota_pairs *pairs);
+void rota_pairs_file_reader_deinit(struct rota_pairs_reader *reader);
 
 /* The next bytes of the file, any number of them; and its end. After a failure the
  * reader is only good to be ended. */
-enum rota_code rota_pairs_reader_feed(struct rota_pairs_reader *reader, struct rota_str bytes,
-                                      struct rota_error *error);
-enum rota_code rota_pairs_reader_finish(struct rota_pairs_reader *reader, struct rota_error *error);
+enum rota_code rota_pairs_file_reader_feed(struct rota_pairs_reader *reader, struct rota_str bytes,
+                                           struct rota_error *error);
+enum rota_code rota_pairs_file_reader_finish(struct rota_pairs_reader *reader,
+                                             struct rota_error *error);

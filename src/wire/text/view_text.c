@@ -234,8 +234,8 @@ static enum rota_code read_lists(struct reader *reader)
     return code;
 }
 
-enum rota_code rota_view_parse(struct rota_str text, struct rota_view *view,
-                               struct rota_error *error)
+enum rota_code rota_view_text_parse(struct rota_str text, struct rota_view *view,
+                                    struct rota_error *error)
 {
     struct rota_view made = {0};
     struct reader reader = {.rest = text, .view = &made, .error = error};
@@ -268,7 +268,7 @@ static void format_name(struct rota_str name, struct rota_buffer *buffer)
     rota_buffer_append_char(buffer, '\n');
 }
 
-void rota_view_format(const struct rota_view *view, struct rota_buffer *buffer)
+void rota_view_text_format(const struct rota_view *view, struct rota_buffer *buffer)
 {
     rota_buffer_print(
         buffer, "rota-view %d\nnumber %llu\nbase %llu\nengine %s\nto %s\nphase %s\nshards %u\n",

@@ -30,8 +30,8 @@ enum {
 
 /* Fills `view`, which is empty, and stays so on failure. What is read is checked as by
  * rota_view_check(). */
-enum rota_code rota_view_parse(struct rota_str text, struct rota_view *view,
-                               struct rota_error *error);
+enum rota_code rota_view_text_parse(struct rota_str text, struct rota_view *view,
+                                    struct rota_error *error);
 
 /* Append the view's text. */
-void rota_view_format(const struct rota_view *view, struct rota_buffer *buffer);
+void rota_view_text_format(const struct rota_view *view, struct rota_buffer *buffer);

@@ -87,7 +87,7 @@ bool rota_places_is_over_reserve(const struct rota_places *places)
     return places->n_reserved > places->reserve;
 }
 
-bool rota_refusals_note(struct rota_refusals *refusals, rota_time now, uint64_t *n)
+bool rota_places_note_refusal(struct rota_refusals *refusals, rota_time now, uint64_t *n)
 {
     refusals->n++;
     if (refusals->has_logged && now - refusals->logged_at < ROTA_REFUSALS_EVERY)

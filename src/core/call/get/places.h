@@ -53,4 +53,4 @@ struct rota_refusals {
 };
 
 /* Count one more. True when it is time for a log line, which then reports their number: `*n`. */
-bool rota_refusals_note(struct rota_refusals *refusals, rota_time now, uint64_t *n);
+bool rota_places_note_refusal(struct rota_refusals *refusals, rota_time now, uint64_t *n);

@@ -408,7 +408,7 @@ void rota_shard_cache_report(struct rota_shard_cache *cache, rota_time now,
     struct rota_shard_entry *entry = rota_shard_table_find(&cache->table, report->collection);
     if (!entry || entry->map->version != report->version)
         return;
-    switch (rota_shard_cache_effect(report->failure)) {
+    switch (rota_failure_cache_effect(report->failure)) {
     case ROTA_CACHE_KEEP:
         break;
     case ROTA_CACHE_REFRESH:

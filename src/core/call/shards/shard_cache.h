@@ -123,7 +123,7 @@ void rota_shard_cache_replace(struct rota_shard_cache *cache, rota_time now,
                               struct rota_shard_map *map);
 
 /* The result of a try that was routed by `version` of the collection's map: does what
- * rota_shard_cache_effect() has for the failure. */
+ * rota_failure_cache_effect() has for the failure. */
 struct rota_shard_report {
     int64_t collection;
     uint64_t version;

@@ -55,7 +55,7 @@ static enum rota_code check_channel(const struct rota_shard_channel *channel, si
             return rota_error_set(error, ROTA_ERR_INVALID,
                                   "shard map: address of %zu bytes, at most %d are allowed",
                                   replica->address.size, ROTA_SHARD_NAME_MAX);
-        if (rota_shard_channel_find(channel, replica->node) != replica)
+        if (rota_shard_map_find_channel(channel, replica->node) != replica)
             return rota_error_set(error, ROTA_ERR_INVALID,
                                   "shard map: duplicate node %lld in a channel",
                                   (long long)replica->node);
@@ -134,8 +134,8 @@ const struct rota_shard_channel *rota_shard_map_find(const struct rota_shard_map
     return NULL;
 }
 
-const struct rota_replica *rota_shard_channel_find(const struct rota_shard_channel *channel,
-                                                   int64_t node)
+const struct rota_replica *rota_shard_map_find_channel(const struct rota_shard_channel *channel,
+                                                       int64_t node)
 {
     for (size_t i = 0; i < channel->n_replicas; i++)
         if (channel->replicas[i].node == node)
@@ -152,7 +152,7 @@ static size_t merge_claim(const struct rota_shard_channel *channel, int64_t refu
     for (size_t i = 0; i < channel->n_replicas; i++) {
         const struct rota_replica *replica = &channel->replicas[i];
         if (replica->node == claim->node ||
-            (replica->node == refused_by && !rota_shard_channel_find(channel, claim->node))) {
+            (replica->node == refused_by && !rota_shard_map_find_channel(channel, claim->node))) {
             replicas[n++] = *claim;
             is_placed = true;
         } else if (replica->node != refused_by) {
@@ -171,8 +171,8 @@ enum rota_code rota_shard_map_apply(const struct rota_shard_map *map, struct rot
     const struct rota_shard_channel *old = rota_shard_map_find(map, channel);
     if (!old)
         return rota_error_set(error, ROTA_ERR_NOT_FOUND, "shard map: claim on an unknown channel");
-    const struct rota_replica *refuser = rota_shard_channel_find(old, refused_by);
-    const struct rota_replica *known = rota_shard_channel_find(old, claim->node);
+    const struct rota_replica *refuser = rota_shard_map_find_channel(old, refused_by);
+    const struct rota_replica *known = rota_shard_map_find_channel(old, claim->node);
     if ((refuser && claim->epoch <= refuser->epoch) || (known && claim->epoch < known->epoch))
         return rota_error_set(
             error, ROTA_ERR_INVALID,

@@ -31,8 +31,8 @@ void rota_shard_map_drop(struct rota_shard_map *map);
 /* The shard with this name, or its replica on `node`; NULL when there is none. */
 const struct rota_shard_channel *rota_shard_map_find(const struct rota_shard_map *map,
                                                      struct rota_str channel);
-const struct rota_replica *rota_shard_channel_find(const struct rota_shard_channel *channel,
-                                                   int64_t node);
+const struct rota_replica *rota_shard_map_find_channel(const struct rota_shard_channel *channel,
+                                                       int64_t node);
 
 /* The map with `claim` in place of what `refused_by` had in `channel`: the node that refused is
  * removed unless the claim is its own. Rejects with ROTA_ERR_INVALID a claim that is not newer:

@@ -69,11 +69,11 @@ void rota_broker_free(struct rota_broker *broker)
     if (!broker)
         return;
     rota_broker_clear(broker);
-    rota_broker_free_chunks(broker);
-    rota_broker_free_nodes(broker);
+    rota_broker_chunk_free_all(broker);
+    rota_broker_node_free_all(broker);
     for (size_t i = 0; i < broker->workers.size; i++)
         if (broker->workers.items[i])
-            rota_broker_free_worker(broker, broker->workers.items[i]);
+            rota_broker_worker_free(broker, broker->workers.items[i]);
     for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));)
         rota_broker_job_free(broker, i);
     for (size_t i = 0; i < broker->lanes.size; i++)
@@ -83,7 +83,7 @@ void rota_broker_free(struct rota_broker *broker)
         }
     for (size_t i = 0; i < broker->queues.size; i++)
         if (broker->queues.items[i])
-            rota_broker_free_queue(broker, broker->queues.items[i]);
+            rota_broker_queue_free(broker, broker->queues.items[i]);
     rota_capabilities_deinit(&broker->capabilities);
     rota_job_table_deinit(&broker->jobs);
     rota_map_deinit(&broker->queues_by_name);
@@ -203,7 +203,7 @@ void rota_broker_attach_spec(struct rota_broker *broker, const struct rota_job *
     struct rota_job_spec *spec = broker->spec_ahead;
     assert(spec && effect->type == ROTA_WORK_DO_RECORD);
     broker->spec_ahead = NULL;
-    rota_broker_fill_spec(broker, job, spec);
+    rota_broker_job_fill_spec(broker, job, spec);
     effect->record.spec = spec;
 }
 
@@ -255,7 +255,7 @@ static void retry_undone(struct rota_broker *broker)
 {
     broker->is_starved = false;
     if (broker->life_number == UINT64_MAX && rota_broker_ready(broker, NULL))
-        rota_broker_next_life(broker);
+        rota_broker_replay_next_life(broker);
     for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));) {
         const struct rota_job *job = rota_job_at(&broker->jobs, i);
         if (job->state == ROTA_JOB_WAITING && !(job->flags & ~ROTA_JOB_PLACED)) {
@@ -264,7 +264,7 @@ static void retry_undone(struct rota_broker *broker)
             rota_broker_job_enter(broker, i);
         }
     }
-    rota_broker_offer_all(broker);
+    rota_broker_match_offer_all(broker);
     rota_broker_durable(broker, broker->now, broker->durable);
 }
 
@@ -278,12 +278,12 @@ void rota_broker_tick(struct rota_broker *broker, struct rota_work_now now)
         broker->spare_until = rota_time_add(broker->now.boot, broker->options.grace);
     if (broker->is_starved)
         retry_undone(broker);
-    for (uint32_t due; (due = rota_broker_due(broker));)
-        if (!rota_broker_on_time(broker, rota_job_extra_at(&broker->jobs, due)->job))
+    for (uint32_t due; (due = rota_broker_timer_due(broker));)
+        if (!rota_broker_end_on_time(broker, rota_job_extra_at(&broker->jobs, due)->job))
             break;
-    rota_broker_lose_workers(broker);
-    rota_broker_forget_ended(broker, 0);
-    rota_broker_end_breaths(broker);
+    rota_broker_worker_lose_all(broker);
+    rota_broker_ended_forget(broker, 0);
+    rota_broker_match_end_breaths(broker);
     rota_broker_match(broker);
 }
 
@@ -291,11 +291,11 @@ rota_time rota_broker_deadline(const struct rota_broker *broker)
 {
     if (!broker->is_begun)
         return ROTA_TIME_NEVER;
-    rota_time at = rota_broker_first_timer(broker);
+    rota_time at = rota_broker_timer_first(broker);
     const struct rota_heap_node *alarm = rota_heap_first(&broker->alarms);
     if (alarm)
         at = rota_time_min(at, alarm->at);
-    at = rota_time_min(at, rota_broker_forgets_at(broker));
+    at = rota_time_min(at, rota_broker_ended_forgets_at(broker));
     if (broker->breath_at)
         at = rota_time_min(at, broker->breath_at);
     if (broker->is_starved)
@@ -356,7 +356,7 @@ void rota_broker_durable(struct rota_broker *broker, struct rota_work_now now, u
         rota_broker_job_enter(broker, safe);
     }
     if (!may_already)
-        rota_broker_offer_all(broker);
+        rota_broker_match_offer_all(broker);
     rota_broker_match(broker);
 }
 

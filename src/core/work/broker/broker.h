@@ -610,7 +610,8 @@ struct rota_attempt_end {
 };
 
 /* Whether it is valid. */
-enum rota_code rota_attempt_end_check(const struct rota_attempt_end *end, struct rota_error *error);
+enum rota_code rota_broker_end_attempt_check(const struct rota_attempt_end *end,
+                                             struct rota_error *error);
 
 enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now now,
                                const struct rota_attempt_end *end, uint64_t *number,

@@ -61,8 +61,9 @@ static bool may_be_payload(const struct rota_broker *broker, const struct rota_j
 {
     if (job->state != ROTA_JOB_DONE)
         return rota_str_is_equal(rota_job_payload(job), payload);
-    return !job->payload_hash || (job->payload_size == payload.size &&
-                                  job->payload_hash == rota_broker_hash_payload(broker, payload));
+    return !job->payload_hash ||
+           (job->payload_size == payload.size &&
+            job->payload_hash == rota_broker_job_hash_payload(broker, payload));
 }
 
 /* What the two differ in, but for the payload; NULL: nothing. */
@@ -91,12 +92,13 @@ enum rota_code rota_broker_check_same(const struct rota_broker *broker,
 {
     char text[ROTA_JOB_ID_TEXT];
     struct rota_job_spec there;
-    uint32_t number =
-        rota_job_id_is_none(spec->id) ? 0 : rota_broker_find_job(broker, spec->queue, spec->id);
+    uint32_t number = rota_job_id_is_none(spec->id)
+                          ? 0
+                          : rota_broker_queue_find_job(broker, spec->queue, spec->id);
     const struct rota_job *job = number ? rota_job_at(&broker->jobs, number) : NULL;
     if (!job || spec->is_keyed)
         return ROTA_OK;
-    rota_broker_fill_spec(broker, job, &there);
+    rota_broker_job_fill_spec(broker, job, &there);
     if (!there.deadline && spec->deadline <= broker->now.wall)
         there.deadline = spec->deadline; /* it has passed, and a retry removed it */
     const char *difference =
@@ -113,8 +115,9 @@ static const struct rota_job *find_same(const struct rota_broker *broker,
                                         const struct rota_job_spec *spec)
 {
     char text[sizeof(uint32_t) + ROTA_JOB_KEY_MAX];
-    uint32_t number =
-        rota_job_id_is_none(spec->id) ? 0 : rota_broker_find_job(broker, spec->queue, spec->id);
+    uint32_t number = rota_job_id_is_none(spec->id)
+                          ? 0
+                          : rota_broker_queue_find_job(broker, spec->queue, spec->id);
     if (number)
         return rota_job_at(&broker->jobs, number);
     if (spec->unique.size == 0)
@@ -132,7 +135,7 @@ static bool has_room(const struct rota_broker *broker, size_t bytes)
     return bytes <= max && broker->bytes <= max - bytes;
 }
 
-size_t rota_broker_spec_size(const struct rota_job_spec *spec)
+size_t rota_broker_add_spec_size(const struct rota_job_spec *spec)
 {
     enum { FIXED = 96, TIME = 10 };
     size_t size = FIXED + spec->queue.size + spec->payload.size + spec->unique.size +
@@ -146,15 +149,16 @@ size_t rota_broker_spec_size(const struct rota_job_spec *spec)
     return size;
 }
 
-enum rota_code rota_broker_check_disk(struct rota_broker *broker, const struct rota_job_spec *spec,
-                                      size_t more, struct rota_error *error)
+enum rota_code rota_broker_add_check_disk(struct rota_broker *broker,
+                                          const struct rota_job_spec *spec, size_t more,
+                                          struct rota_error *error)
 {
     if (broker->refusal[0])
         return rota_error_set(error, ROTA_ERR_LIMIT, "the node accepts no new jobs: %s",
                               broker->refusal);
     if (!broker->is_bounded)
         return ROTA_OK;
-    if (rota_broker_spec_size(spec) + more > broker->add_room)
+    if (rota_broker_add_spec_size(spec) + more > broker->add_room)
         broker->is_short = true;
     if (broker->is_short)
         return rota_error_set(error, ROTA_ERR_LIMIT,
@@ -163,18 +167,18 @@ enum rota_code rota_broker_check_disk(struct rota_broker *broker, const struct r
     return ROTA_OK;
 }
 
-void rota_broker_take_room(struct rota_broker *broker, const struct rota_job_spec *spec,
-                           size_t more)
+void rota_broker_add_take_room(struct rota_broker *broker, const struct rota_job_spec *spec,
+                               size_t more)
 {
     if (broker->is_bounded)
-        broker->add_room -= rota_broker_spec_size(spec) + more;
+        broker->add_room -= rota_broker_add_spec_size(spec) + more;
 }
 
 static enum rota_code check_add_room(struct rota_broker *broker, const struct rota_job_spec *spec,
                                      struct rota_error *error)
 {
     size_t bytes = spec->payload.size;
-    enum rota_code code = rota_broker_check_disk(broker, spec, 0, error);
+    enum rota_code code = rota_broker_add_check_disk(broker, spec, 0, error);
     if (code)
         return code;
     if (broker->n_live >= broker->options.jobs_max)
@@ -187,7 +191,7 @@ static enum rota_code check_add_room(struct rota_broker *broker, const struct ro
             "a payload of %zu bytes exceeds this broker's memory for all payloads, %zu bytes",
             bytes, broker->options.bytes_max);
     if (!has_room(broker, bytes))
-        rota_broker_forget_ended(broker, bytes);
+        rota_broker_ended_forget(broker, bytes);
     if (!has_room(broker, bytes))
         return rota_error_set(error, ROTA_ERR_LIMIT,
                               "jobs use %zu of %zu bytes already; there is no room for %zu more",
@@ -218,9 +222,9 @@ static void set_times(struct rota_broker *broker, struct rota_job *job)
     extra->deadline_at = rota_broker_boot_of(broker, extra->deadline);
     if (extra->not_before > broker->now.wall) {
         extra->wait_until = rota_broker_boot_of(broker, extra->not_before);
-        rota_broker_set_state(broker, job, ROTA_JOB_DELAYED);
+        rota_broker_job_set_state(broker, job, ROTA_JOB_DELAYED);
     }
-    rota_broker_set_timer(broker, job);
+    rota_broker_timer_set(broker, job);
 }
 
 enum rota_code rota_broker_add(struct rota_broker *broker, struct rota_work_now now,
@@ -253,7 +257,7 @@ enum rota_code rota_broker_add(struct rota_broker *broker, struct rota_work_now 
     if (code)
         return code;
 
-    rota_broker_take_room(broker, spec, 0);
+    rota_broker_add_take_room(broker, spec, 0);
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
@@ -282,7 +286,7 @@ static enum rota_code find_changeable_job(struct rota_broker *broker, struct rot
                                           struct rota_job_id id, uint32_t *number,
                                           struct rota_error *error)
 {
-    enum rota_code code = rota_broker_want_job(broker, queue, id, number, error);
+    enum rota_code code = rota_broker_queue_want_job(broker, queue, id, number, error);
     if (!code)
         code = check_owned(rota_broker_queue(broker, queue), queue,
                            rota_job_partition(&broker->jobs, rota_job_at(&broker->jobs, *number)),
@@ -290,7 +294,7 @@ static enum rota_code find_changeable_job(struct rota_broker *broker, struct rot
     if (code)
         return code;
     struct rota_lane *lane = rota_broker_lane_of(broker, rota_job_at(&broker->jobs, *number));
-    if (!rota_broker_ready(broker, lane) || !rota_broker_need_extra(broker, *number))
+    if (!rota_broker_ready(broker, lane) || !rota_broker_timer_need_extra(broker, *number))
         return rota_error_no_memory(error, "to change a job");
     return ROTA_OK;
 }
@@ -317,11 +321,11 @@ enum rota_code rota_broker_cancel(struct rota_broker *broker, struct rota_work_n
         return refuse_state(job, error);
     const struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     struct rota_work_worker *worker = rota_broker_worker(broker, extra->session);
-    *number = rota_broker_finish(broker, job_number, ROTA_JOB_CANCELLED, ROTA_JOB_CAUSE_CANCELLED,
-                                 rota_str_of("", 0), NULL, 0);
+    *number = rota_broker_end_finish(broker, job_number, ROTA_JOB_CANCELLED,
+                                     ROTA_JOB_CAUSE_CANCELLED, rota_str_of("", 0), NULL, 0);
     if (worker)
-        rota_broker_offer(broker, worker);
-    rota_broker_forget_ended(broker, 0);
+        rota_broker_match_offer(broker, worker);
+    rota_broker_ended_forget(broker, 0);
     rota_broker_match(broker);
     return ROTA_OK;
 }
@@ -348,7 +352,7 @@ enum rota_code rota_broker_revive(struct rota_broker *broker, struct rota_work_n
     struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_REVIVE, job);
     record->cause = ROTA_JOB_CAUSE_RETRIED;
     *number = record->number;
-    rota_broker_set_timer(broker, job);
+    rota_broker_timer_set(broker, job);
     rota_broker_job_enter(broker, job_number);
     rota_broker_tell(broker, job, *number);
     rota_broker_match(broker);

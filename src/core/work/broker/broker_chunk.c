@@ -49,8 +49,8 @@ static bool is_of(const struct rota_work_chunk *chunk, const struct rota_work_qu
     return chunk->queue == queue->number && chunk->partition == partition;
 }
 
-size_t rota_broker_n_chunked(const struct rota_broker *broker, const struct rota_work_queue *queue,
-                             uint32_t partition)
+size_t rota_broker_chunk_n_jobs(const struct rota_broker *broker,
+                                const struct rota_work_queue *queue, uint32_t partition)
 {
     size_t n = 0;
     for (size_t i = 0; i < broker->chunks.size; i++)
@@ -59,8 +59,8 @@ size_t rota_broker_n_chunked(const struct rota_broker *broker, const struct rota
     return n;
 }
 
-bool rota_broker_is_chunked(const struct rota_broker *broker, const struct rota_work_queue *queue,
-                            struct rota_job_id id)
+bool rota_broker_chunk_has(const struct rota_broker *broker, const struct rota_work_queue *queue,
+                           struct rota_job_id id)
 {
     for (size_t i = 0; i < broker->chunks.size; i++)
         if (broker->chunks.items[i]->queue == queue->number && find_id(broker->chunks.items[i], id))
@@ -117,7 +117,7 @@ static void drop_chunk(struct rota_broker *broker, size_t index)
     broker->chunks.items[index] = broker->chunks.items[--broker->chunks.size];
 }
 
-void rota_broker_free_chunks(struct rota_broker *broker)
+void rota_broker_chunk_free_all(struct rota_broker *broker)
 {
     while (broker->chunks.size > 0)
         drop_chunk(broker, 0);
@@ -148,7 +148,7 @@ static size_t size_of(const struct rota_broker *broker, const struct rota_job *j
 {
     const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     struct rota_job_spec spec;
-    rota_broker_fill_spec(broker, job, &spec);
+    rota_broker_job_fill_spec(broker, job, &spec);
     return spec.payload.size + (extra ? extra->result_size : 0);
 }
 
@@ -164,7 +164,7 @@ static size_t choose_chunk_jobs(const struct rota_broker *broker,
             const struct rota_job *job = rota_job_at(&broker->jobs, i);
             if (rota_job_partition(&broker->jobs, job) != own->number ||
                 rota_broker_queue_of(broker, job) != queue ||
-                rota_broker_is_chunked(broker, queue, job->id))
+                rota_broker_chunk_has(broker, queue, job->id))
                 continue;
             bytes += size_of(broker, job);
             if (n > 0 && bytes > ROTA_BROKER_CHUNK_BYTES_MAX)
@@ -199,7 +199,7 @@ enum rota_code rota_broker_chunk_begin(struct rota_broker *broker, struct rota_w
     if (n == 0)
         return rota_error_set(error, ROTA_ERR_NOT_FOUND, "partition %u of queue %s has no jobs",
                               partition, rota_quote(queue, quoted));
-    enum rota_code code = rota_broker_note_receiver(broker, to, error);
+    enum rota_code code = rota_broker_node_note_receiver(broker, to, error);
     if (code)
         return code;
     struct rota_work_chunk *chunk = make_chunk(broker, to, n);
@@ -223,8 +223,8 @@ bool rota_broker_chunk_next(const struct rota_broker *broker, struct rota_job_id
 {
     const struct rota_work_chunk *chunk = chunk_of(broker, name);
     while (chunk && *place < chunk->n_ids) {
-        uint32_t job =
-            rota_broker_find_job(broker, queue_name(broker, chunk->queue), chunk->ids[(*place)++]);
+        uint32_t job = rota_broker_queue_find_job(broker, queue_name(broker, chunk->queue),
+                                                  chunk->ids[(*place)++]);
         if (!job)
             continue; /* it had ended, and is forgotten */
         size_t before = job - 1;
@@ -242,12 +242,12 @@ enum rota_code rota_broker_chunk_taken(struct rota_broker *broker, struct rota_w
     if (!chunk)
         return rota_error_set(error, ROTA_ERR_NOT_FOUND, "no such chunk");
     /* It may have reported in between that it holds none, and have restarted since. */
-    enum rota_code code = rota_broker_note_receiver(broker, rota_str(chunk->to), error);
+    enum rota_code code = rota_broker_node_note_receiver(broker, rota_str(chunk->to), error);
     if (code)
         return code;
     for (; chunk->n_ids > 0; chunk->n_ids--) {
-        uint32_t job = rota_broker_find_job(broker, queue_name(broker, chunk->queue),
-                                            chunk->ids[chunk->n_ids - 1]);
+        uint32_t job = rota_broker_queue_find_job(broker, queue_name(broker, chunk->queue),
+                                                  chunk->ids[chunk->n_ids - 1]);
         if (!job)
             continue;
         if (!rota_broker_ready(broker, NULL))
@@ -298,8 +298,8 @@ enum rota_code rota_broker_chunks_forget(struct rota_broker *broker, struct rota
     return ROTA_OK;
 }
 
-bool rota_broker_unchunk(struct rota_broker *broker, const struct rota_work_queue *queue,
-                         struct rota_job_id job)
+bool rota_broker_chunk_undo(struct rota_broker *broker, const struct rota_work_queue *queue,
+                            struct rota_job_id job)
 {
     for (size_t i = 0; i < broker->chunks.size; i++) {
         struct rota_work_chunk *chunk = broker->chunks.items[i];
@@ -397,7 +397,7 @@ enum rota_code rota_broker_adopting(struct rota_broker *broker, struct rota_work
     if (broker->taken.size >= ROTA_BROKER_TAKEN_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "%d chunks of jobs are already being received",
                               ROTA_BROKER_TAKEN_MAX);
-    if (!rota_broker_drop_coming(broker) || !rota_broker_note_coming_back(broker) ||
+    if (!rota_broker_chunk_drop_coming(broker) || !rota_broker_node_note_coming_back(broker) ||
         !rota_broker_ready(broker, NULL) ||
         !rota_vector_reserve(&broker->taken, broker->taken.size + 1))
         return rota_error_no_memory(error, "for a chunk of jobs");
@@ -406,7 +406,7 @@ enum rota_code rota_broker_adopting(struct rota_broker *broker, struct rota_work
     return ROTA_OK;
 }
 
-bool rota_broker_note_coming(struct rota_broker *broker, const struct rota_job *job)
+bool rota_broker_chunk_note_coming(struct rota_broker *broker, const struct rota_job *job)
 {
     if (rota_job_id_is_none(broker->coming.name))
         return true;
@@ -414,15 +414,15 @@ bool rota_broker_note_coming(struct rota_broker *broker, const struct rota_job *
     return rota_vector_push(&broker->coming.ids, job->id);
 }
 
-bool rota_broker_drop_coming(struct rota_broker *broker)
+bool rota_broker_chunk_drop_coming(struct rota_broker *broker)
 {
     struct rota_work_coming *coming = &broker->coming;
     struct rota_work_taken taken = {.name = coming->name};
     if (rota_job_id_is_none(coming->name))
         return true;
     for (; coming->ids.size > 0; coming->ids.size--) {
-        uint32_t job = rota_broker_find_job(broker, queue_name(broker, coming->queue),
-                                            coming->ids.items[coming->ids.size - 1]);
+        uint32_t job = rota_broker_queue_find_job(broker, queue_name(broker, coming->queue),
+                                                  coming->ids.items[coming->ids.size - 1]);
         if (!job)
             continue;
         if (!rota_broker_ready(broker, NULL))
@@ -440,7 +440,7 @@ bool rota_broker_drop_coming(struct rota_broker *broker)
 void rota_broker_adopt_none(struct rota_broker *broker, struct rota_work_now now)
 {
     rota_broker_at(broker, now);
-    rota_broker_drop_coming(broker); /* without memory the next chunk, or life, sees to it */
+    rota_broker_chunk_drop_coming(broker); /* without memory the next chunk, or life, sees to it */
 }
 
 enum rota_code rota_broker_adopted(struct rota_broker *broker, struct rota_work_now now,
@@ -485,10 +485,11 @@ enum rota_code rota_broker_adopted_over(struct rota_broker *broker, struct rota_
 static enum rota_code cant_be(const struct rota_work_record *record, struct rota_error *error)
 {
     return rota_error_set(error, ROTA_ERR_INVALID, "record %llu (%s) is invalid",
-                          (unsigned long long)record->number, rota_work_record_name(record->type));
+                          (unsigned long long)record->number,
+                          rota_job_work_record_name(record->type));
 }
 
-enum rota_code rota_broker_read_chunk(struct rota_broker *broker,
+enum rota_code rota_broker_chunk_read(struct rota_broker *broker,
                                       const struct rota_work_record *record,
                                       struct rota_error *error)
 {
@@ -499,7 +500,7 @@ enum rota_code rota_broker_read_chunk(struct rota_broker *broker,
         record->partition >= ROTA_JOB_PARTITIONS_MAX ||
         broker->chunks.size > ROTA_BROKER_CHUNKS_MAX)
         return cant_be(record, error);
-    enum rota_code code = rota_broker_need_queue(broker, record->queue, &queue, error);
+    enum rota_code code = rota_broker_queue_need(broker, record->queue, &queue, error);
     if (code)
         return code;
     if (index < broker->chunks.size)
@@ -520,9 +521,9 @@ enum rota_code rota_broker_read_chunk(struct rota_broker *broker,
     return ROTA_OK;
 }
 
-enum rota_code rota_broker_read_taken(struct rota_broker *broker,
-                                      const struct rota_work_record *record,
-                                      struct rota_error *error)
+enum rota_code rota_broker_chunk_read_taken(struct rota_broker *broker,
+                                            const struct rota_work_record *record,
+                                            struct rota_error *error)
 {
     size_t index = find_taken(broker, record->id);
     struct rota_work_taken taken = {.name = record->id, .number = record->number};
@@ -544,7 +545,7 @@ enum rota_code rota_broker_read_taken(struct rota_broker *broker,
     return ROTA_OK;
 }
 
-bool rota_broker_rewrite_chunks(struct rota_broker *broker)
+bool rota_broker_chunk_rewrite_all(struct rota_broker *broker)
 {
     for (size_t i = 0; i < broker->chunks.size; i++)
         if (!write_chunk(broker, broker->chunks.items[i], false))
@@ -576,7 +577,7 @@ bool rota_broker_next_partition(const struct rota_broker *broker, size_t *place,
             .epoch = partition->epoch,
             .is_open = partition->is_open,
             .n_jobs = partition->n_jobs,
-            .n_chunked = rota_broker_n_chunked(broker, own, partition->number),
+            .n_chunked = rota_broker_chunk_n_jobs(broker, own, partition->number),
         };
         *place = (queue << SHIFT) + index + 1;
         return true;

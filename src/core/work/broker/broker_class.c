@@ -98,7 +98,7 @@ static void free_class(struct rota_broker *broker, struct rota_work_class *class
     for (size_t i = 0; i < class->n_queues; i++) {
         struct rota_work_queue *queue = broker->queues.items[class->queues[i]];
         if (--queue->n_classes == 0)
-            rota_broker_note_empty(broker, queue);
+            rota_broker_queue_note_empty(broker, queue);
         if (class->choices)
             rota_choice_deinit(&class->choices[i]);
     }
@@ -115,7 +115,7 @@ static enum rota_code add_queues(struct rota_broker *broker, struct rota_work_cl
 {
     for (size_t i = 0; i < spec->n_queues; i++) {
         struct rota_work_queue *queue;
-        enum rota_code code = rota_broker_need_queue(broker, spec->queues[i], &queue, error);
+        enum rota_code code = rota_broker_queue_need(broker, spec->queues[i], &queue, error);
         if (code)
             return code;
         bool is_known = false;
@@ -157,7 +157,7 @@ static enum rota_code make_class(struct rota_broker *broker, const struct rota_w
     return ROTA_OK;
 }
 
-enum rota_code rota_broker_need_class(struct rota_broker *broker,
+enum rota_code rota_broker_class_need(struct rota_broker *broker,
                                       const struct rota_worker_spec *spec,
                                       struct rota_work_class **class, struct rota_error *error)
 {
@@ -178,7 +178,7 @@ enum rota_code rota_broker_need_class(struct rota_broker *broker,
     return code;
 }
 
-void rota_broker_settle_class(struct rota_broker *broker, struct rota_work_class *class)
+void rota_broker_class_settle(struct rota_broker *broker, struct rota_work_class *class)
 {
     bool is_away = class->n_workers == 0 && class->n_leased > 0;
     broker->n_away += is_away - (size_t) class->is_away;
@@ -191,7 +191,7 @@ void rota_broker_settle_class(struct rota_broker *broker, struct rota_work_class
 
 /* --- free workers --- */
 
-void rota_broker_put_free(struct rota_broker *broker, struct rota_work_worker *worker)
+void rota_broker_class_put_free(struct rota_broker *broker, struct rota_work_worker *worker)
 {
     struct rota_work_class *class = worker->class;
     assert(!worker->is_free);
@@ -203,7 +203,7 @@ void rota_broker_put_free(struct rota_broker *broker, struct rota_work_worker *w
     rota_list_push(&class->free_workers, &worker->link);
 }
 
-void rota_broker_take_free(struct rota_work_worker *worker)
+void rota_broker_class_take_free(struct rota_work_worker *worker)
 {
     struct rota_work_class *class = worker->class;
     assert(worker->is_free);
@@ -213,12 +213,12 @@ void rota_broker_take_free(struct rota_work_worker *worker)
         rota_list_remove(&class->link);
 }
 
-void rota_broker_turn(struct rota_broker *broker, struct rota_work_worker *worker)
+void rota_broker_class_turn(struct rota_broker *broker, struct rota_work_worker *worker)
 {
     struct rota_work_class *class = worker->class;
     if (worker->is_free) {
-        rota_broker_take_free(worker);
-        rota_broker_put_free(broker, worker);
+        rota_broker_class_take_free(worker);
+        rota_broker_class_put_free(broker, worker);
     }
     if (class->link.next) {
         rota_list_remove(&class->link);

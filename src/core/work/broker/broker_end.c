@@ -45,9 +45,9 @@ static struct rota_work_record killed_of(const struct rota_job_extra *extra)
         .key = rota_str_of(story ? story->killed : NULL, story ? story->killed_size : 0)};
 }
 
-uint64_t rota_broker_finish(struct rota_broker *broker, uint32_t job_number,
-                            enum rota_job_state state, enum rota_job_cause cause,
-                            struct rota_str reason, char *result, size_t result_size)
+uint64_t rota_broker_end_finish(struct rota_broker *broker, uint32_t job_number,
+                                enum rota_job_state state, enum rota_job_cause cause,
+                                struct rota_str reason, char *result, size_t result_size)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
@@ -156,7 +156,7 @@ static uint64_t come_back(struct rota_broker *broker, uint32_t job_number,
     uint64_t number = record->number;
 
     extra->wait_until = delay > 0 ? rota_time_add(broker->now.boot, delay) : ROTA_TIME_NEVER;
-    rota_broker_set_timer(broker, job);
+    rota_broker_timer_set(broker, job);
     rota_broker_job_enter(broker, job_number);
     rota_broker_tell(broker, job, number);
     if (cause == ROTA_JOB_CAUSE_TIMED_OUT || cause == ROTA_JOB_CAUSE_HANDED_OVER)
@@ -164,14 +164,14 @@ static uint64_t come_back(struct rota_broker *broker, uint32_t job_number,
     return number;
 }
 
-uint64_t rota_broker_attempt_over(struct rota_broker *broker, uint32_t job_number,
-                                  enum rota_job_cause cause, struct rota_str reason,
-                                  rota_time retry_after)
+uint64_t rota_broker_end_attempt_over(struct rota_broker *broker, uint32_t job_number,
+                                      enum rota_job_cause cause, struct rota_str reason,
+                                      rota_time retry_after)
 {
     const struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     const struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     if (cause == ROTA_JOB_CAUSE_REFUSED || (is_counted(cause) && is_out_of_attempts(extra)))
-        return rota_broker_finish(broker, job_number, ROTA_JOB_DEAD, cause, reason, NULL, 0);
+        return rota_broker_end_finish(broker, job_number, ROTA_JOB_DEAD, cause, reason, NULL, 0);
     return come_back(broker, job_number,
                      &(struct sequel){.cause = cause,
                                       .reason = reason,
@@ -227,12 +227,12 @@ static uint64_t lose_by_death(struct rota_broker *broker, uint32_t job_number,
     else
         snprintf(text, sizeof text, "%s", reason);
     queue->n_quarantined += n >= max;
-    return rota_broker_finish(broker, job_number, ROTA_JOB_DEAD, ROTA_JOB_CAUSE_LOST,
-                              rota_str(text), NULL, 0);
+    return rota_broker_end_finish(broker, job_number, ROTA_JOB_DEAD, ROTA_JOB_CAUSE_LOST,
+                                  rota_str(text), NULL, 0);
 }
 
-uint64_t rota_broker_attempt_lost(struct rota_broker *broker, uint32_t job_number,
-                                  enum rota_work_loss loss, const char *reason)
+uint64_t rota_broker_end_attempt_lost(struct rota_broker *broker, uint32_t job_number,
+                                      enum rota_work_loss loss, const char *reason)
 {
     const struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
@@ -240,8 +240,8 @@ uint64_t rota_broker_attempt_lost(struct rota_broker *broker, uint32_t job_numbe
     if (loss == ROTA_LOSS_DIED)
         return lose_by_death(broker, job_number, extra, reason);
     if (!is_ours && is_out_of_attempts(extra))
-        return rota_broker_finish(broker, job_number, ROTA_JOB_DEAD, ROTA_JOB_CAUSE_LOST,
-                                  rota_str(reason), NULL, 0);
+        return rota_broker_end_finish(broker, job_number, ROTA_JOB_DEAD, ROTA_JOB_CAUSE_LOST,
+                                      rota_str(reason), NULL, 0);
     return come_back(broker, job_number,
                      &(struct sequel){.cause = ROTA_JOB_CAUSE_LOST,
                                       .reason = rota_str(reason),
@@ -249,8 +249,8 @@ uint64_t rota_broker_attempt_lost(struct rota_broker *broker, uint32_t job_numbe
                                       .killed = killed_of(extra)});
 }
 
-bool rota_broker_may_resume(const struct rota_broker *broker, const struct rota_job *job,
-                            uint64_t attempt)
+bool rota_broker_end_may_resume(const struct rota_broker *broker, const struct rota_job *job,
+                                uint64_t attempt)
 {
     const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     if (job->state == ROTA_JOB_RUNNING || !rota_broker_is_attempt_open(job, extra) ||
@@ -261,7 +261,7 @@ bool rota_broker_may_resume(const struct rota_broker *broker, const struct rota_
            rota_broker_partition(rota_broker_queue_of(broker, job), partition)->is_open;
 }
 
-struct rota_work_name *rota_broker_resumes_for(const struct rota_job_extra *extra)
+struct rota_work_name *rota_broker_end_resumes_for(const struct rota_job_extra *extra)
 {
     const struct rota_job_story *story = extra->story;
     for (uint32_t i = story ? story->size : 0; i-- > 0;)
@@ -270,11 +270,11 @@ struct rota_work_name *rota_broker_resumes_for(const struct rota_job_extra *extr
     return NULL;
 }
 
-void rota_broker_resume(struct rota_broker *broker, uint32_t job_number)
+void rota_broker_end_resume(struct rota_broker *broker, uint32_t job_number)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
-    struct rota_work_name *worker = rota_broker_resumes_for(extra);
+    struct rota_work_name *worker = rota_broker_end_resumes_for(extra);
     struct rota_work_record killed = killed_of(extra);
     uint32_t n_attempts = extra->n_attempts;
     if (extra->story && extra->story->was_ours)
@@ -291,9 +291,9 @@ void rota_broker_resume(struct rota_broker *broker, uint32_t job_number)
     rota_broker_job_start(broker, job_number, extra->attempt, n_attempts, worker, broker->stamp);
     extra->wait_until = ROTA_TIME_NEVER;
     extra->handed = (uint32_t)broker->n_handed;
-    rota_broker_limit_attempt(broker, extra);
+    rota_broker_timer_limit_attempt(broker, extra);
     extra->lease_until = rota_time_add(broker->now.boot, broker->options.grace);
-    rota_broker_set_timer(broker, job);
+    rota_broker_timer_set(broker, job);
     struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_START, job);
     record->attempt = extra->attempt;
     record->n_attempts = extra->n_attempts;
@@ -306,7 +306,8 @@ void rota_broker_resume(struct rota_broker *broker, uint32_t job_number)
 
 /* --- reports of workers --- */
 
-enum rota_code rota_attempt_end_check(const struct rota_attempt_end *end, struct rota_error *error)
+enum rota_code rota_broker_end_attempt_check(const struct rota_attempt_end *end,
+                                             struct rota_error *error)
 {
     if (!is_said_by_worker(end->cause))
         return rota_error_set(error, ROTA_ERR_INVALID,
@@ -381,9 +382,10 @@ enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now 
     struct rota_str reason =
         end->reason.size ? rota_job_reason_cut(end->reason, room) : rota_str_of(NULL, 0);
     rota_broker_at(broker, now);
-    rota_broker_fetch_oldest(broker);
-    enum rota_code bad = rota_attempt_end_check(end, &why);
-    enum rota_code code = rota_broker_want_job(broker, end->queue, end->id, &job_number, error);
+    rota_broker_ended_fetch_oldest(broker);
+    enum rota_code bad = rota_broker_end_attempt_check(end, &why);
+    enum rota_code code =
+        rota_broker_queue_want_job(broker, end->queue, end->id, &job_number, error);
     if (code && !bad)
         return code;
     const struct rota_job *job = code ? NULL : rota_job_at(&broker->jobs, job_number);
@@ -394,8 +396,8 @@ enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now 
     }
     bool is_its = job && is_running(broker, job, extra, end->attempt, end->session);
     if (!is_its && !bad && !is_of_session(end->session) &&
-        rota_broker_may_resume(broker, job, end->attempt) && rota_broker_ready(broker, NULL)) {
-        rota_broker_resume(broker, job_number); /* it was given up too early */
+        rota_broker_end_may_resume(broker, job, end->attempt) && rota_broker_ready(broker, NULL)) {
+        rota_broker_end_resume(broker, job_number); /* it was given up too early */
         is_its = true;
     }
     if (bad && (!is_its || !is_of_session(end->session)))
@@ -406,22 +408,22 @@ enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now 
     char *result = NULL;
     if (!rota_broker_ready(broker, rota_broker_lane_of(broker, job)) ||
         (!bad && end->cause == ROTA_JOB_CAUSE_DONE && end->bytes.size > 0 &&
-         !(result = rota_broker_copy(broker, end->bytes))))
+         !(result = rota_broker_job_copy(broker, end->bytes))))
         return rota_error_no_memory(error, "to end a job");
     struct rota_work_worker *worker = rota_broker_worker(broker, extra->session);
     if (bad)
-        *number = rota_broker_attempt_over(broker, job_number, ROTA_JOB_CAUSE_FAILED,
-                                           rota_str(why.text), 0);
+        *number = rota_broker_end_attempt_over(broker, job_number, ROTA_JOB_CAUSE_FAILED,
+                                               rota_str(why.text), 0);
     else if (end->cause == ROTA_JOB_CAUSE_DONE)
-        *number = rota_broker_finish(broker, job_number, ROTA_JOB_DONE, end->cause, reason, result,
-                                     result ? end->bytes.size : 0);
+        *number = rota_broker_end_finish(broker, job_number, ROTA_JOB_DONE, end->cause, reason,
+                                         result, result ? end->bytes.size : 0);
     else
         *number =
-            rota_broker_attempt_over(broker, job_number, end->cause, reason, end->retry_after);
-    rota_broker_forget_ended(broker, 0);
+            rota_broker_end_attempt_over(broker, job_number, end->cause, reason, end->retry_after);
+    rota_broker_ended_forget(broker, 0);
     rota_broker_match(broker);
     if (worker)
-        rota_broker_serve(broker, worker);
+        rota_broker_match_serve(broker, worker);
     return bad ? rota_error_set(error, bad, "%s", why.text) : ROTA_OK;
 }
 
@@ -431,7 +433,7 @@ enum rota_code rota_broker_lose(struct rota_broker *broker, struct rota_work_now
 {
     uint32_t job_number;
     rota_broker_at(broker, now);
-    enum rota_code code = rota_broker_want_job(broker, queue, id, &job_number, error);
+    enum rota_code code = rota_broker_queue_want_job(broker, queue, id, &job_number, error);
     if (code)
         return code;
     const struct rota_job *job = rota_job_at(&broker->jobs, job_number);
@@ -444,8 +446,9 @@ enum rota_code rota_broker_lose(struct rota_broker *broker, struct rota_work_now
         return refuse_stale(job, attempt, error);
     if (!rota_broker_ready(broker, rota_broker_lane_of(broker, job)))
         return rota_error_no_memory(error, "to end a job");
-    *number = rota_broker_attempt_lost(broker, job_number, ROTA_LOSS_DIED, "its worker was lost");
-    rota_broker_forget_ended(broker, 0);
+    *number =
+        rota_broker_end_attempt_lost(broker, job_number, ROTA_LOSS_DIED, "its worker was lost");
+    rota_broker_ended_forget(broker, 0);
     rota_broker_match(broker);
     return ROTA_OK;
 }
@@ -459,22 +462,22 @@ enum rota_code rota_broker_extend(struct rota_broker *broker, struct rota_work_n
     char room[ROTA_JOB_REASON_MAX];
     progress = rota_job_reason_cut(progress, room);
     rota_broker_at(broker, now);
-    enum rota_code code = rota_broker_want_job(broker, queue, id, &job_number, error);
+    enum rota_code code = rota_broker_queue_want_job(broker, queue, id, &job_number, error);
     if (code)
         return code;
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
-    if (!is_of_session(session) && rota_broker_may_resume(broker, job, attempt) &&
+    if (!is_of_session(session) && rota_broker_end_may_resume(broker, job, attempt) &&
         rota_broker_ready(broker, NULL))
-        rota_broker_resume(broker, job_number);
+        rota_broker_end_resume(broker, job_number);
     if (!is_running(broker, job, extra, attempt, session))
         return refuse_stale(job, attempt, error);
     char *copy = NULL;
     if (!rota_broker_ready(broker, NULL) ||
-        (progress.size > 0 && !(copy = rota_broker_copy(broker, progress))))
+        (progress.size > 0 && !(copy = rota_broker_job_copy(broker, progress))))
         return rota_error_no_memory(error, "for the progress of a job");
     if (copy) {
-        rota_broker_discard_copy(broker, extra->progress, extra->progress_size);
+        rota_broker_job_discard_copy(broker, extra->progress, extra->progress_size);
         extra->progress = copy;
         extra->progress_size = (uint16_t)progress.size;
     }
@@ -482,7 +485,7 @@ enum rota_code rota_broker_extend(struct rota_broker *broker, struct rota_work_n
         extra->lease = lease;
     lease = extra->lease || extra->session ? extra->lease : broker->options.grace;
     extra->lease_until = lease ? rota_time_add(broker->now.boot, lease) : ROTA_TIME_NEVER;
-    rota_broker_set_timer(broker, job);
+    rota_broker_timer_set(broker, job);
     rota_broker_tell(broker, job, 0);
     return ROTA_OK;
 }
@@ -493,24 +496,24 @@ static void on_attempt_time(struct rota_broker *broker, uint32_t job_number,
                             struct rota_job_extra *extra)
 {
     if (extra->attempt_until <= broker->now.boot) {
-        rota_broker_attempt_over(broker, job_number, ROTA_JOB_CAUSE_TIMED_OUT,
-                                 rota_str("the attempt timed out"), 0);
+        rota_broker_end_attempt_over(broker, job_number, ROTA_JOB_CAUSE_TIMED_OUT,
+                                     rota_str("the attempt timed out"), 0);
         return;
     }
     if (broker->now.boot <
         broker->spare_until) { /* a worker could not have extended it meanwhile */
         extra->lease_until = broker->spare_until;
-        rota_broker_set_timer(broker, rota_job_at(&broker->jobs, job_number));
+        rota_broker_timer_set(broker, rota_job_at(&broker->jobs, job_number));
         return;
     }
     if (extra->lease > 0)
-        rota_broker_attempt_lost(broker, job_number, ROTA_LOSS_DIED, "its lease expired");
+        rota_broker_end_attempt_lost(broker, job_number, ROTA_LOSS_DIED, "its lease expired");
     else
-        rota_broker_attempt_lost(broker, job_number, ROTA_LOSS_OURS,
-                                 "its worker did not reconnect");
+        rota_broker_end_attempt_lost(broker, job_number, ROTA_LOSS_OURS,
+                                     "its worker did not reconnect");
 }
 
-bool rota_broker_on_time(struct rota_broker *broker, uint32_t job_number)
+bool rota_broker_end_on_time(struct rota_broker *broker, uint32_t job_number)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
@@ -519,26 +522,26 @@ bool rota_broker_on_time(struct rota_broker *broker, uint32_t job_number)
     const struct rota_work_partition *partition = rota_broker_partition(
         rota_broker_queue_of(broker, job), rota_job_partition(&broker->jobs, job));
     if (!partition->is_open) { /* another broker decides; its timer is set when it is ours again */
-        rota_broker_drop_timer(broker, job);
+        rota_broker_timer_drop(broker, job);
         return true;
     }
     struct rota_work_worker *worker = rota_broker_worker(broker, extra->session);
     bool is_running = job->state == ROTA_JOB_RUNNING;
     if (extra->deadline_at <= broker->now.boot) {
-        rota_broker_finish(broker, job_number, ROTA_JOB_DEAD, ROTA_JOB_CAUSE_DEADLINE,
-                           rota_str(is_running ? "not completed before its deadline"
-                                               : "not started before its deadline"),
-                           NULL, 0);
+        rota_broker_end_finish(broker, job_number, ROTA_JOB_DEAD, ROTA_JOB_CAUSE_DEADLINE,
+                               rota_str(is_running ? "not completed before its deadline"
+                                                   : "not started before its deadline"),
+                               NULL, 0);
     } else if (is_running) {
         on_attempt_time(broker, job_number, extra);
     } else {
-        rota_broker_set_state(broker, job, ROTA_JOB_WAITING);
+        rota_broker_job_set_state(broker, job, ROTA_JOB_WAITING);
         extra->wait_until = ROTA_TIME_NEVER;
-        rota_broker_set_timer(broker, job);
+        rota_broker_timer_set(broker, job);
         rota_broker_job_enter(broker, job_number);
         rota_broker_tell(broker, job, 0);
     }
     if (is_running && worker)
-        rota_broker_offer(broker, worker);
+        rota_broker_match_offer(broker, worker);
     return true;
 }

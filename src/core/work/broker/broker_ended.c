@@ -33,7 +33,7 @@ static uint32_t last_ended_by(const struct rota_broker *broker, const struct rot
 /* By when they ended: mostly at the end, except for those that a journal repeats, or that come
  * from another broker. These come many at a time, in the order of a table whose neighbours have
  * ended at about the same time. */
-void rota_ended_list_push(struct rota_broker *broker, uint32_t number)
+void rota_broker_ended_list_push(struct rota_broker *broker, uint32_t number)
 {
     const struct rota_job *job = rota_job_at(&broker->jobs, number);
     struct rota_ended_list *list = list_of(broker, job);
@@ -53,7 +53,7 @@ void rota_ended_list_push(struct rota_broker *broker, uint32_t number)
         list->last = job->extra;
 }
 
-void rota_ended_list_remove(struct rota_broker *broker, uint32_t number)
+void rota_broker_ended_list_remove(struct rota_broker *broker, uint32_t number)
 {
     const struct rota_job *job = rota_job_at(&broker->jobs, number);
     struct rota_ended_list *list = list_of(broker, job);
@@ -80,7 +80,7 @@ static uint32_t oldest_extra(const struct rota_broker *broker)
     return extra_at(broker, dead)->since < extra_at(broker, ended)->since ? dead : ended;
 }
 
-rota_time rota_broker_forgets_at(const struct rota_broker *broker)
+rota_time rota_broker_ended_forgets_at(const struct rota_broker *broker)
 {
     uint32_t first = broker->ended.first;
     return first ? extra_at(broker, first)->wait_until : ROTA_TIME_NEVER;
@@ -98,7 +98,7 @@ __attribute__((always_inline)) static inline void prefetch(const void *at, size_
 
 /* One step for each of the next four to be removed; each step uses what the one before has
  * prefetched when another job ended. */
-void rota_broker_fetch_oldest(const struct rota_broker *broker)
+void rota_broker_ended_fetch_oldest(const struct rota_broker *broker)
 {
     const struct rota_job_table *jobs = &broker->jobs;
     const struct rota_job_extra *extra;
@@ -135,13 +135,14 @@ static bool forget_extra(struct rota_broker *broker, uint32_t extra_number)
     return rota_broker_job_free(broker, number);
 }
 
-void rota_broker_forget_ended(struct rota_broker *broker, size_t bytes)
+void rota_broker_ended_forget(struct rota_broker *broker, size_t bytes)
 {
     while (broker->n_ended > broker->options.ended_max)
         if (!forget_extra(broker, oldest_extra(broker)))
             return;
     while (broker->ended.first) {
-        bool is_too_old = broker->is_begun && rota_broker_forgets_at(broker) <= broker->now.boot;
+        bool is_too_old =
+            broker->is_begun && rota_broker_ended_forgets_at(broker) <= broker->now.boot;
         bool is_too_much =
             bytes > broker->options.bytes_max || broker->bytes > broker->options.bytes_max - bytes;
         if ((!is_too_old && !is_too_much) || !forget_extra(broker, broker->ended.first))
@@ -149,7 +150,7 @@ void rota_broker_forget_ended(struct rota_broker *broker, size_t bytes)
     }
 }
 
-bool rota_broker_forget_read(struct rota_broker *broker, rota_time wall)
+bool rota_broker_ended_forget_read(struct rota_broker *broker, rota_time wall)
 {
     size_t before = broker->n_ended;
     for (uint32_t first; (first = broker->ended.first);)

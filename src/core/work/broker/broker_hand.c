@@ -15,7 +15,7 @@ static enum rota_code check_partition(uint32_t partition, struct rota_error *err
 static uint64_t write_own(struct rota_broker *broker, const struct rota_work_queue *queue,
                           uint32_t partition, uint64_t epoch)
 {
-    struct rota_work_record *record = rota_broker_write_setting(broker, ROTA_WORK_OWN, queue);
+    struct rota_work_record *record = rota_broker_setting_write(broker, ROTA_WORK_OWN, queue);
     record->partition = partition;
     record->epoch = epoch;
     return record->number;
@@ -27,7 +27,7 @@ static void enter_partition(struct rota_broker *broker, const struct rota_work_q
 {
     for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));)
         if (rota_broker_is_of(broker, rota_job_at(&broker->jobs, i), queue, partition))
-            rota_broker_set_timer(broker, rota_job_at(&broker->jobs, i));
+            rota_broker_timer_set(broker, rota_job_at(&broker->jobs, i));
     for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));) {
         const struct rota_job *job = rota_job_at(&broker->jobs, i);
         if (!rota_broker_is_of(broker, job, queue, partition))
@@ -49,9 +49,9 @@ enum rota_code rota_broker_partition_open(struct rota_broker *broker, struct rot
     if (!code && epoch == 0)
         code = rota_error_set(error, ROTA_ERR_INVALID, "epochs of a partition start at 1");
     if (!code)
-        code = rota_broker_begin_setting(broker, now, queue, &found, error);
+        code = rota_broker_setting_begin(broker, now, queue, &found, error);
     if (!code)
-        code = rota_broker_need_partition(found, partition, &own, error);
+        code = rota_broker_queue_need_partition(found, partition, &own, error);
     if (code)
         return code;
     if (own->epoch > epoch)
@@ -61,7 +61,7 @@ enum rota_code rota_broker_partition_open(struct rota_broker *broker, struct rot
             rota_quote(queue, quoted), (unsigned long long)own->epoch, (unsigned long long)epoch);
     if (own->is_open && own->epoch == epoch)
         return ROTA_OK;
-    if (!own->is_open && rota_broker_n_chunked(broker, found, partition) > 0)
+    if (!own->is_open && rota_broker_chunk_n_jobs(broker, found, partition) > 0)
         return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
                               "jobs of partition %u of queue %s are in handover to another broker",
                               partition, rota_quote(queue, quoted));
@@ -70,7 +70,7 @@ enum rota_code rota_broker_partition_open(struct rota_broker *broker, struct rot
     own->epoch = epoch;
     write_own(broker, found, partition, epoch);
     if (own->is_loaded)
-        rota_broker_begin_loaded(broker, found, own);
+        rota_broker_load_begin(broker, found, own);
     if (!was_open && own->n_jobs > 0)
         enter_partition(broker, found, partition);
     rota_broker_match(broker);
@@ -92,10 +92,10 @@ static bool empty_partition(struct rota_broker *broker, const struct rota_work_q
             continue;
         struct rota_work_worker *worker =
             rota_broker_worker(broker, rota_job_extra_known(&broker->jobs, job)->session);
-        rota_broker_attempt_over(broker, i, ROTA_JOB_CAUSE_HANDED_OVER,
-                                 rota_str("its partition has another owner"), 0);
+        rota_broker_end_attempt_over(broker, i, ROTA_JOB_CAUSE_HANDED_OVER,
+                                     rota_str("its partition has another owner"), 0);
         if (worker)
-            rota_broker_offer(broker, worker);
+            rota_broker_match_offer(broker, worker);
     }
     return true;
 }
@@ -127,9 +127,9 @@ enum rota_code rota_broker_partition_close(struct rota_broker *broker, struct ro
     return ROTA_OK;
 }
 
-bool rota_broker_rewrite_queue(struct rota_broker *broker, const struct rota_work_queue *queue)
+bool rota_broker_hand_rewrite_queue(struct rota_broker *broker, const struct rota_work_queue *queue)
 {
-    if (!rota_broker_rewrite_settings(broker, queue))
+    if (!rota_broker_setting_rewrite_all(broker, queue))
         return false;
     for (size_t i = 0; i < queue->partitions.size; i++) {
         const struct rota_work_partition *own = &queue->partitions.items[i];
@@ -161,9 +161,9 @@ bool rota_broker_partition_next(const struct rota_broker *broker, struct rota_st
         return false;
     const struct rota_job *job = rota_job_at(&broker->jobs, i);
     struct rota_job_spec *spec = (struct rota_job_spec *)&broker->spec; /* scratch */
-    rota_broker_fill_spec(broker, job, spec);
+    rota_broker_job_fill_spec(broker, job, spec);
     *record = (struct rota_work_record){.type = ROTA_WORK_JOB, .spec = spec};
-    rota_broker_fill_job(broker, job, record);
+    rota_broker_replay_fill_job(broker, job, record);
     record->tag = job->tag > found->fair.present ? job->tag - found->fair.present : 0;
     record->epoch = broker->life;
     *place = i;
@@ -177,7 +177,7 @@ enum rota_code rota_broker_forget(struct rota_broker *broker, struct rota_work_n
     uint32_t job_number;
     char text[ROTA_JOB_ID_TEXT];
     rota_broker_at(broker, now);
-    enum rota_code code = rota_broker_want_job(broker, queue, id, &job_number, error);
+    enum rota_code code = rota_broker_queue_want_job(broker, queue, id, &job_number, error);
     if (code)
         return code;
     const struct rota_job *job = rota_job_at(&broker->jobs, job_number);
@@ -239,7 +239,7 @@ static enum rota_code check_adopted(struct rota_broker *broker, const struct rot
         return rota_error_set(error, ROTA_ERR_INVALID, "the job has no attempt numbers left");
     enum rota_code code = rota_job_spec_check(job->spec, error);
     if (!code)
-        code = rota_broker_check_disk(broker, job->spec, more_of(job), error);
+        code = rota_broker_add_check_disk(broker, job->spec, more_of(job), error);
     if (code)
         return code;
     if (!rota_job_state_is_ended(job->state) && !rota_broker_has_room(broker, 1))
@@ -259,13 +259,13 @@ enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_no
     rota_broker_at(broker, now);
     enum rota_code code = check_adopted(broker, job, error);
     if (!code)
-        code = rota_broker_need_queue(broker, job->spec->queue, &queue, error);
+        code = rota_broker_queue_need(broker, job->spec->queue, &queue, error);
     if (!code)
-        code = rota_broker_need_partition(queue, job->spec->partition, &partition, error);
+        code = rota_broker_queue_need_partition(queue, job->spec->partition, &partition, error);
     if (code)
         return code;
-    uint32_t known = rota_broker_find_job(broker, job->spec->queue, job->spec->id);
-    bool is_chunked = rota_broker_is_chunked(broker, queue, job->spec->id);
+    uint32_t known = rota_broker_queue_find_job(broker, job->spec->queue, job->spec->id);
+    bool is_chunked = rota_broker_chunk_has(broker, queue, job->spec->id);
     if (known && !is_chunked) {
         *number = rota_job_at(&broker->jobs, known)->record;
         return ROTA_OK;
@@ -274,7 +274,7 @@ enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_no
         return rota_error_no_memory(error, "for a job");
     if (life_of(job) >= broker->life) { /* our attempts are above all that there were */
         broker->life = life_of(job);
-        rota_broker_next_life(broker);
+        rota_broker_replay_next_life(broker);
     }
     struct rota_work_record here = *job;
     here.number = broker->last_number + 1;
@@ -289,25 +289,25 @@ enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_no
         rota_broker_job_erase(broker, known);
     if (!rota_broker_ready(broker, NULL))
         return rota_error_no_memory(error, "for a job");
-    code = rota_broker_take_job(broker, &here, &made, error);
+    code = rota_broker_replay_take_job(broker, &here, &made, error);
     if (code)
         return code;
     struct rota_job *own = rota_job_at(&broker->jobs, made);
-    if (!rota_broker_note_coming(broker, own)) {
+    if (!rota_broker_chunk_note_coming(broker, own)) {
         rota_broker_job_erase(broker, made);
         return rota_error_no_memory(error, "for a job");
     }
     own->flags |= ROTA_JOB_UNSAFE;
-    rota_broker_take_room(broker, job->spec, more_of(job));
+    rota_broker_add_take_room(broker, job->spec, more_of(job));
     struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_JOB, own);
     rota_broker_attach_spec(broker, own);
-    rota_broker_fill_job(broker, own, record);
+    rota_broker_replay_fill_job(broker, own, record);
     rota_broker_job_whole(broker, made, record->number);
-    rota_broker_start_clocks(broker, made);
+    rota_broker_replay_start_clocks(broker, made);
     *number = record->number;
     /* The chunk has the same job as it was before it returned. If the journal ends here the
      * chunk still has it: so does its sender now, since it was not answered. */
-    if (is_chunked && !rota_broker_unchunk(broker, queue, own->id))
+    if (is_chunked && !rota_broker_chunk_undo(broker, queue, own->id))
         return rota_error_no_memory(error, "for a job");
     return ROTA_OK;
 }

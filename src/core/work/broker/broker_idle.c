@@ -56,7 +56,7 @@ bool rota_broker_find_idle(const struct rota_broker *broker, struct rota_str que
         bool is_served = false;
         for (size_t i = 0; i < class->n_queues; i++)
             is_served = is_served || class->queues[i] == queue->number;
-        if (!is_served || !rota_tree_can(can_of(class), needed))
+        if (!is_served || !rota_tree_words_can(can_of(class), needed))
             continue;
         const struct rota_work_worker *worker =
             ROTA_LIST_ITEM(class->free_workers.next, const struct rota_work_worker, link);
@@ -77,7 +77,7 @@ bool rota_broker_find_idle(const struct rota_broker *broker, struct rota_str que
 bool rota_broker_waits_for_worker(const struct rota_broker *broker, struct rota_str queue,
                                   struct rota_job_id id)
 {
-    uint32_t number = rota_broker_find_job(broker, queue, id);
+    uint32_t number = rota_broker_queue_find_job(broker, queue, id);
     if (!number || !rota_broker_may_dispatch(broker))
         return false;
     const struct rota_job *job = rota_job_at(&broker->jobs, number);

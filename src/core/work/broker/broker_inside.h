@@ -246,14 +246,15 @@ struct rota_broker {
 /* --- broker_add.c --- */
 
 /* Whether a job of this spec may be written, and `more` bytes with it. Count it with
- * rota_broker_take_room() once it is accepted. */
-enum rota_code rota_broker_check_disk(struct rota_broker *broker, const struct rota_job_spec *spec,
-                                      size_t more, struct rota_error *error);
-void rota_broker_take_room(struct rota_broker *broker, const struct rota_job_spec *spec,
-                           size_t more);
+ * rota_broker_add_take_room() once it is accepted. */
+enum rota_code rota_broker_add_check_disk(struct rota_broker *broker,
+                                          const struct rota_job_spec *spec, size_t more,
+                                          struct rota_error *error);
+void rota_broker_add_take_room(struct rota_broker *broker, const struct rota_job_spec *spec,
+                               size_t more);
 
 /* Bytes that a job takes in a journal, an upper bound. */
-size_t rota_broker_spec_size(const struct rota_job_spec *spec);
+size_t rota_broker_add_spec_size(const struct rota_job_spec *spec);
 
 /* --- broker.c --- */
 
@@ -303,21 +304,22 @@ struct rota_work_queue *rota_broker_queue_after(const struct rota_broker *broker
                                                 struct rota_str name);
 
 /* ... and made if needed. */
-enum rota_code rota_broker_need_queue(struct rota_broker *broker, struct rota_str name,
+enum rota_code rota_broker_queue_need(struct rota_broker *broker, struct rota_str name,
                                       struct rota_work_queue **queue, struct rota_error *error);
-void rota_broker_free_queue(struct rota_broker *broker, struct rota_work_queue *queue);
+void rota_broker_queue_free(struct rota_broker *broker, struct rota_work_queue *queue);
 
 /* Its last job or class is perhaps gone. Without memory, that is found when the limit is
  * reached. */
-void rota_broker_note_empty(struct rota_broker *broker, struct rota_work_queue *queue);
+void rota_broker_queue_note_empty(struct rota_broker *broker, struct rota_work_queue *queue);
 
 /* The lane of a spec, made if needed. Lanes without jobs are dropped when others need the room. */
-enum rota_code rota_broker_need_lane(struct rota_broker *broker, const struct rota_job_spec *spec,
-                                     struct rota_lane **lane, struct rota_error *error);
+enum rota_code rota_broker_queue_need_lane(struct rota_broker *broker,
+                                           const struct rota_job_spec *spec,
+                                           struct rota_lane **lane, struct rota_error *error);
 
 /* NULL when it is unknown. It is at its own number when all below are known. */
-struct rota_work_partition *rota_broker_search_partition(const struct rota_work_queue *queue,
-                                                         uint32_t partition);
+struct rota_work_partition *rota_broker_queue_search_partition(const struct rota_work_queue *queue,
+                                                               uint32_t partition);
 
 static inline struct rota_work_partition *rota_broker_partition(const struct rota_work_queue *queue,
                                                                 uint32_t partition)
@@ -325,12 +327,12 @@ static inline struct rota_work_partition *rota_broker_partition(const struct rot
     if (partition < queue->partitions.size &&
         queue->partitions.items[partition].number == partition)
         return &queue->partitions.items[partition];
-    return rota_broker_search_partition(queue, partition);
+    return rota_broker_queue_search_partition(queue, partition);
 }
 
-enum rota_code rota_broker_need_partition(struct rota_work_queue *queue, uint32_t number,
-                                          struct rota_work_partition **partition,
-                                          struct rota_error *error);
+enum rota_code rota_broker_queue_need_partition(struct rota_work_queue *queue, uint32_t number,
+                                                struct rota_work_partition **partition,
+                                                struct rota_error *error);
 
 static inline struct rota_lane *rota_broker_lane_of(const struct rota_broker *broker,
                                                     const struct rota_job *job)
@@ -356,13 +358,13 @@ static inline struct rota_str rota_broker_queue_name(const struct rota_work_queu
 }
 
 /* The job under `id` in a queue; 0: none. */
-uint32_t rota_broker_find_job(const struct rota_broker *broker, struct rota_str queue,
-                              struct rota_job_id id);
+uint32_t rota_broker_queue_find_job(const struct rota_broker *broker, struct rota_str queue,
+                                    struct rota_job_id id);
 
 /* ... and the error when there is none. */
-enum rota_code rota_broker_want_job(const struct rota_broker *broker, struct rota_str queue,
-                                    struct rota_job_id id, uint32_t *number,
-                                    struct rota_error *error);
+enum rota_code rota_broker_queue_want_job(const struct rota_broker *broker, struct rota_str queue,
+                                          struct rota_job_id id, uint32_t *number,
+                                          struct rota_error *error);
 
 /* --- broker_job.c --- */
 
@@ -371,8 +373,8 @@ static inline bool rota_job_state_is_ended(int state)
     return state >= ROTA_JOB_DONE;
 }
 
-void rota_broker_set_state(struct rota_broker *broker, struct rota_job *job,
-                           enum rota_job_state state);
+void rota_broker_job_set_state(struct rota_broker *broker, struct rota_job *job,
+                               enum rota_job_state state);
 
 /* A job from its spec, WAITING, in no lane or list. Its partition must be known. */
 enum rota_code rota_broker_job_new(struct rota_broker *broker, const struct rota_job_spec *spec,
@@ -421,72 +423,74 @@ enum rota_code rota_broker_job_revive(struct rota_broker *broker, uint32_t job_n
                                       struct rota_error *error);
 
 /* A copy, counted; NULL when there is no memory, or nothing to copy. */
-char *rota_broker_copy(struct rota_broker *broker, struct rota_str bytes);
+char *rota_broker_job_copy(struct rota_broker *broker, struct rota_str bytes);
 
 /* Free a copy of `size` bytes. */
-void rota_broker_discard_copy(struct rota_broker *broker, char *copy, size_t size);
+void rota_broker_job_discard_copy(struct rota_broker *broker, char *copy, size_t size);
 
 /* The hash that is kept of a payload when its job is done; never 0. */
-uint64_t rota_broker_hash_payload(const struct rota_broker *broker, struct rota_str payload);
+uint64_t rota_broker_job_hash_payload(const struct rota_broker *broker, struct rota_str payload);
 
-void rota_broker_fill_spec(const struct rota_broker *broker, const struct rota_job *job,
-                           struct rota_job_spec *spec);
+void rota_broker_job_fill_spec(const struct rota_broker *broker, const struct rota_job *job,
+                               struct rota_job_spec *spec);
 
 /* --- broker_ended.c --- */
 
 /* Forget ended jobs until both bounds hold with `bytes` more, and those that are too old. */
-void rota_broker_forget_ended(struct rota_broker *broker, size_t bytes);
+void rota_broker_ended_forget(struct rota_broker *broker, size_t bytes);
 
 /* While a journal is read none is too old, as later records may refer to it. Forget those that
  * the broker which wrote it had forgotten at `wall`; false when there are none. */
-bool rota_broker_forget_read(struct rota_broker *broker, rota_time wall);
+bool rota_broker_ended_forget_read(struct rota_broker *broker, rota_time wall);
 
 /* When the first of them is too old. */
-rota_time rota_broker_forgets_at(const struct rota_broker *broker);
+rota_time rota_broker_ended_forgets_at(const struct rota_broker *broker);
 
 /* The oldest is about to be removed and is not in the cache: prefetch it, and the next ones.
  * Only for speed. */
-void rota_broker_fetch_oldest(const struct rota_broker *broker);
-void rota_ended_list_push(struct rota_broker *broker, uint32_t number);
-void rota_ended_list_remove(struct rota_broker *broker, uint32_t number);
+void rota_broker_ended_fetch_oldest(const struct rota_broker *broker);
+void rota_broker_ended_list_push(struct rota_broker *broker, uint32_t number);
+void rota_broker_ended_list_remove(struct rota_broker *broker, uint32_t number);
 
 /* --- broker_timer.c --- */
 
 /* Set the job's timer to what its state needs. */
-void rota_broker_set_timer(struct rota_broker *broker, const struct rota_job *job);
+void rota_broker_timer_set(struct rota_broker *broker, const struct rota_job *job);
 
 /* From now on the attempt has its timeout, if it has one, and the grace after it. The timer is not
  * set. */
-void rota_broker_limit_attempt(const struct rota_broker *broker, struct rota_job_extra *extra);
+void rota_broker_timer_limit_attempt(const struct rota_broker *broker,
+                                     struct rota_job_extra *extra);
 
 /* Stop the job's timer. */
-void rota_broker_drop_timer(struct rota_broker *broker, const struct rota_job *job);
+void rota_broker_timer_drop(struct rota_broker *broker, const struct rota_job *job);
 
 /* The job's extra, with room for its timer; NULL when there is no memory. */
-struct rota_job_extra *rota_broker_need_extra(struct rota_broker *broker, uint32_t job_number);
+struct rota_job_extra *rota_broker_timer_need_extra(struct rota_broker *broker,
+                                                    uint32_t job_number);
 
 /* The first extra that is due; 0: none. */
-uint32_t rota_broker_due(const struct rota_broker *broker);
-rota_time rota_broker_first_timer(const struct rota_broker *broker);
+uint32_t rota_broker_timer_due(const struct rota_broker *broker);
+rota_time rota_broker_timer_first(const struct rota_broker *broker);
 
 /* --- broker_match.c --- */
 
-void rota_broker_mark_dirty(struct rota_broker *broker, struct rota_lane *lane);
+void rota_broker_match_mark_dirty(struct rota_broker *broker, struct rota_lane *lane);
 
 /* Hand out jobs that entered lanes, as far as there are free workers. */
 void rota_broker_match(struct rota_broker *broker);
 
 /* Hand jobs to one worker, as long as it is free. It may be freed by this. */
-void rota_broker_serve(struct rota_broker *broker, struct rota_work_worker *worker);
+void rota_broker_match_serve(struct rota_broker *broker, struct rota_work_worker *worker);
 
 /* The next rota_broker_match() examines everything that waits. */
-void rota_broker_offer_all(struct rota_broker *broker);
+void rota_broker_match_offer_all(struct rota_broker *broker);
 
 /* The next rota_broker_match() examines what waits for such a worker, which has become free. */
-void rota_broker_offer(struct rota_broker *broker, const struct rota_work_worker *worker);
+void rota_broker_match_offer(struct rota_broker *broker, const struct rota_work_worker *worker);
 
 /* End yields whose time is over. */
-void rota_broker_end_breaths(struct rota_broker *broker);
+void rota_broker_match_end_breaths(struct rota_broker *broker);
 
 /* Whether anything may be handed out at all. */
 static inline bool rota_broker_may_dispatch(const struct rota_broker *broker)
@@ -497,11 +501,11 @@ static inline bool rota_broker_may_dispatch(const struct rota_broker *broker)
 /* --- broker_class.c --- */
 
 /* The class of a worker's queues and capabilities, made if needed; it is removed when
- * rota_broker_settle_class() finds neither a worker nor a leased attempt in it. */
-enum rota_code rota_broker_need_class(struct rota_broker *broker,
+ * rota_broker_class_settle() finds neither a worker nor a leased attempt in it. */
+enum rota_code rota_broker_class_need(struct rota_broker *broker,
                                       const struct rota_worker_spec *spec,
                                       struct rota_work_class **class, struct rota_error *error);
-void rota_broker_settle_class(struct rota_broker *broker, struct rota_work_class *class);
+void rota_broker_class_settle(struct rota_broker *broker, struct rota_work_class *class);
 
 /* The choice of the class that a lane belongs to; NULL when it does not serve the queue. */
 struct rota_choice *rota_broker_class_choice(const struct rota_work_class *class, uint32_t queue);
@@ -522,11 +526,11 @@ static inline bool rota_broker_class_has(const struct rota_work_class *class, ui
 }
 
 /* A worker has free slots, or none any more. */
-void rota_broker_put_free(struct rota_broker *broker, struct rota_work_worker *worker);
-void rota_broker_take_free(struct rota_work_worker *worker);
+void rota_broker_class_put_free(struct rota_broker *broker, struct rota_work_worker *worker);
+void rota_broker_class_take_free(struct rota_work_worker *worker);
 
 /* It has received a job: other workers, and other classes, are served before it next time. */
-void rota_broker_turn(struct rota_broker *broker, struct rota_work_worker *worker);
+void rota_broker_class_turn(struct rota_broker *broker, struct rota_work_worker *worker);
 
 /* --- broker_worker.c --- */
 
@@ -539,31 +543,31 @@ void rota_broker_worker_release(struct rota_broker *broker, uint32_t job_number)
 void rota_broker_worker_detach(struct rota_broker *broker, struct rota_work_worker *worker);
 
 /* Workers without a heartbeat are lost; workers that are gone lose their jobs. */
-void rota_broker_lose_workers(struct rota_broker *broker);
-void rota_broker_free_worker(struct rota_broker *broker, struct rota_work_worker *worker);
+void rota_broker_worker_lose_all(struct rota_broker *broker);
+void rota_broker_worker_free(struct rota_broker *broker, struct rota_work_worker *worker);
 
 /* --- broker_poller.c --- */
 
 /* A poll begins, or ends; false when there is no memory. */
-bool rota_broker_poll_begin(struct rota_broker *broker, struct rota_work_worker *worker);
-void rota_broker_poll_end(struct rota_broker *broker, struct rota_work_worker *worker);
+bool rota_broker_poller_begin(struct rota_broker *broker, struct rota_work_worker *worker);
+void rota_broker_poller_end(struct rota_broker *broker, struct rota_work_worker *worker);
 
-/* The poller has the attempt, until rota_broker_unlease(), which may find no poller. `poller`
- * may be NULL. */
-void rota_broker_lease(struct rota_work_poller *poller, struct rota_job_extra *extra);
-void rota_broker_unlease(struct rota_broker *broker, struct rota_job_extra *extra);
+/* The poller has the attempt, until rota_broker_poller_unlease(), which may find no poller.
+ * `poller` may be NULL. */
+void rota_broker_poller_lease(struct rota_work_poller *poller, struct rota_job_extra *extra);
+void rota_broker_poller_unlease(struct rota_broker *broker, struct rota_job_extra *extra);
 
 /* --- broker_end.c --- */
 
 /* End the running attempt: the job returns to the queue, or is DEAD when it is out of attempts.
  * After rota_broker_ready() with its lane. Returns the number of the record. */
-uint64_t rota_broker_attempt_over(struct rota_broker *broker, uint32_t job_number,
-                                  enum rota_job_cause cause, struct rota_str reason,
-                                  rota_time retry_after);
+uint64_t rota_broker_end_attempt_over(struct rota_broker *broker, uint32_t job_number,
+                                      enum rota_job_cause cause, struct rota_str reason,
+                                      rota_time retry_after);
 
 /* The same when it is lost. */
-uint64_t rota_broker_attempt_lost(struct rota_broker *broker, uint32_t job_number,
-                                  enum rota_work_loss loss, const char *reason);
+uint64_t rota_broker_end_attempt_lost(struct rota_broker *broker, uint32_t job_number,
+                                      enum rota_work_loss loss, const char *reason);
 
 /* Whether the last attempt can still be ended: it runs, or it was lost and the job was not
  * handed out since. */
@@ -577,42 +581,44 @@ static inline bool rota_broker_is_attempt_open(const struct rota_job *job,
 }
 
 /* Whether a lost attempt may be resumed: the job was not handed out since. */
-bool rota_broker_may_resume(const struct rota_broker *broker, const struct rota_job *job,
-                            uint64_t attempt);
+bool rota_broker_end_may_resume(const struct rota_broker *broker, const struct rota_job *job,
+                                uint64_t attempt);
 
 /* ... and its worker; NULL: not known. */
-struct rota_work_name *rota_broker_resumes_for(const struct rota_job_extra *extra);
+struct rota_work_name *rota_broker_end_resumes_for(const struct rota_job_extra *extra);
 
 /* Resume it as if it had not been lost, in no session. After rota_broker_ready(). */
-void rota_broker_resume(struct rota_broker *broker, uint32_t job_number);
+void rota_broker_end_resume(struct rota_broker *broker, uint32_t job_number);
 
 /* End the job. After rota_broker_ready(), and it has an extra. */
-uint64_t rota_broker_finish(struct rota_broker *broker, uint32_t job_number,
-                            enum rota_job_state state, enum rota_job_cause cause,
-                            struct rota_str reason, char *result, size_t result_size);
+uint64_t rota_broker_end_finish(struct rota_broker *broker, uint32_t job_number,
+                                enum rota_job_state state, enum rota_job_cause cause,
+                                struct rota_str reason, char *result, size_t result_size);
 
 /* Its timer fired; false when there is no memory. */
-bool rota_broker_on_time(struct rota_broker *broker, uint32_t job_number);
+bool rota_broker_end_on_time(struct rota_broker *broker, uint32_t job_number);
 
 /* --- broker_setting.c --- */
 
 /* Reserve memory for a change of a queue, which is made if needed. */
-enum rota_code rota_broker_begin_setting(struct rota_broker *broker, struct rota_work_now now,
+enum rota_code rota_broker_setting_begin(struct rota_broker *broker, struct rota_work_now now,
                                          struct rota_str name, struct rota_work_queue **queue,
                                          struct rota_error *error);
 
 /* ... and its record. */
-struct rota_work_record *rota_broker_write_setting(struct rota_broker *broker,
+struct rota_work_record *rota_broker_setting_write(struct rota_broker *broker,
                                                    enum rota_work_record_type type,
                                                    const struct rota_work_queue *queue);
 
 /* Rewrite all of them; false when there is no memory. */
-bool rota_broker_rewrite_settings(struct rota_broker *broker, const struct rota_work_queue *queue);
+bool rota_broker_setting_rewrite_all(struct rota_broker *broker,
+                                     const struct rota_work_queue *queue);
 
 /* --- broker_hand.c --- */
 
 /* Rewrite the settings of a queue; false when there is no memory for all of it. */
-bool rota_broker_rewrite_queue(struct rota_broker *broker, const struct rota_work_queue *queue);
+bool rota_broker_hand_rewrite_queue(struct rota_broker *broker,
+                                    const struct rota_work_queue *queue);
 
 static inline bool rota_broker_is_of(const struct rota_broker *broker, const struct rota_job *job,
                                      const struct rota_work_queue *queue, uint32_t partition)
@@ -624,67 +630,67 @@ static inline bool rota_broker_is_of(const struct rota_broker *broker, const str
 /* --- broker_load.c --- */
 
 /* Loaded jobs start to count. */
-void rota_broker_begin_loaded(struct rota_broker *broker, struct rota_work_queue *queue,
-                              struct rota_work_partition *partition);
+void rota_broker_load_begin(struct rota_broker *broker, struct rota_work_queue *queue,
+                            struct rota_work_partition *partition);
 
 /* --- broker_node.c --- */
 
 /* Jobs are about to be sent to this node. */
-enum rota_code rota_broker_note_receiver(struct rota_broker *broker, struct rota_str address,
-                                         struct rota_error *error);
+enum rota_code rota_broker_node_note_receiver(struct rota_broker *broker, struct rota_str address,
+                                              struct rota_error *error);
 
 /* Jobs arrive: if we have reported that we hold none, revoke that. False without memory. */
-bool rota_broker_note_coming_back(struct rota_broker *broker);
-enum rota_code rota_broker_read_node(struct rota_broker *broker,
+bool rota_broker_node_note_coming_back(struct rota_broker *broker);
+enum rota_code rota_broker_node_read(struct rota_broker *broker,
                                      const struct rota_work_record *record,
                                      struct rota_error *error);
-bool rota_broker_rewrite_nodes(struct rota_broker *broker);
-void rota_broker_free_nodes(struct rota_broker *broker);
+bool rota_broker_node_rewrite_all(struct rota_broker *broker);
+void rota_broker_node_free_all(struct rota_broker *broker);
 
 /* --- broker_chunk.c --- */
 
-enum rota_code rota_broker_read_chunk(struct rota_broker *broker,
+enum rota_code rota_broker_chunk_read(struct rota_broker *broker,
                                       const struct rota_work_record *record,
                                       struct rota_error *error);
-enum rota_code rota_broker_read_taken(struct rota_broker *broker,
-                                      const struct rota_work_record *record,
-                                      struct rota_error *error);
+enum rota_code rota_broker_chunk_read_taken(struct rota_broker *broker,
+                                            const struct rota_work_record *record,
+                                            struct rota_error *error);
 
 /* A job of the chunk that is being received was made; false when there is no memory. */
-bool rota_broker_note_coming(struct rota_broker *broker, const struct rota_job *job);
+bool rota_broker_chunk_note_coming(struct rota_broker *broker, const struct rota_job *job);
 
 /* Undo a chunk that was not completed: its sender still has it. False when there is no memory. */
-bool rota_broker_drop_coming(struct rota_broker *broker);
+bool rota_broker_chunk_drop_coming(struct rota_broker *broker);
 
 /* Rewrite all chunks; false when there is no memory for all of them. */
-bool rota_broker_rewrite_chunks(struct rota_broker *broker);
-void rota_broker_free_chunks(struct rota_broker *broker);
+bool rota_broker_chunk_rewrite_all(struct rota_broker *broker);
+void rota_broker_chunk_free_all(struct rota_broker *broker);
 
 /* How many jobs of the partition are in flight. */
-size_t rota_broker_n_chunked(const struct rota_broker *broker, const struct rota_work_queue *queue,
-                             uint32_t partition);
+size_t rota_broker_chunk_n_jobs(const struct rota_broker *broker,
+                                const struct rota_work_queue *queue, uint32_t partition);
 
 /* Whether a job is in flight, as far as is known; it may be forgotten here already. */
-bool rota_broker_is_chunked(const struct rota_broker *broker, const struct rota_work_queue *queue,
-                            struct rota_job_id id);
+bool rota_broker_chunk_has(const struct rota_broker *broker, const struct rota_work_queue *queue,
+                           struct rota_job_id id);
 
 /* The job has returned: it is no longer in flight. False when there is no memory for the record. */
-bool rota_broker_unchunk(struct rota_broker *broker, const struct rota_work_queue *queue,
-                         struct rota_job_id id);
+bool rota_broker_chunk_undo(struct rota_broker *broker, const struct rota_work_queue *queue,
+                            struct rota_job_id id);
 
 /* --- broker_replay.c --- */
 
 /* Begin the next life; its attempts are above all others. After rota_broker_ready(). */
-void rota_broker_next_life(struct rota_broker *broker);
+void rota_broker_replay_next_life(struct rota_broker *broker);
 
 /* Fill a JOB record with a job's current state; `record->spec` is set before. */
-void rota_broker_fill_job(const struct rota_broker *broker, const struct rota_job *job,
-                          struct rota_work_record *record);
+void rota_broker_replay_fill_job(const struct rota_broker *broker, const struct rota_job *job,
+                                 struct rota_work_record *record);
 
 /* A new job from a JOB record. It is in no lane or list. */
-enum rota_code rota_broker_take_job(struct rota_broker *broker,
-                                    const struct rota_work_record *record, uint32_t *number,
-                                    struct rota_error *error);
+enum rota_code rota_broker_replay_take_job(struct rota_broker *broker,
+                                           const struct rota_work_record *record, uint32_t *number,
+                                           struct rota_error *error);
 
 /* Convert the times of a job that was read to the monotonic clock. */
-void rota_broker_start_clocks(struct rota_broker *broker, uint32_t job_number);
+void rota_broker_replay_start_clocks(struct rota_broker *broker, uint32_t job_number);

@@ -6,7 +6,7 @@
 
 /* --- bytes --- */
 
-char *rota_broker_copy(struct rota_broker *broker, struct rota_str bytes)
+char *rota_broker_job_copy(struct rota_broker *broker, struct rota_str bytes)
 {
     char *copy = bytes.size > 0 ? rota_blocks_take(&broker->jobs.blocks, bytes.size) : NULL;
     if (copy)
@@ -14,7 +14,7 @@ char *rota_broker_copy(struct rota_broker *broker, struct rota_str bytes)
     return copy;
 }
 
-void rota_broker_discard_copy(struct rota_broker *broker, char *copy, size_t size)
+void rota_broker_job_discard_copy(struct rota_broker *broker, char *copy, size_t size)
 {
     if (!copy)
         return;
@@ -26,12 +26,12 @@ void rota_broker_discard_copy(struct rota_broker *broker, char *copy, size_t siz
 static void drop_payload(struct rota_broker *broker, struct rota_job *job)
 {
     broker->bytes -= job->payload_size;
-    rota_broker_discard_copy(broker, job->payload, job->payload_size);
+    rota_broker_job_discard_copy(broker, job->payload, job->payload_size);
     job->payload = NULL;
     job->payload_size = 0;
 }
 
-uint64_t rota_broker_hash_payload(const struct rota_broker *broker, struct rota_str payload)
+uint64_t rota_broker_job_hash_payload(const struct rota_broker *broker, struct rota_str payload)
 {
     uint64_t hash = rota_hash_quick64(broker->seed, payload);
     return hash ? hash : 1;
@@ -42,7 +42,7 @@ static void hash_payload(struct rota_broker *broker, struct rota_job *job)
 {
     struct rota_str payload = rota_job_payload(job);
     bool is_known = job->state == ROTA_JOB_RUNNING;
-    uint64_t hash = is_known ? rota_broker_hash_payload(broker, payload) : 0;
+    uint64_t hash = is_known ? rota_broker_job_hash_payload(broker, payload) : 0;
     drop_payload(broker, job);
     job->payload_hash = hash;
     job->payload_size = is_known ? (uint32_t)payload.size : 0;
@@ -51,14 +51,14 @@ static void hash_payload(struct rota_broker *broker, struct rota_job *job)
 static void drop_result(struct rota_broker *broker, struct rota_job_extra *extra)
 {
     broker->bytes -= extra->result_size;
-    rota_broker_discard_copy(broker, extra->result, extra->result_size);
+    rota_broker_job_discard_copy(broker, extra->result, extra->result_size);
     extra->result = NULL;
     extra->result_size = 0;
 }
 
 static void drop_progress(struct rota_broker *broker, struct rota_job_extra *extra)
 {
-    rota_broker_discard_copy(broker, extra->progress, extra->progress_size);
+    rota_broker_job_discard_copy(broker, extra->progress, extra->progress_size);
     extra->progress = NULL;
     extra->progress_size = 0;
 }
@@ -70,8 +70,8 @@ static struct rota_str unique_of(const struct rota_job_extra *extra)
     return rota_str_of(extra->text, sizeof(uint32_t) + extra->unique_size);
 }
 
-void rota_broker_fill_spec(const struct rota_broker *broker, const struct rota_job *job,
-                           struct rota_job_spec *spec)
+void rota_broker_job_fill_spec(const struct rota_broker *broker, const struct rota_job *job,
+                               struct rota_job_spec *spec)
 {
     const struct rota_lane *lane = rota_broker_lane_of(broker, job);
     const struct rota_capability_set *set =
@@ -146,7 +146,7 @@ static bool fill_text(struct rota_broker *broker, struct rota_job_extra *extra, 
 static bool fill_extra(struct rota_broker *broker, uint32_t number,
                        const struct rota_job_spec *spec, uint32_t queue, struct rota_fair_key *key)
 {
-    struct rota_job_extra *extra = rota_broker_need_extra(broker, number);
+    struct rota_job_extra *extra = rota_broker_timer_need_extra(broker, number);
     if (!extra)
         return false;
     extra->not_before = spec->not_before;
@@ -178,13 +178,13 @@ static void count_live(struct rota_broker *broker, struct rota_work_partition *p
         partition->n_drawn += n;
 }
 
-void rota_broker_set_state(struct rota_broker *broker, struct rota_job *job,
-                           enum rota_job_state state)
+void rota_broker_job_set_state(struct rota_broker *broker, struct rota_job *job,
+                               enum rota_job_state state)
 {
     struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
     bool was_ended = rota_job_state_is_ended(job->state), is_ended = rota_job_state_is_ended(state);
     if (job->state == ROTA_JOB_RUNNING && job->extra)
-        rota_broker_unlease(broker, rota_job_extra_known(&broker->jobs, job));
+        rota_broker_poller_unlease(broker, rota_job_extra_known(&broker->jobs, job));
     queue->counts[job->state]--;
     queue->counts[state]++;
     broker->counts[job->state]--;
@@ -202,13 +202,14 @@ static void free_story(struct rota_broker *broker, struct rota_job_extra *extra)
 {
     struct rota_job_story *story = extra->story;
     for (uint32_t i = 0; story && i < story->size; i++) {
-        rota_broker_discard_copy(broker, story->moments[i].reason, story->moments[i].reason_size);
+        rota_broker_job_discard_copy(broker, story->moments[i].reason,
+                                     story->moments[i].reason_size);
         rota_broker_drop_name(broker, story->moments[i].worker);
     }
     if (story) {
         broker->jobs.bytes -=
             rota_job_block(sizeof *story + story->capacity * sizeof story->moments[0]);
-        rota_broker_discard_copy(broker, story->killed, story->killed_size);
+        rota_broker_job_discard_copy(broker, story->killed, story->killed_size);
     }
     free(story);
     extra->story = NULL;
@@ -231,8 +232,8 @@ static void free_extra(struct rota_broker *broker, uint32_t number)
     rota_fair_let_go(extra->key);
     drop_progress(broker, extra);
     drop_result(broker, extra);
-    rota_broker_discard_copy(broker, extra->reason, extra->reason_size);
-    rota_broker_discard_copy(broker, extra->text, text_size(extra));
+    rota_broker_job_discard_copy(broker, extra->reason, extra->reason_size);
+    rota_broker_job_discard_copy(broker, extra->text, text_size(extra));
     rota_broker_drop_name(broker, extra->worker);
     free_story(broker, extra);
     rota_job_table_drop_extra(&broker->jobs, number);
@@ -247,17 +248,17 @@ void rota_broker_job_erase(struct rota_broker *broker, uint32_t number)
     if (job->state != ROTA_JOB_DONE)
         drop_payload(broker, job);
     if (rota_job_state_is_ended(job->state))
-        rota_ended_list_remove(broker, number);
+        rota_broker_ended_list_remove(broker, number);
     else if (job->state == ROTA_JOB_RUNNING)
         rota_broker_worker_release(broker, number);
     if (!rota_job_state_is_ended(job->state))
-        rota_broker_set_state(broker, job, ROTA_JOB_DONE); /* no longer alive */
-    rota_broker_drop_timer(broker, job);
+        rota_broker_job_set_state(broker, job, ROTA_JOB_DONE); /* no longer alive */
+    rota_broker_timer_drop(broker, job);
     queue->counts[job->state]--;
     broker->counts[job->state]--;
     broker->n_ended--;
     if (--lane->n_jobs == 0)
-        rota_broker_note_empty(broker, queue);
+        rota_broker_queue_note_empty(broker, queue);
     rota_broker_partition(queue, rota_job_partition(&broker->jobs, job))->n_jobs--;
     free_extra(broker, number);
     if (broker->first_unsafe == number)
@@ -274,13 +275,13 @@ enum rota_code rota_broker_job_new(struct rota_broker *broker, const struct rota
     struct rota_lane *lane;
     struct rota_work_partition *partition;
     struct rota_fair_key *key = NULL;
-    enum rota_code code = rota_broker_need_lane(broker, spec, &lane, error);
+    enum rota_code code = rota_broker_queue_need_lane(broker, spec, &lane, error);
     if (code)
         return code;
     struct rota_work_queue *queue = broker->queues.items[lane->queue];
     queue->is_deleted = false;
     uint32_t own = rota_job_id_is_none(spec->id) ? rota_job_id_partition(id) : spec->partition;
-    code = rota_broker_need_partition(queue, own, &partition, error);
+    code = rota_broker_queue_need_partition(queue, own, &partition, error);
     if (!code && spec->key.size > 0)
         code = rota_fair_key(&queue->fair, spec->key, &key, error);
     if (code)
@@ -291,7 +292,7 @@ enum rota_code rota_broker_job_new(struct rota_broker *broker, const struct rota
         return rota_error_no_memory(error, "for a job");
     struct rota_job *job = rota_job_at(&broker->jobs, made);
     if (own != rota_job_id_partition(id)) {
-        struct rota_job_extra *extra = rota_broker_need_extra(broker, made);
+        struct rota_job_extra *extra = rota_broker_timer_need_extra(broker, made);
         if (!extra) {
             rota_job_table_remove(&broker->jobs, made);
             return rota_error_no_memory(error, "for a job");
@@ -304,7 +305,7 @@ enum rota_code rota_broker_job_new(struct rota_broker *broker, const struct rota
     job->priority = spec->priority;
     job->lane = queue->lanes.items[lane->set];
     job->payload_size = (uint32_t)spec->payload.size;
-    job->payload = rota_broker_copy(broker, spec->payload);
+    job->payload = rota_broker_job_copy(broker, spec->payload);
     broker->bytes += spec->payload.size;
     queue->counts[ROTA_JOB_WAITING]++;
     broker->counts[ROTA_JOB_WAITING]++;
@@ -356,7 +357,7 @@ void rota_broker_job_enter(struct rota_broker *broker, uint32_t number)
     job->flags |= ROTA_JOB_IN_LANE;
     if (rota_lane_first(lane) == number)
         rota_choice_tell(lane);
-    rota_broker_mark_dirty(broker, lane);
+    rota_broker_match_mark_dirty(broker, lane);
 }
 
 void rota_broker_job_pull(struct rota_broker *broker, uint32_t number)
@@ -395,7 +396,8 @@ static void remember_moment(struct rota_broker *broker, struct rota_job_extra *e
 {
     struct rota_job_story *story = need_story(broker, extra);
     if (story && story->size == ROTA_JOB_STORY_MAX) {
-        rota_broker_discard_copy(broker, story->moments[0].reason, story->moments[0].reason_size);
+        rota_broker_job_discard_copy(broker, story->moments[0].reason,
+                                     story->moments[0].reason_size);
         rota_broker_drop_name(broker, story->moments[0].worker);
         memmove(story->moments, story->moments + 1, --story->size * sizeof story->moments[0]);
     }
@@ -403,7 +405,7 @@ static void remember_moment(struct rota_broker *broker, struct rota_job_extra *e
         story->moments[story->size++] = moment;
         return;
     }
-    rota_broker_discard_copy(broker, moment.reason, moment.reason_size);
+    rota_broker_job_discard_copy(broker, moment.reason, moment.reason_size);
     rota_broker_drop_name(broker, moment.worker);
 }
 
@@ -427,13 +429,13 @@ void rota_broker_job_set_killed(struct rota_broker *broker, struct rota_job_extr
     if (!extra->story && record->weight == 0)
         return;
     struct rota_job_story *story = extra->story ? extra->story : need_story(broker, extra);
-    char *copy = story && record->key.size ? rota_broker_copy(broker, record->key) : NULL;
+    char *copy = story && record->key.size ? rota_broker_job_copy(broker, record->key) : NULL;
     if (!story)
         return; /* as if no worker had died */
     story->was_killed = record->weight == story->n_killed + 1U;
     story->was_ours = false;
     story->killed_before = story->killed_size;
-    rota_broker_discard_copy(broker, story->killed, story->killed_size);
+    rota_broker_job_discard_copy(broker, story->killed, story->killed_size);
     story->killed = copy;
     story->killed_size = copy ? (uint16_t)record->key.size : 0;
     story->n_killed = record->weight < UINT16_MAX ? (uint16_t)record->weight : UINT16_MAX;
@@ -454,7 +456,7 @@ void rota_broker_job_start(struct rota_broker *broker, uint32_t number, uint64_t
     extra->started = at;
     extra->cause = ROTA_JOB_CAUSE_NONE;
     extra->attempt_until = extra->lease_until = ROTA_TIME_NEVER;
-    rota_broker_set_state(broker, job, ROTA_JOB_RUNNING);
+    rota_broker_job_set_state(broker, job, ROTA_JOB_RUNNING);
     rota_fair_hand_out(&rota_broker_queue_of(broker, job)->fair, job->tag);
 }
 
@@ -470,10 +472,11 @@ void rota_broker_job_back(struct rota_broker *broker, uint32_t job_number,
     extra->ended_cause = extra->cause = (uint8_t)record->cause;
     extra->n_attempts = record->n_attempts;
     extra->not_before = record->not_before;
-    rota_broker_set_state(broker, job, record->not_before ? ROTA_JOB_DELAYED : ROTA_JOB_WAITING);
+    rota_broker_job_set_state(broker, job,
+                              record->not_before ? ROTA_JOB_DELAYED : ROTA_JOB_WAITING);
     remember_start(broker, extra);
     drop_progress(broker, extra);
-    char *copy = rota_broker_copy(broker, reason);
+    char *copy = rota_broker_job_copy(broker, reason);
     remember_moment(broker, extra,
                     (struct rota_job_moment){.at = record->at,
                                              .attempt = record->attempt,
@@ -499,7 +502,7 @@ void rota_broker_job_end(struct rota_broker *broker, uint32_t job_number,
     extra->cause = (uint8_t)record->cause;
     extra->since = record->at;
     extra->session = 0;
-    extra->reason = rota_broker_copy(broker, record->reason);
+    extra->reason = rota_broker_job_copy(broker, record->reason);
     extra->reason_size = extra->reason ? (uint16_t)record->reason.size : 0;
     extra->result = result;
     extra->result_size = result ? (uint32_t)record->bytes.size : 0;
@@ -510,12 +513,12 @@ void rota_broker_job_end(struct rota_broker *broker, uint32_t job_number,
     release_unique(broker, job, extra);
     rota_fair_let_go(extra->key);
     extra->key = NULL;
-    rota_broker_set_state(broker, job, record->state);
-    rota_broker_drop_timer(broker, job);
+    rota_broker_job_set_state(broker, job, record->state);
+    rota_broker_timer_drop(broker, job);
     extra->wait_until = record->state == ROTA_JOB_DEAD
                             ? ROTA_TIME_NEVER
                             : rota_time_add(broker->now.boot, broker->options.keep);
-    rota_ended_list_push(broker, job_number);
+    rota_broker_ended_list_push(broker, job_number);
 }
 
 enum rota_code rota_broker_job_revive(struct rota_broker *broker, uint32_t job_number, rota_time at,
@@ -537,7 +540,7 @@ enum rota_code rota_broker_job_revive(struct rota_broker *broker, uint32_t job_n
         return rota_error_no_memory(error, "to revive a job");
     rota_fair_hold(key);
     extra->key = key;
-    rota_ended_list_remove(broker, job_number);
+    rota_broker_ended_list_remove(broker, job_number);
     struct rota_work_name *worker = extra->worker; /* of the begin and of the end */
     if (worker)
         worker->n_refs++;
@@ -564,6 +567,6 @@ enum rota_code rota_broker_job_revive(struct rota_broker *broker, uint32_t job_n
         extra->deadline = 0;
         extra->deadline_at = ROTA_TIME_NEVER;
     }
-    rota_broker_set_state(broker, job, ROTA_JOB_WAITING);
+    rota_broker_job_set_state(broker, job, ROTA_JOB_WAITING);
     return ROTA_OK;
 }

@@ -38,27 +38,27 @@ enum rota_code rota_broker_load(struct rota_broker *broker, struct rota_work_now
         return code;
     if (!rota_broker_ready(broker, NULL))
         return rota_error_no_memory(error, "for a job");
-    uint32_t known = rota_broker_find_job(broker, job->spec->queue, job->spec->id);
+    uint32_t known = rota_broker_queue_find_job(broker, job->spec->queue, job->spec->id);
     if (known)
         rota_broker_job_erase(broker, known);
     struct rota_work_record here = *job;
     here.number = broker->last_number;
     here.tag = 0; /* it means nothing here yet */
-    code = rota_broker_take_job(broker, &here, &made, error);
+    code = rota_broker_replay_take_job(broker, &here, &made, error);
     if (code)
         return code;
     struct rota_job *own = rota_job_at(&broker->jobs, made);
     own->tag = job->tag;
     rota_broker_job_whole(broker, made, broker->last_number);
-    rota_broker_start_clocks(broker, made);
+    rota_broker_replay_start_clocks(broker, made);
     rota_broker_partition(rota_broker_queue_of(broker, own), job->spec->partition)->is_loaded =
         true;
     return ROTA_OK;
 }
 
 /* The minimum tag of those that have not ended is the queue's virtual time. */
-void rota_broker_begin_loaded(struct rota_broker *broker, struct rota_work_queue *queue,
-                              struct rota_work_partition *partition)
+void rota_broker_load_begin(struct rota_broker *broker, struct rota_work_queue *queue,
+                            struct rota_work_partition *partition)
 {
     uint64_t least = UINT64_MAX;
     partition->is_loaded = false;
@@ -77,7 +77,7 @@ void rota_broker_begin_loaded(struct rota_broker *broker, struct rota_work_queue
         if (__builtin_add_overflow(queue->fair.present, job->tag - least, &job->tag))
             job->tag = UINT64_MAX;
         rota_fair_seen(&queue->fair, extra ? extra->key : NULL, job->tag);
-        rota_broker_start_clocks(broker, i);
+        rota_broker_replay_start_clocks(broker, i);
     }
 }
 
@@ -92,21 +92,21 @@ enum rota_code rota_broker_raise_life(struct rota_broker *broker, struct rota_wo
     if (!rota_broker_ready(broker, NULL))
         return rota_error_no_memory(error, "for a restart");
     broker->life = life - 1;
-    rota_broker_next_life(broker);
+    rota_broker_replay_next_life(broker);
     return ROTA_OK;
 }
 
 bool rota_broker_job_record(const struct rota_broker *broker, struct rota_str queue,
                             struct rota_job_id id, struct rota_work_record *record)
 {
-    uint32_t number = rota_broker_find_job(broker, queue, id);
+    uint32_t number = rota_broker_queue_find_job(broker, queue, id);
     if (!number)
         return false;
     const struct rota_job *job = rota_job_at(&broker->jobs, number);
     struct rota_job_spec *spec = (struct rota_job_spec *)&broker->spec; /* scratch */
-    rota_broker_fill_spec(broker, job, spec);
+    rota_broker_job_fill_spec(broker, job, spec);
     *record = (struct rota_work_record){.type = ROTA_WORK_JOB, .spec = spec};
-    rota_broker_fill_job(broker, job, record);
+    rota_broker_replay_fill_job(broker, job, record);
     return true;
 }
 
@@ -142,6 +142,6 @@ void rota_broker_hold(struct rota_broker *broker, struct rota_work_now now, bool
         return;
     broker->is_on_hold = is_on_hold;
     if (!is_on_hold)
-        rota_broker_offer_all(broker);
+        rota_broker_match_offer_all(broker);
     rota_broker_match(broker);
 }

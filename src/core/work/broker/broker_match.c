@@ -2,7 +2,7 @@
 
 #include "base/hash.h"
 
-void rota_broker_mark_dirty(struct rota_broker *broker, struct rota_lane *lane)
+void rota_broker_match_mark_dirty(struct rota_broker *broker, struct rota_lane *lane)
 {
     if (lane->is_dirty)
         return;
@@ -11,20 +11,20 @@ void rota_broker_mark_dirty(struct rota_broker *broker, struct rota_lane *lane)
         broker->queues.items[lane->queue]->lanes.items[lane->set];
 }
 
-void rota_broker_offer_all(struct rota_broker *broker)
+void rota_broker_match_offer_all(struct rota_broker *broker)
 {
     for (size_t i = 0; i < broker->lanes.size; i++)
         if (broker->lanes.items[i] && broker->lanes.items[i]->size > 0)
-            rota_broker_mark_dirty(broker, broker->lanes.items[i]);
+            rota_broker_match_mark_dirty(broker, broker->lanes.items[i]);
 }
 
-void rota_broker_offer(struct rota_broker *broker, const struct rota_work_worker *worker)
+void rota_broker_match_offer(struct rota_broker *broker, const struct rota_work_worker *worker)
 {
     for (size_t i = 0; i < worker->class->n_queues; i++) {
         const struct rota_choice *choice = &worker->class->choices[i];
         for (size_t k = 0; k < choice->watches.size; k++)
             if (choice->watches.items[k]->lane->size > 0)
-                rota_broker_mark_dirty(broker, choice->watches.items[k]->lane);
+                rota_broker_match_mark_dirty(broker, choice->watches.items[k]->lane);
     }
 }
 
@@ -81,7 +81,7 @@ static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker
     worker->name->n_refs++;
     rota_broker_job_start(broker, number, attempt, extra->n_attempts + 1, worker->name,
                           broker->stamp);
-    rota_broker_limit_attempt(broker, extra);
+    rota_broker_timer_limit_attempt(broker, extra);
     rota_broker_worker_take(broker, worker, number);
 
     struct rota_work_record *record = rota_broker_note(broker, ROTA_WORK_START, job);
@@ -106,19 +106,19 @@ static bool dispatch_job(struct rota_broker *broker, struct rota_work_worker *wo
 {
     if (!rota_broker_ready(broker, NULL))
         return false;
-    struct rota_job_extra *extra = rota_broker_need_extra(broker, number);
+    struct rota_job_extra *extra = rota_broker_timer_need_extra(broker, number);
     if (!extra) {
         broker->is_starved = true;
         return false;
     }
     if (extra->deadline_at <= broker->now.boot) {
-        rota_broker_finish(broker, number, ROTA_JOB_DEAD, ROTA_JOB_CAUSE_DEADLINE,
-                           rota_str("not started before its deadline"), NULL, 0);
+        rota_broker_end_finish(broker, number, ROTA_JOB_DEAD, ROTA_JOB_CAUSE_DEADLINE,
+                               rota_str("not started before its deadline"), NULL, 0);
         return true;
     }
     uint64_t attempt = next_attempt(broker, extra);
     if (!attempt) /* nothing is handed out before that is on disk */
-        rota_broker_next_life(broker);
+        rota_broker_replay_next_life(broker);
     if (!rota_broker_may_dispatch(broker))
         return false;
     rota_broker_job_leave(broker, number);
@@ -150,7 +150,7 @@ static bool holds_back(struct rota_broker *broker, const struct rota_work_worker
     return worker->is_poll ? !has_two_free(class) && worker->n_running == 0 : class->n_free == 1;
 }
 
-void rota_broker_end_breaths(struct rota_broker *broker)
+void rota_broker_match_end_breaths(struct rota_broker *broker)
 {
     size_t place = 0;
     if (!broker->breath_at || broker->now.boot < broker->breath_at)
@@ -162,7 +162,7 @@ void rota_broker_end_breaths(struct rota_broker *broker)
         if (until > broker->now.boot && (!broker->breath_at || until < broker->breath_at))
             broker->breath_at = until;
         else if (until && until <= broker->now.boot && !rota_list_is_empty(&class->free_workers))
-            rota_broker_offer(broker, first_free(class));
+            rota_broker_match_offer(broker, first_free(class));
     }
 }
 
@@ -172,7 +172,7 @@ void rota_broker_share(struct rota_broker *broker, struct rota_work_now now, boo
         return;
     rota_broker_at(broker, now);
     broker->is_shared = is_shared;
-    rota_broker_offer_all(broker);
+    rota_broker_match_offer_all(broker);
     rota_broker_match(broker);
 }
 
@@ -185,7 +185,7 @@ static void fill_worker(struct rota_broker *broker, struct rota_work_worker *wor
     }
 }
 
-void rota_broker_serve(struct rota_broker *broker, struct rota_work_worker *worker)
+void rota_broker_match_serve(struct rota_broker *broker, struct rota_work_worker *worker)
 {
     fill_worker(broker, worker);
     if (worker->is_poll && worker->n_running > 0)
@@ -209,9 +209,9 @@ static bool match_one(struct rota_broker *broker, uint32_t lane)
     if (!number || !dispatch_job(broker, worker, number))
         return false;
     if (worker->is_poll) {
-        rota_broker_serve(broker, worker);
+        rota_broker_match_serve(broker, worker);
     } else {
-        rota_broker_turn(broker, worker);
+        rota_broker_class_turn(broker, worker);
     }
     return true;
 }

@@ -152,7 +152,7 @@ enum rota_code rota_broker_node_speak(struct rota_broker *broker, struct rota_wo
     return ROTA_OK;
 }
 
-bool rota_broker_note_coming_back(struct rota_broker *broker)
+bool rota_broker_node_note_coming_back(struct rota_broker *broker)
 {
     struct rota_work_node *self = find_self(broker);
     if (!self || !self->is_left)
@@ -199,8 +199,8 @@ void rota_broker_nodes_end(struct rota_broker *broker)
     }
 }
 
-enum rota_code rota_broker_note_receiver(struct rota_broker *broker, struct rota_str address,
-                                         struct rota_error *error)
+enum rota_code rota_broker_node_note_receiver(struct rota_broker *broker, struct rota_str address,
+                                              struct rota_error *error)
 {
     struct rota_work_node *node;
     enum rota_code code = find_or_add_node(broker, address, &node, error);
@@ -305,7 +305,7 @@ bool rota_broker_is_empty(const struct rota_broker *broker)
 
 /* --- the journal --- */
 
-enum rota_code rota_broker_read_node(struct rota_broker *broker,
+enum rota_code rota_broker_node_read(struct rota_broker *broker,
                                      const struct rota_work_record *record,
                                      struct rota_error *error)
 {
@@ -321,7 +321,7 @@ enum rota_code rota_broker_read_node(struct rota_broker *broker,
     return ROTA_OK;
 }
 
-bool rota_broker_rewrite_nodes(struct rota_broker *broker)
+bool rota_broker_node_rewrite_all(struct rota_broker *broker)
 {
     for (size_t i = 0; i < broker->nodes.size; i++)
         if (broker->nodes.items[i]->at > 0 && !write_node(broker, broker->nodes.items[i]))
@@ -329,7 +329,7 @@ bool rota_broker_rewrite_nodes(struct rota_broker *broker)
     return true;
 }
 
-void rota_broker_free_nodes(struct rota_broker *broker)
+void rota_broker_node_free_all(struct rota_broker *broker)
 {
     while (broker->nodes.size > 0)
         drop_node(broker, broker->nodes.size - 1);

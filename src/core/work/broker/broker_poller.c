@@ -42,7 +42,7 @@ static void drop_idle_poller(struct rota_broker *broker, struct rota_work_poller
     free(poller);
 }
 
-bool rota_broker_poll_begin(struct rota_broker *broker, struct rota_work_worker *worker)
+bool rota_broker_poller_begin(struct rota_broker *broker, struct rota_work_worker *worker)
 {
     if (!worker->is_poll)
         return true;
@@ -57,7 +57,7 @@ bool rota_broker_poll_begin(struct rota_broker *broker, struct rota_work_worker 
     return true;
 }
 
-void rota_broker_poll_end(struct rota_broker *broker, struct rota_work_worker *worker)
+void rota_broker_poller_end(struct rota_broker *broker, struct rota_work_worker *worker)
 {
     if (!worker->poller)
         return;
@@ -67,7 +67,7 @@ void rota_broker_poll_end(struct rota_broker *broker, struct rota_work_worker *w
     worker->poller = NULL;
 }
 
-void rota_broker_lease(struct rota_work_poller *poller, struct rota_job_extra *extra)
+void rota_broker_poller_lease(struct rota_work_poller *poller, struct rota_job_extra *extra)
 {
     if (!poller)
         return;
@@ -76,7 +76,7 @@ void rota_broker_lease(struct rota_work_poller *poller, struct rota_job_extra *e
     poller->class->n_leased++;
 }
 
-void rota_broker_unlease(struct rota_broker *broker, struct rota_job_extra *extra)
+void rota_broker_poller_unlease(struct rota_broker *broker, struct rota_job_extra *extra)
 {
     struct rota_work_poller *poller = extra->poller;
     if (!poller)
@@ -87,5 +87,5 @@ void rota_broker_unlease(struct rota_broker *broker, struct rota_job_extra *extr
     poller->n_leased--;
     class->n_leased--;
     drop_idle_poller(broker, poller);
-    rota_broker_settle_class(broker, class);
+    rota_broker_class_settle(broker, class);
 }

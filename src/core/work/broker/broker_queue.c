@@ -99,7 +99,7 @@ static bool is_used(const struct rota_broker *broker, const struct rota_work_que
     return false;
 }
 
-void rota_broker_free_queue(struct rota_broker *broker, struct rota_work_queue *queue)
+void rota_broker_queue_free(struct rota_broker *broker, struct rota_work_queue *queue)
 {
     if (broker->last_queue == queue)
         broker->last_queue = NULL;
@@ -177,11 +177,11 @@ static void sweep_queues(struct rota_broker *broker)
         if (!queue || is_used(broker, queue) || is_set(broker, queue))
             continue;
         free_lanes_of(broker, queue);
-        rota_broker_free_queue(broker, queue);
+        rota_broker_queue_free(broker, queue);
     }
 }
 
-void rota_broker_note_empty(struct rota_broker *broker, struct rota_work_queue *queue)
+void rota_broker_queue_note_empty(struct rota_broker *broker, struct rota_work_queue *queue)
 {
     if (!queue->is_noted)
         queue->is_noted = rota_vector_push(&broker->empties, queue->number);
@@ -220,7 +220,7 @@ void rota_broker_forget_empty(struct rota_broker *broker, struct rota_work_now n
         if (is_used(broker, queue) || is_set(broker, queue))
             continue;
         free_lanes_of(broker, queue);
-        rota_broker_free_queue(broker, queue);
+        rota_broker_queue_free(broker, queue);
     }
     broker->empties.size = n_kept;
 }
@@ -257,7 +257,7 @@ no_memory:
     return rota_error_no_memory(error, "for a queue");
 }
 
-enum rota_code rota_broker_need_queue(struct rota_broker *broker, struct rota_str name,
+enum rota_code rota_broker_queue_need(struct rota_broker *broker, struct rota_str name,
                                       struct rota_work_queue **queue, struct rota_error *error)
 {
     struct rota_work_queue *known = rota_broker_queue(broker, name);
@@ -330,8 +330,9 @@ static enum rota_code make_lane(struct rota_broker *broker, struct rota_work_que
     return ROTA_OK;
 }
 
-enum rota_code rota_broker_need_lane(struct rota_broker *broker, const struct rota_job_spec *spec,
-                                     struct rota_lane **lane, struct rota_error *error)
+enum rota_code rota_broker_queue_need_lane(struct rota_broker *broker,
+                                           const struct rota_job_spec *spec,
+                                           struct rota_lane **lane, struct rota_error *error)
 {
     struct rota_work_queue *queue = rota_broker_queue(broker, spec->queue);
     struct rota_capability_set *set;
@@ -344,7 +345,7 @@ enum rota_code rota_broker_need_lane(struct rota_broker *broker, const struct ro
     if (broker->n_lanes >= ROTA_BROKER_LANES_MAX ||
         broker->capabilities.n_sets >= ROTA_BROKER_SETS_MAX)
         sweep_lanes(broker);
-    enum rota_code code = rota_broker_need_queue(broker, spec->queue, &queue, error);
+    enum rota_code code = rota_broker_queue_need(broker, spec->queue, &queue, error);
     if (!code)
         code = rota_capabilities_set(&broker->capabilities, spec->capabilities,
                                      spec->n_capabilities, &set, error);
@@ -378,8 +379,8 @@ static size_t find_partition(const struct rota_work_queue *queue, uint32_t parti
     return low;
 }
 
-struct rota_work_partition *rota_broker_search_partition(const struct rota_work_queue *queue,
-                                                         uint32_t partition)
+struct rota_work_partition *rota_broker_queue_search_partition(const struct rota_work_queue *queue,
+                                                               uint32_t partition)
 {
     size_t index = find_partition(queue, partition);
     bool is_known =
@@ -387,9 +388,9 @@ struct rota_work_partition *rota_broker_search_partition(const struct rota_work_
     return is_known ? &queue->partitions.items[index] : NULL;
 }
 
-enum rota_code rota_broker_need_partition(struct rota_work_queue *queue, uint32_t number,
-                                          struct rota_work_partition **partition,
-                                          struct rota_error *error)
+enum rota_code rota_broker_queue_need_partition(struct rota_work_queue *queue, uint32_t number,
+                                                struct rota_work_partition **partition,
+                                                struct rota_error *error)
 {
     struct rota_work_partition *known = rota_broker_partition(queue, number);
     if (!known) {
@@ -406,8 +407,8 @@ enum rota_code rota_broker_need_partition(struct rota_work_queue *queue, uint32_
 
 /* --- jobs by id --- */
 
-uint32_t rota_broker_find_job(const struct rota_broker *broker, struct rota_str queue,
-                              struct rota_job_id id)
+uint32_t rota_broker_queue_find_job(const struct rota_broker *broker, struct rota_str queue,
+                                    struct rota_job_id id)
 {
     uint32_t number = rota_job_table_find(&broker->jobs, id);
     while (number) {
@@ -420,12 +421,12 @@ uint32_t rota_broker_find_job(const struct rota_broker *broker, struct rota_str 
     return number;
 }
 
-enum rota_code rota_broker_want_job(const struct rota_broker *broker, struct rota_str queue,
-                                    struct rota_job_id id, uint32_t *number,
-                                    struct rota_error *error)
+enum rota_code rota_broker_queue_want_job(const struct rota_broker *broker, struct rota_str queue,
+                                          struct rota_job_id id, uint32_t *number,
+                                          struct rota_error *error)
 {
     char text[ROTA_JOB_ID_TEXT], quoted[ROTA_QUOTE_MAX];
-    uint32_t found = rota_broker_find_job(broker, queue, id);
+    uint32_t found = rota_broker_queue_find_job(broker, queue, id);
     if (!found)
         return rota_error_set(error, ROTA_ERR_NOT_FOUND, "there is no job %s in queue %s",
                               rota_job_id_format(id, text), rota_quote(queue, quoted));

@@ -15,7 +15,7 @@ static void fill_lost(const struct rota_job *job, const struct rota_job_extra *e
 {
     if (!rota_broker_is_attempt_open(job, extra))
         return;
-    const struct rota_work_name *worker = rota_broker_resumes_for(extra);
+    const struct rota_work_name *worker = rota_broker_end_resumes_for(extra);
     if (worker)
         record->worker = rota_str_of(worker->bytes, worker->size);
     if (extra->story->was_killed)
@@ -47,8 +47,8 @@ static enum rota_code take_lost(struct rota_broker *broker, struct rota_job_extr
     return ROTA_OK;
 }
 
-void rota_broker_fill_job(const struct rota_broker *broker, const struct rota_job *job,
-                          struct rota_work_record *record)
+void rota_broker_replay_fill_job(const struct rota_broker *broker, const struct rota_job *job,
+                                 struct rota_work_record *record)
 {
     const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     record->id = job->id;
@@ -89,7 +89,7 @@ static enum rota_code start_job(struct rota_broker *broker, uint32_t number,
                                 struct rota_error *error)
 {
     struct rota_work_name *worker = NULL;
-    if (!rota_broker_need_extra(broker, number) ||
+    if (!rota_broker_timer_need_extra(broker, number) ||
         (record->worker.size > 0 && !(worker = rota_broker_hold_name(broker, record->worker))))
         return no_memory(error);
     rota_broker_job_start(broker, number, record->attempt, record->n_attempts, worker, at);
@@ -100,8 +100,8 @@ static enum rota_code end_job(struct rota_broker *broker, uint32_t number,
                               const struct rota_work_record *record, struct rota_error *error)
 {
     char *result = NULL;
-    if (!rota_broker_need_extra(broker, number) ||
-        (record->bytes.size > 0 && !(result = rota_broker_copy(broker, record->bytes))))
+    if (!rota_broker_timer_need_extra(broker, number) ||
+        (record->bytes.size > 0 && !(result = rota_broker_job_copy(broker, record->bytes))))
         return no_memory(error);
     rota_broker_job_end(broker, number, record, result);
     return ROTA_OK;
@@ -118,7 +118,7 @@ static enum rota_code take_state(struct rota_broker *broker, uint32_t number,
                     record->cause == ROTA_JOB_CAUSE_NONE;
     if (!rota_job_state_is_ended(record->state) && is_fresh)
         return ROTA_OK;
-    struct rota_job_extra *extra = rota_broker_need_extra(broker, number);
+    struct rota_job_extra *extra = rota_broker_timer_need_extra(broker, number);
     if (!extra)
         return no_memory(error);
     extra->attempt = extra->ended = record->attempt;
@@ -137,9 +137,9 @@ static enum rota_code take_state(struct rota_broker *broker, uint32_t number,
     return ROTA_OK;
 }
 
-enum rota_code rota_broker_take_job(struct rota_broker *broker,
-                                    const struct rota_work_record *record, uint32_t *number,
-                                    struct rota_error *error)
+enum rota_code rota_broker_replay_take_job(struct rota_broker *broker,
+                                           const struct rota_work_record *record, uint32_t *number,
+                                           struct rota_error *error)
 {
     uint32_t made;
     enum rota_code code = rota_broker_job_new(broker, record->spec, record->spec->id, record->at,
@@ -175,8 +175,8 @@ static enum rota_code reject_record(const struct rota_work_record *record, const
                                     struct rota_error *error)
 {
     return rota_error_set(error, ROTA_ERR_INVALID, "record %llu (%s) is invalid: %s",
-                          (unsigned long long)record->number, rota_work_record_name(record->type),
-                          why);
+                          (unsigned long long)record->number,
+                          rota_job_work_record_name(record->type), why);
 }
 
 static enum rota_code read_whole(struct rota_broker *broker, const struct rota_work_record *record,
@@ -191,7 +191,7 @@ static enum rota_code read_whole(struct rota_broker *broker, const struct rota_w
         return code;
     if ((unsigned)record->state >= ROTA_JOB_STATES || record->bytes.size > ROTA_JOB_PAYLOAD_MAX)
         return reject_record(record, "unknown state", error);
-    uint32_t known = rota_broker_find_job(broker, spec->queue, spec->id);
+    uint32_t known = rota_broker_queue_find_job(broker, spec->queue, spec->id);
     if (known && record->type == ROTA_WORK_ADD &&
         !rota_job_state_is_ended(rota_job_at(&broker->jobs, known)->state))
         return reject_record(record, "the job exists already", error);
@@ -205,12 +205,12 @@ static enum rota_code read_whole(struct rota_broker *broker, const struct rota_w
         job.cause = ROTA_JOB_CAUSE_NONE;
         job.not_before = 0;
     }
-    code = rota_broker_take_job(broker, &job, &number, error);
+    code = rota_broker_replay_take_job(broker, &job, &number, error);
     if (code)
         return code;
     rota_broker_job_whole(broker, number, record->number);
     if (record->type == ROTA_WORK_JOB &&
-        !rota_broker_note_coming(broker, rota_job_at(&broker->jobs, number)))
+        !rota_broker_chunk_note_coming(broker, rota_job_at(&broker->jobs, number)))
         return no_memory(error);
     return ROTA_OK;
 }
@@ -254,7 +254,7 @@ static enum rota_code read_start(struct rota_broker *broker, uint32_t number,
 static enum rota_code read_change(struct rota_broker *broker, const struct rota_work_record *record,
                                   struct rota_error *error)
 {
-    uint32_t number = rota_broker_find_job(broker, record->queue, record->id);
+    uint32_t number = rota_broker_queue_find_job(broker, record->queue, record->id);
     if (!number)
         return ROTA_OK;
     struct rota_job *job = rota_job_at(&broker->jobs, number);
@@ -319,7 +319,7 @@ static enum rota_code read_setting(struct rota_broker *broker,
 {
     struct rota_work_queue *queue;
     struct rota_work_partition *own;
-    enum rota_code code = rota_broker_need_queue(broker, record->queue, &queue, error);
+    enum rota_code code = rota_broker_queue_need(broker, record->queue, &queue, error);
     if (code)
         return code;
     if (record->type == ROTA_WORK_PAUSE) {
@@ -340,7 +340,7 @@ static enum rota_code read_setting(struct rota_broker *broker,
     }
     if (record->partition >= ROTA_JOB_PARTITIONS_MAX)
         return reject_record(record, "unknown partition", error);
-    code = rota_broker_need_partition(queue, record->partition, &own, error);
+    code = rota_broker_queue_need_partition(queue, record->partition, &own, error);
     if (code)
         return code;
     if (record->epoch > 0 && record->epoch < own->epoch)
@@ -371,11 +371,11 @@ static enum rota_code read_record(struct rota_broker *broker, const struct rota_
     case ROTA_WORK_OWN:
         return read_setting(broker, record, error);
     case ROTA_WORK_CHUNK:
-        return rota_broker_read_chunk(broker, record, error);
+        return rota_broker_chunk_read(broker, record, error);
     case ROTA_WORK_TAKEN:
-        return rota_broker_read_taken(broker, record, error);
+        return rota_broker_chunk_read_taken(broker, record, error);
     case ROTA_WORK_NODE:
-        return rota_broker_read_node(broker, record, error);
+        return rota_broker_node_read(broker, record, error);
     case ROTA_WORK_LIFE:
         if (record->attempt < broker->life || record->attempt > UINT32_MAX)
             return reject_record(record, "the restart number went backwards", error);
@@ -394,7 +394,7 @@ static enum rota_code read_in_bounds(struct rota_broker *broker,
     enum rota_code code = read_record(broker, record, error);
     rota_time at = record->at > broker->stamp ? record->at : broker->stamp;
     if (code == ROTA_ERR_LIMIT && record->type != ROTA_WORK_REVIVE &&
-        rota_broker_forget_read(broker, at))
+        rota_broker_ended_forget_read(broker, at))
         code = read_record(broker, record, error);
     return code;
 }
@@ -424,7 +424,7 @@ enum rota_code rota_broker_replay(struct rota_broker *broker, const struct rota_
         rota_time at = record->at > record->since ? record->at : record->since;
         if (at > broker->stamp && !has_foreign_time(record->type))
             broker->stamp = at;
-        rota_broker_forget_ended(broker, 0);
+        rota_broker_ended_forget(broker, 0);
     }
     if (record->number > broker->last_number)
         broker->last_number = record->number;
@@ -438,7 +438,7 @@ void rota_broker_foresee(struct rota_broker *broker, struct rota_job_id id)
 
 /* --- the next life --- */
 
-void rota_broker_next_life(struct rota_broker *broker)
+void rota_broker_replay_next_life(struct rota_broker *broker)
 {
     broker->life++;
     struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_LIFE, NULL);
@@ -446,7 +446,7 @@ void rota_broker_next_life(struct rota_broker *broker)
     broker->life_number = record->number;
 }
 
-void rota_broker_start_clocks(struct rota_broker *broker, uint32_t job_number)
+void rota_broker_replay_start_clocks(struct rota_broker *broker, uint32_t job_number)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
@@ -456,18 +456,18 @@ void rota_broker_start_clocks(struct rota_broker *broker, uint32_t job_number)
     extra->wait_until = ROTA_TIME_NEVER;
     if (job->state == ROTA_JOB_RUNNING) {
         extra->lease_until = rota_time_add(broker->now.boot, broker->options.grace);
-        rota_broker_limit_attempt(broker, extra); /* again: its worker may return and go on */
+        rota_broker_timer_limit_attempt(broker, extra); /* again: its worker may return and go on */
     } else if (!rota_job_state_is_ended(job->state)) {
         bool is_early = extra->not_before > broker->now.wall;
         if (is_early)
             extra->wait_until = rota_broker_boot_of(broker, extra->not_before);
-        rota_broker_set_state(broker, job, is_early ? ROTA_JOB_DELAYED : ROTA_JOB_WAITING);
+        rota_broker_job_set_state(broker, job, is_early ? ROTA_JOB_DELAYED : ROTA_JOB_WAITING);
     } else if (job->state != ROTA_JOB_DEAD) {
         rota_time latest = rota_time_add(broker->now.boot, broker->options.keep);
         rota_time since = rota_broker_boot_of(broker, extra->since);
         extra->wait_until = rota_time_min(rota_time_add(since, broker->options.keep), latest);
     }
-    rota_broker_set_timer(broker, job);
+    rota_broker_timer_set(broker, job);
 }
 
 /* A queue's virtual time continues at the first of its jobs. */
@@ -494,19 +494,19 @@ void rota_broker_begin(struct rota_broker *broker, struct rota_work_now now)
     broker->is_begun = true;
     broker->durable = broker->last_number;
     broker->first_unsafe = 0;
-    rota_broker_drop_coming(broker);
+    rota_broker_chunk_drop_coming(broker);
     set_presents(broker);
     for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));) {
-        rota_broker_start_clocks(broker, i);
+        rota_broker_replay_start_clocks(broker, i);
         if (rota_broker_ready(broker, rota_broker_lane_of(broker, rota_job_at(&broker->jobs, i))))
             rota_broker_job_enter(broker, i);
     }
-    rota_broker_forget_ended(broker, 0);
+    rota_broker_ended_forget(broker, 0);
     for (size_t i = 0; i < broker->queues.size; i++)
         if (broker->queues.items[i] && broker->queues.items[i]->n_lanes == 0)
-            rota_broker_note_empty(broker, broker->queues.items[i]);
+            rota_broker_queue_note_empty(broker, broker->queues.items[i]);
     if (rota_broker_ready(broker, NULL))
-        rota_broker_next_life(broker);
+        rota_broker_replay_next_life(broker);
     else
         broker->life_number = UINT64_MAX; /* the first tick begins it */
     rota_broker_match(broker);
@@ -522,9 +522,10 @@ static bool rewrite_settings(struct rota_broker *broker)
         return false;
     rota_broker_write(broker, ROTA_WORK_LIFE, NULL)->attempt = broker->life;
     for (size_t i = 0; i < broker->queues.size; i++)
-        if (broker->queues.items[i] && !rota_broker_rewrite_queue(broker, broker->queues.items[i]))
+        if (broker->queues.items[i] &&
+            !rota_broker_hand_rewrite_queue(broker, broker->queues.items[i]))
             return false;
-    if (!rota_broker_rewrite_chunks(broker) || !rota_broker_rewrite_nodes(broker))
+    if (!rota_broker_chunk_rewrite_all(broker) || !rota_broker_node_rewrite_all(broker))
         return false;
     broker->settings_number = number;
     return true;
@@ -537,7 +538,7 @@ static bool rewrite_job(struct rota_broker *broker, uint32_t number)
         return false;
     struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_JOB, job);
     rota_broker_attach_spec(broker, job);
-    rota_broker_fill_job(broker, job, record);
+    rota_broker_replay_fill_job(broker, job, record);
     rota_broker_job_whole(broker, number, record->number);
     return true;
 }
@@ -546,9 +547,9 @@ static size_t job_size(const struct rota_broker *broker, const struct rota_job *
 {
     struct rota_job_spec spec;
     struct rota_work_record record = {.type = ROTA_WORK_JOB};
-    rota_broker_fill_spec(broker, job, &spec);
-    rota_broker_fill_job(broker, job, &record);
-    return rota_broker_spec_size(&spec) + record.bytes.size + record.reason.size +
+    rota_broker_job_fill_spec(broker, job, &spec);
+    rota_broker_replay_fill_job(broker, job, &record);
+    return rota_broker_add_spec_size(&spec) + record.bytes.size + record.reason.size +
            record.worker.size + record.key.size;
 }
 

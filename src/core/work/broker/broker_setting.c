@@ -4,18 +4,18 @@
 
 #define AHEAD_MAX (24 * ROTA_HOUR) /* of a setting's time: some clock is wrong */
 
-enum rota_code rota_broker_begin_setting(struct rota_broker *broker, struct rota_work_now now,
+enum rota_code rota_broker_setting_begin(struct rota_broker *broker, struct rota_work_now now,
                                          struct rota_str name, struct rota_work_queue **queue,
                                          struct rota_error *error)
 {
     rota_broker_at(broker, now);
-    enum rota_code code = rota_broker_need_queue(broker, name, queue, error);
+    enum rota_code code = rota_broker_queue_need(broker, name, queue, error);
     if (!code && !rota_broker_ready(broker, NULL))
         code = rota_error_no_memory(error, "to change a queue");
     return code;
 }
 
-struct rota_work_record *rota_broker_write_setting(struct rota_broker *broker,
+struct rota_work_record *rota_broker_setting_write(struct rota_broker *broker,
                                                    enum rota_work_record_type type,
                                                    const struct rota_work_queue *queue)
 {
@@ -29,7 +29,7 @@ static void offer_queue(struct rota_broker *broker, const struct rota_work_queue
     for (size_t i = 0; i < queue->lanes.size; i++)
         if (queue->lanes.items[i] != ROTA_BROKER_NONE &&
             broker->lanes.items[queue->lanes.items[i]]->size > 0)
-            rota_broker_mark_dirty(broker, broker->lanes.items[queue->lanes.items[i]]);
+            rota_broker_match_mark_dirty(broker, broker->lanes.items[queue->lanes.items[i]]);
 }
 
 /* When a setting that takes the place of one of `before` is made. */
@@ -45,7 +45,7 @@ static rota_time time_after(const struct rota_broker *broker, rota_time before)
 static void note_setting(struct rota_broker *broker, struct rota_work_queue *queue, bool is_usual)
 {
     if (is_usual)
-        rota_broker_note_empty(broker, queue);
+        rota_broker_queue_note_empty(broker, queue);
     else
         queue->is_deleted = false;
 }
@@ -58,7 +58,7 @@ static uint64_t set_paused(struct rota_broker *broker, struct rota_work_queue *q
     queue->kills_max = kills_max;
     queue->paused_at = at;
     note_setting(broker, queue, !is_paused && kills_max == 0);
-    struct rota_work_record *record = rota_broker_write_setting(broker, ROTA_WORK_PAUSE, queue);
+    struct rota_work_record *record = rota_broker_setting_write(broker, ROTA_WORK_PAUSE, queue);
     record->is_paused = is_paused;
     record->weight = kills_max;
     record->at = at;
@@ -74,7 +74,7 @@ enum rota_code rota_broker_pause(struct rota_broker *broker, struct rota_work_no
                                  struct rota_error *error)
 {
     struct rota_work_queue *found;
-    enum rota_code code = rota_broker_begin_setting(broker, now, queue, &found, error);
+    enum rota_code code = rota_broker_setting_begin(broker, now, queue, &found, error);
     if (!code)
         *number = set_paused(broker, found, is_paused, found->kills_max,
                              time_after(broker, found->paused_at));
@@ -97,7 +97,7 @@ enum rota_code rota_broker_set_kills(struct rota_broker *broker, struct rota_wor
     struct rota_work_queue *found;
     enum rota_code code = check_kills(kills_max, error);
     if (!code)
-        code = rota_broker_begin_setting(broker, now, queue, &found, error);
+        code = rota_broker_setting_begin(broker, now, queue, &found, error);
     if (!code)
         *number = set_paused(broker, found, found->is_paused, kills_max,
                              time_after(broker, found->paused_at));
@@ -116,7 +116,7 @@ static enum rota_code check_weight(struct rota_str key, uint32_t weight, struct 
 static uint64_t set_weight(struct rota_broker *broker, struct rota_work_queue *queue,
                            struct rota_fair_key *key, uint32_t weight, rota_time at)
 {
-    struct rota_work_record *record = rota_broker_write_setting(broker, ROTA_WORK_WEIGHT, queue);
+    struct rota_work_record *record = rota_broker_setting_write(broker, ROTA_WORK_WEIGHT, queue);
     record->key = key ? rota_str_of(key->name, key->size) : rota_str_of("", 0);
     record->weight = weight;
     record->at = at;
@@ -133,7 +133,7 @@ enum rota_code rota_broker_set_weight(struct rota_broker *broker, struct rota_wo
     struct rota_fair_key *own = NULL;
     enum rota_code code = check_weight(key, weight, error);
     if (!code)
-        code = rota_broker_begin_setting(broker, now, queue, &found, error);
+        code = rota_broker_setting_begin(broker, now, queue, &found, error);
     if (!code && key.size > 0)
         code = rota_fair_key(&found->fair, key, &own, error);
     if (code)
@@ -150,7 +150,7 @@ static uint64_t set_layout(struct rota_broker *broker, struct rota_work_queue *q
     queue->laid_at = at;
     broker->n_layouts++;
     note_setting(broker, queue, rota_layout_is_equal(layout, &broker->options.layout));
-    struct rota_work_record *record = rota_broker_write_setting(broker, ROTA_WORK_LAYOUT, queue);
+    struct rota_work_record *record = rota_broker_setting_write(broker, ROTA_WORK_LAYOUT, queue);
     record->layout = &queue->layout;
     record->at = at;
     return record->number;
@@ -163,7 +163,7 @@ enum rota_code rota_broker_set_layout(struct rota_broker *broker, struct rota_wo
     struct rota_work_queue *found;
     enum rota_code code = rota_layout_check(layout, error);
     if (!code)
-        code = rota_broker_begin_setting(broker, now, queue, &found, error);
+        code = rota_broker_setting_begin(broker, now, queue, &found, error);
     if (!code)
         *number = set_layout(broker, found, layout, at ? at : time_after(broker, found->laid_at));
     return code;
@@ -240,7 +240,7 @@ enum rota_code rota_broker_delete_queue(struct rota_broker *broker, struct rota_
     for (int i = 0; i < ROTA_JOB_STATES; i++)
         *(rota_job_state_is_ended(i) ? n_ended : n_live) += queue->counts[i];
     for (size_t i = 0; i < queue->partitions.size; i++)
-        *n_live += rota_broker_n_chunked(broker, queue, queue->partitions.items[i].number);
+        *n_live += rota_broker_chunk_n_jobs(broker, queue, queue->partitions.items[i].number);
     if (*n_live > 0)
         return rota_error_set(
             error, ROTA_ERR_INVALID,
@@ -252,7 +252,7 @@ enum rota_code rota_broker_delete_queue(struct rota_broker *broker, struct rota_
     if (!forget_jobs(broker, queue, *n_ended, number) || !reset_settings(broker, queue, number))
         return rota_error_no_memory(error, "to delete a queue");
     queue->is_deleted = true;
-    rota_broker_note_empty(broker, queue);
+    rota_broker_queue_note_empty(broker, queue);
     return ROTA_OK;
 }
 
@@ -293,7 +293,7 @@ static enum rota_code take_layout(struct rota_broker *broker, struct rota_work_n
         return rota_error_set(error, ROTA_ERR_INVALID, "an empty layout");
     enum rota_code code = rota_layout_check(setting->layout, error);
     if (!code)
-        code = rota_broker_begin_setting(broker, now, setting->queue, &queue, error);
+        code = rota_broker_setting_begin(broker, now, setting->queue, &queue, error);
     if (!code && rota_layout_is_later(setting->layout, setting->at, &queue->layout, queue->laid_at))
         set_layout(broker, queue, setting->layout, setting->at);
     return code;
@@ -353,13 +353,14 @@ bool rota_broker_next_setting(const struct rota_broker *broker, struct rota_sett
     return false;
 }
 
-bool rota_broker_rewrite_settings(struct rota_broker *broker, const struct rota_work_queue *queue)
+bool rota_broker_setting_rewrite_all(struct rota_broker *broker,
+                                     const struct rota_work_queue *queue)
 {
     struct rota_work_record setting;
     for (size_t place = 0; next_of_queue(queue, &place, &setting);) {
         if (!rota_broker_ready(broker, NULL))
             return false;
-        struct rota_work_record *record = rota_broker_write_setting(broker, setting.type, queue);
+        struct rota_work_record *record = rota_broker_setting_write(broker, setting.type, queue);
         uint64_t number = record->number;
         *record = setting;
         record->number = number;
@@ -391,7 +392,7 @@ enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_
     bool is_weight = setting->type == ROTA_WORK_WEIGHT;
     if (!is_weight && setting->type != ROTA_WORK_PAUSE && setting->type != ROTA_WORK_LAYOUT)
         return rota_error_set(error, ROTA_ERR_INVALID, "%s is not a setting of a queue",
-                              rota_work_record_name(setting->type));
+                              rota_job_work_record_name(setting->type));
     if (setting->at <= 0 || setting->at > rota_time_add(broker->stamp, AHEAD_MAX))
         return rota_error_set(
             error, ROTA_ERR_INVALID,
@@ -404,7 +405,7 @@ enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_
     enum rota_code code = is_weight ? check_weight(setting->key, setting->weight, error)
                                     : check_kills(setting->weight, error);
     if (!code)
-        code = rota_broker_begin_setting(broker, now, setting->queue, &queue, error);
+        code = rota_broker_setting_begin(broker, now, setting->queue, &queue, error);
     if (!code && is_weight && setting->key.size > 0)
         code = rota_fair_key(&queue->fair, setting->key, &key, error);
     if (code)

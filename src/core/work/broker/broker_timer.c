@@ -49,14 +49,14 @@ static rota_time wanted_at(const struct rota_job *job, const struct rota_job_ext
     return ROTA_TIME_NEVER;
 }
 
-void rota_broker_limit_attempt(const struct rota_broker *broker, struct rota_job_extra *extra)
+void rota_broker_timer_limit_attempt(const struct rota_broker *broker, struct rota_job_extra *extra)
 {
     if (extra->timeout)
         extra->attempt_until =
             rota_time_add(broker->now.boot, rota_time_add(extra->timeout, ROTA_JOB_TIMEOUT_GRACE));
 }
 
-void rota_broker_set_timer(struct rota_broker *broker, const struct rota_job *job)
+void rota_broker_timer_set(struct rota_broker *broker, const struct rota_job *job)
 {
     struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     if (!extra)
@@ -73,14 +73,14 @@ void rota_broker_set_timer(struct rota_broker *broker, const struct rota_job *jo
     sift_timer(broker, broker->timers.size++, job->extra);
 }
 
-void rota_broker_drop_timer(struct rota_broker *broker, const struct rota_job *job)
+void rota_broker_timer_drop(struct rota_broker *broker, const struct rota_job *job)
 {
     struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     if (extra && extra->timer_place)
         remove_timer(broker, extra);
 }
 
-struct rota_job_extra *rota_broker_need_extra(struct rota_broker *broker, uint32_t job_number)
+struct rota_job_extra *rota_broker_timer_need_extra(struct rota_broker *broker, uint32_t job_number)
 {
     const struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     if (!job->extra && !rota_vector_reserve(&broker->timers, broker->jobs.extras.n_used + 1))
@@ -88,12 +88,12 @@ struct rota_job_extra *rota_broker_need_extra(struct rota_broker *broker, uint32
     return rota_job_table_need_extra(&broker->jobs, job_number);
 }
 
-rota_time rota_broker_first_timer(const struct rota_broker *broker)
+rota_time rota_broker_timer_first(const struct rota_broker *broker)
 {
     return broker->timers.size ? at_of(broker, broker->timers.items[0]) : ROTA_TIME_NEVER;
 }
 
-uint32_t rota_broker_due(const struct rota_broker *broker)
+uint32_t rota_broker_timer_due(const struct rota_broker *broker)
 {
-    return rota_broker_first_timer(broker) <= broker->now.boot ? broker->timers.items[0] : 0;
+    return rota_broker_timer_first(broker) <= broker->now.boot ? broker->timers.items[0] : 0;
 }

@@ -78,7 +78,7 @@ static void fill_view(const struct rota_broker *broker, uint32_t number, struct 
     const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     *view = (struct rota_job_view){
         .id = job->id, .state = (enum rota_job_state)job->state, .enqueued_at = job->enqueued_at};
-    rota_broker_fill_spec(broker, job, &view->spec);
+    rota_broker_job_fill_spec(broker, job, &view->spec);
     fill_events((struct rota_broker *)broker, job, extra, view); /* into its scratch */
     if (!extra)
         return;
@@ -103,7 +103,7 @@ enum rota_code rota_broker_find(const struct rota_broker *broker, struct rota_st
                                 struct rota_error *error)
 {
     uint32_t number;
-    enum rota_code code = rota_broker_want_job(broker, queue, id, &number, error);
+    enum rota_code code = rota_broker_queue_want_job(broker, queue, id, &number, error);
     if (!code)
         fill_view(broker, number, view);
     return code;
@@ -289,7 +289,7 @@ static void explain_ended(const struct rota_job *job, const struct rota_job_extr
 char *rota_broker_explain(const struct rota_broker *broker, struct rota_work_now now,
                           struct rota_str queue, struct rota_job_id id, char *text, size_t size)
 {
-    uint32_t number = rota_broker_find_job(broker, queue, id);
+    uint32_t number = rota_broker_queue_find_job(broker, queue, id);
     if (!number) {
         snprintf(text, size, "no such job on this node");
         return text;

@@ -39,9 +39,9 @@ static void settle_worker(struct rota_broker *broker, struct rota_work_worker *w
     if (worker->class->n_free == 0)
         rota_breath_end(&worker->class->breath, broker->now.boot);
     if (n_free > 0 && !worker->is_free)
-        rota_broker_put_free(broker, worker);
+        rota_broker_class_put_free(broker, worker);
     else if (n_free == 0 && worker->is_free)
-        rota_broker_take_free(worker);
+        rota_broker_class_take_free(worker);
 }
 
 static struct rota_job_extra *extra_of(const struct rota_broker *broker, uint32_t job_number)
@@ -53,7 +53,7 @@ void rota_broker_worker_take(struct rota_broker *broker, struct rota_work_worker
                              uint32_t job_number)
 {
     struct rota_job_extra *extra = extra_of(broker, job_number);
-    rota_broker_unlease(broker, extra);
+    rota_broker_poller_unlease(broker, extra);
     extra->session = worker->session;
     extra->lease = worker->lease;
     extra->lease_until =
@@ -64,7 +64,7 @@ void rota_broker_worker_take(struct rota_broker *broker, struct rota_work_worker
         extra_of(broker, worker->running)->previous_job = job_number;
     worker->running = job_number;
     worker->n_running++;
-    rota_broker_set_timer(broker, rota_job_at(&broker->jobs, job_number));
+    rota_broker_timer_set(broker, rota_job_at(&broker->jobs, job_number));
     settle_worker(broker, worker);
 }
 
@@ -86,7 +86,7 @@ void rota_broker_worker_release(struct rota_broker *broker, uint32_t job_number)
     settle_worker(broker, worker);
 }
 
-void rota_broker_free_worker(struct rota_broker *broker, struct rota_work_worker *worker)
+void rota_broker_worker_free(struct rota_broker *broker, struct rota_work_worker *worker)
 {
     struct rota_work_class *class = worker->class;
     uint32_t place = (uint32_t)(worker->session & 0xffff);
@@ -101,14 +101,14 @@ void rota_broker_free_worker(struct rota_broker *broker, struct rota_work_worker
     broker->n_gone -= worker->is_gone;
     worker->is_gone = true;
     settle_worker(broker, worker);
-    rota_broker_poll_end(broker, worker);
+    rota_broker_poller_end(broker, worker);
     class->n_workers--;
     class->n_slots -= worker->slots;
     rota_broker_drop_name(broker, worker->name);
     broker->workers.items[place] = NULL;
     broker->free_workers.items[broker->free_workers.size++] = place;
     free(worker);
-    rota_broker_settle_class(broker, class);
+    rota_broker_class_settle(broker, class);
 }
 
 /* Its attempts live on by their lease. */
@@ -122,10 +122,10 @@ void rota_broker_worker_detach(struct rota_broker *broker, struct rota_work_work
         next = extra->next_job;
         extra->session = 0;
         extra->next_job = extra->previous_job = 0;
-        rota_broker_lease(poller, extra);
+        rota_broker_poller_lease(poller, extra);
     }
     worker->n_running = 0;
-    rota_broker_free_worker(broker, worker);
+    rota_broker_worker_free(broker, worker);
 }
 
 /* --- opening --- */
@@ -168,7 +168,7 @@ static enum rota_code check_spec(const struct rota_worker_spec *spec, struct rot
     for (size_t i = 0; !code && i < spec->n_queues; i++)
         code = rota_job_queue_check(spec->queues[i], error);
     for (size_t i = 0; !code && i < spec->n_capabilities; i++)
-        code = rota_capability_check(spec->capabilities[i], error);
+        code = rota_job_check_capability(spec->capabilities[i], error);
     if (code)
         return code;
     if (spec->liveness < 0 || spec->lease < 0)
@@ -205,7 +205,7 @@ static enum rota_code make_worker(struct rota_broker *broker, const struct rota_
     made->class = class;
     made->is_poll = spec->is_poll;
     made->is_hasty = spec->is_hasty;
-    if (!rota_broker_poll_begin(broker, made))
+    if (!rota_broker_poller_begin(broker, made))
         goto no_memory;
     made->session = make_session(broker, place);
     made->alarm.at = spec->liveness ? rota_time_add(broker->now.boot, spec->liveness) : 0;
@@ -224,7 +224,7 @@ static enum rota_code make_worker(struct rota_broker *broker, const struct rota_
     made->heard_at = broker->now.boot;
     class->n_workers++;
     class->n_slots += spec->slots;
-    rota_broker_settle_class(broker, class);
+    rota_broker_class_settle(broker, class);
     if (place < broker->workers.size)
         broker->free_workers.size--;
     else
@@ -235,7 +235,7 @@ static enum rota_code make_worker(struct rota_broker *broker, const struct rota_
 
 no_memory:
     if (made) {
-        rota_broker_poll_end(broker, made);
+        rota_broker_poller_end(broker, made);
         rota_broker_drop_name(broker, made->name);
     }
     free(made);
@@ -283,7 +283,7 @@ static bool take_up(struct rota_broker *broker, struct rota_work_worker *worker,
     if (!(job->flags & ROTA_JOB_IN_LANE) || life == 0 || life >= broker->life ||
         (known && attempt <= known->attempt) || !rota_broker_may_dispatch(broker))
         return false;
-    struct rota_job_extra *extra = rota_broker_need_extra(broker, job_number);
+    struct rota_job_extra *extra = rota_broker_timer_need_extra(broker, job_number);
     if (!extra)
         return false;
     rota_broker_job_leave(broker, job_number);
@@ -291,7 +291,7 @@ static bool take_up(struct rota_broker *broker, struct rota_work_worker *worker,
     worker->name->n_refs++;
     rota_broker_job_start(broker, job_number, attempt, extra->n_attempts + 1, worker->name,
                           broker->stamp);
-    rota_broker_limit_attempt(broker, extra);
+    rota_broker_timer_limit_attempt(broker, extra);
     rota_broker_worker_take(broker, worker, job_number);
     struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_START, job);
     record->attempt = attempt;
@@ -305,10 +305,10 @@ static bool take_up(struct rota_broker *broker, struct rota_work_worker *worker,
 static bool take_back(struct rota_broker *broker, struct rota_work_worker *worker,
                       uint32_t job_number)
 {
-    const struct rota_work_name *name = rota_broker_resumes_for(extra_of(broker, job_number));
+    const struct rota_work_name *name = rota_broker_end_resumes_for(extra_of(broker, job_number));
     if ((name && name != worker->name) || !rota_broker_ready(broker, NULL))
         return false;
-    rota_broker_resume(broker, job_number);
+    rota_broker_end_resume(broker, job_number);
     return take_over_attempt(broker, worker, NULL, job_number);
 }
 
@@ -316,7 +316,7 @@ static bool take_back(struct rota_broker *broker, struct rota_work_worker *worke
 static void disown_attempt(struct rota_broker *broker, const struct rota_work_worker *worker,
                            const struct rota_worker_running *running)
 {
-    uint32_t number = rota_broker_find_job(broker, running->queue, running->id);
+    uint32_t number = rota_broker_queue_find_job(broker, running->queue, running->id);
     const struct rota_job *job = number ? rota_job_at(&broker->jobs, number) : NULL;
     const struct rota_job_extra *extra = job ? rota_job_extra_of(&broker->jobs, job) : NULL;
     struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_CANCEL, NULL);
@@ -334,14 +334,14 @@ static void claim_attempt(struct rota_broker *broker, struct rota_work_worker *w
                           const struct rota_work_worker *older,
                           const struct rota_worker_running *running)
 {
-    uint32_t number = rota_broker_find_job(broker, running->queue, running->id);
+    uint32_t number = rota_broker_queue_find_job(broker, running->queue, running->id);
     const struct rota_job *job = number ? rota_job_at(&broker->jobs, number) : NULL;
     const struct rota_job_extra *extra = job ? rota_job_extra_of(&broker->jobs, job) : NULL;
     if (job && worker->n_running < worker->slots && may_hold(broker, worker, job)) {
         if (job->state == ROTA_JOB_RUNNING && extra->attempt == running->attempt) {
             if (take_over_attempt(broker, worker, older, number))
                 return;
-        } else if (rota_broker_may_resume(broker, job, running->attempt)) {
+        } else if (rota_broker_end_may_resume(broker, job, running->attempt)) {
             if (take_back(broker, worker, number))
                 return;
         } else if (job->state == ROTA_JOB_WAITING &&
@@ -382,7 +382,7 @@ static bool shed_attempts(struct rota_broker *broker, struct rota_work_worker *w
         struct rota_lane *lane = rota_broker_lane_of(broker, rota_job_at(&broker->jobs, number));
         if (!rota_broker_ready(broker, lane))
             return false;
-        rota_broker_attempt_lost(broker, number, worker->loss, "its worker was lost");
+        rota_broker_end_attempt_lost(broker, number, worker->loss, "its worker was lost");
     }
     if (!rota_broker_ready(broker, NULL))
         return false;
@@ -391,7 +391,7 @@ static bool shed_attempts(struct rota_broker *broker, struct rota_work_worker *w
         effect->session = worker->session;
         effect->cause = ROTA_JOB_CAUSE_LOST;
     }
-    rota_broker_free_worker(broker, worker);
+    rota_broker_worker_free(broker, worker);
     return true;
 }
 
@@ -407,7 +407,7 @@ static void lose_worker(struct rota_broker *broker, struct rota_work_worker *wor
     shed_attempts(broker, worker);
 }
 
-void rota_broker_lose_workers(struct rota_broker *broker)
+void rota_broker_worker_lose_all(struct rota_broker *broker)
 {
     for (struct rota_heap_node *first;
          (first = rota_heap_first(&broker->alarms)) && first->at <= broker->now.boot;) {
@@ -469,12 +469,12 @@ enum rota_code rota_broker_worker_open(struct rota_broker *broker, struct rota_w
             (unsigned long long)spec->epoch);
     code = reserve_open(broker, spec, same ? same->n_running : 0, error);
     if (!code)
-        code = rota_broker_need_class(broker, spec, &class, error);
+        code = rota_broker_class_need(broker, spec, &class, error);
     if (!code)
         code = make_worker(broker, spec, class, &worker, error);
     if (code) {
         if (class)
-            rota_broker_settle_class(broker, class);
+            rota_broker_class_settle(broker, class);
         return code;
     }
     *session = worker->session;
@@ -492,7 +492,7 @@ enum rota_code rota_broker_worker_open(struct rota_broker *broker, struct rota_w
     rota_broker_match(broker);
     worker = rota_broker_worker(broker, *session);
     if (worker) /* a poll may have been served, and freed */
-        rota_broker_serve(broker, worker);
+        rota_broker_match_serve(broker, worker);
     return ROTA_OK;
 }
 
@@ -516,7 +516,7 @@ static void set_adrift(struct rota_broker *broker, struct rota_work_worker *work
         rota_broker_worker_release(broker, number);
         extra->lease = 0;
         extra->lease_until = rota_time_add(broker->now.boot, broker->options.grace);
-        rota_broker_set_timer(broker, rota_job_at(&broker->jobs, number));
+        rota_broker_timer_set(broker, rota_job_at(&broker->jobs, number));
     }
 }
 
@@ -555,7 +555,7 @@ bool rota_broker_worker_slots(struct rota_broker *broker, struct rota_work_now n
     worker->class->n_slots += slots - (size_t)worker->slots;
     worker->slots = slots;
     settle_worker(broker, worker);
-    rota_broker_serve(broker, worker);
+    rota_broker_match_serve(broker, worker);
     return true;
 }
 
@@ -586,7 +586,7 @@ static bool miss_results(struct rota_broker *broker, const struct rota_work_work
         if (!rota_broker_ready(broker,
                                rota_broker_lane_of(broker, rota_job_at(&broker->jobs, number))))
             return false;
-        rota_broker_attempt_lost(broker, number, ROTA_LOSS_LEFT, "it did not reach its worker");
+        rota_broker_end_attempt_lost(broker, number, ROTA_LOSS_LEFT, "it did not reach its worker");
     }
     return true;
 }
@@ -596,7 +596,7 @@ static bool miss_results(struct rota_broker *broker, const struct rota_work_work
 static bool is_settled(const struct rota_broker *broker, const struct rota_work_worker *worker,
                        const struct rota_worker_running *held)
 {
-    uint32_t number = rota_broker_find_job(broker, held->queue, held->id);
+    uint32_t number = rota_broker_queue_find_job(broker, held->queue, held->id);
     const struct rota_job *job = number ? rota_job_at(&broker->jobs, number) : NULL;
     const struct rota_job_extra *extra = job ? rota_job_extra_of(&broker->jobs, job) : NULL;
     if (!extra)
@@ -629,7 +629,7 @@ enum rota_code rota_broker_worker_holds(struct rota_broker *broker, struct rota_
     rota_broker_match(broker);
     worker = live_worker(broker, session);
     if (worker)
-        rota_broker_serve(broker, worker);
+        rota_broker_match_serve(broker, worker);
     if (is_well)
         return ROTA_OK;
     return rota_error_no_memory(error, "for a worker's jobs");

@@ -1,6 +1,6 @@
 #include "core/work/cluster/peer_fsm.h"
 
-struct rota_beat rota_beat_held(struct rota_beat beat)
+struct rota_beat rota_peer_fsm_beat_held(struct rota_beat beat)
 {
     if (beat.interval == 0)
         beat.interval = ROTA_PEER_INTERVAL;
@@ -16,8 +16,8 @@ struct rota_beat rota_beat_held(struct rota_beat beat)
 }
 
 /* Two intervals: a peer that sends once an interval wakes up a little late. */
-bool rota_attention_listened(struct rota_attention *attention, rota_time now,
-                             const struct rota_beat *beat)
+bool rota_peer_fsm_attention_listened(struct rota_attention *attention, rota_time now,
+                                      const struct rota_beat *beat)
 {
     if (now - attention->listened_at > 2 * beat->interval) {
         attention->spare_until = now + beat->interval;
@@ -29,7 +29,8 @@ bool rota_attention_listened(struct rota_attention *attention, rota_time now,
 
 void rota_peer_fsm_init(struct rota_peer_fsm *fsm, struct rota_beat beat, rota_time now)
 {
-    *fsm = (struct rota_peer_fsm){.beat = rota_beat_held(beat), .heard_at = now, .sent_at = now};
+    *fsm = (struct rota_peer_fsm){
+        .beat = rota_peer_fsm_beat_held(beat), .heard_at = now, .sent_at = now};
 }
 
 void rota_peer_fsm_heard(struct rota_peer_fsm *fsm, rota_time now)

@@ -24,7 +24,7 @@ struct rota_beat {
 };
 
 /* With the defaults filled in, and clamped to the bounds. */
-struct rota_beat rota_beat_held(struct rota_beat beat);
+struct rota_beat rota_peer_fsm_beat_held(struct rota_beat beat);
 
 /* How long a peer may be silent. */
 static inline rota_time rota_beat_silence(const struct rota_beat *beat)
@@ -40,8 +40,8 @@ struct rota_attention {
 };
 
 /* Everything that had arrived was handled. Returns whether silence counts now. */
-bool rota_attention_listened(struct rota_attention *attention, rota_time now,
-                             const struct rota_beat *beat);
+bool rota_peer_fsm_attention_listened(struct rota_attention *attention, rota_time now,
+                                      const struct rota_beat *beat);
 
 /* The other side of one session. */
 struct rota_peer_fsm {

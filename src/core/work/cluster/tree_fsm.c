@@ -35,10 +35,10 @@ static void pass_on(struct rota_tree_fsm *fsm, const struct rota_tree_said *word
 {
     if (word->hops >= ROTA_TREE_HOPS)
         return;
-    rota_tree_find_parents(fsm, word->queue);
+    rota_tree_parents_find(fsm, word->queue);
     for (size_t i = 0; i < word->queue->parents.size; i++) {
         struct rota_str to = rota_str(word->queue->parents.items[i]);
-        bool is_over = !rota_tree_is_down(fsm, to);
+        bool is_over = !rota_tree_parents_are_down(fsm, to);
         if ((is_over || is_refresh) && !rota_str_is_equal(to, word->node) &&
             !rota_str_is_equal(to, from) && add_action(fsm, ROTA_TREE_DO_TELL, to, word))
             fsm->counts.passed_total += !word->is_ours;
@@ -52,7 +52,7 @@ static void pass_on(struct rota_tree_fsm *fsm, const struct rota_tree_said *word
 static bool fits_supply(const struct rota_tree_said *want, const struct rota_tree_said *offer)
 {
     return want->n > 0 && offer->n > 0 && !rota_str_is_equal(want->node, offer->node) &&
-           rota_tree_can(want->can, offer->can);
+           rota_tree_words_can(want->can, offer->can);
 }
 
 /* Our own slots first, which cost no message; then those that are idle longest. */
@@ -155,13 +155,13 @@ void rota_tree_fsm_have(struct rota_tree_fsm *fsm, enum rota_tree_kind kind, str
 {
     struct rota_tree_word said = {
         .kind = kind, .node = rota_tree_self(fsm), .queue = queue, .can = can};
-    struct rota_tree_said *word = n > 0 ? rota_tree_need_word(fsm, &said) : NULL;
+    struct rota_tree_said *word = n > 0 ? rota_tree_words_need(fsm, &said) : NULL;
     if (!word)
         return;
     if (!word->is_ours) {
         word->own_place = fsm->own.size;
         if (!rota_vector_push(&fsm->own, word)) {
-            rota_tree_free_word(fsm, word);
+            rota_tree_words_free(fsm, word);
             return;
         }
         word->is_ours = true;
@@ -217,7 +217,7 @@ void rota_tree_fsm_routed(struct rota_tree_fsm *fsm, rota_time now)
     const struct rota_map_entry *entry;
     fsm->now = now;
     for (size_t place = 0; (entry = rota_map_next(&fsm->queues, &place));)
-        rota_tree_forget_parents(entry->value);
+        rota_tree_parents_forget(entry->value);
     for (size_t i = 0; i < fsm->own.size; i++)
         fsm->own.items[i]->is_believed = false;
     settle_own_words(fsm);
@@ -243,7 +243,7 @@ void rota_tree_fsm_hear(struct rota_tree_fsm *fsm, rota_time now, const struct r
         return;
     }
     struct rota_tree_said *word =
-        said->n > 0 ? rota_tree_need_word(fsm, said) : rota_tree_find_word(fsm, said);
+        said->n > 0 ? rota_tree_words_need(fsm, said) : rota_tree_words_find(fsm, said);
     if (!word || said->stamp < word->stamp ||
         (said->stamp == word->stamp && said->hops >= word->hops))
         return; /* outdated, or a copy that took another way */
@@ -256,7 +256,7 @@ void rota_tree_fsm_hear(struct rota_tree_fsm *fsm, rota_time now, const struct r
     if (word->n > 0 || said->n == 0)
         pass_on(fsm, word, rota_str(""), true);
     if (said->n == 0)
-        rota_tree_free_word(fsm, word);
+        rota_tree_words_free(fsm, word);
 }
 
 /* A node that does not answer neither steals nor is stolen from. */
@@ -269,7 +269,7 @@ static void forget_node(struct rota_tree_fsm *fsm, struct rota_str name)
     for (size_t place = 0; (entry = rota_map_next(&fsm->words, &place));) {
         struct rota_tree_said *word = entry->value;
         if (!word->is_ours && rota_str_is_equal(word->node, node)) {
-            rota_tree_free_word(fsm, word);
+            rota_tree_words_free(fsm, word);
             place = 0;
         }
     }
@@ -312,7 +312,7 @@ void rota_tree_fsm_answered(struct rota_tree_fsm *fsm, rota_time now, uint64_t n
 void rota_tree_fsm_failed(struct rota_tree_fsm *fsm, rota_time now, struct rota_str node)
 {
     fsm->now = now;
-    if (node.size == 0 || node.size > ROTA_TREE_NODE_MAX || rota_tree_is_down(fsm, node))
+    if (node.size == 0 || node.size > ROTA_TREE_NODE_MAX || rota_tree_parents_are_down(fsm, node))
         return;
     char *copy = malloc(node.size);
     if (!copy)
@@ -349,17 +349,17 @@ static void refresh_own_words(struct rota_tree_fsm *fsm)
         if (word->real_n > 0 || may_be_believed(word))
             publish_word(fsm, word, true);
         else
-            rota_tree_free_word(fsm, word);
+            rota_tree_words_free(fsm, word);
     }
     const struct rota_map_entry *entry;
     for (size_t place = 0; (entry = rota_map_next(&fsm->words, &place));) {
         struct rota_tree_said *word = entry->value;
         if (word->until > fsm->now)
             continue;
-        rota_tree_free_word(fsm, word);
+        rota_tree_words_free(fsm, word);
         place = 0;
     }
-    rota_tree_sweep_queues(fsm);
+    rota_tree_words_sweep_queues(fsm);
     fsm->refresh_at =
         fsm->now + ROTA_TREE_REFRESH - rota_random_range(&fsm->random, 0, ROTA_TREE_REFRESH / 8);
 }
@@ -435,7 +435,7 @@ void rota_tree_fsm_free(struct rota_tree_fsm *fsm)
     if (!fsm)
         return;
     for (size_t place = 0; (entry = rota_map_next(&fsm->queues, &place));)
-        rota_tree_free_queue(entry->value);
+        rota_tree_words_free_queue(entry->value);
     rota_map_deinit(&fsm->queues);
     rota_map_deinit_values(&fsm->words);
     rota_map_deinit_values(&fsm->visits);

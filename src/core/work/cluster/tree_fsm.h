@@ -165,7 +165,7 @@ rota_time rota_tree_fsm_deadline(const struct rota_tree_fsm *fsm);
 /* --- queries --- */
 
 /* The node that gets the words of a queue; empty when words end here. */
-struct rota_str rota_tree_fsm_parent(struct rota_tree_fsm *fsm, struct rota_str queue);
+struct rota_str rota_tree_parents_one(struct rota_tree_fsm *fsm, struct rota_str queue);
 
 struct rota_tree_counts {
     size_t words;               /* believed, ours included */
@@ -180,4 +180,4 @@ struct rota_tree_counts {
 struct rota_tree_counts rota_tree_fsm_counts(const struct rota_tree_fsm *fsm);
 
 /* Whether all of `needed` is in `offered`, both as in a word. */
-bool rota_tree_can(struct rota_str offered, struct rota_str needed);
+bool rota_tree_words_can(struct rota_str offered, struct rota_str needed);

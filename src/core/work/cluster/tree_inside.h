@@ -73,23 +73,23 @@ static inline struct rota_str rota_tree_queue_name(const struct rota_tree_queue 
 
 /* --- tree_words.c --- */
 
-struct rota_tree_queue *rota_tree_need_queue(struct rota_tree_fsm *fsm, struct rota_str name);
-void rota_tree_free_queue(struct rota_tree_queue *queue);
+struct rota_tree_queue *rota_tree_words_need_queue(struct rota_tree_fsm *fsm, struct rota_str name);
+void rota_tree_words_free_queue(struct rota_tree_queue *queue);
 
 /* Remove queues without words. */
-void rota_tree_sweep_queues(struct rota_tree_fsm *fsm);
+void rota_tree_words_sweep_queues(struct rota_tree_fsm *fsm);
 
 /* NULL when there is none; `need` makes it, and counts it when there is no room. */
-struct rota_tree_said *rota_tree_find_word(struct rota_tree_fsm *fsm,
-                                           const struct rota_tree_word *said);
-struct rota_tree_said *rota_tree_need_word(struct rota_tree_fsm *fsm,
-                                           const struct rota_tree_word *said);
-void rota_tree_free_word(struct rota_tree_fsm *fsm, struct rota_tree_said *word);
+struct rota_tree_said *rota_tree_words_find(struct rota_tree_fsm *fsm,
+                                            const struct rota_tree_word *said);
+struct rota_tree_said *rota_tree_words_need(struct rota_tree_fsm *fsm,
+                                            const struct rota_tree_word *said);
+void rota_tree_words_free(struct rota_tree_fsm *fsm, struct rota_tree_said *word);
 
 /* --- tree_parents.c --- */
 
-bool rota_tree_is_down(const struct rota_tree_fsm *fsm, struct rota_str node);
+bool rota_tree_parents_are_down(const struct rota_tree_fsm *fsm, struct rota_str node);
 
 /* Compute the nodes that get the words of a queue, unless they are known. */
-void rota_tree_find_parents(struct rota_tree_fsm *fsm, struct rota_tree_queue *queue);
-void rota_tree_forget_parents(struct rota_tree_queue *queue);
+void rota_tree_parents_find(struct rota_tree_fsm *fsm, struct rota_tree_queue *queue);
+void rota_tree_parents_forget(struct rota_tree_queue *queue);

@@ -5,12 +5,12 @@
 #include <assert.h>
 #include <rota/partition.h>
 
-bool rota_tree_is_down(const struct rota_tree_fsm *fsm, struct rota_str node)
+bool rota_tree_parents_are_down(const struct rota_tree_fsm *fsm, struct rota_str node)
 {
     return rota_map_get(&fsm->down, node) != NULL;
 }
 
-void rota_tree_forget_parents(struct rota_tree_queue *queue)
+void rota_tree_parents_forget(struct rota_tree_queue *queue)
 {
     for (size_t i = 0; i < queue->parents.size; i++)
         free(queue->parents.items[i]);
@@ -62,13 +62,13 @@ static uint32_t parent_of(const struct rota_tree_fsm *fsm, uint32_t partition)
     return (uint32_t)parent;
 }
 
-void rota_tree_find_parents(struct rota_tree_fsm *fsm, struct rota_tree_queue *queue)
+void rota_tree_parents_find(struct rota_tree_fsm *fsm, struct rota_tree_queue *queue)
 {
     uint32_t n = fsm->options.partitions, lowest = 0;
     assert(n > 0);
     if (queue->has_parents)
         return;
-    rota_tree_forget_parents(queue);
+    rota_tree_parents_forget(queue);
     queue->has_parents = true;
     while (lowest < n && !rota_str_is_equal(fsm->options.owner(fsm->options.data,
                                                                rota_tree_queue_name(queue), lowest),
@@ -91,14 +91,14 @@ void rota_tree_find_parents(struct rota_tree_fsm *fsm, struct rota_tree_queue *q
         add_nodes(fsm, queue);
 }
 
-struct rota_str rota_tree_fsm_parent(struct rota_tree_fsm *fsm, struct rota_str name)
+struct rota_str rota_tree_parents_one(struct rota_tree_fsm *fsm, struct rota_str name)
 {
-    struct rota_tree_queue *queue = rota_tree_need_queue(fsm, name);
+    struct rota_tree_queue *queue = rota_tree_words_need_queue(fsm, name);
     if (!queue)
         return rota_str("");
-    rota_tree_find_parents(fsm, queue);
+    rota_tree_parents_find(fsm, queue);
     for (size_t i = 0; i < queue->parents.size; i++)
-        if (!rota_tree_is_down(fsm, rota_str(queue->parents.items[i])))
+        if (!rota_tree_parents_are_down(fsm, rota_str(queue->parents.items[i])))
             return rota_str(queue->parents.items[i]);
     return rota_str("");
 }

@@ -12,7 +12,7 @@ static struct rota_str next_name(struct rota_str *list)
     return name;
 }
 
-bool rota_tree_can(struct rota_str offered, struct rota_str needed)
+bool rota_tree_words_can(struct rota_str offered, struct rota_str needed)
 {
     while (needed.size > 0) {
         struct rota_str need = next_name(&needed);
@@ -32,7 +32,7 @@ static struct rota_str key_of(const struct rota_tree_said *word)
     return rota_str_of(word->key, word->key_size);
 }
 
-struct rota_tree_queue *rota_tree_need_queue(struct rota_tree_fsm *fsm, struct rota_str name)
+struct rota_tree_queue *rota_tree_words_need_queue(struct rota_tree_fsm *fsm, struct rota_str name)
 {
     struct rota_tree_queue *queue = rota_map_get(&fsm->queues, name);
     if (queue)
@@ -48,9 +48,9 @@ struct rota_tree_queue *rota_tree_need_queue(struct rota_tree_fsm *fsm, struct r
     return NULL;
 }
 
-void rota_tree_free_queue(struct rota_tree_queue *queue)
+void rota_tree_words_free_queue(struct rota_tree_queue *queue)
 {
-    rota_tree_forget_parents(queue);
+    rota_tree_parents_forget(queue);
     rota_vector_deinit(&queue->parents);
     rota_vector_deinit(&queue->words[0]);
     rota_vector_deinit(&queue->words[1]);
@@ -73,8 +73,8 @@ static const struct rota_str *make_word_key(struct rota_tree_fsm *fsm,
     return buffer->failed ? NULL : key;
 }
 
-struct rota_tree_said *rota_tree_find_word(struct rota_tree_fsm *fsm,
-                                           const struct rota_tree_word *said)
+struct rota_tree_said *rota_tree_words_find(struct rota_tree_fsm *fsm,
+                                            const struct rota_tree_word *said)
 {
     struct rota_str key;
     return make_word_key(fsm, said, &key) ? rota_map_get(&fsm->words, key) : NULL;
@@ -84,7 +84,7 @@ static struct rota_tree_said *make_word(struct rota_tree_fsm *fsm,
                                         const struct rota_tree_word *said)
 {
     struct rota_str key;
-    struct rota_tree_queue *queue = rota_tree_need_queue(fsm, said->queue);
+    struct rota_tree_queue *queue = rota_tree_words_need_queue(fsm, said->queue);
     if (!queue || !make_word_key(fsm, said, &key))
         return NULL;
     struct rota_tree_said *word = calloc(1, sizeof *word + key.size + 1);
@@ -107,10 +107,10 @@ static struct rota_tree_said *make_word(struct rota_tree_fsm *fsm,
 }
 
 /* Our own are as many as there are queues and sets here, and have room always. */
-struct rota_tree_said *rota_tree_need_word(struct rota_tree_fsm *fsm,
-                                           const struct rota_tree_word *said)
+struct rota_tree_said *rota_tree_words_need(struct rota_tree_fsm *fsm,
+                                            const struct rota_tree_word *said)
 {
-    struct rota_tree_said *word = rota_tree_find_word(fsm, said);
+    struct rota_tree_said *word = rota_tree_words_find(fsm, said);
     if (!word && (fsm->words.size < ROTA_TREE_WORDS_MAX ||
                   rota_str_is_equal(said->node, rota_tree_self(fsm))))
         word = make_word(fsm, said);
@@ -118,7 +118,7 @@ struct rota_tree_said *rota_tree_need_word(struct rota_tree_fsm *fsm,
     return word;
 }
 
-void rota_tree_free_word(struct rota_tree_fsm *fsm, struct rota_tree_said *word)
+void rota_tree_words_free(struct rota_tree_fsm *fsm, struct rota_tree_said *word)
 {
     struct rota_tree_queue *queue = word->queue;
     struct rota_tree_said *last = queue->words[word->kind].items[--queue->words[word->kind].size];
@@ -133,7 +133,7 @@ void rota_tree_free_word(struct rota_tree_fsm *fsm, struct rota_tree_said *word)
     free(word);
 }
 
-void rota_tree_sweep_queues(struct rota_tree_fsm *fsm)
+void rota_tree_words_sweep_queues(struct rota_tree_fsm *fsm)
 {
     const struct rota_map_entry *entry;
     for (size_t place = 0; (entry = rota_map_next(&fsm->queues, &place));) {
@@ -141,7 +141,7 @@ void rota_tree_sweep_queues(struct rota_tree_fsm *fsm)
         if (queue->words[0].size + queue->words[1].size > 0)
             continue;
         rota_map_remove(&fsm->queues, rota_tree_queue_name(queue));
-        rota_tree_free_queue(queue);
+        rota_tree_words_free_queue(queue);
         place = 0;
     }
 }

@@ -153,7 +153,7 @@ const char *rota_job_cause_text(enum rota_job_cause cause)
     return "unknown";
 }
 
-const char *rota_work_record_name(enum rota_work_record_type type)
+const char *rota_job_work_record_name(enum rota_work_record_type type)
 {
     static const char *const names[ROTA_WORK_RECORDS] = {
         "add",    "job",    "start", "retry", "end",   "revive", "priority", "pause",
@@ -194,7 +194,7 @@ struct rota_str rota_job_reason_cut(struct rota_str text, char room[ROTA_JOB_REA
     return rota_str_of(room, size + sizeof MARK - 1);
 }
 
-enum rota_code rota_capability_check(struct rota_str name, struct rota_error *error)
+enum rota_code rota_job_check_capability(struct rota_str name, struct rota_error *error)
 {
     char quoted[ROTA_QUOTE_MAX];
     if (name.size > 0 && name.size <= ROTA_CAPABILITY_NAME_MAX && is_made_of(name, IN_CAPABILITIES))
@@ -269,7 +269,7 @@ enum rota_code rota_job_spec_check_rest(const struct rota_job_spec *spec, struct
                               "the job needs %zu capabilities, more than %d", spec->n_capabilities,
                               ROTA_JOB_CAPABILITIES_MAX);
     for (size_t i = 0; !code && i < spec->n_capabilities; i++)
-        code = rota_capability_check(spec->capabilities[i], error);
+        code = rota_job_check_capability(spec->capabilities[i], error);
     if (!code)
         code = check_size(spec->payload, ROTA_JOB_PAYLOAD_MAX, "payload", error);
     if (!code)

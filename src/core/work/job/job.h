@@ -192,14 +192,14 @@ struct rota_work_record {
 /* "waiting", "timed out", "add". Any thread. */
 const char *rota_job_state_name(enum rota_job_state state);
 const char *rota_job_cause_text(enum rota_job_cause cause);
-const char *rota_work_record_name(enum rota_work_record_type type);
+const char *rota_job_work_record_name(enum rota_work_record_type type);
 
 /* A reason or a progress as it is kept: one of more than ROTA_JOB_REASON_MAX bytes is cut there,
  * between characters, and ends with a mark that says so. `room` is for the cut text. */
 struct rota_str rota_job_reason_cut(struct rota_str text, char room[ROTA_JOB_REASON_MAX]);
 
 /* Whether a text is valid; the error says what it would have to be. */
-enum rota_code rota_capability_check(struct rota_str name, struct rota_error *error);
+enum rota_code rota_job_check_capability(struct rota_str name, struct rota_error *error);
 enum rota_code rota_job_queue_check(struct rota_str name, struct rota_error *error);
 
 /* Whether a spec is valid: names, sizes, numbers. The id is not checked. */

@@ -399,7 +399,7 @@ static bool end_remote(struct rota_delivery_fsm *fsm, struct rota_work_now now,
     struct rota_attempt_end said = *end;
     struct rota_error why;
     enum rota_code code;
-    if (rota_attempt_end_check(end, &why)) {
+    if (rota_broker_end_attempt_check(end, &why)) {
         said.cause = ROTA_JOB_CAUSE_FAILED;
         said.bytes = rota_str("");
         said.reason = rota_str(why.text);

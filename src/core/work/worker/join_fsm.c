@@ -6,7 +6,7 @@ void rota_join_fsm_init(struct rota_join_fsm *fsm, const struct rota_join_option
     *fsm = (struct rota_join_fsm){
         .timeout = options->timeout ? options->timeout : ROTA_JOIN_TIMEOUT,
         .at = now,
-        .beat = rota_beat_held(options->beat),
+        .beat = rota_peer_fsm_beat_held(options->beat),
         .attention = {.listened_at = now},
         .backoff = {.first = options->wait_first, .max = options->wait_max},
     };
@@ -47,7 +47,8 @@ static struct rota_join_actions open_another(struct rota_join_fsm *fsm, rota_tim
 static struct rota_join_actions tick(struct rota_join_fsm *fsm, rota_time now,
                                      const struct rota_join_event *event)
 {
-    bool counts = event->is_drained && rota_attention_listened(&fsm->attention, now, &fsm->beat);
+    bool counts =
+        event->is_drained && rota_peer_fsm_attention_listened(&fsm->attention, now, &fsm->beat);
     switch (fsm->state) {
     case ROTA_JOIN_WAITING:
         if (now >= fsm->at)
@@ -74,7 +75,7 @@ static struct rota_join_actions handle_welcome(struct rota_join_fsm *fsm, rota_t
     bool is_new = fsm->state == ROTA_JOIN_JOINING;
     if (!is_new && fsm->state != ROTA_JOIN_JOINED)
         return (struct rota_join_actions){0};
-    fsm->beat = rota_beat_held(event->beat);
+    fsm->beat = rota_peer_fsm_beat_held(event->beat);
     if (is_new) {
         fsm->state = ROTA_JOIN_JOINED;
         fsm->joined_at = now;

@@ -5,8 +5,8 @@
 void rota_sessions_init(struct rota_sessions *sessions, struct rota_beat beat, size_t n_max,
                         uint64_t first, uint64_t seed)
 {
-    *sessions =
-        (struct rota_sessions){.beat = rota_beat_held(beat), .n_max = n_max, .last_number = first};
+    *sessions = (struct rota_sessions){
+        .beat = rota_peer_fsm_beat_held(beat), .n_max = n_max, .last_number = first};
     rota_map_init(&sessions->by_route, seed);
     rota_map_init(&sessions->by_name, seed);
     rota_list_init(&sessions->by_heard);
@@ -82,7 +82,7 @@ void rota_sessions_sent(struct rota_sessions *sessions, struct rota_session *ses
 
 bool rota_sessions_listened(struct rota_sessions *sessions, rota_time now)
 {
-    return rota_attention_listened(&sessions->attention, now, &sessions->beat);
+    return rota_peer_fsm_attention_listened(&sessions->attention, now, &sessions->beat);
 }
 
 static struct rota_session *longest_silent(const struct rota_sessions *sessions)

@@ -383,7 +383,7 @@ bool rota_worker_fsm_is_over(const struct rota_worker_fsm *fsm, rota_time now)
     return fsm->is_leaving && (fsm->n_used == 0 || now >= fsm->leave_at);
 }
 
-const char *rota_worker_stop_text(enum rota_worker_stop why)
+const char *rota_worker_fsm_stop_text(enum rota_worker_stop why)
 {
     switch (why) {
     case ROTA_WORKER_STOP_NONE:

@@ -174,4 +174,4 @@ rota_time rota_worker_fsm_deadline(const struct rota_worker_fsm *fsm);
 bool rota_worker_fsm_is_over(const struct rota_worker_fsm *fsm, rota_time now);
 
 /* Why an attempt was stopped, for people; NULL: it was not. */
-const char *rota_worker_stop_text(enum rota_worker_stop why);
+const char *rota_worker_fsm_stop_text(enum rota_worker_stop why);
