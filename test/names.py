@@ -37,6 +37,7 @@ EXCEPTIONS = {
     'rota_spread_*': 'how a route spreads keys: <rota/route.h>',
     'rota_call_*': 'a call on a channel: <rota/channel.h>',
     'rota_reply_deinit': 'the reply of a call that a thread waits for: <rota/channel.h>',
+    'rota_service_*': 'what a client and a server of a service share: <rota/service_client.h>',
     'rota_status_name': 'enum rota_status is of gRPC: <rota/rpc.h>',
 }
 
@@ -47,7 +48,6 @@ WORDS = {
 
 LARGE = {
     'src/core/work/broker/broker_inside.h',
-    'src/run/work/work_broker_inside.h',
 }
 
 # From the bottom to the top; the last one puts a node together.
