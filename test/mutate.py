@@ -100,7 +100,8 @@ def mutants_of_line(line):
             choices = []  # a sign, or a pointer
         if text == "*" and DECLARATION.match(line) and "=" not in line[:start]:
             choices = []
-        if kind == "number" and "." not in text and not text.startswith("0x"):
+        is_size = text == "1" and i > 1 and tokens[i - 2][1] == "calloc"  # more memory than needed is no bug
+        if kind == "number" and "." not in text and not text.startswith("0x") and not is_size:
             number = int(re.sub("[uUlL]", "", text), 8 if re.fullmatch("0[0-7]+[uUlL]*", text) else 10)
             choices = ["1"] if number == 0 else ["0", str(number + 1)] if number == 1 else [str(number + 1), str(number - 1)]
         found += [line[:start] + choice + line[start + len(text):] for choice in choices]

@@ -112,7 +112,7 @@ def readable(path):
         return re.sub(r"```.*?```|`[^`\n]*`", lambda code: blank(code[0]), text, flags=re.DOTALL)
     if path.suffix == ".proto" or (path.suffix == ".h" and path.parent.name == "rota"):
         return CODE.sub("", only("comment", text))
-    if path.parent.name == "examples":
+    if "examples" in path.parts:
         return text  # to be read as a whole
     if path.suffix == ".json":
         return re.sub(r'^ *(?!"(?:summary|description)"|[ ]).*$', "", text, flags=re.MULTILINE)
@@ -129,9 +129,9 @@ def find(path):
 
 
 def pages():
-    for pattern in ("*.md", "dev", "docs/**/*.md", "examples/*", "src/**/*.[ch]", "include/rota/*.h", "proto/**/*.proto",
+    for pattern in ("*.md", "dev", "docs/**/*.md", "examples/**/*", "src/**/*.[ch]", "include/rota/*.h", "proto/**/*.proto",
                     "web/*.js", "web/*.html", "web/openapi.json", "share/*.py", "debian/control", "contrib/**/*.yml"):
-        yield from sorted(ROOT.glob(pattern))
+        yield from sorted(path for path in ROOT.glob(pattern) if path.is_file())
 
 
 def main():

@@ -1,5 +1,7 @@
 #include "core/call/service/space_table.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,7 +83,7 @@ enum rota_code rota_space_table_node(struct rota_space_table *table, uint64_t nu
     if (address.size == 0 || address.size > ROTA_SHARD_NAME_MAX ||
         memchr(address.data, '\0', address.size))
         return reject(error, "a node without a proper address");
-    char *copy = strndup(address.data, address.size);
+    char *copy = rota_text_copy(address);
     if (!copy)
         return rota_error_no_memory(error, "for the map of a space");
     if (number == side->nodes.size) {
@@ -107,7 +109,7 @@ enum rota_code rota_space_table_zone(struct rota_space_table *table, struct rota
         (name.size > 0 && memchr(name.data, '\0', name.size)))
         return reject(error, "too many zones, or one without a proper name");
     struct rota_space_table_zone made = {
-        .name = strndup(name.size > 0 ? name.data : "", name.size),
+        .name = rota_text_copy(name),
         .claims = calloc(side->n_shards, sizeof *made.claims),
     };
     if (!made.name || !made.claims) {
