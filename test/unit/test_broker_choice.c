@@ -457,23 +457,6 @@ static void poll_yields_unless_it_is_hasty_or_not_the_only_one(void **state)
     assert_int_equal(n_running(ids, JOBS), 6);
 }
 
-/* A key that is new after a restart begins where the others are. */
-static void new_key_does_not_overtake_all_others_after_a_restart(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 20; i++)
-        add_of("old");
-    uint64_t session = bench_open(&bench, "w", 1);
-    assert_int_equal(run_counting(8, "old"), 8);
-    rota_broker_worker_close(bench.broker, bench.now, session);
-    bench_settle(&bench);
-    bench_restart(&bench);
-    for (int i = 0; i < 8; i++)
-        add_of("new");
-    bench_open(&bench, "w", 1);
-    assert_in_range(run_counting(8, "new"), 3, 5);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -497,7 +480,6 @@ int main(void)
         RULE(a_key_that_was_away_has_saved_nothing_up),
         RULE(weights_that_can_not_be_are_refused),
         RULE(poll_yields_unless_it_is_hasty_or_not_the_only_one),
-        RULE(new_key_does_not_overtake_all_others_after_a_restart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

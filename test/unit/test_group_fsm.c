@@ -1004,6 +1004,20 @@ static void start_does_not_look_for_snapshots_for_ever(void **state)
     bench_free(bench);
 }
 
+static void children_that_wait_for_the_log_are_bounded(void **state)
+{
+    struct bench *bench = bench_new();
+    char name[16];
+    (void)state;
+    bench_begin(bench, 1, one, 1);
+    for (int i = 0; i < ROTA_GROUP_CHILDREN_MAX; i++) {
+        snprintf(name, sizeof name, "c%d", i);
+        assert_int_equal(bench_child(bench, 0, "p", name, NULL), ROTA_OK);
+    }
+    assert_int_equal(bench_child(bench, 0, "p", "one more", NULL), ROTA_ERR_LIMIT);
+    bench_free(bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1047,6 +1061,7 @@ int main(void)
         cmocka_unit_test(position_behind_children_that_do_not_fit_is_written_after_them),
         cmocka_unit_test(whole_log_is_read_when_no_snapshot_is_sound),
         cmocka_unit_test(start_does_not_look_for_snapshots_for_ever),
+        cmocka_unit_test(children_that_wait_for_the_log_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -896,6 +896,8 @@ static void store_that_falls_back_is_given_the_time_of_the_slowest_node(void **s
         pass(1);
     assert_true(nodes[0].went_back);
     assert_in_range(nodes[0].fsm.hold_until - now, 5 * TTL - TTL / 50, 5 * TTL);
+    nodes[0].fsm.seek_ask = nodes[0].fsm.own_ask = 77; /* the store does not answer */
+    assert_int_equal(rota_view_fsm_deadline(&nodes[0].fsm), nodes[0].fsm.hold_until);
 }
 
 int main(void)
