@@ -167,6 +167,49 @@ static void assert_all_found(void)
     rota_get_result_free(get_keys(KEYS));
 }
 
+/* What the store knows of the members that serve this cache. */
+struct listed {
+    size_t n_answers, n_servers, n_processes;
+    char role[ROTA_STORE_ROLES_MAX], process[ROTA_STORE_ROLES_MAX];
+};
+
+static void on_members(void *data, const struct rota_store_answer *answer)
+{
+    struct listed *listed = data;
+    assert_int_equal(answer->code, ROTA_OK);
+    listed->n_answers++;
+    listed->n_servers = listed->n_processes = 0;
+    for (size_t i = 0; i < answer->n_members; i++) {
+        char roles[ROTA_STORE_ROLES_MAX], both[2 * ROTA_STORE_ROLES_MAX];
+        snprintf(roles, sizeof roles, "%.*s", ROTA_STR_ARGS(answer->members[i].roles));
+        snprintf(both, sizeof both, "%s,%s", listed->role, listed->process);
+        listed->n_servers += strcmp(roles, listed->role) == 0 || strcmp(roles, both) == 0;
+        listed->n_processes += strcmp(roles, both) == 0;
+        assert_true(rota_str_is_equal(answer->members[i].zone, rota_str("a")));
+    }
+}
+
+/* Each server is listed, so that clients find it, and one of them as the process. */
+static void assert_listed(void)
+{
+    const struct rota_store_options options = {.url = world.store};
+    const struct rota_store_request request = {.verb = ROTA_STORE_MEMBERS};
+    struct listed listed = {0};
+    struct rota_store *store;
+    assert_int_equal(rota_cache_service_role("fruit", listed.role, NULL), ROTA_OK);
+    assert_int_equal(rota_cache_service_process_role("fruit", listed.process, NULL), ROTA_OK);
+    assert_string_not_equal(listed.role, listed.process);
+    assert_int_equal(rota_store_open(&world.loop, &options, &store, NULL), ROTA_OK);
+    while (listed.n_servers < SHARDS || listed.n_processes == 0) {
+        size_t n = listed.n_answers;
+        assert_int_equal(rota_store_ask(store, &request, on_members, &listed, NULL), ROTA_OK);
+        await(&world.loop, &listed.n_answers, n + 1);
+    }
+    assert_int_equal(listed.n_servers, SHARDS);
+    assert_int_equal(listed.n_processes, 1);
+    rota_store_close(store);
+}
+
 static void each_server_answers_for_a_shard_of_its_own(void **state)
 {
     (void)state;
@@ -174,6 +217,7 @@ static void each_server_answers_for_a_shard_of_its_own(void **state)
     await(&world.loop, &world.n_ready, 1);
     await_held(SHARDS);
     assert_all_found();
+    assert_listed();
     assert_int_equal(world.n_ready, 1);
     assert_int_equal(world.n_refused, 0);
 }

@@ -384,6 +384,42 @@ static void garbage_is_refused_and_the_next_is_served(void **state)
     world_close(&world);
 }
 
+static void longest_names_are_found_and_longer_ones_are_not(void **state)
+{
+    struct world world;
+    static char database[ROTA_SHARD_NAME_MAX + 2], name[ROTA_SHARD_NAME_MAX + 2];
+    (void)state;
+    world_open(&world);
+    memset(database, 'd', sizeof database - 1);
+    memset(name, 'n', sizeof name - 1);
+    const struct rota_str of = rota_str_of(database, ROTA_SHARD_NAME_MAX);
+    struct rota_replica replica = node_replica(&world.nodes[1], 1);
+    struct rota_shard_channel channel = {rota_str("a"), &replica, 1};
+    struct rota_shards_collection collection = {of, rota_str_of(name, ROTA_SHARD_NAME_MAX), 7,
+                                                &channel, 1};
+    assert_int_equal(rota_directory_set(world.directory, &collection, 1, NULL), ROTA_OK);
+    struct rota_shards_request what = {.method = rota_str(METHOD_WORK),
+                                       .timeout = 60 * ROTA_SEC,
+                                       .on_reply = on_reply,
+                                       .on_done = on_done,
+                                       .data = &world};
+    for (size_t i = 0; i < 3; i++) { /* the second and third have one byte too many */
+        what.name.database = rota_str_of(database, ROTA_SHARD_NAME_MAX + (i == 1));
+        what.name.collection = rota_str_of(name, ROTA_SHARD_NAME_MAX + (i == 2));
+        world.n_done = 0;
+        enum rota_code code = rota_shards_execute(world.shards, &what, NULL, NULL);
+        if (i > 0 && code) {
+            assert_int_equal(code, ROTA_ERR_INVALID);
+            continue;
+        }
+        assert_int_equal(code, ROTA_OK);
+        RUN_UNTIL(world.n_done);
+        assert_int_equal(world.status == ROTA_STATUS_OK, i == 0);
+    }
+    assert_int_equal(world.by, 1);
+    world_close(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +427,7 @@ int main(void)
         cmocka_unit_test(directory_that_does_not_answer_is_named),
         cmocka_unit_test(call_outlasts_a_question_that_times_out),
         cmocka_unit_test(unknown_collection_is_not_found),
+        cmocka_unit_test(longest_names_are_found_and_longer_ones_are_not),
         cmocka_unit_test(change_is_heard_without_a_question),
         cmocka_unit_test(serviceable_flag_is_a_change_like_any_other),
         cmocka_unit_test(what_is_set_again_is_no_change),
