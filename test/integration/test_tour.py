@@ -47,7 +47,8 @@ SEEN = {
     "for name in dog cat": r"(?s)dog=2 .*cat=2 .*bee=2 .*ant=2 ",
     "rota space show counters": r"^SHARDS\s+32",
     "rota shard explain counters": r"^WHY\s+shard 4 ",
-    "build/examples/counter_client": r"^counter_client: ABORTED: .*epoch",
+    "for name in bee ant": r"(?s)bee=3 .*ant=3 .*dog=3 .*cat=3 ",
+    "for name in cat dog": r"(?s)cat=4 .*dog=4 .*ant=4 .*bee=4 ",
     "rota up --chaos": r"(?s)Dashboard: http://127\.0\.0\.1:\d+/.*nothing lost",
 }
 
