@@ -17,7 +17,7 @@
 #include "demo/check_jobs.h"
 #include "demo/check_rows.h"
 #include "demo/node_chaos.h"
-#include "run/work/child.h"
+#include "run/work/queue/child.h"
 
 #include <limits.h>
 #include <rota/channel.h>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "await.h"
-#include "run/work/work_broker_inside.h"
-#include "run/work/work_broker_settings.h"
+#include "run/work/broker/work_broker_inside.h"
+#include "run/work/cluster/work_broker_settings.h"
 #include "wire/message/queue_message.h"
 
 #include <rota/broker.h>

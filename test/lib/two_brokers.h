@@ -4,8 +4,8 @@
 
 #include "await.h"
 
-#include "run/work/work_broker_inside.h"
-#include "run/work/work_broker_settings.h"
+#include "run/work/broker/work_broker_inside.h"
+#include "run/work/cluster/work_broker_settings.h"
 #include "wire/message/queue_message.h"
 
 #include <rota/broker.h>

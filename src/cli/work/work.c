@@ -2,7 +2,7 @@
 
 #include "base/buffer.h"
 #include "io/clock.h"
-#include "run/work/child.h"
+#include "run/work/queue/child.h"
 
 #include <rota/queue.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/work/worker/worker_fsm.h"
-#include "run/work/child_guard.h"
+#include "run/work/queue/child_guard.h"
 
 #include <rota/log.h>
 #include <rota/str.h>

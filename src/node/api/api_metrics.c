@@ -9,7 +9,7 @@
 #include "node/api/api_stream.h"
 #include "node/documents/peers.h"
 #include "node/documents/topics.h"
-#include "run/work/work_broker_cluster.h"
+#include "run/work/cluster/work_broker_cluster.h"
 #include "wire/message/queue_message.h"
 #include "wire/text/json_rows.h"
 

@@ -2,7 +2,7 @@
 
 #include "io/clock.h"
 #include "node/documents/node_queues.h"
-#include "run/work/work_broker_cluster.h"
+#include "run/work/cluster/work_broker_cluster.h"
 #include "wire/message/nodes_message.h"
 #include "wire/text/json_scan.h"
 

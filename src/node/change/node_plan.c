@@ -5,7 +5,7 @@
 #include "node/documents/node_queues.h"
 #include "node/documents/peers.h"
 #include "run/own/space_service.h"
-#include "run/work/work_broker_cluster.h"
+#include "run/work/cluster/work_broker_cluster.h"
 #include "wire/message/space_message.h"
 #include "wire/text/json_scan.h"
 

@@ -1,0 +1,418 @@
+/* What nodes exchange besides jobs: pauses, weights, and which nodes may hold jobs.
+ *
+ * The node that changes a setting sends it to all nodes. A node that was down asks for it: each
+ * node asks its peers when it starts, when the list changes, and every few seconds; of two settings
+ * the later one counts. A node that starts hands nothing out before its peers have answered, or
+ * can't, and before it is listed itself: until then other nodes own its partitions, and would start
+ * the same jobs again.
+ *
+ * The list of nodes goes from here to the broker, which remembers the nodes that may hold jobs.
+ * A node that stops and has handed over all of its jobs reports that to its peers before it
+ * exits. */
+#include "run/work/cluster/work_broker_settings.h"
+#include "run/work/broker/work_broker_inside.h"
+#include "run/work/broker/work_broker_reply.h"
+#include "run/work/cluster/work_broker_handover.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define INTERVAL (10 * ROTA_SEC)
+#define ASK_MIN  (100 * ROTA_MSEC) /* when a call found that nodes know different ones */
+#define ASK_MAX  (2 * ROTA_SEC)    /* for answers */
+#define HOLD_MAX (10 * ROTA_SEC)   /* for being listed: one that an operator drains never is */
+#define BYE_MAX  (2 * ROTA_SEC)    /* for the peers to receive our goodbye */
+
+static const char SETTINGS[] = "/rota.peer.v1.QueuePeer/Settings";
+
+/* Over a connection of its own: a peer that is not there yet would keep others from trying it. */
+struct asking {
+    struct rota_broker_settings *settings;
+    struct rota_channel *channel;
+    bool is_bye;
+    struct rota_list_node link;
+};
+
+struct rota_broker_settings {
+    struct rota_work_broker *broker;
+    struct rota_broker_cluster_subscriber subscriber;
+    struct rota_list_node askings;
+    rota_time ask_at;        /* monotonic */
+    rota_time asked_at;      /* the same: the last time */
+    rota_time hold_until;    /* monotonic; 0: it is over */
+    rota_time answers_until; /* the same; 0: not listed yet */
+    bool has_said_bye;
+};
+
+/* --- unlisted nodes --- */
+
+struct rota_str rota_work_broker_settings_absent(const struct rota_work_broker *broker,
+                                                 bool for_add, size_t index)
+{
+    struct rota_str address = rota_str("");
+    size_t place = 0;
+    rota_time now = rota_work_broker_now().boot;
+    while (rota_broker_next_absent(broker->core, now, for_add, &place, &address))
+        if (index-- == 0)
+            return address;
+    return rota_str("");
+}
+
+size_t rota_work_broker_settings_n_absent(const struct rota_work_broker *broker, bool for_add)
+{
+    struct rota_str address;
+    rota_time now = rota_work_broker_now().boot;
+    size_t n = 0;
+    for (size_t place = 0; rota_broker_next_absent(broker->core, now, for_add, &place, &address);)
+        n++;
+    return n;
+}
+
+static void log_absent(const struct rota_work_broker *broker)
+{
+    size_t n = rota_work_broker_settings_n_absent(broker, false);
+    for (size_t i = 0; i < n; i++)
+        rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
+                 "node no longer listed, may hold jobs",
+                 ROTA_LOG_FACT("node", rota_work_broker_settings_absent(broker, false, i)));
+}
+
+/* Give the broker the list of nodes. A list that has not arrived yet says nothing. */
+static void note_nodes(struct rota_broker_settings *settings)
+{
+    struct rota_work_broker *broker = settings->broker;
+    struct rota_str address;
+    struct rota_error error;
+    bool is_placed;
+    size_t n_before = rota_work_broker_settings_n_absent(broker, false);
+    if (!rota_work_broker_cluster_member(broker->cluster, 0, &address, &is_placed))
+        return;
+    rota_broker_nodes_begin(broker->core, rota_work_broker_now());
+    for (size_t i = 0; rota_work_broker_cluster_member(broker->cluster, i, &address, &is_placed);
+         i++)
+        if (rota_broker_node_listed(broker->core, address, is_placed, &error))
+            rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
+                     "node not remembered", ROTA_LOG_FACT("node", address),
+                     ROTA_LOG_FACT("why", error.text));
+    rota_broker_nodes_end(broker->core);
+    if (rota_work_broker_settings_n_absent(broker, false) > n_before)
+        log_absent(broker);
+}
+
+/* Whether other nodes have partitions, and whether this one has. */
+static void look_at_ring(const struct rota_work_broker *broker, bool *has_others, bool *has_self)
+{
+    struct rota_str address;
+    bool is_placed;
+    *has_others = *has_self = false;
+    for (size_t i = 0; rota_work_broker_cluster_member(broker->cluster, i, &address, &is_placed);
+         i++)
+        if (rota_str_is_equal(address, rota_work_broker_cluster_self(broker->cluster)))
+            *has_self = is_placed;
+        else
+            *has_others |= is_placed;
+}
+
+/* --- our own state --- */
+
+static struct rota_message_list list_nodes(struct rota_work_broker *broker)
+{
+    struct rota_broker_node_view view;
+    struct rota_queue_node *nodes =
+        rota_arena_take(&broker->front.arena, ROTA_BROKER_NODES_MAX * sizeof *nodes);
+    size_t n = 0;
+    for (size_t place = 0;
+         nodes && n < ROTA_BROKER_NODES_MAX && rota_broker_next_node(broker->core, &place, &view);)
+        nodes[n++] = (struct rota_queue_node){view.address, view.may_hold, (uint64_t)view.at};
+    return (struct rota_message_list){nodes, n};
+}
+
+const struct rota_queue_node *rota_work_broker_settings_speak(struct rota_work_broker *broker,
+                                                              bool may_hold,
+                                                              struct rota_queue_node *room)
+{
+    struct rota_broker_node_view said;
+    if (rota_broker_node_speak(broker->core, rota_work_broker_now(), may_hold, &said, NULL))
+        return NULL;
+    *room = (struct rota_queue_node){said.address, said.may_hold, (uint64_t)said.at};
+    return room;
+}
+
+enum rota_code rota_work_broker_settings_take_node(struct rota_work_broker *broker,
+                                                   const struct rota_queue_node *node,
+                                                   struct rota_error *error)
+{
+    struct rota_broker_node_view view = {node->address, node->may_hold, (rota_time)node->at_ns};
+    return rota_broker_take_node(broker->core, rota_work_broker_now(), &view, error);
+}
+
+void rota_work_broker_settings_exchange(struct rota_broker_request *request)
+{
+    struct rota_work_broker *broker = request->broker;
+    struct rota_server_call *call = request->call;
+    const struct rota_queue_settings *message = &request->as.settings;
+    struct rota_error error;
+    const struct rota_queue_node *self = message->self;
+    if (self && rota_work_broker_settings_take_node(broker, self, &error)) {
+        rota_work_broker_reply_error(call, &error, false);
+        return;
+    }
+    const struct rota_queue_node *nodes = message->nodes.items;
+    for (size_t i = 0; i < message->nodes.n; i++) /* invalid ones are ignored */
+        rota_work_broker_settings_take_node(broker, &nodes[i], NULL);
+    if (self && !self->may_hold)
+        rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO,
+                 "node leaves and holds no jobs", ROTA_LOG_FACT("node", self->address));
+    rota_work_broker_touch(broker);
+    struct rota_buffer records = {0};
+    struct rota_journal_batch batch = {0};
+    struct rota_setting_place place = {0};
+    struct rota_work_record record;
+    while (rota_broker_next_setting(broker->core, &place, &record))
+        rota_queue_message_write_jobs(&batch, &record, &records);
+    struct rota_queue_settings reply = {.records = rota_buffer_str(&records),
+                                        .nodes = list_nodes(broker)};
+    if (records.failed)
+        rota_work_broker_reply_no_memory(call);
+    else
+        rota_work_broker_reply_message(broker, call, rota_broker_last_number(broker->core),
+                                       &ROTA_QUEUE_SETTINGS, &reply);
+    rota_buffer_deinit(&records);
+}
+
+/* --- state of the peers --- */
+
+static void warn_unreadable(const struct rota_broker_settings *settings, const char *why)
+{
+    rota_log(settings->broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
+             "settings of another node not applied", ROTA_LOG_FACT("why", why));
+}
+
+static void take_over_settings(struct rota_broker_settings *settings, struct rota_str message)
+{
+    struct rota_work_broker *broker = settings->broker;
+    struct rota_queue_settings told;
+    struct rota_journal_batch batch = {0};
+    struct rota_journal_room room;
+    struct rota_work_record record;
+    struct rota_error error = {0};
+    size_t place = 0;
+    rota_arena_clear(&broker->front.arena);
+    if (rota_message_decode(&ROTA_QUEUE_SETTINGS, message, &told, &broker->front.arena, &error)) {
+        warn_unreadable(settings, error.text);
+        return;
+    }
+    while (rota_queue_message_read_jobs(&batch, told.records, &place, &record, &room))
+        if (rota_broker_take_setting(broker->core, rota_work_broker_now(), &record, &error))
+            warn_unreadable(settings, error.text);
+    if (place < told.records.size)
+        warn_unreadable(settings, "malformed settings");
+    const struct rota_queue_node *nodes = told.nodes.items;
+    for (size_t i = 0; i < told.nodes.n; i++)
+        if (rota_work_broker_settings_take_node(broker, &nodes[i], &error))
+            warn_unreadable(settings, error.text);
+}
+
+/* Listed, and all peers that answer in time have reported: release what was held back. */
+static void settle_start(struct rota_broker_settings *settings, rota_time now)
+{
+    const struct rota_broker_cluster *cluster = settings->broker->cluster;
+    if (settings->hold_until == 0)
+        return;
+    if (settings->answers_until == 0 &&
+        rota_work_broker_cluster_is_listed(cluster, rota_work_broker_cluster_self(cluster)))
+        settings->answers_until = now + ASK_MAX;
+    bool is_told = settings->answers_until > 0 &&
+                   (now >= settings->answers_until || rota_list_is_empty(&settings->askings));
+    if (!is_told && now < settings->hold_until)
+        return;
+    settings->hold_until = 0;
+    rota_broker_hold(settings->broker->core, rota_work_broker_now(), false);
+}
+
+static void end_asking(struct asking *asking)
+{
+    rota_list_remove(&asking->link);
+    rota_channel_close(asking->channel);
+    free(asking);
+}
+
+static void on_settings_end(void *data, struct rota_call *call,
+                            const struct rota_call_result *result)
+{
+    struct asking *asking = data;
+    struct rota_broker_settings *settings = asking->settings;
+    (void)call;
+    if (result->status == ROTA_STATUS_OK)
+        take_over_settings(settings, result->message);
+    end_asking(asking);
+    settle_start(settings, rota_work_broker_now().boot);
+    rota_work_broker_touch(settings->broker);
+}
+
+/* One that can't be asked is asked the next time. */
+static void ask_peer(struct rota_broker_settings *settings, struct rota_str peer, bool is_bye)
+{
+    struct rota_work_broker *broker = settings->broker;
+    bool has_others, has_self;
+    look_at_ring(broker, &has_others, &has_self);
+    struct rota_queue_settings request = {0};
+    struct rota_queue_node self;
+    char address[ROTA_ADDRESS_MAX + 1];
+    const struct rota_channel_options with = {.tls = broker->options.tls,
+                                              .insecure = broker->options.is_insecure,
+                                              .token = broker->options.token,
+                                              .message_max = ROTA_WORK_BROKER_MESSAGE_MAX};
+    struct asking *asking = calloc(1, sizeof *asking);
+    if (!asking)
+        return;
+    if (is_bye || has_self || !rota_broker_is_empty(broker->core))
+        request.self = rota_work_broker_settings_speak(broker, !is_bye, &self);
+    if (is_bye) /* this node may be the only one that received it */
+        request.nodes = list_nodes(broker);
+    rota_buffer_clear(&broker->front.buffer);
+    rota_message_encode(&ROTA_QUEUE_SETTINGS_REQUEST, &request, &broker->front.buffer);
+    struct rota_call_options options = {.method = rota_str(SETTINGS),
+                                        .request = rota_buffer_str(&broker->front.buffer),
+                                        .timeout = is_bye ? BYE_MAX : INTERVAL,
+                                        .on_end = on_settings_end,
+                                        .data = asking};
+    asking->settings = settings;
+    asking->is_bye = is_bye;
+    rota_list_init(&asking->link);
+    snprintf(address, sizeof address, "%.*s", (int)peer.size, peer.data);
+    if (rota_channel_open(broker->timer.loop, address, &with, &asking->channel, NULL) ||
+        rota_channel_call(asking->channel, &options, NULL, NULL))
+        end_asking(asking);
+    else
+        rota_list_push(&settings->askings, &asking->link);
+}
+
+static void on_route(void *data)
+{
+    struct rota_broker_settings *settings = data;
+    note_nodes(settings);
+    settings->ask_at = 0;
+    rota_work_broker_touch(settings->broker);
+}
+
+/* --- leaving --- */
+
+/* Whether this node has to hand over its jobs, and can. */
+static bool is_to_hand_over(const struct rota_work_broker *broker)
+{
+    bool has_others, has_self;
+    look_at_ring(broker, &has_others, &has_self);
+    return broker->front.fsm.is_draining && has_others &&
+           (!has_self || broker->options.drain_delists);
+}
+
+/* A node that accepts no more jobs stays empty. */
+static void say_bye(struct rota_broker_settings *settings)
+{
+    struct rota_work_broker *broker = settings->broker;
+    bool has_others, has_self;
+    look_at_ring(broker, &has_others, &has_self);
+    bool is_over = broker->front.fsm.is_draining && has_others && !has_self &&
+                   rota_broker_is_empty(broker->core) &&
+                   broker->log.durable >= rota_broker_last_number(broker->core);
+    if (is_over && !settings->has_said_bye)
+        for (size_t i = 0; i < rota_work_broker_cluster_n_peers(broker->cluster); i++)
+            ask_peer(settings, rota_work_broker_cluster_peer(broker->cluster, i), true);
+    settings->has_said_bye = is_over;
+}
+
+bool rota_work_broker_settings_has_left(const struct rota_work_broker *broker)
+{
+    const struct rota_broker_settings *settings = broker->settings;
+    if (!settings || !is_to_hand_over(broker))
+        return true;
+    ROTA_LIST_EACH (asking, &settings->askings, const struct asking, link)
+        if (asking->is_bye)
+            return false;
+    return settings->has_said_bye;
+}
+
+void rota_work_broker_settings_take_back(struct rota_broker_settings *settings)
+{
+    if (!settings || !settings->has_said_bye)
+        return;
+    settings->has_said_bye = false;
+    settings->ask_at = 0;
+    rota_work_broker_touch(settings->broker);
+}
+
+void rota_work_broker_settings_ask_soon(struct rota_broker_settings *settings)
+{
+    if (!settings)
+        return;
+    settings->ask_at = rota_time_min(settings->ask_at, settings->asked_at + ASK_MIN);
+    rota_work_broker_touch(settings->broker);
+}
+
+bool rota_work_broker_settings_are_told(const struct rota_broker_settings *settings)
+{
+    return !settings || settings->hold_until == 0;
+}
+
+bool rota_work_broker_settings_turn(struct rota_broker_settings *settings, rota_time now)
+{
+    if (!settings)
+        return false;
+    struct rota_broker_cluster *cluster = settings->broker->cluster;
+    if (now >= settings->ask_at) {
+        settings->ask_at = now + INTERVAL;
+        settings->asked_at = now;
+        for (size_t i = 0; i < rota_work_broker_cluster_n_peers(cluster); i++)
+            ask_peer(settings, rota_work_broker_cluster_peer(cluster, i), false);
+    }
+    say_bye(settings);
+    bool was_on_hold = settings->hold_until != 0;
+    settle_start(settings, now);
+    return was_on_hold && settings->hold_until == 0;
+}
+
+rota_time rota_work_broker_settings_deadline(const struct rota_broker_settings *settings)
+{
+    if (!settings)
+        return ROTA_TIME_NEVER;
+    if (!settings->hold_until)
+        return settings->ask_at;
+    rota_time until = settings->hold_until;
+    if (settings->answers_until)
+        until = rota_time_min(until, settings->answers_until);
+    return rota_time_min(until, settings->ask_at);
+}
+
+/* --- life --- */
+
+enum rota_code rota_work_broker_settings_open(struct rota_work_broker *broker,
+                                              struct rota_error *error)
+{
+    struct rota_broker_settings *made = calloc(1, sizeof *made);
+    struct rota_work_now now = rota_work_broker_now();
+    if (!made)
+        return rota_error_no_memory(error, "to ask other nodes");
+    made->broker = broker;
+    made->subscriber = (struct rota_broker_cluster_subscriber){.on_route = on_route, .data = made};
+    made->hold_until = now.boot + HOLD_MAX;
+    rota_list_init(&made->askings);
+    rota_work_broker_cluster_subscribe(broker->cluster, &made->subscriber);
+    rota_broker_hold(broker->core, now, true);
+    broker->settings = made;
+    enum rota_code code = rota_broker_node_self(
+        broker->core, now, rota_work_broker_cluster_self(broker->cluster), error);
+    if (!code)
+        note_nodes(made);
+    return code;
+}
+
+void rota_work_broker_settings_close(struct rota_broker_settings *settings)
+{
+    if (!settings)
+        return;
+    ROTA_LIST_DRAIN (asking, &settings->askings, struct asking, link)
+        end_asking(asking);
+    rota_work_broker_cluster_unsubscribe(&settings->subscriber);
+    free(settings);
+}

@@ -1,0 +1,458 @@
+/* The partitions that a broker has of its store: the driver of partition_fsm. */
+#include "run/work/store/work_broker_store_inside.h"
+
+#include "base/hash.h"
+#include "base/quote.h"
+#include "io/clock.h"
+#include "wire/record/journal_record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void log_part(struct rota_broker_store *store, enum rota_log_level level, const char *phrase,
+                     const struct rota_partition_held *part, const char *why)
+{
+    rota_log(store->broker->options.log, rota_clock_wall(), level, phrase,
+             ROTA_LOG_FACT("queue", part->queue),
+             ROTA_LOG_FACT("partition", (uint64_t)part->number),
+             ROTA_LOG_FACT("epoch", part->epoch), ROTA_LOG_FACT("why", why));
+}
+
+/* --- actions --- */
+
+static void post_take(struct rota_broker_store *store)
+{
+    const struct rota_partition_fsm *fsm = &store->fsm;
+    store->n_taken = 0;
+    for (size_t i = 0; i < fsm->n_taken; i++) {
+        const struct rota_partition_held *part = fsm->taken[i];
+        if (!part)
+            continue;
+        memcpy(store->taken_queues[store->n_taken], part->queue.data, part->queue.size);
+        store->taken[store->n_taken] = (struct rota_store_partition){
+            .queue = rota_str_of(store->taken_queues[store->n_taken], part->queue.size),
+            .number = part->number};
+        store->n_taken++;
+    }
+    rota_work_broker_store_post(&store->take);
+}
+
+static void post_load(struct rota_broker_store *store, const struct rota_partition_action *action)
+{
+    const struct rota_partition_held *part = action->part;
+    if (action->is_first) {
+        memcpy(store->load_queue, part->queue.data, part->queue.size);
+        store->load_queue[part->queue.size] = 0;
+        store->load_number = part->number;
+        store->load_after[0] = 0;
+    }
+    rota_work_broker_store_post(&store->load);
+}
+
+static void remove_row(struct rota_broker_store *store, const struct rota_partition_held *part)
+{
+    char *copy = malloc(part->queue.size + 1);
+    if (copy)
+        memcpy(copy, part->queue.data, part->queue.size);
+    struct rota_store_setting setting = {.queue = rota_str_of(copy, part->queue.size),
+                                         .key = rota_str_of(copy, 0),
+                                         .epoch = part->epoch,
+                                         .partition = part->number};
+    if (!copy || !rota_vector_push(&store->settings, setting)) {
+        free(copy);
+        rota_work_broker_store_parts_tell(
+            store, &(struct rota_partition_event){.type = ROTA_PARTITION_REMOVED,
+                                                  .queue = part->queue,
+                                                  .number = part->number,
+                                                  .epoch = part->epoch,
+                                                  .is_failed = true});
+    }
+    rota_work_broker_touch(store->broker);
+}
+
+static void forget_part(struct rota_broker_store *store, const struct rota_partition_action *action)
+{
+    const struct rota_partition_held *part = action->part;
+    bool is_lost = action->end == ROTA_PARTITION_LOST;
+    if (action->end != ROTA_PARTITION_DROPPED)
+        log_part(store, is_lost ? ROTA_LOG_WARN : ROTA_LOG_INFO,
+                 is_lost ? "partition lost" : "partition released", part, action->text);
+    if (is_lost || action->end == ROTA_PARTITION_RELEASED)
+        rota_work_broker_watch_lost(store->broker, part->queue, part->number);
+    if (action->is_kept)
+        log_part(store, ROTA_LOG_ERROR, "partition not forgotten", part, "no memory");
+    rota_work_broker_store_turn_void(store, part);
+    rota_work_broker_touch(store->broker);
+}
+
+static void carry_out(struct rota_broker_store *store, const struct rota_partition_action *action)
+{
+    switch (action->type) {
+    case ROTA_PARTITION_DO_CHECK:
+        rota_work_broker_store_post(&store->look);
+        break;
+    case ROTA_PARTITION_DO_TAKE:
+        post_take(store);
+        break;
+    case ROTA_PARTITION_DO_LOAD:
+        post_load(store, action);
+        break;
+    case ROTA_PARTITION_DO_REMOVE:
+        remove_row(store, action->part);
+        break;
+    case ROTA_PARTITION_DO_FORGET:
+        forget_part(store, action);
+        break;
+    case ROTA_PARTITION_DO_OPENED:
+        log_part(store, ROTA_LOG_INFO, "partition open", action->part, "this node owns it");
+        break;
+    case ROTA_PARTITION_DO_UNCLOSED:
+        log_part(store, ROTA_LOG_WARN, "partition not closed", action->part, action->text);
+        break;
+    case ROTA_PARTITION_DO_RESUME:
+        rota_work_broker_store_gate_unpark(store, action->text);
+        break;
+    }
+}
+
+/* The one caller of the machine. A call that is resumed may come back here: what follows from that
+ * is done by the loop. Before the store is open, actions wait. */
+void rota_work_broker_store_parts_tell(struct rota_broker_store *store,
+                                       const struct rota_partition_event *event)
+{
+    struct rota_partition_fsm *fsm = &store->fsm;
+    rota_partition_fsm_step(fsm, rota_work_broker_now(), event);
+    if (store->is_driving || !store->store || fsm->actions.size == 0)
+        return;
+    store->is_driving = true;
+    for (size_t i = 0; i < fsm->actions.size; i++) {
+        struct rota_partition_action action = fsm->actions.items[i];
+        carry_out(store, &action);
+    }
+    store->is_driving = false;
+    rota_partition_fsm_clear(fsm);
+}
+
+void rota_work_broker_store_parts_take(struct rota_broker_store *store)
+{
+    if (!store->is_closing)
+        rota_work_broker_store_parts_tell(
+            store, &(struct rota_partition_event){.type = ROTA_PARTITION_TURN,
+                                                  .durable = store->broker->log.durable});
+}
+
+enum rota_partition_owner rota_work_broker_store_parts_owner(void *data, struct rota_str queue,
+                                                             uint32_t number)
+{
+    const struct rota_broker_store *store = data;
+    return rota_work_broker_cluster_whose(store->broker->cluster, queue, number).whose;
+}
+
+void rota_work_broker_store_parts_delete(struct rota_work_broker *broker, struct rota_str queue)
+{
+    if (broker->store)
+        rota_work_broker_store_parts_tell(
+            broker->store,
+            &(struct rota_partition_event){.type = ROTA_PARTITION_DELETED, .queue = queue});
+}
+
+/* --- taking --- */
+
+/* On the thread. */
+void rota_work_broker_store_parts_work_take(struct rota_letter *letter)
+{
+    struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
+    struct rota_broker_store *store = own->store;
+    own->code =
+        store->session
+            ? rota_store_jobs_take(store->session, store->instance, rota_str(store->owner),
+                                   store->taken, store->n_taken, &store->taken_epoch, &own->error)
+            : rota_error_set(&own->error, ROTA_ERR_UNAVAILABLE, "not connected");
+}
+
+void rota_work_broker_store_parts_done_take(struct rota_letter *letter, bool is_cancelled)
+{
+    struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
+    struct rota_broker_store *store = own->store;
+    own->is_under_way = false;
+    if (is_cancelled || store->is_closing)
+        return;
+    bool is_taken = rota_work_broker_store_heard(own);
+    rota_work_broker_store_parts_tell(store,
+                                      &(struct rota_partition_event){.type = ROTA_PARTITION_TAKEN,
+                                                                     .epoch = store->taken_epoch,
+                                                                     .is_failed = !is_taken});
+    rota_work_broker_touch(store->broker);
+    rota_work_broker_store_drive(store);
+}
+
+/* --- loading --- */
+
+/* On the thread. */
+void rota_work_broker_store_parts_work_load(struct rota_letter *letter)
+{
+    struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
+    struct rota_broker_store *store = own->store;
+    own->code =
+        store->session
+            ? rota_store_jobs_load(store->session, rota_str(store->load_queue), store->load_number,
+                                   rota_str(store->load_after), &store->rows, &own->error)
+            : rota_error_set(&own->error, ROTA_ERR_UNAVAILABLE, "not connected");
+}
+
+/* A row that is not a job is skipped and logged: only an operator can know what it was. */
+static enum rota_code load_row(struct rota_broker_store *store, size_t row,
+                               struct rota_error *error)
+{
+    struct rota_journal_batch batch = {0};
+    struct rota_journal_room room;
+    struct rota_work_record record;
+    struct rota_str id = rota_sql_bytes_at(&store->rows, row, 0);
+    struct rota_str body = rota_sql_bytes_at(&store->rows, row, 1);
+    struct rota_job_id known;
+    bool has_payload = rota_sql_at(&store->rows, row, 2).type == ROTA_SQL_BYTES;
+    enum rota_code code = ROTA_OK;
+    if (!has_payload || rota_job_id_parse(id, &known, NULL) ||
+        !rota_journal_record_decode(&batch, body.data, body, &record, &room) ||
+        record.type != ROTA_WORK_JOB || room.spec.id.high != known.high ||
+        room.spec.id.low != known.low || room.spec.partition != store->load_number ||
+        !rota_str_is_equal(room.spec.queue, rota_str(store->load_queue))) {
+        code = rota_error_set(error, ROTA_ERR_INVALID, "the row is not a job of this partition");
+    } else {
+        room.spec.payload = rota_sql_bytes_at(&store->rows, row, 2);
+        code = rota_broker_load(store->broker->core, rota_work_broker_now(), &record, error);
+        if (!code)
+            store->n_loaded++;
+    }
+    if (code != ROTA_ERR_INVALID)
+        return code;
+    char quoted[ROTA_QUOTE_MAX];
+    rota_log(store->broker->options.log, rota_clock_wall(), ROTA_LOG_WARN, "row skipped",
+             ROTA_LOG_FACT("queue", (const char *)store->load_queue),
+             ROTA_LOG_FACT("id", rota_quote(id, quoted)), ROTA_LOG_FACT("why", error->text));
+    return ROTA_OK;
+}
+
+static enum rota_code load_rows(struct rota_broker_store *store, struct rota_error *error)
+{
+    enum rota_code code = ROTA_OK;
+    for (size_t i = 0; !code && i < store->rows.n_rows; i++)
+        code = load_row(store, i, error);
+    if (code || store->rows.n_rows == 0)
+        return code;
+    struct rota_str last = rota_sql_bytes_at(&store->rows, store->rows.n_rows - 1, 0);
+    if (last.size >= sizeof store->load_after) {
+        /* Ids have 32 digits; a longer one is not followed by any of ours. */
+        last.size = sizeof store->load_after - 1;
+    }
+    memcpy(store->load_after, last.data, last.size);
+    store->load_after[last.size] = 0;
+    return ROTA_OK;
+}
+
+void rota_work_broker_store_parts_done_load(struct rota_letter *letter, bool is_cancelled)
+{
+    struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
+    struct rota_broker_store *store = own->store;
+    own->is_under_way = false;
+    if (is_cancelled || store->is_closing) {
+        rota_sql_result_deinit(&store->rows);
+        return;
+    }
+    struct rota_error error;
+    struct rota_partition_event event = {.type = ROTA_PARTITION_LOADED,
+                                         .is_failed = !rota_work_broker_store_heard(own),
+                                         .is_last = store->rows.n_rows == 0,
+                                         .error = error.text};
+    if (!event.is_failed && store->fsm.loaded && load_rows(store, &error))
+        event.type = ROTA_PARTITION_UNUSABLE;
+    rota_sql_result_deinit(&store->rows);
+    rota_work_broker_store_parts_tell(store, &event);
+    rota_work_broker_touch(store->broker);
+    rota_work_broker_store_drive(store);
+}
+
+/* --- looking --- */
+
+/* On the thread. */
+void rota_work_broker_store_parts_work_look(struct rota_letter *letter)
+{
+    struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
+    struct rota_broker_store *store = own->store;
+    own->code = store->session ? rota_store_jobs_list(store->session, &store->list, &own->error)
+                               : rota_error_set(&own->error, ROTA_ERR_UNAVAILABLE, "not connected");
+}
+
+static void look_at_row(struct rota_broker_store *store, size_t row)
+{
+    const struct rota_sql_result *rows = &store->list.partitions;
+    struct rota_str queue = rota_sql_bytes_at(rows, row, 0);
+    int64_t number = rota_sql_int_at(rows, row, 1);
+    if (number < 0 || number >= ROTA_JOB_PARTITIONS_MAX || rota_job_queue_check(queue, NULL))
+        return;
+    rota_work_broker_store_parts_tell(
+        store, &(struct rota_partition_event){.type = ROTA_PARTITION_ROW,
+                                              .queue = queue,
+                                              .number = (uint32_t)number,
+                                              .epoch = (uint64_t)rota_sql_int_at(rows, row, 2),
+                                              .instance = (uint64_t)rota_sql_int_at(rows, row, 3),
+                                              .is_waited_for = store->n_parked > 0});
+}
+
+static uint64_t hash_rows(uint64_t seed, const struct rota_sql_result *rows)
+{
+    for (size_t i = 0; i < rows->n_rows * rows->n_columns; i++) {
+        const struct rota_sql_value *value = &rows->values[i];
+        seed = rota_hash_sip64(seed, value->type == ROTA_SQL_BYTES
+                                         ? value->bytes
+                                         : rota_str_of(&value->number, sizeof value->number));
+    }
+    return seed;
+}
+
+/* A setting that was read here need not be written; why one was refused is kept. */
+static void note_setting(struct rota_broker_store *store, struct rota_str queue, uint64_t number,
+                         const struct rota_error *why, struct rota_error *refusal)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    if (why->code)
+        rota_error_set(refusal, why->code, "queue %s: %s", rota_quote(queue, quoted), why->text);
+    else if (number)
+        store->quiet.items[store->quiet.size++] = number;
+}
+
+static void look_at_pauses(struct rota_broker_store *store, const struct rota_sql_result *rows,
+                           struct rota_error *refusal)
+{
+    for (size_t i = 0; i < rows->n_rows; i++) {
+        struct rota_str queue = rota_sql_bytes_at(rows, i, 0);
+        const struct rota_work_record row = {.type = ROTA_WORK_PAUSE,
+                                             .queue = queue,
+                                             .is_paused = rota_sql_int_at(rows, i, 1) != 0,
+                                             .weight = (uint32_t)rota_sql_int_at(rows, i, 2)};
+        struct rota_error error = {0};
+        uint64_t number = 0;
+        if (rota_broker_is_needless(store->broker->core, &row))
+            continue;
+        rota_broker_pause(store->broker->core, rota_work_broker_now(), queue, row.is_paused,
+                          &number, &error);
+        note_setting(store, queue, number, &error, refusal);
+        number = 0;
+        if (!error.code)
+            rota_broker_set_kills(store->broker->core, rota_work_broker_now(), queue, row.weight,
+                                  &number, &error);
+        note_setting(store, queue, number, &error, refusal);
+    }
+}
+
+static void look_at_weights(struct rota_broker_store *store, const struct rota_sql_result *rows,
+                            struct rota_error *refusal)
+{
+    for (size_t i = 0; i < rows->n_rows; i++) {
+        struct rota_str queue = rota_sql_bytes_at(rows, i, 0);
+        const struct rota_work_record row = {.type = ROTA_WORK_WEIGHT,
+                                             .queue = queue,
+                                             .weight = (uint32_t)rota_sql_int_at(rows, i, 2)};
+        struct rota_error error = {0};
+        uint64_t number = 0;
+        if (rota_broker_is_needless(store->broker->core, &row))
+            continue;
+        rota_broker_set_weight(store->broker->core, rota_work_broker_now(), queue,
+                               rota_sql_bytes_at(rows, i, 1), row.weight, &number, &error);
+        note_setting(store, queue, number, &error, refusal);
+    }
+}
+
+static struct rota_spread read_spread(const struct rota_sql_result *rows, size_t row, size_t column)
+{
+    return (struct rota_spread){
+        .batch = (uint32_t)rota_sql_int_at(rows, row, column),
+        .mode = rota_sql_int_at(rows, row, column + 1) ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP};
+}
+
+static void look_at_layouts(struct rota_broker_store *store, const struct rota_sql_result *rows,
+                            struct rota_error *refusal)
+{
+    struct rota_broker *core = store->broker->core;
+    for (size_t i = 0; i < rows->n_rows; i++) {
+        uint64_t before = rota_broker_last_number(core);
+        const struct rota_work_layout layout = {.wanted = (uint32_t)rota_sql_int_at(rows, i, 2),
+                                                .write = (uint32_t)rota_sql_int_at(rows, i, 3),
+                                                .read = (uint32_t)rota_sql_int_at(rows, i, 4),
+                                                .spread = read_spread(rows, i, 5),
+                                                .change = {.from = read_spread(rows, i, 7),
+                                                           .start = rota_sql_int_at(rows, i, 9),
+                                                           .end = rota_sql_int_at(rows, i, 10)}};
+        const struct rota_work_record record = {.type = ROTA_WORK_LAYOUT,
+                                                .queue = rota_sql_bytes_at(rows, i, 0),
+                                                .at = rota_sql_int_at(rows, i, 1),
+                                                .layout = &layout};
+        struct rota_error error = {0};
+        rota_broker_take_setting(core, rota_work_broker_now(), &record, &error);
+        uint64_t number = rota_broker_last_number(core);
+        note_setting(store, record.queue, number != before ? number : 0, &error, refusal);
+    }
+}
+
+/* An unchanged table is skipped, unless a row was rejected: it may be accepted now. */
+static void look_at_table(struct rota_broker_store *store, struct rota_broker_seen *seen,
+                          const struct rota_sql_result *rows,
+                          void (*look)(struct rota_broker_store *store,
+                                       const struct rota_sql_result *rows,
+                                       struct rota_error *refusal))
+{
+    struct rota_error refusal = {0};
+    uint64_t hash = hash_rows(1, rows);
+    if ((hash == seen->hash && !seen->is_refused) ||
+        !rota_vector_reserve(&store->quiet, store->quiet.size + 2 * rows->n_rows))
+        return;
+    look(store, rows, &refusal);
+    if (refusal.code && hash != seen->hash)
+        rota_log(store->broker->options.log, rota_clock_wall(), ROTA_LOG_WARN,
+                 "setting not applied yet", ROTA_LOG_FACT("why", refusal.text));
+    *seen = (struct rota_broker_seen){.hash = hash, .is_refused = refusal.code != ROTA_OK};
+    rota_work_broker_touch(store->broker);
+}
+
+/* Settings made at another node. Not while a setting made here is in flight. */
+static void look_at_settings(struct rota_broker_store *store)
+{
+    const struct rota_work_broker *broker = store->broker;
+    if (store->settings.size > 0 || (store->has_turn && store->turn.n_settings > 0) ||
+        broker->log.appended != rota_broker_last_number(broker->core))
+        return;
+    look_at_table(store, &store->pauses, &store->list.queues, look_at_pauses);
+    look_at_table(store, &store->weights, &store->list.weights, look_at_weights);
+    look_at_table(store, &store->layouts, &store->list.layouts, look_at_layouts);
+}
+
+void rota_work_broker_store_parts_done_look(struct rota_letter *letter, bool is_cancelled)
+{
+    struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
+    struct rota_broker_store *store = own->store;
+    own->is_under_way = false;
+    if (!is_cancelled && !store->is_closing) {
+        bool is_looked = rota_work_broker_store_heard(own);
+        for (size_t i = 0; is_looked && i < store->list.partitions.n_rows; i++)
+            look_at_row(store, i);
+        if (is_looked) {
+            look_at_settings(store);
+            rota_work_broker_store_there(store);
+        }
+        rota_work_broker_store_parts_tell(
+            store, &(struct rota_partition_event){.type = ROTA_PARTITION_CHECKED,
+                                                  .is_failed = !is_looked});
+    }
+    rota_store_jobs_list_deinit(&store->list);
+    rota_work_broker_store_drive(store);
+}
+
+void rota_work_broker_store_parts_deinit(struct rota_broker_store *store)
+{
+    const struct rota_map_entry *entry;
+    for (size_t place = 0; (entry = rota_map_next(&store->fsm.parts, &place));)
+        rota_work_broker_store_turn_void(store, entry->value);
+    rota_partition_fsm_deinit(&store->fsm);
+    rota_sql_result_deinit(&store->rows);
+    rota_store_jobs_list_deinit(&store->list);
+}
