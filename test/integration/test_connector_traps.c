@@ -800,7 +800,7 @@ static void key_files_that_are_wrong_are_told_of(void **state)
             mode_t mode;
             const char *phrase;
         } cases[] = {{0644, ": other users can read the secret in it (mode 0644); run chmod 600 "},
-                     {0640, "its mode is 0640"},
+                     {0640, "(mode 0640)"},
                      {0602, "other users can change the secret in it (mode 0602)"}};
         assert_int_equal(chmod(paths[0], cases[i].mode), 0);
         assert_int_equal(rota_connector_open_broker(&options, &connector, &error),

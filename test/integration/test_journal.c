@@ -16,11 +16,12 @@
 /* --- a disk that fails on demand; all but its room is set while the journal is idle --- */
 
 static struct {
-    atomic_size_t room; /* bytes that may still be allocated or written */
-    bool is_bounded;    /* ... by that */
-    bool no_allocate;   /* the file system can't */
-    int fail_sync;      /* errno of the next syncs */
-    int fail_write;     /* errno of the next writes */
+    atomic_size_t room;                           /* bytes that may still be allocated or written */
+    bool is_bounded;                              /* ... by that */
+    bool no_allocate;                             /* the file system can't */
+    int fail_sync;                                /* errno of the next syncs */
+    int fail_write;                               /* errno of the next writes */
+    int fail_unlink, fail_directory, fail_create; /* likewise */
     bool fail_zeros;
     size_t n_zeros;    /* writes of nothing else */
     size_t write_most; /* bytes that one call writes; 0: all */
@@ -37,6 +38,13 @@ static bool is_interrupted(void)
     return true;
 }
 
+/* Whether a call is to fail with this errno; 0: it is not. */
+static bool fails(int code)
+{
+    errno = code ? code : errno;
+    return code != 0;
+}
+
 static bool take_room(size_t size)
 {
     if (disk.is_bounded && size > disk.room) {
@@ -49,7 +57,7 @@ static bool take_room(size_t size)
 
 static int disk_create(void *data, const char *path)
 {
-    return rota_journal_disk_real.create(data, path);
+    return fails(disk.fail_create) ? -1 : rota_journal_disk_real.create(data, path);
 }
 
 static int disk_open(void *data, const char *path)
@@ -122,12 +130,14 @@ static int disk_sync_directory(void *data, const char *path)
 {
     (void)data;
     (void)path;
-    return 0;
+    return fails(disk.fail_directory) ? -1 : 0;
 }
 
 static int disk_unlink(void *data, const char *path)
 {
     struct stat status;
+    if (fails(disk.fail_unlink))
+        return -1;
     if (stat(path, &status) == 0 && disk.is_bounded)
         disk.room += (size_t)status.st_size;
     return rota_journal_disk_real.unlink(data, path);
@@ -840,6 +850,79 @@ static void a_write_that_fails_ends_it(void **state)
     book_close();
 }
 
+static char logged[4096];
+
+static void keep_line(void *data, struct rota_str line)
+{
+    (void)data;
+    snprintf(logged, sizeof logged, "%.*s", ROTA_STR_ARGS(line));
+}
+
+/* Old segments that can't be removed are no reason to stop; they are removed later. */
+static void segments_that_can_not_be_removed_are_told_of_and_go_later(void **state)
+{
+    static const struct rota_log log = {.level = ROTA_LOG_WARN, .write = keep_line};
+    int *const faults[] = {&disk.fail_unlink, &disk.fail_directory};
+    static const char *const phrases[] = {"can't be removed: Permission denied",
+                                          "can't be synced: Permission denied"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        use_bad_disk();
+        book.options.log = &log;
+        book_open();
+        while (rota_journal_look(book.journal).n_segments < 4) {
+            book_append(10);
+            book_await();
+        }
+        struct rota_journal_view view = rota_journal_look(book.journal);
+        *faults[i] = EACCES;
+        logged[0] = '\0';
+        rota_journal_drop_below(book.journal, view.edge);
+        book_append(1);
+        book_await();
+        assert_non_null(strstr(logged, "journal not shortened"));
+        assert_non_null(strstr(logged, phrases[i]));
+        assert_int_equal(rota_journal_look(book.journal).n_segments, view.n_segments);
+        assert_int_equal(book.n_failed, 0);
+        *faults[i] = 0;
+        rota_journal_drop_below(book.journal, view.edge);
+        book_append(1);
+        book_await();
+        assert_int_equal(rota_journal_look(book.journal).n_segments, 1);
+        book_close();
+        book_open();
+        assert_int_equal(book.last_read, book.last);
+        book_close();
+    }
+    book.options.log = NULL;
+}
+
+/* Nothing is told any more, and what was told before is there when it is opened again. */
+static void a_segment_that_can_not_be_made_ends_it(void **state)
+{
+    (void)state;
+    use_bad_disk();
+    book_open();
+    book_append(10);
+    book_await();
+    disk.fail_create = EACCES;
+    while (book.n_failed == 0) {
+        const struct rota_work_record record = book_record(book.last + 1);
+        if (rota_journal_append(book.journal, &record, NULL) == ROTA_OK)
+            book.last++;
+        uv_run(&loop, UV_RUN_ONCE);
+    }
+    assert_int_equal(book.error.code, ROTA_ERR_IO);
+    assert_non_null(strstr(book.error.text, "Permission denied"));
+    uint64_t told = book.durable;
+    assert_true(told >= 10);
+    book_close();
+    disk.fail_create = 0;
+    book_open();
+    assert_true(book.last_read >= told);
+    book_close();
+}
+
 static void zeros_ahead_are_of_no_account(void **state)
 {
     (void)state;
@@ -1254,6 +1337,8 @@ int main(void)
         TEST(interrupts_and_short_writes_are_gone_over),
         TEST(a_sync_that_fails_ends_it),
         TEST(a_write_that_fails_ends_it),
+        TEST(segments_that_can_not_be_removed_are_told_of_and_go_later),
+        TEST(a_segment_that_can_not_be_made_ends_it),
         TEST(zeros_ahead_are_of_no_account),
         TEST(a_full_disk_loses_nothing_and_goes_on_when_there_is_room),
         TEST(a_full_disk_that_is_left_keeps_what_was_told),
