@@ -340,9 +340,12 @@ bool rota_front_fsm_must_wait(struct rota_front_fsm *fsm, const struct rota_fron
                                                placed.partition);
 }
 
-enum rota_code rota_front_fsm_check_open(const struct rota_front_fsm *fsm, struct rota_error *error)
+/* A job that is here is not new: to refuse it as not added would let its client add it again under
+ * another id. */
+static enum rota_code check_open(const struct rota_front_fsm *fsm, const struct rota_front_new *job,
+                                 struct rota_error *error)
 {
-    return fsm->is_draining
+    return fsm->is_draining && !rota_front_fsm_has(fsm, job->queue, job->id)
                ? rota_error_set(error, ROTA_ERR_UNAVAILABLE,
                                 "this node is drained or stopping, and accepts no new jobs")
                : ROTA_OK;
@@ -387,7 +390,9 @@ enum rota_code rota_front_fsm_add(struct rota_front_fsm *fsm, struct rota_work_n
     *added = (struct rota_front_added){.id = job->id};
     if (job->is_known)
         return ROTA_OK;
-    enum rota_code code = job->has_partition ? ROTA_OK : place_new(fsm, call, job, error);
+    enum rota_code code = check_open(fsm, job, error);
+    if (!code && !job->has_partition)
+        code = place_new(fsm, call, job, error);
     if (code)
         return code;
     spec->partition = job->partition;

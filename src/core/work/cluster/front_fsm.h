@@ -223,9 +223,8 @@ struct rota_front_added {
     uint64_t number; /* the record to wait for; 0: none */
 };
 
-/* Whether this node accepts new jobs; then add one, of which `spec` is the rest. */
-enum rota_code rota_front_fsm_check_open(const struct rota_front_fsm *fsm,
-                                         struct rota_error *error);
+/* Add a job, of which `spec` is the rest. ROTA_ERR_UNAVAILABLE: it is new, and this node accepts no
+ * new jobs. */
 enum rota_code rota_front_fsm_add(struct rota_front_fsm *fsm, struct rota_work_now now,
                                   const struct rota_front_call *call, struct rota_front_new *job,
                                   struct rota_job_spec *spec, struct rota_front_added *added,

@@ -22,9 +22,8 @@ static enum rota_code add_job(struct rota_broker_request *request, struct rota_w
 {
     struct rota_broker_front *front = &request->broker->front;
     struct rota_job_spec spec;
-    enum rota_code code = rota_front_fsm_check_open(&front->fsm, error);
-    if (!code)
-        code = rota_queue_message_spec_read(&request->specs[index], now.wall, &spec, error);
+    enum rota_code code =
+        rota_queue_message_spec_read(&request->specs[index], now.wall, &spec, error);
     if (!code)
         code = rota_front_fsm_add(&front->fsm, now, &request->front, &request->jobs[index], &spec,
                                   added, error);

@@ -152,8 +152,7 @@ enum rota_status rota_queue_reply_settle(struct rota_queue_task *task, struct ro
             item->text = keep_text(task, it->error);
         }
     }
-    task->tries.is_unknown = false; /* those that are left are certainly not added */
-    return status;
+    return status; /* what an earlier try has become of stays unknown: these keep their ids */
 }
 
 static void end_add(struct rota_queue_task *task, struct rota_str message)
