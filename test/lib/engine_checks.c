@@ -35,6 +35,14 @@ void run_some(void)
 
 /* --- what callbacks say --- */
 
+static enum rota_claims_answer claim_at(const struct node *node, uint32_t shard, uint64_t epoch)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", shard);
+    return rota_claims_check(node->claims, rota_clock_boot(), rota_str("tests"), rota_str(text),
+                             epoch);
+}
+
 static void node_on_start(void *data, uint32_t shard, uint64_t epoch)
 {
     struct node *node = data;
@@ -50,6 +58,7 @@ static void node_on_start(void *data, uint32_t shard, uint64_t epoch)
                  kind->engine, (unsigned long long)epoch, shard, node->address,
                  (unsigned long long)known->epoch, known->owner->address);
     assert_true(rota_space_is_current(node->space, shard, epoch));
+    assert_int_equal(claim_at(node, shard, epoch), ROTA_CLAIMS_HELD); /* servers serve it already */
     assert_int_equal(node->started[shard], 0);
     *known = (struct truth){epoch, node};
     node->started[shard] = epoch;
@@ -354,14 +363,6 @@ static struct answer call_with(struct node *node, uint32_t shard, uint64_t epoch
     rota_channel_close(channel);
     rota_server_close(server);
     return answer;
-}
-
-static enum rota_claims_answer claim_at(const struct node *node, uint32_t shard, uint64_t epoch)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%u", shard);
-    return rota_claims_check(node->claims, rota_clock_boot(), rota_str("tests"), rota_str(text),
-                             epoch);
 }
 
 void check_stale_epoch_is_refused(void)

@@ -189,8 +189,8 @@ static enum rota_code engine_run(void *state, uint64_t floor, struct rota_error 
                                      &engine->lease, error);
     if (!code)
         engine->instance = engine->lease->fsm.options.instance;
-    if (!code)
-        engine->lease->is_served = is_served;
+    if (!code && space->options.is_start_answered)
+        engine->lease->is_served = is_served; /* else as soon as it is started */
     if (!code)
         rota_lease_set_share(engine->lease, wanted_of(space));
     if (!code && floor > 0) /* it gets an epoch, and grants begin above it */
