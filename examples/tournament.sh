@@ -37,7 +37,7 @@ worker blue
 
 python3 "$here/tournament.py" matches "$matches" |
     "$rota" job add --queue nim --can referee --attempts 100 --lines - >/dev/null
-until grep -q 'job begins' red.log; do sleep 0.05; done
+until grep -q 'job started' red.log; do sleep 0.05; done
 kill -KILL $red # in the middle of a match, which blue plays again
 
 "$rota" queue wait-empty nim --timeout 10m

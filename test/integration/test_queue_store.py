@@ -237,7 +237,7 @@ def an_attempt_goes_on_over_a_restart():
         job = node.add("once", queue="over")
         script = f"echo x >> {begun}; while ! test -e {gate}; do sleep 0.05; done; cat"
         stack.enter_context(Worker(node, "--", "sh", "-c", script, queue="over"))
-        wait_until(lambda: pathlib.Path(begun).exists(), "that the job begins")
+        wait_until(lambda: pathlib.Path(begun).exists(), "that the job started")
         node.await_state(job, "running")
         node.kill()
         again = stack.enter_context(Node("--listen", node.node))

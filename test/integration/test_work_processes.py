@@ -311,7 +311,13 @@ class World:
     # --- the run ---
 
     def run(self):
-        for process in [*self.brokers, *self.workers, *self.submitters]:
+        for broker in self.brokers:
+            broker.start()
+        # Workers die at random here, three of them under one job now and then: that is not the job's fault.
+        for broker in self.brokers:
+            subprocess.run([self.rota, "queue", "quarantine", QUEUE, "--create", "--deaths", "1000", "--node", broker.node],
+                           timeout=PATIENCE, check=True)
+        for process in [*self.workers, *self.submitters]:
             process.start()
         faults = self.faults()
         n_faults = max(24, min(240, self.n_jobs // 4000))
