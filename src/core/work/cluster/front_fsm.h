@@ -39,7 +39,7 @@
 #include <rota/random.h>
 #include <rota/rpc.h>
 
-#define ROTA_FRONT_SEARCH_MAX (2 * ROTA_SEC) /* of both rounds: below ROTA_HANDOVER_HOLD */
+#define ROTA_FRONT_SEARCH_MAX (2000 * ROTA_MSEC) /* of both rounds: below ROTA_HANDOVER_HOLD */
 
 /* Who has a partition by the route. */
 struct rota_front_owner {

@@ -15,7 +15,7 @@
     .gather = (function), .others = ROTA_FRONT_##which, .needs_jobs = (needs)
 
 /* These change how the cluster works; a node passes them on to others. */
-#define FOR_OPERATORS .roles = ROTA_ROLE_OPERATOR | ROTA_ROLE_NODE
+#define FOR_OPERATORS .roles = (ROTA_ROLE_OPERATOR | ROTA_ROLE_NODE)
 
 /* Only nodes call these. */
 #define PEER(name, of_type, handler)                                                               \
