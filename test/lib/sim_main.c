@@ -229,20 +229,32 @@ static void sim_run_twice(struct sim_runner *runner)
     sim_result(runner, a.hash != c.hash, "another seed has another trace");
 }
 
-static void sim_run_plant(struct sim_runner *runner, int plant)
+static bool sim_is_caught(struct sim_runner *runner, int plant, uint64_t seed)
 {
     const struct sim_plant *bug = &runner->suite->plants[plant - 1];
     char what[512];
-    for (uint64_t i = 0; i < runner->n_plant_seeds; i++) {
-        struct sim_case run = sim_run_one(runner, runner->first + i, plant);
-        if (!run.violation[0])
-            continue;
-        sim_print_violation(runner, &run);
-        snprintf(what, sizeof what, "plant %s (%s) is caught by seed %llu", bug->name, bug->what,
-                 (unsigned long long)run.seed);
-        sim_result(runner, true, what);
-        return;
-    }
+    struct sim_case run = sim_run_one(runner, seed, plant);
+    if (!run.violation[0])
+        return false;
+    sim_print_violation(runner, &run);
+    snprintf(what, sizeof what, "plant %s (%s) is caught by seed %llu", bug->name, bug->what,
+             (unsigned long long)run.seed);
+    sim_result(runner, true, what);
+    return true;
+}
+
+/* The kept seeds come first: they once caught a bug that few others catch. */
+static void sim_run_plant(struct sim_runner *runner, int plant)
+{
+    const struct sim_plant *bug = &runner->suite->plants[plant - 1];
+    const uint64_t *kept = runner->suite->kept;
+    char what[512];
+    for (size_t i = 0; !runner->has_seeds && i < SIM_KEPT_MAX && kept[i]; i++)
+        if (sim_is_caught(runner, plant, kept[i]))
+            return;
+    for (uint64_t i = 0; i < runner->n_plant_seeds; i++)
+        if (sim_is_caught(runner, plant, runner->first + i))
+            return;
     snprintf(what, sizeof what, "plant %s (%s) is not caught by %llu seeds from %llu", bug->name,
              bug->what, (unsigned long long)runner->n_plant_seeds,
              (unsigned long long)runner->first);

@@ -35,6 +35,7 @@ enum front_plant {
     PLANT_OWNER_FINAL,
     PLANT_ASKED_ONCE,
     PLANT_UNKNOWN_UNDONE,
+    PLANT_LATE_UNASKED,
     N_FRONT_PLANTS,
 };
 
@@ -52,6 +53,7 @@ static const struct sim_plant front_plants[N_FRONT_PLANTS - 1] = {
     {"owner-final", "a job that its owner does not have does not exist"},
     {"asked-once", "a job is denied after all nodes were asked once"},
     {"unknown-undone", "an add that its owner did not answer is said to be undone"},
+    {"late-unasked", "a node that is learned of during a search is taken for one that was asked"},
 };
 
 enum stage { ASKING_OWNER, ASKING_OTHERS, SEARCHING, ADDING };
@@ -418,6 +420,8 @@ static void end_round(struct front *front, struct visit *visit)
             visit->is_silent || (visit->is_asked[i] && visit->words[i] == ROTA_LOOKUP_SILENT);
         visit->is_open[i] = false;
     }
+    if (front->world->plant == PLANT_LATE_UNASKED)
+        visit->search.nodes = rota_broker_nodes_hash(world->nodes[front->number].core);
     switch (visit->stage) {
     case ASKING_OWNER:
         end_owner(front, visit);
@@ -427,8 +431,8 @@ static void end_round(struct front *front, struct visit *visit)
         break;
     case SEARCHING:
         action = rota_front_fsm_searched(
-            &visit->search, rota_sim_mono(world->sim, front->number), !visit->new.is_found,
-            visit->is_silent && front->world->plant != PLANT_SILENT_IS_NONE);
+            &front->fsm, &visit->search, rota_sim_mono(world->sim, front->number),
+            !visit->new.is_found, visit->is_silent && front->world->plant != PLANT_SILENT_IS_NONE);
         memset(visit->is_asked, 0, sizeof visit->is_asked);
         go_on(front, visit, &action);
         break;
@@ -601,7 +605,8 @@ static void visit_node(struct front_world *world, uint32_t number, uint32_t job,
                             .was_added = world->base.jobs[job].is_added,
                             .deadline = rota_sim_now(world->base.sim) + CLIENT_WAITS,
                             .new = new_of(world, job)};
-    visit->search = rota_front_fsm_begin_search(rota_sim_mono(world->base.sim, number));
+    visit->search =
+        rota_front_fsm_begin_search(&front->fsm, rota_sim_mono(world->base.sim, number));
     rota_front_fsm_read(&visit->new, false);
     if (is_add) {
         begin_add(front, visit);
@@ -710,6 +715,7 @@ int main(int argc, char **argv)
         .name = "sim_front",
         .n_seeds = 100,
         .n_plant_seeds = 1500,
+        .kept = {235938821107, 235938821611},
         .plants = front_plants,
         .n_plants = N_FRONT_PLANTS - 1,
         .run = run_world,

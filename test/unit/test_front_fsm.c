@@ -339,7 +339,8 @@ static struct rota_front_action all_said(const struct bench *bench, enum rota_lo
                                          enum rota_lookup_word b)
 {
     const enum rota_lookup_word words[] = {a, b};
-    struct rota_front_search search = {.n_rounds = 1, .until = ROTA_FRONT_SEARCH_MAX};
+    struct rota_front_search search = rota_front_fsm_begin_search(&bench->fsm, 0);
+    search.n_rounds = 1;
     return rota_front_fsm_others_said(&bench->fsm, &search, bench->now, queue(), id_in(1, 1), words,
                                       2);
 }
@@ -361,7 +362,7 @@ static void a_job_is_denied_after_two_rounds_within_the_time_that_received_jobs_
 {
     struct bench *bench = *state;
     const enum rota_lookup_word words[] = {ROTA_LOOKUP_NONE, ROTA_LOOKUP_NONE};
-    struct rota_front_search search = rota_front_fsm_begin_search(bench->now);
+    struct rota_front_search search = rota_front_fsm_begin_search(&bench->fsm, bench->now);
     assert_int_equal(
         rota_front_fsm_others_said(&bench->fsm, &search, bench->now, queue(), id_in(1, 1), words, 2)
             .what,
@@ -370,7 +371,7 @@ static void a_job_is_denied_after_two_rounds_within_the_time_that_received_jobs_
                                               bench->now + ROTA_FRONT_SEARCH_MAX + 1, queue(),
                                               id_in(1, 1), words, 2),
                    ROTA_FRONT_LATE);
-    search = rota_front_fsm_begin_search(bench->now);
+    search = rota_front_fsm_begin_search(&bench->fsm, bench->now);
     search.n_rounds = 1;
     assert_int_equal(
         rota_front_fsm_others_said(&bench->fsm, &search, bench->now, queue(), id_in(1, 1), words, 2)
@@ -382,11 +383,37 @@ static void a_job_that_came_here_meanwhile_is_not_denied(void **state)
 {
     struct bench *bench = *state;
     const enum rota_lookup_word words[] = {ROTA_LOOKUP_NONE, ROTA_LOOKUP_NONE};
-    struct rota_front_search search = rota_front_fsm_begin_search(bench->now);
+    struct rota_front_search search = rota_front_fsm_begin_search(&bench->fsm, bench->now);
     search.n_rounds = 1;
     assert_refused(rota_front_fsm_others_said(&bench->fsm, &search, bench->now, queue(),
                                               put(bench, 1), words, 2),
                    ROTA_FRONT_MOVED);
+}
+
+/* A node has come, which may have jobs. */
+static void learn_node(struct bench *bench, const char *address)
+{
+    const struct rota_broker_node_view view = {rota_str(address), true, ROTA_SEC};
+    assert_int_equal(rota_broker_take_node(bench->broker, at(bench), &view, NULL), ROTA_OK);
+}
+
+static void a_node_that_is_learned_of_during_a_search_may_have_the_job(void **state)
+{
+    struct bench *bench = *state;
+    const enum rota_lookup_word words[] = {ROTA_LOOKUP_NONE, ROTA_LOOKUP_NONE};
+    struct rota_front_search search = rota_front_fsm_begin_search(&bench->fsm, bench->now);
+    struct rota_front_search repeated;
+    assert_int_equal(rota_front_fsm_search(&bench->fsm, &repeated, bench->now, 1).what,
+                     ROTA_FRONT_ASK_OTHERS);
+    search.n_rounds = repeated.n_rounds = 1;
+    learn_node(bench, "late:1");
+    assert_refused(rota_front_fsm_others_said(&bench->fsm, &search, bench->now, queue(),
+                                              id_in(1, 1), words, 2),
+                   ROTA_FRONT_NOT_TOLD);
+    assert_refused(rota_front_fsm_searched(&bench->fsm, &repeated, bench->now, true, false),
+                   ROTA_FRONT_NOT_TOLD_AGAIN);
+    assert_int_equal(rota_front_fsm_searched(&bench->fsm, &repeated, bench->now, false, false).what,
+                     ROTA_FRONT_HERE); /* it was found */
 }
 
 static void a_node_that_does_not_know_the_others_denies_nothing(void **state)
@@ -602,8 +629,10 @@ static void a_search_asks_all_nodes_twice(void **state)
     struct bench *bench = *state;
     struct rota_front_search search;
     assert_int_equal(rota_front_fsm_search(&bench->fsm, &search, 0, 1).what, ROTA_FRONT_ASK_OTHERS);
-    assert_int_equal(rota_front_fsm_searched(&search, 1, true, false).what, ROTA_FRONT_ASK_OTHERS);
-    assert_int_equal(rota_front_fsm_searched(&search, 2, true, false).what, ROTA_FRONT_HERE);
+    assert_int_equal(rota_front_fsm_searched(&bench->fsm, &search, 1, true, false).what,
+                     ROTA_FRONT_ASK_OTHERS);
+    assert_int_equal(rota_front_fsm_searched(&bench->fsm, &search, 2, true, false).what,
+                     ROTA_FRONT_HERE);
 }
 
 static void a_search_ends_when_all_are_found(void **state)
@@ -612,7 +641,8 @@ static void a_search_ends_when_all_are_found(void **state)
     struct rota_front_search search;
     assert_int_equal(rota_front_fsm_search(&bench->fsm, &search, 0, 0).what, ROTA_FRONT_HERE);
     assert_int_equal(rota_front_fsm_search(&bench->fsm, &search, 0, 1).what, ROTA_FRONT_ASK_OTHERS);
-    assert_int_equal(rota_front_fsm_searched(&search, 1, false, true).what, ROTA_FRONT_HERE);
+    assert_int_equal(rota_front_fsm_searched(&bench->fsm, &search, 1, false, true).what,
+                     ROTA_FRONT_HERE);
 }
 
 static void a_silent_node_may_have_the_job(void **state)
@@ -620,10 +650,10 @@ static void a_silent_node_may_have_the_job(void **state)
     struct bench *bench = *state;
     struct rota_front_search search;
     rota_front_fsm_search(&bench->fsm, &search, 0, 1);
-    assert_refused(rota_front_fsm_searched(&search, 1, true, true), ROTA_FRONT_SILENT);
+    assert_refused(rota_front_fsm_searched(&bench->fsm, &search, 1, true, true), ROTA_FRONT_SILENT);
     rota_front_fsm_search(&bench->fsm, &search, 0, 1);
-    rota_front_fsm_searched(&search, 1, true, false);
-    assert_refused(rota_front_fsm_searched(&search, 2, true, true), ROTA_FRONT_SILENT);
+    rota_front_fsm_searched(&bench->fsm, &search, 1, true, false);
+    assert_refused(rota_front_fsm_searched(&bench->fsm, &search, 2, true, true), ROTA_FRONT_SILENT);
 }
 
 static void a_search_that_took_too_long_says_nothing(void **state)
@@ -631,9 +661,10 @@ static void a_search_that_took_too_long_says_nothing(void **state)
     struct bench *bench = *state;
     struct rota_front_search search;
     rota_front_fsm_search(&bench->fsm, &search, 0, 1);
-    rota_front_fsm_searched(&search, ROTA_SEC, true, false);
-    assert_refused(rota_front_fsm_searched(&search, ROTA_FRONT_SEARCH_MAX + 1, true, false),
-                   ROTA_FRONT_LATE);
+    rota_front_fsm_searched(&bench->fsm, &search, ROTA_SEC, true, false);
+    assert_refused(
+        rota_front_fsm_searched(&bench->fsm, &search, ROTA_FRONT_SEARCH_MAX + 1, true, false),
+        ROTA_FRONT_LATE);
 }
 
 static void a_node_that_has_just_started_can_not_search(void **state)
@@ -711,6 +742,7 @@ int main(void)
         RULE(a_job_is_denied_when_all_nodes_deny_it),
         RULE(a_job_is_denied_after_two_rounds_within_the_time_that_received_jobs_stay),
         RULE(a_job_that_came_here_meanwhile_is_not_denied),
+        RULE(a_node_that_is_learned_of_during_a_search_may_have_the_job),
         RULE(a_node_that_does_not_know_the_others_denies_nothing),
         RULE(without_the_owner_of_a_shared_partition_nothing_is_known),
         RULE(a_job_without_any_wish_stays_here),

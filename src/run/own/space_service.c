@@ -1,6 +1,7 @@
 #include "run/own/space_service.h"
 
 #include "base/list.h"
+#include "base/text.h"
 #include "run/own/space_admin.h"
 #include "wire/grpc/grpc.h"
 
@@ -337,7 +338,7 @@ static void on_reseat(void *data, struct rota_server_call *call)
     struct change *change = space ? begin_change(data, &request, call) : NULL;
     if (!change)
         return;
-    char *seats = strndup(request.seats.data, request.seats.size);
+    char *seats = rota_text_copy(request.seats);
     enum rota_code code =
         seats ? rota_space_reseat(space, seats, request.is_dry_run, on_outcome, change, &error)
               : rota_error_no_memory(&error, "for the seats");
@@ -387,10 +388,9 @@ static void on_create(void *data, struct rota_server_call *call)
     struct change *change = begin_admin(service, call, &ROTA_SPACE_CREATE, &request);
     if (!change)
         return;
-    char *engine = strndup(request.engine.size ? request.engine.data : "ring",
-                           request.engine.size ? request.engine.size : strlen("ring"));
-    char *seats = strndup(request.seats.data, request.seats.size);
-    char *name = strndup(request.space.data, request.space.size);
+    char *engine = rota_text_copy(request.engine.size ? request.engine : rota_str_of("ring", 4));
+    char *seats = rota_text_copy(request.seats);
+    char *name = rota_text_copy(request.space);
     const struct rota_space_options options = {
         .name = name,
         .engine = engine,

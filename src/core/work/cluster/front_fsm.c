@@ -113,9 +113,11 @@ struct rota_front_action rota_front_fsm_all(const struct rota_front_fsm *fsm,
 
 /* --- a job --- */
 
-struct rota_front_search rota_front_fsm_begin_search(rota_time now)
+struct rota_front_search rota_front_fsm_begin_search(const struct rota_front_fsm *fsm,
+                                                     rota_time now)
 {
-    return (struct rota_front_search){.until = now + ROTA_FRONT_SEARCH_MAX};
+    return (struct rota_front_search){.until = now + ROTA_FRONT_SEARCH_MAX,
+                                      .nodes = rota_broker_nodes_hash(fsm->options.broker)};
 }
 
 bool rota_front_fsm_has(const struct rota_front_fsm *fsm, struct rota_str queue,
@@ -186,9 +188,13 @@ struct rota_front_action rota_front_fsm_owner_said(const struct rota_front_fsm *
     return act(is_asked && (is_settled || has_sent) ? ROTA_FRONT_PASS : ROTA_FRONT_ASK_OTHERS);
 }
 
-/* It is nowhere, as far as the nodes have said. */
-static struct rota_front_action finish_round(struct rota_front_search *search, rota_time now)
+/* It is nowhere, as far as the nodes have said. `unknown`: the reason, if there are others. */
+static struct rota_front_action finish_round(const struct rota_front_fsm *fsm,
+                                             struct rota_front_search *search, rota_time now,
+                                             enum rota_front_reason unknown)
 {
+    if (search->nodes != rota_broker_nodes_hash(fsm->options.broker))
+        return refuse(unknown);
     if (++search->n_rounds < ROUNDS)
         return act(ROTA_FRONT_ASK_OTHERS);
     return now > search->until ? refuse(ROTA_FRONT_LATE) : act(ROTA_FRONT_HERE);
@@ -212,7 +218,7 @@ struct rota_front_action rota_front_fsm_others_said(const struct rota_front_fsm 
     if (is_none && !is_shared && rota_front_fsm_has(fsm, queue, id))
         return refuse(ROTA_FRONT_MOVED);
     if (is_none && !is_shared && is_asked) {
-        action = finish_round(search, now);
+        action = finish_round(fsm, search, now, ROTA_FRONT_NOT_TOLD);
         if (action.what != ROTA_FRONT_HERE)
             return action;
     }
@@ -423,18 +429,20 @@ struct rota_front_action rota_front_fsm_search(const struct rota_front_fsm *fsm,
                                                struct rota_front_search *search, rota_time now,
                                                size_t n_sought)
 {
-    *search = rota_front_fsm_begin_search(now);
+    *search = rota_front_fsm_begin_search(fsm, now);
     if (n_sought == 0)
         return act(ROTA_FRONT_HERE);
     return is_told(fsm) ? act(ROTA_FRONT_ASK_OTHERS) : refuse(ROTA_FRONT_NOT_TOLD_AGAIN);
 }
 
-struct rota_front_action rota_front_fsm_searched(struct rota_front_search *search, rota_time now,
+struct rota_front_action rota_front_fsm_searched(const struct rota_front_fsm *fsm,
+                                                 struct rota_front_search *search, rota_time now,
                                                  bool is_in_doubt, bool is_silent)
 {
     if (!is_in_doubt)
         return act(ROTA_FRONT_HERE);
-    return is_silent ? refuse(ROTA_FRONT_SILENT) : finish_round(search, now);
+    return is_silent ? refuse(ROTA_FRONT_SILENT)
+                     : finish_round(fsm, search, now, ROTA_FRONT_NOT_TOLD_AGAIN);
 }
 
 /* One that was here when the search began and still is may not be on disk: its add waits for that.

@@ -144,8 +144,11 @@ struct rota_front_action rota_front_fsm_all(const struct rota_front_fsm *fsm,
 struct rota_front_search {
     unsigned n_rounds; /* that have ended */
     rota_time until;
+    uint64_t nodes; /* rota_broker_nodes_hash(): whom it asks. One that is learned of later was not
+                       asked, or not twice */
 };
-struct rota_front_search rota_front_fsm_begin_search(rota_time now);
+struct rota_front_search rota_front_fsm_begin_search(const struct rota_front_fsm *fsm,
+                                                     rota_time now);
 
 /* `id` is not none. ASK_OWNER, or ASK_OTHERS when there is no other owner. */
 struct rota_front_action rota_front_fsm_job(const struct rota_front_fsm *fsm,
@@ -247,7 +250,8 @@ struct rota_front_action rota_front_fsm_search(const struct rota_front_fsm *fsm,
 
 /* All nodes were asked. `is_in_doubt`: one of the jobs was not found; `is_silent`: a node did not
  * answer. HERE: each job is known or new. */
-struct rota_front_action rota_front_fsm_searched(struct rota_front_search *search, rota_time now,
+struct rota_front_action rota_front_fsm_searched(const struct rota_front_fsm *fsm,
+                                                 struct rota_front_search *search, rota_time now,
                                                  bool is_in_doubt, bool is_silent);
 
 /* The search is over: the job is sought or known, and no longer repeated. */

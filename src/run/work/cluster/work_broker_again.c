@@ -101,7 +101,8 @@ static void on_round(struct rota_broker_errand *errand)
     for (size_t i = 0; i < request->n_jobs; i++)
         is_in_doubt = is_in_doubt || (request->jobs[i].is_again && !request->jobs[i].is_found);
     struct rota_front_action action =
-        rota_front_fsm_searched(&errand->search, rota_clock_boot(), is_in_doubt, silent != NULL);
+        rota_front_fsm_searched(&request->broker->front.fsm, &errand->search, rota_clock_boot(),
+                                is_in_doubt, silent != NULL);
     carry_out(errand, &action, silent);
 }
 

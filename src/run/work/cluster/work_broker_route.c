@@ -134,7 +134,7 @@ void rota_work_broker_route_job(struct rota_broker_request *request,
         refuse_memory(request->call);
         return;
     }
-    errand->search = rota_front_fsm_begin_search(rota_clock_boot());
+    errand->search = rota_front_fsm_begin_search(&broker->front.fsm, rota_clock_boot());
     errand->is_stream = request->method->room != NULL;
     errand->parts[0].status = ROTA_STATUS_NOT_FOUND; /* when no node can be asked */
     snprintf(errand->parts[0].text, sizeof errand->parts[0].text, "no such job in the queue");
