@@ -36,6 +36,7 @@ enum front_plant {
     PLANT_ASKED_ONCE,
     PLANT_UNKNOWN_UNDONE,
     PLANT_LATE_UNASKED,
+    PLANT_OTHERS_UNKNOWN,
     N_FRONT_PLANTS,
 };
 
@@ -54,6 +55,7 @@ static const struct sim_plant front_plants[N_FRONT_PLANTS - 1] = {
     {"asked-once", "a job is denied after all nodes were asked once"},
     {"unknown-undone", "an add that its owner did not answer is said to be undone"},
     {"late-unasked", "a node that is learned of during a search is taken for one that was asked"},
+    {"others-unknown", "a repeated add is new although a node that was asked knows more nodes"},
 };
 
 enum stage { ASKING_OWNER, ASKING_OTHERS, SEARCHING, ADDING };
@@ -68,7 +70,7 @@ struct visit {
     uint32_t round, owner;
     bool is_asked[NODES], is_open[NODES], has_owner;
     enum rota_lookup_word words[NODES];
-    bool is_silent;
+    bool is_silent, is_unsure;
     struct rota_front_new new;
     struct rota_front_search search;
     rota_time until;
@@ -237,7 +239,7 @@ static void ask_others(struct front *front, struct visit *visit, enum stage stag
     list_others(front, stage == SEARCHING, is_other);
     visit->stage = stage;
     visit->round++;
-    visit->is_silent = false;
+    visit->is_silent = visit->is_unsure = false;
     for (uint32_t i = 0; i < NODES; i++)
         if (is_other[i] && !(stage == ASKING_OTHERS && visit->has_owner && i == visit->owner))
             ask_node(front, visit, i, stage == SEARCHING ? KIND_FIND : KIND_ASK);
@@ -432,7 +434,8 @@ static void end_round(struct front *front, struct visit *visit)
     case SEARCHING:
         action = rota_front_fsm_searched(
             &front->fsm, &visit->search, rota_sim_mono(world->sim, front->number),
-            !visit->new.is_found, visit->is_silent && front->world->plant != PLANT_SILENT_IS_NONE);
+            !visit->new.is_found, visit->is_silent && front->world->plant != PLANT_SILENT_IS_NONE,
+            visit->is_unsure && front->world->plant != PLANT_OTHERS_UNKNOWN);
         memset(visit->is_asked, 0, sizeof visit->is_asked);
         go_on(front, visit, &action);
         break;
@@ -485,6 +488,7 @@ static void hear_request(struct front *front, uint32_t from, const struct messag
     }
     if (message->kind == KIND_FIND) {
         held.answer.is_found = rota_front_fsm_has(&front->fsm, queue(), new.id);
+        held.answer.nodes = rota_broker_nodes_hash(node->core);
         held.number = rota_broker_last_number(node->core);
         if (front->world->plant == PLANT_FIND_EARLY || held.number <= node->durable)
             send_message(world, front->number, from, &held.answer);
@@ -517,8 +521,11 @@ static void hear_answer(struct front *front, uint32_t from, const struct message
         .status = message->status, .has_nodes = message->has_nodes, .nodes = message->nodes};
     visit->is_open[from] = false;
     visit->words[from] = rota_front_fsm_word(&front->fsm, &answer);
-    if (message->kind == KIND_FIND)
+    if (message->kind == KIND_FIND) {
         visit->new.is_found = visit->new.is_found || message->is_found;
+        visit->is_unsure =
+            visit->is_unsure || rota_front_fsm_knows_others(&front->fsm, message->nodes);
+    }
     if (message->kind == KIND_ADD) {
         answer_client(front->world, visit->job, visit->attempt, message->status,
                       message->is_undone);
@@ -715,7 +722,7 @@ int main(int argc, char **argv)
         .name = "sim_front",
         .n_seeds = 100,
         .n_plant_seeds = 1500,
-        .kept = {235938821107, 235938821611},
+        .kept = {235938821107, 235938821611, 184648779669, 843226903012},
         .plants = front_plants,
         .n_plants = N_FRONT_PLANTS - 1,
         .run = run_world,

@@ -410,10 +410,11 @@ static void a_node_that_is_learned_of_during_a_search_may_have_the_job(void **st
     assert_refused(rota_front_fsm_others_said(&bench->fsm, &search, bench->now, queue(),
                                               id_in(1, 1), words, 2),
                    ROTA_FRONT_NOT_TOLD);
-    assert_refused(rota_front_fsm_searched(&bench->fsm, &repeated, bench->now, true, false),
+    assert_refused(rota_front_fsm_searched(&bench->fsm, &repeated, bench->now, true, false, false),
                    ROTA_FRONT_NOT_TOLD_AGAIN);
-    assert_int_equal(rota_front_fsm_searched(&bench->fsm, &repeated, bench->now, false, false).what,
-                     ROTA_FRONT_HERE); /* it was found */
+    assert_int_equal(
+        rota_front_fsm_searched(&bench->fsm, &repeated, bench->now, false, false, false).what,
+        ROTA_FRONT_HERE); /* it was found */
 }
 
 static void a_node_that_does_not_know_the_others_denies_nothing(void **state)
@@ -629,9 +630,9 @@ static void a_search_asks_all_nodes_twice(void **state)
     struct bench *bench = *state;
     struct rota_front_search search;
     assert_int_equal(rota_front_fsm_search(&bench->fsm, &search, 0, 1).what, ROTA_FRONT_ASK_OTHERS);
-    assert_int_equal(rota_front_fsm_searched(&bench->fsm, &search, 1, true, false).what,
+    assert_int_equal(rota_front_fsm_searched(&bench->fsm, &search, 1, true, false, false).what,
                      ROTA_FRONT_ASK_OTHERS);
-    assert_int_equal(rota_front_fsm_searched(&bench->fsm, &search, 2, true, false).what,
+    assert_int_equal(rota_front_fsm_searched(&bench->fsm, &search, 2, true, false, false).what,
                      ROTA_FRONT_HERE);
 }
 
@@ -641,7 +642,7 @@ static void a_search_ends_when_all_are_found(void **state)
     struct rota_front_search search;
     assert_int_equal(rota_front_fsm_search(&bench->fsm, &search, 0, 0).what, ROTA_FRONT_HERE);
     assert_int_equal(rota_front_fsm_search(&bench->fsm, &search, 0, 1).what, ROTA_FRONT_ASK_OTHERS);
-    assert_int_equal(rota_front_fsm_searched(&bench->fsm, &search, 1, false, true).what,
+    assert_int_equal(rota_front_fsm_searched(&bench->fsm, &search, 1, false, true, false).what,
                      ROTA_FRONT_HERE);
 }
 
@@ -650,10 +651,29 @@ static void a_silent_node_may_have_the_job(void **state)
     struct bench *bench = *state;
     struct rota_front_search search;
     rota_front_fsm_search(&bench->fsm, &search, 0, 1);
-    assert_refused(rota_front_fsm_searched(&bench->fsm, &search, 1, true, true), ROTA_FRONT_SILENT);
+    assert_refused(rota_front_fsm_searched(&bench->fsm, &search, 1, true, true, false),
+                   ROTA_FRONT_SILENT);
     rota_front_fsm_search(&bench->fsm, &search, 0, 1);
-    rota_front_fsm_searched(&bench->fsm, &search, 1, true, false);
-    assert_refused(rota_front_fsm_searched(&bench->fsm, &search, 2, true, true), ROTA_FRONT_SILENT);
+    rota_front_fsm_searched(&bench->fsm, &search, 1, true, false, false);
+    assert_refused(rota_front_fsm_searched(&bench->fsm, &search, 2, true, true, false),
+                   ROTA_FRONT_SILENT);
+}
+
+static void a_node_that_knows_others_may_have_sent_the_job_there(void **state)
+{
+    struct bench *bench = *state;
+    uint64_t known = rota_broker_nodes_hash(bench->broker);
+    struct rota_front_search search;
+    assert_false(rota_front_fsm_knows_others(&bench->fsm, known));
+    assert_false(rota_front_fsm_knows_others(&bench->fsm, 0));
+    assert_true(rota_front_fsm_knows_others(&bench->fsm, known + 1));
+    rota_front_fsm_search(&bench->fsm, &search, 0, 1);
+    struct rota_front_action action =
+        rota_front_fsm_searched(&bench->fsm, &search, 1, true, false, true);
+    assert_refused(action, ROTA_FRONT_NOT_TOLD_AGAIN);
+    assert_true(action.is_unsure);
+    assert_int_equal(rota_front_fsm_searched(&bench->fsm, &search, 1, false, false, true).what,
+                     ROTA_FRONT_HERE); /* it was found */
 }
 
 static void a_search_that_took_too_long_says_nothing(void **state)
@@ -661,10 +681,10 @@ static void a_search_that_took_too_long_says_nothing(void **state)
     struct bench *bench = *state;
     struct rota_front_search search;
     rota_front_fsm_search(&bench->fsm, &search, 0, 1);
-    rota_front_fsm_searched(&bench->fsm, &search, ROTA_SEC, true, false);
-    assert_refused(
-        rota_front_fsm_searched(&bench->fsm, &search, ROTA_FRONT_SEARCH_MAX + 1, true, false),
-        ROTA_FRONT_LATE);
+    rota_front_fsm_searched(&bench->fsm, &search, ROTA_SEC, true, false, false);
+    assert_refused(rota_front_fsm_searched(&bench->fsm, &search, ROTA_FRONT_SEARCH_MAX + 1, true,
+                                           false, false),
+                   ROTA_FRONT_LATE);
 }
 
 static void a_node_that_has_just_started_can_not_search(void **state)
@@ -761,6 +781,7 @@ int main(void)
         RULE(a_search_asks_all_nodes_twice),
         RULE(a_search_ends_when_all_are_found),
         RULE(a_silent_node_may_have_the_job),
+        RULE(a_node_that_knows_others_may_have_sent_the_job_there),
         RULE(a_search_that_took_too_long_says_nothing),
         RULE(a_node_that_has_just_started_can_not_search),
         RULE(a_found_job_is_known_and_any_other_is_new),

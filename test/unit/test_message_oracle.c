@@ -124,7 +124,7 @@ static const struct pair queue_pairs[] = {
     {&ROTA_QUEUE_FORGET, &rota__v1__forget_request__descriptor},
     {&ROTA_QUEUE_NODES, &rota__v1__nodes_reply__descriptor},
     {&ROTA_QUEUE_FIND, &rota__peer__v1__find_request__descriptor},
-    {&ROTA_QUEUE_FIND, &rota__peer__v1__find_reply__descriptor},
+    {&ROTA_QUEUE_FOUND, &rota__peer__v1__find_reply__descriptor},
     {&ROTA_QUEUE_TELL, &rota__peer__v1__tell_request__descriptor},
     {&ROTA_QUEUE_VISIT, &rota__peer__v1__visit_request__descriptor},
     {&ROTA_QUEUE_VISITED, &rota__peer__v1__visit_reply__descriptor},

@@ -254,6 +254,15 @@ TYPE(ROTA_QUEUE_NAME, "request", struct rota_queue_about, NAME);
 TYPE(ROTA_QUEUE_PRIORITY, "request", struct rota_queue_about, PRIORITY);
 #define THIS struct rota_queue_list
 LIST_OF(ROTA_QUEUE_FIND, "request", "jobs", ROTA_QUEUE_NAME, FIND, ROTA_QUEUE_BATCH_MAX);
+static const struct rota_message_field FOUND[] = {
+    {.name = "jobs",
+     .number = 1,
+     ROTA_MESSAGE_INTO(INNERS, THIS, items),
+     .type = &ROTA_QUEUE_NAME,
+     .max = ROTA_QUEUE_BATCH_MAX},
+    F(2, UINT, nodes),
+};
+TYPE(ROTA_QUEUE_FOUND, "reply", THIS, FOUND);
 #undef THIS
 TYPE(ROTA_QUEUE_DESCRIBE, "request", struct rota_queue_about, DESCRIBE);
 HOT_TYPE(ROTA_QUEUE_COMPLETE, "request", struct rota_queue_about, COMPLETE);

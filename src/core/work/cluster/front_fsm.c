@@ -161,14 +161,18 @@ struct rota_front_action rota_front_fsm_job(const struct rota_front_fsm *fsm,
     return call->is_carried && !partitions ? refuse(ROTA_FRONT_NOT_HERE) : act(ROTA_FRONT_HERE);
 }
 
+bool rota_front_fsm_knows_others(const struct rota_front_fsm *fsm, uint64_t nodes)
+{
+    return nodes != 0 && nodes != rota_broker_nodes_hash(fsm->options.broker);
+}
+
 enum rota_lookup_word rota_front_fsm_word(const struct rota_front_fsm *fsm,
                                           const struct rota_front_answer *answer)
 {
     if (answer->status == ROTA_STATUS_OK)
         return ROTA_LOOKUP_FOUND;
     if (answer->status == ROTA_STATUS_NOT_FOUND) {
-        bool knows_others =
-            answer->has_nodes && answer->nodes != rota_broker_nodes_hash(fsm->options.broker);
+        bool knows_others = answer->has_nodes && rota_front_fsm_knows_others(fsm, answer->nodes);
         return knows_others ? ROTA_LOOKUP_UNSURE : ROTA_LOOKUP_NONE;
     }
     if (answer->status == ROTA_STATUS_UNAVAILABLE && answer->is_stale)
@@ -437,10 +441,13 @@ struct rota_front_action rota_front_fsm_search(const struct rota_front_fsm *fsm,
 
 struct rota_front_action rota_front_fsm_searched(const struct rota_front_fsm *fsm,
                                                  struct rota_front_search *search, rota_time now,
-                                                 bool is_in_doubt, bool is_silent)
+                                                 bool is_in_doubt, bool is_silent, bool is_unsure)
 {
     if (!is_in_doubt)
         return act(ROTA_FRONT_HERE);
+    if (is_unsure)
+        return (struct rota_front_action){
+            .what = ROTA_FRONT_REFUSE, .reason = ROTA_FRONT_NOT_TOLD_AGAIN, .is_unsure = true};
     return is_silent ? refuse(ROTA_FRONT_SILENT)
                      : finish_round(fsm, search, now, ROTA_FRONT_NOT_TOLD_AGAIN);
 }

@@ -248,11 +248,15 @@ struct rota_front_action rota_front_fsm_search(const struct rota_front_fsm *fsm,
                                                struct rota_front_search *search, rota_time now,
                                                size_t n_sought);
 
+/* Whether a node that reports this rota_broker_nodes_hash() knows other nodes: it may have sent a
+ * job to one that this node does not ask. 0: it knows none. */
+bool rota_front_fsm_knows_others(const struct rota_front_fsm *fsm, uint64_t nodes);
+
 /* All nodes were asked. `is_in_doubt`: one of the jobs was not found; `is_silent`: a node did not
- * answer. HERE: each job is known or new. */
+ * answer; `is_unsure`: one knows others. HERE: each job is known or new. */
 struct rota_front_action rota_front_fsm_searched(const struct rota_front_fsm *fsm,
                                                  struct rota_front_search *search, rota_time now,
-                                                 bool is_in_doubt, bool is_silent);
+                                                 bool is_in_doubt, bool is_silent, bool is_unsure);
 
 /* The search is over: the job is sought or known, and no longer repeated. */
 void rota_front_fsm_settle(const struct rota_front_fsm *fsm, struct rota_front_new *job);

@@ -21,6 +21,8 @@ void rota_work_broker_again_find(struct rota_broker_request *request)
         if (!rota_work_broker_reply_read_id(&names[i], &id, NULL) &&
             rota_front_fsm_has(&broker->front.fsm, names[i].queue, id))
             rota_message_encode_entry(&ROTA_QUEUE_NAME, 1, &names[i], buffer);
+    const struct rota_queue_list found = {.nodes = rota_broker_nodes_hash(broker->core)};
+    rota_message_encode(&ROTA_QUEUE_FOUND, &found, buffer);
     /* A job that is not on disk yet may be lost, but then its add was not answered. */
     rota_work_broker_reply_buffer(broker, request->call, rota_broker_last_number(broker->core));
 }
@@ -42,13 +44,15 @@ static void ask_all_peers(struct rota_broker_errand *errand)
     }
 }
 
-/* Mark the jobs of the errand that this reply names. */
-static bool note_found(struct rota_broker_errand *errand, struct rota_str message)
+/* Mark the jobs of the errand that this reply names. `is_unsure` becomes true if its node knows
+ * other nodes. */
+static bool note_found(struct rota_broker_errand *errand, struct rota_str message, bool *is_unsure)
 {
     const struct rota_broker_request *request = errand->request;
     struct rota_queue_list found;
-    if (rota_message_decode(&ROTA_QUEUE_FIND, message, &found, &errand->broker->front.arena, NULL))
+    if (rota_message_decode(&ROTA_QUEUE_FOUND, message, &found, &errand->broker->front.arena, NULL))
         return false;
+    *is_unsure = *is_unsure || rota_front_fsm_knows_others(&errand->broker->front.fsm, found.nodes);
     const struct rota_queue_about *names = found.items.items;
     size_t n = request->n_jobs, at = 0; /* in the order of the request */
     for (size_t i = 0; i < found.items.n; i++)
@@ -91,18 +95,21 @@ static void on_round(struct rota_broker_errand *errand)
 {
     const struct rota_broker_request *request = errand->request;
     const char *silent = NULL;
-    bool is_in_doubt = false;
+    bool is_in_doubt = false, is_unsure = false;
     rota_arena_clear(&errand->broker->front.arena);
     for (size_t i = 0; i < errand->n_parts; i++) {
         const struct rota_broker_part *part = &errand->parts[i];
-        if (part->status != ROTA_STATUS_OK || !note_found(errand, rota_buffer_str(&part->message)))
+        if (part->status != ROTA_STATUS_OK ||
+            !note_found(errand, rota_buffer_str(&part->message), &is_unsure))
             silent = part->text;
     }
     for (size_t i = 0; i < request->n_jobs; i++)
         is_in_doubt = is_in_doubt || (request->jobs[i].is_again && !request->jobs[i].is_found);
     struct rota_front_action action =
         rota_front_fsm_searched(&request->broker->front.fsm, &errand->search, rota_clock_boot(),
-                                is_in_doubt, silent != NULL);
+                                is_in_doubt, silent != NULL, is_unsure);
+    if (action.is_unsure)
+        rota_work_broker_settings_ask_soon(request->broker->settings);
     carry_out(errand, &action, silent);
 }
 
