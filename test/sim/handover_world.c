@@ -295,7 +295,9 @@ static void hear_nodes(struct world *world, uint32_t number, uint32_t from)
 {
     struct rota_broker_node_view view;
     for (size_t place = 0; rota_broker_next_node(world->nodes[from].core, &place, &view);)
-        rota_broker_take_node(world->nodes[number].core, now_of(world, number), &view, NULL);
+        if (!world->is_deaf_to_itself ||
+            !rota_str_is_equal(view.address, rota_str(ADDRESSES[number])))
+            rota_broker_take_node(world->nodes[number].core, now_of(world, number), &view, NULL);
     drive(world, number);
 }
 

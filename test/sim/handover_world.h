@@ -112,7 +112,8 @@ struct world {
     struct job jobs[JOBS_MAX];
     uint32_t n_jobs;
     uint64_t serial;
-    bool keeps_ended; /* jobs that have ended are not forgotten */
+    bool keeps_ended;       /* jobs that have ended are not forgotten */
+    bool is_deaf_to_itself; /* a plant: nodes do not learn what others remember of them */
 
     /* What else nodes do; NULL: nothing. */
     void (*on_node)(struct world *world, uint32_t number, bool is_up);

@@ -37,6 +37,7 @@ enum front_plant {
     PLANT_UNKNOWN_UNDONE,
     PLANT_LATE_UNASKED,
     PLANT_OTHERS_UNKNOWN,
+    PLANT_WRONG_UNHEARD,
     N_FRONT_PLANTS,
 };
 
@@ -56,6 +57,7 @@ static const struct sim_plant front_plants[N_FRONT_PLANTS - 1] = {
     {"unknown-undone", "an add that its owner did not answer is said to be undone"},
     {"late-unasked", "a node that is learned of during a search is taken for one that was asked"},
     {"others-unknown", "a repeated add is new although a node that was asked knows more nodes"},
+    {"wrong-unheard", "a node does not contradict what others wrongly remember of it"},
 };
 
 enum stage { ASKING_OWNER, ASKING_OTHERS, SEARCHING, ADDING };
@@ -704,6 +706,7 @@ static void run_world(struct sim_case *run)
         die("no memory for a world");
     world->plant = (enum front_plant)run->plant;
     world->base.keeps_ended = true;
+    world->base.is_deaf_to_itself = world->plant == PLANT_WRONG_UNHEARD;
     world->base.on_node = on_node;
     world->base.on_frame = on_frame;
     world->base.on_held = on_held;
@@ -722,7 +725,8 @@ int main(int argc, char **argv)
         .name = "sim_front",
         .n_seeds = 100,
         .n_plant_seeds = 1500,
-        .kept = {235938821107, 235938821611, 184648779669, 843226903012},
+        .kept = {235938821107, 235938821611, 184648779669, 843226903012, 953918682552,
+                 953918682831},
         .plants = front_plants,
         .n_plants = N_FRONT_PLANTS - 1,
         .run = run_world,

@@ -255,6 +255,38 @@ static void who_has_taken_jobs_may_hold_them_whatever_it_said_before(void **stat
     assert_string_equal(absent(), "b:1");
 }
 
+/* What this node reports about itself: whether it may hold jobs, and since when. */
+static struct rota_broker_node_view own_report(void)
+{
+    struct rota_broker_node_view view = {0};
+    for (size_t place = 0; rota_broker_next_node(bench.broker, &place, &view);)
+        if (rota_str_is_equal(view.address, rota_str("a:1")))
+            return view;
+    fail_msg("the node does not know itself");
+    return view;
+}
+
+static void a_node_contradicts_what_others_wrongly_remember_of_it(void **state)
+{
+    struct rota_broker_node_view said;
+    (void)state;
+    assert_int_equal(rota_broker_node_speak(bench.broker, bench.now, false, &said, NULL), ROTA_OK);
+    bench_settle(&bench);
+    rota_time at = own_report().at;
+    hear("a:1", true, at - 1); /* they have not heard it yet, */
+    hear("a:1", false, at + ROTA_SEC);
+    assert_int_equal(own_report().at, at); /* or agree */
+    hear("a:1", true, at + ROTA_SEC);
+    assert_false(own_report().may_hold);
+    assert_true(own_report().at > at + ROTA_SEC);
+    assert_int_equal(rota_broker_node_speak(bench.broker, bench.now, true, &said, NULL), ROTA_OK);
+    bench_settle(&bench);
+    at = own_report().at;
+    hear("a:1", false, at);
+    assert_true(own_report().may_hold);
+    assert_true(own_report().at > at);
+}
+
 static void who_is_sent_jobs_may_hold_them(void **state)
 {
     struct rota_job_id name;
@@ -441,6 +473,7 @@ int main(void)
         TEST(a_node_that_is_lost_is_forgotten_on_an_operators_word),
         TEST(what_a_node_says_of_itself_is_dated_later_each_time),
         TEST(who_has_taken_jobs_may_hold_them_whatever_it_said_before),
+        TEST(a_node_contradicts_what_others_wrongly_remember_of_it),
         TEST(who_is_sent_jobs_may_hold_them),
         TEST(a_journal_that_moves_to_another_address_leaves_nothing_at_the_old_one),
         TEST(jobs_in_memory_are_gone_with_their_node),

@@ -482,7 +482,8 @@ enum rota_code rota_broker_node_speak(struct rota_broker *broker, struct rota_wo
                                       bool may_hold, struct rota_broker_node_view *said,
                                       struct rota_error *error);
 
-/* What another broker reports about itself, or remembers of a node. */
+/* What another broker reports about itself, or remembers of a node. If it remembers the opposite
+ * of what we report about ourselves, our report gets a later date than its memory. */
 enum rota_code rota_broker_take_node(struct rota_broker *broker, struct rota_work_now now,
                                      const struct rota_broker_node_view *node,
                                      struct rota_error *error);

@@ -225,7 +225,24 @@ enum rota_code rota_broker_node_forget(struct rota_broker *broker, struct rota_w
     return code;
 }
 
+static bool may_hold(const struct rota_work_node *node)
+{
+    return node->state == ROTA_BROKER_NODE_HOLDS ||
+           (node->state == ROTA_BROKER_NODE_SELF && !node->is_left);
+}
+
 /* --- reports of others --- */
+
+/* Another broker believes the opposite of what we said of ourselves, and would do so forever: say
+ * it again, with a later date than its own. */
+static enum rota_code contradict(struct rota_broker *broker, struct rota_work_node *self,
+                                 const struct rota_broker_node_view *said, struct rota_error *error)
+{
+    if (said->may_hold == may_hold(self) || said->at < self->at)
+        return ROTA_OK;
+    rota_time at = broker->stamp > said->at ? broker->stamp : rota_time_add(said->at, 1);
+    return set_node_state(broker, self, ROTA_BROKER_NODE_SELF, at, error);
+}
 
 enum rota_code rota_broker_take_node(struct rota_broker *broker, struct rota_work_now now,
                                      const struct rota_broker_node_view *said,
@@ -240,8 +257,10 @@ enum rota_code rota_broker_take_node(struct rota_broker *broker, struct rota_wor
             "a report about node %s has a time in the future: check the clocks of the nodes",
             rota_quote(said->address, quoted));
     enum rota_code code = find_or_add_node(broker, said->address, &node, error);
-    if (code || node->state == ROTA_BROKER_NODE_SELF)
+    if (code)
         return code;
+    if (node->state == ROTA_BROKER_NODE_SELF)
+        return contradict(broker, node, said, error);
     enum rota_broker_node_state state =
         said->may_hold ? ROTA_BROKER_NODE_HOLDS : ROTA_BROKER_NODE_EMPTY;
     if (said->at < node->at || (said->at == node->at && state <= node->state))
@@ -250,12 +269,6 @@ enum rota_code rota_broker_take_node(struct rota_broker *broker, struct rota_wor
 }
 
 /* --- questions --- */
-
-static bool may_hold(const struct rota_work_node *node)
-{
-    return node->state == ROTA_BROKER_NODE_HOLDS ||
-           (node->state == ROTA_BROKER_NODE_SELF && !node->is_left);
-}
 
 bool rota_broker_next_node(const struct rota_broker *broker, size_t *place,
                            struct rota_broker_node_view *view)
