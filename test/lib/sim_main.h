@@ -22,6 +22,13 @@
 
 enum { SIM_KEPT_MAX = 64 };
 
+/* With a sanitizer everything takes several times as long. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SIM_IS_SLOW 1
+#else
+#define SIM_IS_SLOW 0
+#endif
+
 struct sim_plant {
     const char *name; /* the plant's number is its place in the list, from 1 */
     const char *what; /* what is done wrong */
