@@ -1,9 +1,12 @@
 /* <rota/queue.h> with three brokers on one loop, over real gRPC. */
 #include "three_brokers.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 /* What was answered last. */
 struct told {
@@ -227,6 +230,46 @@ static void a_poll_leaves_a_node_that_hangs(void **state)
     assert_int_not_equal(told.code, ROTA_OK);
     assert_true(n_polls > 0);
     rota_server_close(hung);
+}
+
+/* As the kernel answers for a node that is stopped: a connection, and nothing on it. */
+static int listen_silently(char *address, size_t size)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &n), 0);
+    snprintf(address, size, "127.0.0.1:%u", ntohs(at.sin_port));
+    return fd;
+}
+
+static void look_at_a_silent_node(struct world *world, rota_time timeout, struct told *told)
+{
+    *told = (struct told){0};
+    open_client(world, (struct rota_queue_options){.timeout = timeout, .patience = 1});
+    assert_int_equal(
+        rota_queue_look(world->queue, "q/000000000001000100000000000000aa", on_result, told, NULL),
+        ROTA_OK);
+    await(&world->loop, &told->n, 1);
+    assert_int_equal(told->code, ROTA_ERR_UNAVAILABLE); /* to look has no outcome to be known */
+}
+
+static void a_node_that_hangs_has_its_time_where_there_is_no_other(void **state)
+{
+    struct world *world = *state;
+    struct told told;
+    char address[32];
+    int fd = listen_silently(address, sizeof address);
+    snprintf(world->nodes, sizeof world->nodes, "%s", address);
+    look_at_a_silent_node(world, 2 * ROTA_SEC, &told);
+    assert_non_null(strstr(told.text, "DEADLINE_EXCEEDED"));
+    snprintf(world->nodes, sizeof world->nodes, "%s,127.0.0.2:%s", address, address + 10);
+    look_at_a_silent_node(world, ROTA_HOUR, &told); /* with two, each has much less */
+    assert_non_null(strstr(told.text, "UNAVAILABLE"));
+    close(fd);
 }
 
 static void polls_go_by_the_partitions_that_the_nodes_have(void **state)
@@ -663,6 +706,7 @@ int main(void)
         TEST(a_client_follows_a_queue_that_gets_fewer_partitions),
         TEST(a_node_that_is_down_is_passed_over_until_it_is_back),
         TEST(a_poll_leaves_a_node_that_hangs),
+        TEST(a_node_that_hangs_has_its_time_where_there_is_no_other),
         TEST(polls_go_by_the_partitions_that_the_nodes_have),
         TEST(who_probes_need_not_be_patient),
         TEST(what_can_not_be_is_said),

@@ -173,22 +173,13 @@ def an_owner_that_was_stopped_does_not_deny_what_its_successor_has():
             with Node(*one) as second:
                 jobs = second.add_lines(10, "stop")
             bury()
-            asking = [subprocess.Popen([ROTA, "job", "show", job, "--node", first.node, "--timeout", "60s"],
-                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-                      for job in jobs]
-            for process in asking:  # each has its call on the way before the first goes on
-                wait_until(lambda process=process: is_waiting(process), "that it asks")
+            client = grpc_raw.Client(first.node, TIMEOUT)
+            asked = [client.start("/rota.v1.Queue/Describe", message(_1="stop", _2=bytes.fromhex(job.split("/")[1])))
+                     for job in jobs]  # which its socket has before it goes on
         finally:
             first.process.send_signal(signal.SIGCONT)
-        for process in asking:
-            text = process.communicate(timeout=TIMEOUT)[1]
-            assert process.returncode == 0, text
-
-
-def is_waiting(process):
-    """Whether a command has sent its question: it is connected, and sleeps until there is an answer."""
-    with open(f"/proc/{process.pid}/wchan") as file:
-        return "poll" in file.read() or process.poll() is not None
+        with contextlib.closing(client):
+            assert all([client.await_reply(call) for call in asked])
 
 
 @test

@@ -57,8 +57,10 @@ static void node_on_start(void *data, uint32_t shard, uint64_t epoch)
         fail_msg("broken promise: engine %s: epoch %llu of shard %u at %s comes after %llu at %s",
                  kind->engine, (unsigned long long)epoch, shard, node->address,
                  (unsigned long long)known->epoch, known->owner->address);
-    assert_true(rota_space_is_current(node->space, shard, epoch));
-    assert_int_equal(claim_at(node, shard, epoch), ROTA_CLAIMS_HELD); /* servers serve it already */
+    /* Servers serve it already, unless its time is over before we could look. */
+    enum rota_claims_answer claim = claim_at(node, shard, epoch);
+    if (rota_space_is_current(node->space, shard, epoch))
+        assert_int_equal(claim, ROTA_CLAIMS_HELD);
     assert_int_equal(node->started[shard], 0);
     *known = (struct truth){epoch, node};
     node->started[shard] = epoch;
@@ -275,9 +277,10 @@ static bool all_own(void)
     return is_so;
 }
 
-void check_one_owner_each(void)
+/* Never more than one; fewer while a machine with much else to do lets their time pass. */
+static bool each_has_one_owner(void)
 {
-    AWAIT(all_know_all() && (all_own() || !kind->can_pin));
+    size_t n_owned = 0;
     for (uint32_t shard = 0; shard < SHARDS; shard++) {
         size_t n = 0;
         for (size_t i = 0; i < NODES; i++) {
@@ -285,8 +288,15 @@ void check_one_owner_each(void)
             n += epoch != 0;
             assert_true(epoch == 0 || epoch == truth[shard].epoch);
         }
-        assert_int_equal(n, 1);
+        assert_true(n <= 1);
+        n_owned += n;
     }
+    return n_owned == SHARDS;
+}
+
+void check_one_owner_each(void)
+{
+    AWAIT(all_know_all() && (all_own() || !kind->can_pin) && each_has_one_owner());
 }
 
 void check_explain(void)

@@ -87,7 +87,6 @@ static void on_timer(uv_timer_t *timer)
     struct engine *engine = timer->data;
     struct rota_group *group = group_of(engine);
     struct rota_group_status status;
-    rota_space_view_limit(engine->space);
     if (!group)
         return;
     rota_group_status(group, &status);
@@ -197,6 +196,12 @@ static rota_time engine_until(const void *state)
                                                 : ROTA_TIME_NEVER;
 }
 
+/* Servers fence by the same time as we do, and from the same moment on. */
+static void on_fence(void *data)
+{
+    rota_space_view_limit(((struct engine *)data)->space);
+}
+
 /* --- groups --- */
 
 static void on_failed(void *data, const struct rota_error *error)
@@ -304,9 +309,11 @@ static enum rota_code engine_run(void *state, uint64_t floor, struct rota_error 
                               engine->space->options.name);
     engine->floor = floor;
     enum rota_code code = open_group(engine, true, &engine->group, error);
-    if (!code)
-        close_observer(engine);
-    return code;
+    if (code)
+        return code;
+    engine->group->on_fence = on_fence;
+    close_observer(engine);
+    return ROTA_OK;
 }
 
 static void engine_halt(void *state)

@@ -249,7 +249,10 @@ static void action_deinit(const struct rota_group_action *action)
 enum rota_code rota_group_driver_try(struct rota_group *group, const struct rota_group_event *event,
                                      struct rota_error *error)
 {
+    rota_time fence_at = rota_group_fsm_fence_at(&group->fsm);
     enum rota_code code = rota_group_fsm_step(&group->fsm, rota_clock_boot(), event, error);
+    if (group->on_fence && rota_group_fsm_fence_at(&group->fsm) != fence_at)
+        group->on_fence(group->options.data);
     take_actions(group);
     return code;
 }

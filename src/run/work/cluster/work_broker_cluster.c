@@ -22,8 +22,8 @@ enum {
 
 #define KEEP_UNLISTED ROTA_MIN /* after its last call, with its history of failures */
 
-/* A client leaves a node that does not answer a call, nor a ping after it, within a second in all:
- * until then its polls wait there, although other nodes have jobs. */
+/* A client of several nodes leaves one that does not answer a call, nor a ping after it, within a
+ * second in all: until then its polls wait there, although other nodes have jobs. */
 #define CLIENT_PING_AFTER   (250 * ROTA_MSEC)
 #define CLIENT_PING_TIMEOUT (600 * ROTA_MSEC)
 
@@ -402,7 +402,7 @@ static enum rota_code find_peer(struct rota_broker_cluster *cluster, struct rota
         *found = peer;
         return ROTA_OK;
     }
-    if (cluster->is_client) {
+    if (cluster->is_client && rota_work_broker_cluster_n_peers(cluster) > 1) {
         options.keepalive_timeout = CLIENT_PING_TIMEOUT;
         options.keepalive_call = CLIENT_PING_AFTER;
     }

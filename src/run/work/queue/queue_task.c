@@ -146,6 +146,25 @@ static void report_retry(const struct rota_queue_task *task, enum rota_status st
         options->on_retry(options->data, &last, task->tries.n_tries);
 }
 
+/* What changes nothing has no outcome that could be unknown. */
+static bool has_outcome(const struct rota_queue_task *task)
+{
+    switch (task->kind) {
+    case ROTA_QUEUE_TASK_PLAIN:
+    case ROTA_QUEUE_TASK_ADD:
+    case ROTA_QUEUE_TASK_POLL:
+    case ROTA_QUEUE_TASK_WAIT: /* of the job */
+        return true;
+    case ROTA_QUEUE_TASK_LOOK:
+    case ROTA_QUEUE_TASK_LIST:
+    case ROTA_QUEUE_TASK_COUNT:
+    case ROTA_QUEUE_TASK_PROBE:
+    case ROTA_QUEUE_TASK_LEARN:
+        return false;
+    }
+    return true;
+}
+
 static void handle_reply(struct rota_queue_task *task, enum rota_status status, bool is_undone,
                          const char *text, struct rota_str message)
 {
@@ -165,8 +184,8 @@ static void handle_reply(struct rota_queue_task *task, enum rota_status status, 
         rota_queue_reply_fail(task, ROTA_ERR_UNAVAILABLE, status, text);
         return;
     case ROTA_TRY_UNKNOWN:
-        rota_queue_reply_fail(task, is_probe ? ROTA_ERR_UNAVAILABLE : ROTA_ERR_UNKNOWN, status,
-                              text);
+        rota_queue_reply_fail(task, has_outcome(task) ? ROTA_ERR_UNKNOWN : ROTA_ERR_UNAVAILABLE,
+                              status, text);
         return;
     case ROTA_TRY_MOVE:
         place_items(task);
