@@ -167,6 +167,7 @@ static enum rota_color color_of(struct rota_str state)
         {"unowned", ROTA_COLOR_RED},     {"failing", ROTA_COLOR_RED},
         {"not serving", ROTA_COLOR_RED}, {"unknown", ROTA_COLOR_YELLOW},
         {"on ring", ROTA_COLOR_GREEN},   {"not yet", ROTA_COLOR_YELLOW},
+        {"warn", ROTA_COLOR_YELLOW},     {"fail", ROTA_COLOR_RED},
     };
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
         if (rota_str_is_equal(state, rota_str(WORDS[i].word)))
@@ -540,8 +541,11 @@ enum rota_code rota_table_append(struct rota_buffer *buffer, const struct rota_t
                                  enum rota_table_form form, const struct rota_terminal *terminal,
                                  struct rota_str document, rota_time now, struct rota_error *error)
 {
-    struct drawing drawing = {
-        .buffer = buffer, .table = table, .terminal = terminal, .is_wide = form == ROTA_TABLE_WIDE};
+    struct drawing drawing = {.buffer = buffer,
+                              .table = table,
+                              .terminal = terminal,
+                              .is_wide = form == ROTA_TABLE_WIDE,
+                              .has_titles = table->is_continued};
     if (form == ROTA_TABLE_JSON) {
         rota_buffer_append_str(buffer, document);
         return ROTA_OK;

@@ -32,10 +32,15 @@ extern const char *const rota_table_form_names[];
 
 /* `field` of `result` is an int that holds an enum rota_table_form. */
 #define ROTA_TABLE_OPTION(result, field)                                                           \
+    ROTA_TABLE_OPTION_HELP(result, field,                                                          \
+                           "output format; auto is a table on a terminal and tsv elsewhere")
+
+/* The same for a command whose AUTO is something else. */
+#define ROTA_TABLE_OPTION_HELP(result, field, the_help)                                            \
     {                                                                                              \
         .name = "output", .letter = 'o', ROTA_OPTION_INTO(CHOICE, result, field),                  \
         .value_name = "FORMAT", .choices = rota_table_form_names, .default_text = "auto",          \
-        .help = "output format; auto is a table on a terminal and tsv elsewhere"                   \
+        .help = (the_help)                                                                         \
     }
 
 enum rota_table_kind {
@@ -67,6 +72,7 @@ struct rota_table {
     size_t n_parts;
     const char *name; /* what the lines of a part begin with */
     bool is_sheet;
+    bool is_continued; /* no titles: a piece before had them */
 };
 
 /* A table of an array; of the objects of a document with a line each, by the key NULL. */

@@ -50,6 +50,7 @@ struct rota_top_column {
     const char *title;
     const char *field; /* of an entry of the document, see json_rows.h */
     enum rota_top_kind kind;
+    const char *name; /* in JSON; NULL: the field's */
 };
 
 /* A table. The first column names a row. */

@@ -285,9 +285,12 @@ static void draw_table(const struct rota_top *top, uint64_t now_ms, struct rota_
     const struct rota_top_row total = sum_up(top);
     struct layout layout = lay_out(top, from, to, &total, now_ms);
     add_titles(top, &layout, screen);
-    if (!top->has_rows)
-        add_line(top, screen, ROTA_TOP_DIM, rota_str(top->why[0] ? top->why : "  loading ..."));
-    else if (top->rows.size == 0)
+    if (!top->has_rows) {
+        char why[MARGIN + sizeof top->why];
+        snprintf(why, sizeof why, "%*s%s", MARGIN, "", top->why[0] ? top->why : "loading ...");
+        add_line(top, screen, ROTA_TOP_DIM, rota_str(why));
+    }
+    if (top->has_rows && top->rows.size == 0)
         add_line(top, screen, ROTA_TOP_DIM, rota_str("  none"));
     for (size_t i = from; i < to; i++)
         add_row(top, &layout, &top->rows.items[i], i == chosen, now_ms, screen);

@@ -37,6 +37,11 @@ def doctor_looks_at_the_machine():
         assert not list(files.path.iterdir())
         text = run("doctor", "--data", str(files.path))
         assert text.code == 0 and b" disk: " in text.out, text.out  # a warning if it is in memory
+        lines = [line.decode().split("\t") for line in run("doctor", "--data", str(files.path), "-o", "tsv").lines()]
+        assert [line[:2] for line in lines] == [[name, found[name]["verdict"]] for name in found], lines
+        table = run("doctor", "--data", str(files.path), "-o", "table").lines()
+        assert table[0].split() == [b"CHECK", b"VERDICT", b"FOUND", b"FIX"] and len(table) == len(found) + 1, table
+        assert run("doctor", "--data", str(files.path), "-o", "json").json()["findings"]
 
 
 @test
