@@ -133,14 +133,21 @@ void rota_cli_add_bytes(struct rota_json *json, const char *name, const char *ba
 void rota_cli_describe_refusal(struct rota_error *error, enum rota_code code, const char *node,
                                enum rota_status status, const char *text)
 {
+    static const char *const HELP[][2] = {
+        {"connection refused", "is rotad running there? --node or ROTA_NODE chooses other nodes"},
+        {"speaks TLS, but this side", "give --tls-ca, or set ROTA_TLS_CA"},
+        {"speaks plaintext, but this side", "leave out --tls-ca, --tls-cert and ROTA_TLS_..."},
+        {"requires a certificate", "give --tls-cert and --tls-key"},
+        {"signed by a trusted CA", "is --tls-ca the CA of this node?"},
+    };
     bool is_unreachable = status == ROTA_STATUS_UNAVAILABLE && strstr(text, node);
     struct rota_buffer shown = {0};
     if (!is_unreachable)
         rota_buffer_print(&shown, "%s: %s: ", node, rota_status_name(status));
     rota_terminal_append(&shown, rota_str(text)); /* a sentence, with its own quotes */
-    if (is_unreachable && strstr(text, "connection refused"))
-        rota_buffer_append_text(&shown, "; is rotad running there? --node or ROTA_NODE chooses "
-                                        "other nodes");
+    for (size_t i = 0; is_unreachable && i < sizeof HELP / sizeof *HELP; i++)
+        if (strstr(text, HELP[i][0]))
+            rota_buffer_print(&shown, "; %s", HELP[i][1]);
     rota_error_set(error, code, "%.*s", ROTA_STR_ARGS(rota_buffer_str(&shown)));
     rota_buffer_deinit(&shown);
 }

@@ -290,17 +290,30 @@ enum rota_code rota_client_queue(struct rota_client *client, rota_time patience,
     return code;
 }
 
-enum rota_code rota_client_error(const struct rota_queue_result *result, struct rota_error *error)
+/* One that no node answered. */
+static void describe_failure(struct rota_error *error, enum rota_code code,
+                             const struct rota_queue_result *result)
 {
     struct rota_buffer text = {0};
+    rota_terminal_append(&text, rota_str(result->text)); /* a sentence, with its own quotes */
+    rota_error_set(error, code, "%s%s%.*s", result->node, *result->node ? ": " : "",
+                   ROTA_STR_ARGS(rota_buffer_str(&text)));
+    rota_buffer_deinit(&text);
+}
+
+enum rota_code rota_client_error(const struct rota_queue_result *result, struct rota_error *error)
+{
     enum rota_code code =
         result->status == ROTA_STATUS_INVALID_ARGUMENT ? ROTA_ERR_INVALID : ROTA_ERR_UNAVAILABLE;
-    rota_terminal_append(&text, rota_str(result->text)); /* a sentence, with its own quotes */
-    rota_error_set(error, code, "%s%s%.*s%s", result->node, *result->node ? ": " : "",
-                   ROTA_STR_ARGS(rota_buffer_str(&text)),
-                   result->code == ROTA_ERR_UNKNOWN ? "; the outcome is unknown" : "");
-    rota_buffer_deinit(&text);
-    return code;
+    const char *name = rota_status_name(result->status), *text = result->text;
+    struct rota_error refusal;
+    size_t size = strlen(name);
+    if (*result->node && strncmp(text, name, size) == 0 && strncmp(text + size, ": ", 2) == 0)
+        rota_cli_describe_refusal(&refusal, code, result->node, result->status, text + size + 2);
+    else
+        describe_failure(&refusal, code, result);
+    return rota_error_set(error, code, "%s%s", refusal.text,
+                          result->code == ROTA_ERR_UNKNOWN ? "; the outcome is unknown" : "");
 }
 
 /* --- a command --- */

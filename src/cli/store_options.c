@@ -12,7 +12,7 @@ static enum rota_code check(const char **url, struct rota_sql_url *parsed, struc
     const char *text = *url ? *url : getenv("ROTA_STORE");
     if (!text || !*text)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "which store? Give --store or set ROTA_STORE");
+                              "no store given: use --store, or set ROTA_STORE");
     *url = text;
     return rota_sql_url_parse(rota_str(text), parsed, error);
 }

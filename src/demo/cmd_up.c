@@ -37,10 +37,10 @@ static const struct rota_option OPTIONS[] = {
              "at the end]"},
     {.name = "no-load",
      ROTA_OPTION_INTO(FLAG, struct options, no_load),
-     .help = "start only the nodes: no workers, jobs, Gets or tasks"},
+     .help = "start only the nodes: no workers, jobs, cache reads or tasks"},
     {.name = "chaos",
      ROTA_OPTION_INTO(FLAG, struct options, chaos),
-     .help = "kill and pause random nodes, one at a time, and verify jobs, Gets, group rows and "
+     .help = "kill and pause random nodes, one at a time, and verify jobs, reads, group rows and "
              "shard owners"},
     {.name = "for",
      ROTA_OPTION_INTO(SPAN, struct options, span),
@@ -639,7 +639,7 @@ const struct rota_cli_command rota_cmd_up = {
             .summary = "Run a sample cluster on this machine",
             .description =
                 "Starts nodes in two zones on free ports, with one SQLite store and a light load: "
-                "two kinds of workers with jobs on the queue `sample`, Gets of the keys sample-0 "
+                "two kinds of workers with jobs on the queue `sample`, reads of the keys sample-0 "
                 "to sample-999 from a cache with 2 shards in each zone, and a group of three tasks "
                 "whose partitions split and merge. Prints the address of each node and of the "
                 "dashboard, and commands to try. Finds `rotad` next to this program, on PATH, "
@@ -654,7 +654,7 @@ const struct rota_cli_command rota_cmd_up = {
                 "below is broken, the exit code is 1 and standard error says what. A second Ctrl-C "
                 "skips the verdict. With --no-load there is nothing to check.\n\nJobs: every "
                 "acknowledged job is completed exactly once, on one node, with the right "
-                "result.\n\nGets: every key is answered within a minute with the right value, and "
+                "result.\n\nCache: every key is answered within a minute with the right value, and "
                 "all of them once more at the end.\n\nGroup: every row is read, from the beginning "
                 "of its partition to its end, and read again only if its position was not "
                 "committed. No task reads under a token after another task started under a later "

@@ -33,7 +33,7 @@ static const struct rota_option CREATE_OPTIONS[] = {
      .value_name = "ENGINE",
      .default_text = "ring",
      .choices = ENGINES,
-     .help = "assignment engine: static, ring, lease or group"},
+     .help = "assignment engine"},
     {.name = "shards",
      ROTA_OPTION_INTO(INT, struct rota_space_words, n_shards),
      .value_name = "N",

@@ -22,7 +22,7 @@ enum rota_code rota_host_options_check(struct rota_host_options *options, struct
         options->store = getenv("ROTA_STORE");
     if (!options->store || !options->store[0])
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "which hosts? Give %s or --store, or set ROTA_STORE", file);
+                              "no hosts given: use %s or --store, or set ROTA_STORE", file);
     return rota_store_options_check_there(&options->store, error);
 }
 

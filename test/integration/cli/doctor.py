@@ -151,7 +151,7 @@ def doctor_asks_each_node_of_a_list():
         assert nodes(env={"ROTA_NODE": ""}) == []
         assert len(nodes("--node", "127.0.0.1:1,")) == 2
         away = ("--node", "192.0.2.1:1")
-        assert "set insecure" in nodes(*away)[0] and "insecure" not in nodes(*away, "--insecure")[0]
+        assert "--insecure for commands" in nodes(*away)[0] and "--insecure for commands" not in nodes(*away, "--insecure")[0]
 
 
 @test
