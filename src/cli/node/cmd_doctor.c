@@ -99,8 +99,8 @@ char *rota_cmd_doctor_span(rota_time span, char text[ROTA_TIME_TEXT_MAX])
     return rota_span_format(span / unit * unit, text);
 }
 
-/* What the environment names is looked at unless something else was asked for: who checks a
- * certificate does not ask for the node that ROTA_NODE happens to name. */
+/* ROTA_STORE and ROTA_NODE count only if the user named nothing: a check of a certificate need not
+ * contact the node that ROTA_NODE happens to name. */
 static const char *from_environment(const struct doctor_options *options, const char *name)
 {
     const char *set = getenv(name);

@@ -26,7 +26,7 @@ static const struct rota_option OPTIONS[] = {
      .help = "only events of this kind: " ROTA_EVENT_KIND_NAMES},
 };
 
-/* One that came, with its texts. */
+/* A received event, with its texts. */
 struct entry {
     struct rota_nodes_event event;
     struct rota_str bytes;
@@ -35,12 +35,12 @@ struct entry {
 struct reader {
     const struct events *options;
     struct rota_client *client;
-    struct rota_arena arena;           /* of what came before it is printed */
-    ROTA_VECTOR(struct entry) waiting; /* to be put in order; not while it is followed */
-    uint64_t after;                    /* the last number of the node that is asked */
-    uint64_t last_ms;                  /* the newest that was printed */
+    struct rota_arena arena;           /* of events that wait to be printed */
+    ROTA_VECTOR(struct entry) waiting; /* to be sorted; empty while following */
+    uint64_t after;                    /* the last number from the node in use */
+    uint64_t last_ms;                  /* of the newest event printed */
     enum rota_table_form form;
-    bool has_titles; /* of a table: these were printed */
+    bool has_titles; /* of a table: already printed */
     bool is_following, has_ended, is_interrupted, is_failed;
     enum rota_status status;
     char why[256];
@@ -109,7 +109,7 @@ static void append_wrapped(struct rota_buffer *buffer, const struct rota_nodes_e
     if (!text.failed)
         rota_terminal_wrap(buffer, text.data, INDENT, width);
     buffer->failed |= text.failed;
-    buffer->size -= buffer->size > 0; /* its newline, which all lines get */
+    buffer->size -= buffer->size > 0; /* its newline, which every line gets */
     rota_buffer_deinit(&text);
 }
 
@@ -152,7 +152,7 @@ static int compare(const void *a, const void *b)
     return one->number < other->number ? -1 : one->number > other->number;
 }
 
-/* In the order in which they happened; after another node took over, what is new. */
+/* Print in the order of their times; after a change of node, only newer ones. */
 static void print_waiting(struct reader *reader, uint64_t since_ms)
 {
     if (reader->waiting.size > 1)
@@ -196,7 +196,7 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
     snprintf(reader->why, sizeof reader->why, "%.*s", ROTA_STR_ARGS(result->text));
 }
 
-/* One call, until it ends or we are told to stop. */
+/* One call, until it ends or is interrupted. */
 static enum rota_code read_events(struct reader *reader, bool is_followed, struct rota_error *error)
 {
     struct rota_str kind = rota_str(reader->options->kind ? reader->options->kind : "");
@@ -230,7 +230,7 @@ static enum rota_code read_events(struct reader *reader, bool is_followed, struc
     return code;
 }
 
-/* Another node, or the same one again: its numbers are others. */
+/* Switch to another node, or start again with the same one: its numbers are different. */
 static void go_on_elsewhere(struct reader *reader)
 {
     struct rota_client *client = reader->client;

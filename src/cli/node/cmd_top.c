@@ -39,7 +39,7 @@ static const struct rota_option OPTIONS[] = {
 
 /* --- rows --- */
 
-/* The rows of the current view out of what the node said. */
+/* Read the rows of the current view from the node's reply. */
 static void take_rows(struct rota_top *top, const struct rota_nodes_documents_reply *reply,
                       struct rota_rows *rows)
 {
@@ -82,7 +82,7 @@ static enum rota_code look_once(struct rota_client *client, struct rota_top *top
     return code;
 }
 
-/* The table alone: titles, rows and totals. */
+/* Only the table: titles, rows and totals. */
 static void append_page(struct rota_top *top, bool is_wide, struct rota_buffer *buffer)
 {
     static struct rota_top_screen screen;
@@ -101,7 +101,7 @@ static void append_page(struct rota_top *top, bool is_wide, struct rota_buffer *
         line = rota_str_of(line.data + MARGIN, line.size > MARGIN ? line.size - MARGIN : 0);
         while (line.size > 0 && line.data[line.size - 1] == ' ')
             line.size--;
-        if (line.size == 0) /* between nothing and its totals */
+        if (line.size == 0) /* between an empty table and its totals */
             continue;
         rota_buffer_append_str(buffer, line);
         rota_buffer_append_char(buffer, '\n');
@@ -114,7 +114,7 @@ static const char *name_of(const struct rota_top_column *column)
     return column->name ? column->name : column->field;
 }
 
-/* The rows as a document; rates are of the last second. */
+/* The rows as JSON; rates are those of the last second. */
 static void append_json(const struct rota_top *top, struct rota_buffer *buffer)
 {
     const struct rota_top_view *view = &rota_top_views[top->view];
@@ -145,7 +145,7 @@ static void append_json(const struct rota_top *top, struct rota_buffer *buffer)
     rota_buffer_append_char(buffer, '\n');
 }
 
-/* Lines of the same values. */
+/* The same values as tab-separated lines. */
 static enum rota_code append_lines(const struct rota_top *top, struct rota_buffer *buffer,
                                    struct rota_error *error)
 {
@@ -220,9 +220,9 @@ struct live {
     struct rota_top top;
     struct rota_rows rows;
     struct rota_top_screen screens[2];
-    int shown; /* which of them; -1: unknown, draw everything */
+    int shown; /* index of the screen shown; -1: unknown, draw everything */
     struct rota_top_screen_terminal terminal;
-    bool is_colored, is_stale; /* the answer on its way is for another view */
+    bool is_colored, is_stale; /* the pending answer is for another view */
     struct rota_call *call;
     uv_poll_t keys;
     uv_timer_t timer;
@@ -322,7 +322,7 @@ static void ask(struct live *live)
     rota_buffer_deinit(&message);
 }
 
-/* An answer that takes longer than a second is waited for. */
+/* Wait for an answer that takes longer than a second. */
 static void on_timer(uv_timer_t *timer)
 {
     struct live *live = timer->data;
@@ -366,14 +366,14 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct live *live = handle->data;
     switch (number) {
-    case SIGTSTP: /* somebody else's turn; we go on behind this line */
+    case SIGTSTP: /* suspended by the user; execution continues after raise() */
         rota_top_screen_give_back(&live->terminal);
         raise(SIGSTOP);
         break;
     case SIGCONT:
     case SIGWINCH:
         break;
-    default: /* all others end it */
+    default: /* all others end the command */
         stop(live);
         return;
     }

@@ -108,7 +108,7 @@ static double number_of(struct rota_str cell)
     return *end ? 0 : value;
 }
 
-/* Rows mostly arrive in the same order, so the search begins where it would be. */
+/* Rows mostly arrive in the same order, so start searching at the same index. */
 static const struct rota_top_row *find_before(const struct rota_top *top, const char *name,
                                               size_t place)
 {
@@ -140,7 +140,7 @@ static void fill_row(const struct rota_top *top, struct rota_top_row *row,
 
 /* --- order --- */
 
-/* What a row is sorted by; a text is compared as such. */
+/* The sort value of a row; texts are compared as texts. */
 static double weight_of(const struct rota_top_view *view, const struct rota_top_row *row,
                         size_t column)
 {
@@ -162,7 +162,7 @@ static double weight_of(const struct rota_top_view *view, const struct rota_top_
     return 0;
 }
 
-/* Numbers: the largest first; texts: alphabetically; equal: in the order received. */
+/* Numbers: largest first. Texts: alphabetically. Ties: in the order received. */
 static bool goes_before(const struct rota_top *top, const struct rota_top_row *a,
                         const struct rota_top_row *b)
 {
@@ -181,7 +181,7 @@ static bool goes_before(const struct rota_top *top, const struct rota_top_row *a
     return a->place < b->place;
 }
 
-/* Heap sort: needs no memory, and no state in a global for the comparison. */
+/* Heap sort needs no memory, and no global state for the comparison. */
 static void sift_row(struct rota_top *top, size_t root, size_t n)
 {
     struct rota_top_row *rows = top->rows.items;
@@ -213,7 +213,7 @@ static void sort_rows(struct rota_top *top)
     }
 }
 
-/* The place of the chosen row in their order; the first one when it no longer exists. */
+/* The index of the chosen row; 0 if it no longer exists. */
 static size_t chosen_place(const struct rota_top *top)
 {
     for (size_t i = 0; i < top->rows.size; i++)
@@ -270,7 +270,7 @@ enum key {
     KEY_NONE,
 };
 
-/* Take one key off the bytes: a sequence that begins with an escape is one. */
+/* Take one key off the bytes; an escape sequence is one key. */
 static int next_key(struct rota_str *bytes)
 {
     static const struct {
@@ -401,7 +401,7 @@ static bool press_key(struct rota_top *top, int key)
     case '\n':
         if (top->is_help || top->is_detail || top->rows.size == 0)
             break;
-        move_cursor(top, 0); /* the one that is marked is chosen from now on */
+        move_cursor(top, 0); /* choose the marked row from now on */
         top->is_detail = true;
         top->scroll = 0;
         break;

@@ -1,4 +1,4 @@
-/* rota plan: what would move if something changed. */
+/* rota plan: what a change would move. */
 #include "cli/cli.h"
 #include "cli/place/plan_hosts.h"
 #include "cli/place/plan_view.h"
@@ -102,7 +102,7 @@ struct plan_run {
     struct rota_json json;
     struct rota_terminal terminal;
     enum rota_table_form form;
-    bool has_titles; /* of a table of moves: these were printed */
+    bool has_titles; /* of a table of moves: already printed */
 };
 
 static const struct rota_table_column COLUMNS[] = {
@@ -122,7 +122,7 @@ static void begin_document(struct plan_run *run)
     rota_json_begin_array(&run->json);
 }
 
-/* There may be millions of moves: print what has come so far. */
+/* There may be millions of moves: print those computed so far. */
 static void flush_moves(struct plan_run *run, size_t size_min)
 {
     struct rota_table table = ROTA_TABLE_OF("moves", COLUMNS);
@@ -263,7 +263,7 @@ static int print_result(struct plan_run *run, const struct rota_plan_view *view)
             flush_moves(run, 0);
         else
             rota_plan_view_print(view, result);
-        run->buffer.size = 0; /* but not whether it failed */
+        run->buffer.size = 0; /* keep `failed` */
     }
     int code = rota_cli_print(&run->buffer);
     if (code == ROTA_CLI_OK && result->hosts_after.n == 0 && rota_cli_can_print())
@@ -314,7 +314,7 @@ static int make_plan(const struct plan *options, struct rota_ring *before, struc
     return code;
 }
 
-/* The first of the changes that take effect at once, or NULL. */
+/* The name of the first immediate change, or NULL. */
 static const char *sudden_change(const struct plan *options)
 {
     const char *name = rota_plan_hosts_change(&options->then);

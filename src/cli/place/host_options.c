@@ -47,7 +47,7 @@ static struct rota_str keep(struct rota_str str, char **to)
     return copy;
 }
 
-/* The members that are listed, as a file would have them. */
+/* The listed members, as a hosts file would have them. */
 static enum rota_code list_members(const struct rota_store_answer *answer, struct rota_str role,
                                    struct rota_hosts *hosts, struct rota_error *error)
 {
