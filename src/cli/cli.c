@@ -19,7 +19,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-/* Print a sentence so that it stays one, whatever a file's name has in it. */
+/* Print a sentence on one line, even if a file name in it contains newlines or escapes. */
 static void print_safely(struct rota_str text)
 {
     char piece[ROTA_QUOTE_PIECE_MAX];
@@ -85,8 +85,8 @@ bool rota_cli_parse(const struct rota_cli_command *command, int argc, char *cons
     return false;
 }
 
-/* Why standard output could not be written, the first time it could not. By the
- * time the program ends `errno` may tell of something else. */
+/* Why the first failed write to standard output failed. By the end of the program `errno` may mean
+ * something else. */
 static int output_errno;
 
 int rota_cli_end_interrupted(void)
@@ -122,7 +122,7 @@ void rota_cli_add_bytes(struct rota_json *json, const char *name, const char *ba
         return;
     }
     rota_grpc_base64_encode(&base64, bytes);
-    while (base64.size % 4 != 0 && !base64.failed) /* which gRPC leaves out, and others expect */
+    while (base64.size % 4 != 0 && !base64.failed) /* padding, which gRPC omits and others expect */
         rota_buffer_append_char(&base64, '=');
     rota_json_add_string(json, base64_name, rota_buffer_str(&base64));
     if (base64.failed)
@@ -133,14 +133,21 @@ void rota_cli_add_bytes(struct rota_json *json, const char *name, const char *ba
 void rota_cli_describe_refusal(struct rota_error *error, enum rota_code code, const char *node,
                                enum rota_status status, const char *text)
 {
+    static const char *const HELP[][2] = {
+        {"connection refused", "is rotad running there? --node or ROTA_NODE chooses other nodes"},
+        {"speaks TLS, but this side", "give --tls-ca, or set ROTA_TLS_CA"},
+        {"speaks plaintext, but this side", "leave out --tls-ca, --tls-cert and ROTA_TLS_..."},
+        {"requires a certificate", "give --tls-cert and --tls-key"},
+        {"signed by a trusted CA", "is --tls-ca the CA of this node?"},
+    };
     bool is_unreachable = status == ROTA_STATUS_UNAVAILABLE && strstr(text, node);
     struct rota_buffer shown = {0};
     if (!is_unreachable)
         rota_buffer_print(&shown, "%s: %s: ", node, rota_status_name(status));
     rota_terminal_append(&shown, rota_str(text)); /* a sentence, with its own quotes */
-    if (is_unreachable && strstr(text, "connection refused"))
-        rota_buffer_append_text(&shown, "; is rotad running there? --node or ROTA_NODE chooses "
-                                        "other nodes");
+    for (size_t i = 0; is_unreachable && i < sizeof HELP / sizeof *HELP; i++)
+        if (strstr(text, HELP[i][0]))
+            rota_buffer_print(&shown, "; %s", HELP[i][1]);
     rota_error_set(error, code, "%.*s", ROTA_STR_ARGS(rota_buffer_str(&shown)));
     rota_buffer_deinit(&shown);
 }
@@ -202,7 +209,7 @@ static void on_grace_over(uv_timer_t *timer)
 void rota_cli_end_loop(struct uv_loop_s *loop, rota_time grace)
 {
     static uv_timer_t timer;
-    uv_run(loop, UV_RUN_NOWAIT); /* a stop that came before ends this early */
+    uv_run(loop, UV_RUN_NOWAIT); /* a uv_stop() from before would end the next run */
     uv_timer_init(loop, &timer);
     uv_timer_start(&timer, on_grace_over, (uint64_t)(grace / ROTA_MSEC), 0);
     uv_unref((uv_handle_t *)&timer);
@@ -263,8 +270,7 @@ bool rota_cli_is_input(const char *path)
                              file.st_dev == input.st_dev && file.st_ino == input.st_ino);
 }
 
-/* What is to be read once may be waited for; whatever else is no file is refused
- * where files are read. */
+/* A file that is read once may be a pipe; reading anything else that is not a file fails later. */
 enum rota_code rota_cli_read_file(const char *path, size_t size_max, struct rota_buffer *content,
                                   struct rota_error *error)
 {

@@ -1,9 +1,8 @@
 /* cli: what the commands of `rota` share.
  *
- * A command reads its options by its table, does its work and returns an exit
- * code. Its answer goes to standard output; whatever goes wrong is one sentence
- * on standard error. Nothing is printed before all of the input that can be
- * checked beforehand was checked. */
+ * A command reads its options by its table, does its work and returns an exit code. Its answer goes
+ * to standard output; an error is one sentence on standard error. It checks all input that it can
+ * check before it prints anything. */
 #pragma once
 
 #include "base/buffer.h"
@@ -20,15 +19,15 @@ struct uv_loop_s; /* a uv_loop_t */
 
 enum {
     ROTA_CLI_OK = 0,
-    ROTA_CLI_NO = 1,  /* the answer is no, there is none, or it can't be had */
+    ROTA_CLI_NO = 1,  /* negative, not found, or unavailable */
     ROTA_CLI_BAD = 2, /* bad usage or input */
 };
 
 /* One entry of the table of commands. */
 struct rota_cli_command {
     struct rota_command command;
-    int (*run)(int argc, char *const *argv); /* the words behind its name; an exit code */
-    const struct rota_table *table;          /* of its answer, which is JSON; NULL: text */
+    int (*run)(int argc, char *const *argv); /* the words after its name; an exit code */
+    const struct rota_table *table; /* of its answer, which is JSON; NULL: the answer is text */
 };
 
 extern const struct rota_cli_command rota_cmd_broker;
@@ -111,85 +110,86 @@ int rota_cli_fail(int exit_code, const char *format, ...) __attribute__((format(
 /* The same for an error of the library. */
 int rota_cli_fail_error(const struct rota_error *error);
 
-/* Read the options of a command into `result` and its `arguments`, which may be
- * NULL. When that is all there is to do (help, or an error) answers false and
- * sets `*exit_code`. */
+/* Read the options of a command into `result`, and its arguments into `arguments`, which may be
+ * NULL. Returns false if there is nothing left to do (help, or an error) and sets `*exit_code`. */
 bool rota_cli_parse(const struct rota_cli_command *command, int argc, char *const *argv,
                     void *result, struct rota_option_list *arguments, int *exit_code);
 
-/* End the process by SIGINT, so that its parent, maybe a loop of a shell, sees that it was
- * an interrupt; an exit code where that can't be. */
+/* End the process with SIGINT, so that its parent, for example a shell loop, sees the interrupt. If
+ * that fails, returns an exit code. */
 int rota_cli_end_interrupted(void);
 
-/* Whether standard output still takes what is printed; asked after writing, for
- * it also notes why not. */
+/* Whether standard output can still be written. Call it right after writing: it also records
+ * errno. */
 bool rota_cli_can_print(void);
 
-/* Add a member of an object: bytes that are no UTF-8 get another name and another form. */
+/* Add a member of an object. Bytes that are not UTF-8 are added in base64, under the other name. */
 void rota_cli_add_bytes(struct rota_json *json, const char *name, const char *base64_name,
                         struct rota_str bytes);
 
-/* Fill `error` with what a node answered, or why it could not be asked and what to do. */
+/* Fill `error` with a node's answer, or with why the node is unreachable and what to do about
+ * it. */
 void rota_cli_describe_refusal(struct rota_error *error, enum rota_code code, const char *node,
                                enum rota_status status, const char *text);
 
-/* The same for a moment; null for 0, which is none. */
+/* The same for a timestamp; 0 becomes null. */
 void rota_cli_add_time(struct rota_json *json, const char *key, rota_time time);
 
 /* Print a buffer and free it; returns an exit code. */
 int rota_cli_print(struct rota_buffer *buffer);
 
-/* Print the answer of a command with a table in a form of enum rota_table_form, and free it;
- * returns an exit code. */
+/* Print the answer of a command with a table, in a form of enum rota_table_form, and free it.
+ * Returns an exit code. */
 int rota_cli_answer(const struct rota_cli_command *command, int form, struct rota_buffer *json);
 
-/* Close a loop that was given some time to end. When that was too short for a thread, which may
- * wait for a database, the process ends without the handlers of exit(): they would take away
- * what the thread uses. */
+/* Close a loop that had some time to finish. If a thread is still running, for example waiting for
+ * a database, the process later ends without the handlers of exit(), which would free what the
+ * thread uses. */
 void rota_cli_close_loop(struct uv_loop_s *loop);
 
-/* The same, and give it the time: a peer that does not take its end is not waited for. */
+/* The same, but first run the loop for up to `grace`. Does not wait for a peer that never
+ * closes. */
 void rota_cli_end_loop(struct uv_loop_s *loop, rota_time grace);
 bool rota_cli_has_thread_left(void);
 
-/* Flush standard output at the very end. Turns a failure into a sentence, and
- * the exit code into ROTA_CLI_NO unless it tells of something else already. */
+/* Flush standard output at the very end. Turns a failure into a sentence, and the exit code into
+ * ROTA_CLI_NO unless it already reports another failure. */
 int rota_cli_finish(int exit_code);
 
-#define ROTA_NODE_DEFAULT "127.0.0.1:7700" /* where a broker or a node listens by itself */
+#define ROTA_NODE_DEFAULT "127.0.0.1:7700" /* the default address of a node */
 #define ROTA_NODE_HELP    "[env ROTA_NODE, default " ROTA_NODE_DEFAULT "]"
 
-/* Whom to ask: what was given, ROTA_NODE, or the default. */
+/* The nodes to ask: `given`, ROTA_NODE, or the default. */
 const char *rota_cli_node(const char *given);
 
-/* Write a line of a log to standard error: for struct rota_log. */
+/* Write a log line to standard error, for struct rota_log. */
 void rota_cli_write_log(void *data, struct rota_str line);
 
 /* The wall clock, or `at` if it is not ROTA_TIME_MIN. */
 rota_time rota_cli_now(rota_time at);
 
-/* Read a whole file, once: it may be a pipe, and `-` is standard input. Fills
- * `*content`; rota_buffer_deinit() ends it. */
+/* Read a whole file once: it may be a pipe, and `-` is standard input. Fills `*content`;
+ * rota_buffer_deinit() frees it. */
 enum rota_code rota_cli_read_file(const char *path, size_t size_max, struct rota_buffer *content,
                                   struct rota_error *error);
 
 /* What a file is called in messages. */
 const char *rota_cli_file_name(const char *path);
 
-/* Whether reading `path` takes what standard input has to give. */
+/* Whether reading `path` consumes standard input. */
 bool rota_cli_is_input(const char *path);
 
-/* Read a hosts file. Fills `*hosts`; rota_hosts_file_deinit() ends it. */
+/* Read a hosts file. Fills `*hosts`; rota_hosts_file_deinit() frees it. */
 enum rota_code rota_cli_read_hosts(const char *path, struct rota_hosts *hosts,
                                    struct rota_error *error);
 
-/* The ring of those hosts that are placed at `now`. Gives `*ring`. `path` is
- * named in errors. */
+/* Build the ring of the hosts that are placed at `now`. Gives `*ring`. `path` is named in
+ * errors. */
 enum rota_code rota_cli_build_ring(const char *path, const struct rota_host *hosts, size_t n_hosts,
                                    rota_time now, int64_t points, struct rota_ring **ring,
                                    struct rota_error *error);
 
-/* Both: the ring of where the hosts come from, which is looked up first if it was not said.
- * An empty one is refused as ROTA_ERR_UNAVAILABLE. */
+/* Both: read the hosts from a file or a store, and build their ring. An empty ring is an error,
+ * ROTA_ERR_UNAVAILABLE. */
 enum rota_code rota_cli_load_ring(struct rota_host_options *from, rota_time now, int64_t points,
                                   struct rota_ring **ring, struct rota_error *error);

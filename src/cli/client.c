@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The token in the file that was named; empty when none was. */
+/* Read the token from the given file; empty if no file is given. */
 static enum rota_code read_token(const struct rota_client_options *options,
                                  char token[ROTA_LOCAL_TOKEN_MAX + 1], struct rota_error *error)
 {
@@ -29,7 +29,7 @@ static enum rota_code read_token(const struct rota_client_options *options,
     return code;
 }
 
-/* What to send to `node`: the token that was given, or that of a node on this machine. */
+/* The token to send to `node`: the given one, or that of a node on this machine. */
 static const char *find_token(struct rota_client *client, const char *node, const char *given)
 {
     char *token = client->tokens[client->n_channels];
@@ -112,7 +112,7 @@ static enum rota_code refused(const struct rota_client *client, struct rota_erro
     return code;
 }
 
-/* How long an answer may take: not longer than the command. */
+/* How long to wait for an answer: no longer than the command may take. */
 static rota_time time_left(const struct rota_client *client)
 {
     rota_time timeout = client->options->timeout;
@@ -134,7 +134,7 @@ static enum rota_code call_once(struct rota_client *client, struct rota_str meth
     return rota_channel_wait(client->channel, &call, &client->reply, error);
 }
 
-/* The node is unreachable and has not seen the call: another node may take it. */
+/* The node is unreachable and has not received the call, so another node may get it. */
 static bool is_away(const struct rota_client *client, enum rota_code code)
 {
     return code == ROTA_ERR_UNAVAILABLE ||
@@ -210,8 +210,8 @@ void rota_client_pause(struct rota_client *client, uint64_t ms)
     uv_run(&client->loop, UV_RUN_NOWAIT);
 }
 
-/* Told once, when some 1.3 s have passed; at once where the command says until when. Of a node that
- * is awaited each time that it is gone. */
+/* Reported once, after about 1.3 s; at once if the command says how long it waits. A node that is
+ * awaited is reported each time it becomes unreachable. */
 static void tell_waiting(struct rota_client *client, unsigned n_tries, const char *node,
                          const char *why)
 {
@@ -226,8 +226,8 @@ static void tell_waiting(struct rota_client *client, unsigned n_tries, const cha
             client->until_text ? client->until_text : "");
 }
 
-/* Whether asking again would bring nothing else: an answer, and be it one that can't be read, or a
- * node that refuses us. */
+/* Whether repeating the call is pointless: there is an answer, even if it is malformed, or the node
+ * rejects us. */
 static bool is_settled(const struct rota_client *client, enum rota_code code)
 {
     return code == ROTA_OK || client->reply.message ||
@@ -290,17 +290,30 @@ enum rota_code rota_client_queue(struct rota_client *client, rota_time patience,
     return code;
 }
 
-enum rota_code rota_client_error(const struct rota_queue_result *result, struct rota_error *error)
+/* A failure that is not a node's answer. */
+static void describe_failure(struct rota_error *error, enum rota_code code,
+                             const struct rota_queue_result *result)
 {
     struct rota_buffer text = {0};
+    rota_terminal_append(&text, rota_str(result->text)); /* a sentence, with its own quotes */
+    rota_error_set(error, code, "%s%s%.*s", result->node, *result->node ? ": " : "",
+                   ROTA_STR_ARGS(rota_buffer_str(&text)));
+    rota_buffer_deinit(&text);
+}
+
+enum rota_code rota_client_error(const struct rota_queue_result *result, struct rota_error *error)
+{
     enum rota_code code =
         result->status == ROTA_STATUS_INVALID_ARGUMENT ? ROTA_ERR_INVALID : ROTA_ERR_UNAVAILABLE;
-    rota_terminal_append(&text, rota_str(result->text)); /* a sentence, with its own quotes */
-    rota_error_set(error, code, "%s%s%.*s%s", result->node, *result->node ? ": " : "",
-                   ROTA_STR_ARGS(rota_buffer_str(&text)),
-                   result->code == ROTA_ERR_UNKNOWN ? "; the outcome is unknown" : "");
-    rota_buffer_deinit(&text);
-    return code;
+    const char *name = rota_status_name(result->status), *text = result->text;
+    struct rota_error refusal;
+    size_t size = strlen(name);
+    if (*result->node && strncmp(text, name, size) == 0 && strncmp(text + size, ": ", 2) == 0)
+        rota_cli_describe_refusal(&refusal, code, result->node, result->status, text + size + 2);
+    else
+        describe_failure(&refusal, code, result);
+    return rota_error_set(error, code, "%s%s", refusal.text,
+                          result->code == ROTA_ERR_UNKNOWN ? "; the outcome is unknown" : "");
 }
 
 /* --- a command --- */

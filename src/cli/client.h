@@ -1,5 +1,5 @@
-/* client: how commands talk to nodes: the options that name them, one call at a time, and the queue
- * client of <rota/queue.h>, which has the same nodes. */
+/* client: how commands talk to nodes: the options that name the nodes, one call at a time, and the
+ * queue client of <rota/queue.h> for the same nodes. */
 #pragma once
 
 #include "base/arena.h"
@@ -42,7 +42,7 @@ struct rota_client_options {
 #define ROTA_CLIENT_LIST_OPTIONS(result)                                                           \
     ROTA_CLIENT_OPTIONS(result), ROTA_TABLE_OPTION(result, of.output)
 
-/* The two parts of it that have nothing to do with time. */
+/* The parts of it that do not concern time. */
 #define ROTA_CLIENT_NODE(result)                                                                   \
     {                                                                                              \
         .name = "node", ROTA_OPTION_INTO(TEXT, result, of.node), .value_name = "ADDRESS,...",      \
@@ -64,7 +64,7 @@ struct rota_client_options {
 
 enum { ROTA_CLIENT_NODES_MAX = 64 };
 
-/* Nodes that a list or a sum is without; borrowed from the reply. */
+/* Nodes that are missing from a list or a sum; borrowed from the reply. */
 struct rota_client_missing {
     const struct rota_str *nodes, *why; /* `why` may be NULL */
     size_t n;
@@ -74,23 +74,23 @@ struct rota_client_missing {
 struct rota_client {
     uv_loop_t loop;
     struct rota_tls *tls;         /* NULL: plain text */
-    struct rota_channel *channel; /* the one that is asked now */
+    struct rota_channel *channel; /* the one in use */
     struct rota_channel *channels[ROTA_CLIENT_NODES_MAX];
     char tokens[ROTA_CLIENT_NODES_MAX][ROTA_LOCAL_TOKEN_MAX + 1]; /* empty: none */
     size_t n_channels, at;
     const struct rota_client_options *options;
     struct rota_queue *queue; /* NULL: not needed yet */
     struct rota_arena arena;
-    struct rota_reply reply; /* of the last call; what was read from it is borrowed */
-    bool is_patient;         /* it has answered: it is waited for when it is unreachable */
-    bool is_awaited;         /* also when it has never answered; that is reported */
-    rota_time until;         /* when the command is over, on the monotonic clock; 0: never */
-    bool has_told_waiting;   /* what a call that is repeated waits for */
-    struct rota_client_missing missing; /* of the last reply that was looked through for them */
+    struct rota_reply reply; /* of the last call; decoded replies borrow from it */
+    bool is_patient;         /* a node has answered: if it becomes unreachable, wait for it */
+    bool is_awaited;         /* the same even if none has answered yet, and report it */
+    rota_time until;         /* deadline of the command, on the monotonic clock; 0: none */
+    bool has_told_waiting;   /* reported that a repeated call waits */
+    struct rota_client_missing missing; /* of the last reply that was checked for them */
     bool has_told_missing;
 
-    /* Of a call that is repeated: until when, in words; and what to wipe out before it is reported.
-     * With them it is reported at once. */
+    /* Of a repeated call: until when it waits, in words, and the progress line to erase before a
+     * report. With them it is reported at once. */
     const char *until_text;
     struct rota_progress *progress;
 };
@@ -103,7 +103,7 @@ static inline int rota_client_answer(const struct rota_cli_command *command,
     return rota_cli_answer(command, options->json ? ROTA_TABLE_JSON : options->output, buffer);
 }
 
-/* Fills `*client`; rota_client_close() ends it. */
+/* Fills `*client`; rota_client_close() frees it. */
 enum rota_code rota_client_open(const struct rota_client_options *options,
                                 struct rota_client *client, struct rota_error *error);
 void rota_client_close(struct rota_client *client);
@@ -112,38 +112,39 @@ void rota_client_close(struct rota_client *client);
 typedef enum rota_code rota_client_act(struct rota_client *client, const void *options,
                                        struct rota_buffer *buffer, struct rota_error *error);
 
-/* The frame of most commands: open a client, act, and print the answer, as lines of JSON in the
- * form that is asked for if the command has a table. Returns an exit code. */
+/* The frame of most commands: open a client, act, and print the answer; a command with a table
+ * appends lines of JSON. Returns an exit code. */
 int rota_client_run(const struct rota_cli_command *command, const struct rota_client_options *of,
                     rota_client_act *act, const void *options);
 
-/* Ask a method of rota.v1.Queue, or any when it is a whole path, and read the answer into the
- * struct `reply`; both types may be NULL. A refusal is an error: ROTA_ERR_INVALID of a request that
- * can't be, ROTA_ERR_UNAVAILABLE of all others. A node that can't be reached is passed over. */
+/* Call a method of rota.v1.Queue, or of any service if `method` is a whole path, and decode the
+ * answer into the struct `reply`; both types may be NULL. A refusal is an error: ROTA_ERR_INVALID
+ * for an invalid request, ROTA_ERR_UNAVAILABLE for everything else. Skips unreachable nodes. */
 enum rota_code rota_client_ask(struct rota_client *client, const char *method,
                                const struct rota_message_type *request_type, const void *request,
                                const struct rota_message_type *reply_type, void *reply,
                                struct rota_error *error);
 
-/* The same for a request that may be made twice: while its outcome is unknown, or no node can be
- * reached and one has answered before or is awaited, try_fsm repeats it for three times the
- * timeout; where the command has an end of its own, until then. */
+/* The same for an idempotent request. While its outcome is unknown, or no node is reachable and one
+ * has answered before or is awaited, try_fsm repeats it for three times the timeout, or until the
+ * deadline of the command if it has one. */
 enum rota_code rota_client_insist(struct rota_client *client, const char *method,
                                   const struct rota_message_type *request_type, const void *request,
                                   const struct rota_message_type *reply_type, void *reply,
                                   struct rota_error *error);
 
-/* The queue client, on the client's loop and with its nodes; use one patience. A call fails at once
- * while no node has answered; when one has, calls are repeated for `patience`. */
+/* The queue client, on the client's loop and with its nodes; always use the same patience. A call
+ * fails at once while no node has ever answered; after that, calls are repeated for `patience`. */
 enum rota_code rota_client_queue(struct rota_client *client, rota_time patience,
                                  struct rota_queue **queue, struct rota_error *error);
 #define ROTA_CLIENT_ONCE 1 /* a patience: no call is repeated */
 
-/* The error of a result that is not ROTA_OK: with the node, and as rota_client_ask() has codes. */
+/* The error for a result that is not ROTA_OK: names the node, with the codes of
+ * rota_client_ask(). */
 enum rota_code rota_client_error(const struct rota_queue_result *result, struct rota_error *error);
 
-/* Ask the next of the nodes from now on. */
+/* Use the next node from now on. */
 void rota_client_next(struct rota_client *client);
 
-/* Let `ms` pass on the loop, or what is left until the command is over. */
+/* Run the loop for `ms`, or until the command's deadline. */
 void rota_client_pause(struct rota_client *client, uint64_t ms);

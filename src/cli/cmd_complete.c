@@ -1,7 +1,7 @@
-/* rota complete: the names that a shell offers after the tab key. Not for people, so no list of
- * commands has it.
+/* rota complete: print names for a shell's tab completion. Not for people, so it is in no list of
+ * commands.
  *
- * Somebody waits for the prompt: after 300 ms, and after any failure, it ends without a word. */
+ * The user is waiting for the prompt: after 300 ms, and after any failure, it exits silently. */
 #include "cli/cli.h"
 #include "cli/node/documents.h"
 #include "wire/message/queue_message.h"
@@ -29,7 +29,7 @@ static const struct noun {
     {"space", "spaces", "spaces"},
 };
 
-/* A broker without a cluster has queues, and no documents. */
+/* A broker without a cluster has queues, but no documents. */
 static enum rota_code ask_queues(struct rota_client *client, struct rota_buffer *names)
 {
     struct rota_queue_list reply;

@@ -1,7 +1,7 @@
 /* rota broker, rota cache serve, rota directory serve: short names for `rotad` with one role.
  *
- * The words of the command line become those of rotad, which then takes the place of this process:
- * there is one server program. */
+ * The command line becomes that of rotad, which then replaces this process: there is only one
+ * server program. */
 #include "cli/cli.h"
 #include "demo/up.h"
 
@@ -13,13 +13,13 @@
 
 enum { WORDS_MAX = 256, NAMES_MAX = 16, PRESETS_MAX = 8 };
 
-/* An option that rotad calls otherwise; one with a dot is a setting of a section. */
+/* An option that has another name in rotad; one with a dot is a setting of a section. */
 struct name {
     const char *here, *there;
     bool is_flag;
 };
 
-/* A default other than rotad's: a variable of the environment, or a setting of a section. */
+/* A default that differs from rotad's: an environment variable, or a setting of a section. */
 struct preset {
     const char *name, *value;
 };
@@ -50,7 +50,7 @@ __attribute__((format(printf, 2, 3))) static void add_word(struct line *line, co
     va_end(arguments);
 }
 
-/* Whether there is a word that begins so. */
+/* Whether an argument begins with this. */
 static bool has_word(const struct line *line, const char *start)
 {
     for (size_t i = 0; i < line->n; i++)
@@ -68,7 +68,7 @@ static const struct name *find_name(const struct server *server, const char *wor
     return NULL;
 }
 
-/* Words that rotad knows, and those that it will refuse, stay as they are. */
+/* Options that rotad knows, and those it will reject, stay as they are. */
 static void translate(const struct server *server, int argc, char *const *argv, struct line *line)
 {
     for (int i = 0; i < argc; i++) {
@@ -125,7 +125,7 @@ static int start_rotad(const struct server *server, int argc, char *const *argv)
 
 /* --- broker --- */
 
-/* The value of an option; NULL: it is not given. */
+/* The value of an option; NULL: not given. */
 static const char *value_of(int argc, char *const *argv, const char *option)
 {
     size_t size = strlen(option);
@@ -140,8 +140,8 @@ static const char *value_of(int argc, char *const *argv, const char *option)
     return NULL;
 }
 
-/* With a store and no directory, jobs are in the store; a journal alone needs a directory that
- * stays. */
+/* With a store and without a directory, jobs are kept in the store; a journal needs a permanent
+ * directory. */
 static int run_broker(int argc, char *const *argv)
 {
     static const struct server BROKER = {

@@ -1,9 +1,8 @@
-/* dry_run: what a command that changes something would do, without doing it.
+/* dry_run: what a command would change, without changing it.
  *
- * The command reads and changes nothing, and prints sentences, one on each line: what is
- * there now and what would become of it. As JSON it is what commands that carry out a plan answer:
- * {"plan": [sentence...], "is_done": false}. What the change itself would refuse is refused, as
- * far as looking tells. */
+ * The command only reads, and prints one sentence per line: what exists now and what would happen
+ * to it. As JSON it is the answer of commands that carry out a plan: {"plan": [sentence...],
+ * "is_done": false}. It rejects what the change itself would reject, as far as reading can show. */
 #pragma once
 
 #include "base/buffer.h"
@@ -17,7 +16,7 @@
         .help = "print what would happen and change nothing"                                       \
     }
 
-/* For the description of a command that prints nothing else of the kind. */
+/* For the description of a command that has no other plan. */
 #define ROTA_DRY_RUN_JSON "With --dry-run and --json: {\"plan\": [sentence...], \"is_done\"}."
 
 struct rota_dry_run {

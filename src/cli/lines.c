@@ -15,11 +15,11 @@ struct reader {
     int fd;
     char *bytes; /* size_max + 1: a whole line and its newline */
     size_t size;
-    unsigned long long n_lines; /* handed over */
+    unsigned long long n_lines; /* already handed over */
 };
 
-/* Hand over the whole lines of the buffer and keep the rest; at the end of the
- * input the rest is a line too. */
+/* Hand over the complete lines in the buffer and keep the rest; at the end of the input the rest is
+ * a line too. */
 static bool hand_over(struct reader *reader, bool is_end)
 {
     struct rota_str lines[ROTA_LINES_GROUP_MAX];
@@ -58,7 +58,7 @@ static int read_all(struct reader *reader)
     if (file->on_start)
         file->on_start(file->data, is_file ? (uint64_t)status.st_size : 0);
     for (;;) {
-        if (!is_file) { /* it may wait */
+        if (!is_file) { /* it may block */
             fflush(stdout);
             if (!rota_cli_can_print())
                 return ROTA_CLI_OK;
@@ -67,7 +67,7 @@ static int read_all(struct reader *reader)
             read(reader->fd, reader->bytes + reader->size, file->size_max + 1 - reader->size);
         bool is_cut = got < 0 && errno == EINTR;
         if ((is_cut || got == 0) && file->is_over && file->is_over(file->data))
-            return ROTA_CLI_OK; /* half a line is none then */
+            return ROTA_CLI_OK; /* drop an incomplete line then */
         if (is_cut)
             continue;
         if (got < 0)

@@ -1,8 +1,8 @@
-/* lines: a file or standard input, line by line, in bounded memory.
+/* lines: read a file or standard input line by line, in bounded memory.
  *
- * Lines are any bytes up to a newline, the last one also without. They are
- * handed over as many at a time as one read brought, so that callers can work
- * on groups; what was printed is flushed before a read that may wait. */
+ * Lines are any bytes up to a newline; the last one may lack it. Callers get as many lines at a
+ * time as one read returned, so that they can process groups. Standard output is flushed before a
+ * read that may block. */
 #pragma once
 
 #include <rota/str.h>
@@ -15,9 +15,9 @@ enum {
     ROTA_LINES_GROUP_MAX = 1024,   /* lines of one call */
 };
 
-/* Read all of standard input; `on_lines` gets 1 .. ROTA_LINES_GROUP_MAX lines
- * at a time, borrowed, and answers false to stop. Returns an exit code; a line
- * beyond the bound ends it with a message, when all before it were handed over. */
+/* Read all of standard input. `on_lines` gets 1 to ROTA_LINES_GROUP_MAX lines at a time, borrowed,
+ * and returns false to stop. Returns an exit code. A line that is too long ends it with a message,
+ * after all lines before it were handed over. */
 int rota_lines_read(bool (*on_lines)(void *data, const struct rota_str *lines, size_t n),
                     void *data);
 
@@ -26,13 +26,13 @@ struct rota_lines_file {
     size_t size_max;  /* bytes of one line */
     bool (*on_lines)(void *data, const struct rota_str *lines, size_t n);
 
-    /* If given: called first, with the size in bytes, 0 if it is unknown. */
+    /* Optional: called first, with the size in bytes, 0 if unknown. */
     void (*on_start)(void *data, uint64_t total);
 
-    /* If given: asked when a signal has ended a read, and at the end; true stops. */
+    /* Optional: called when a signal interrupts a read, and at the end; true stops. */
     bool (*is_over)(void *data);
     void *data;
 };
 
-/* The same for any file; a group of lines has at most `size_max` bytes and one line more. */
+/* The same for any file. A group of lines has at most `size_max` bytes plus one line. */
 int rota_lines_read_file(const struct rota_lines_file *file);

@@ -85,7 +85,7 @@ static const struct rota_cli_command *const COMMANDS[] = {
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 
-/* Names of the release before, and what they are now. */
+/* Old names, and what they are called now. */
 static const struct {
     const char *old;
     const struct rota_cli_command *now;
@@ -100,8 +100,8 @@ static const struct {
 static const char INTRODUCTION[] =
     "Rota places shards, decides which process owns each, routes calls and runs jobs.";
 
-/* What --help shows, by plane: a command, which has its own summary, or a noun, whose verbs follow
- * from the table above. */
+/* What --help shows, by plane: a command with its own summary, or a noun, whose verbs come from the
+ * table above. */
 static const struct {
     const char *plane, *noun, *summary;
 } NOUNS[] = {
@@ -134,7 +134,7 @@ static const struct {
 };
 enum { N_NOUNS = sizeof NOUNS / sizeof *NOUNS };
 
-/* By their number. */
+/* By their index. */
 static const char *const EXIT_CODES[] = {
     [ROTA_CLI_OK] = "success",
     [ROTA_CLI_NO] = "the answer is no, or something was not found or is unavailable right now",
@@ -153,7 +153,7 @@ static const char OUTPUT[] =
 
 /* --- finding a command --- */
 
-/* How many of the words are the command's name; 0 when they are not. */
+/* How many of the words are the command's name; 0 if they don't match. */
 static int match(const char *name, int n_words, char *const *words)
 {
     int n = 0;
@@ -182,7 +182,7 @@ static const struct rota_cli_command *find_command(int n_words, char *const *wor
             return RENAMED[i].now;
         }
     if ((*n_used = match(rota_cmd_complete.command.name, n_words, words)) > 0)
-        return &rota_cmd_complete; /* for shells: no list has it */
+        return &rota_cmd_complete; /* for shells, so not listed */
     return NULL;
 }
 
@@ -201,7 +201,7 @@ static bool is_group(const char *word)
     return false;
 }
 
-/* Say which word is unknown and what it may have meant. */
+/* Say which word is unknown, and suggest the closest one. */
 static int refuse_words(char *const *words)
 {
     const char *group = is_group(words[0]) ? words[0] : NULL;
@@ -290,7 +290,7 @@ static int print_help(void)
     return rota_cli_print(&buffer);
 }
 
-/* Every command, and what they share. */
+/* All commands, and what they have in common. */
 static int print_all(void)
 {
     struct rota_buffer buffer = {0};
@@ -336,7 +336,7 @@ static int print_markdown(void)
     return rota_cli_print(&buffer);
 }
 
-/* All that the tables say, for share/. */
+/* Everything in the tables as JSON, for share/. */
 static int print_json(void)
 {
     struct rota_buffer buffer = {0};
@@ -415,8 +415,8 @@ static int run_words(int n_words, char *const *words)
     return run_command(n_words, words);
 }
 
-/* A file opened later must not become standard output. What stands in for a
- * closed stream can't be used the way the stream is, so that use still fails. */
+/* A file opened later must not become standard output by accident. The stand-in for a closed stream
+ * can't be used the way the stream would be, so using it still fails. */
 static void guard_streams(void)
 {
     static const int USELESS[] = {O_WRONLY, O_RDONLY, O_RDONLY};

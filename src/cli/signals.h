@@ -1,4 +1,4 @@
-/* signals: what ends a command that runs until it is interrupted. */
+/* signals: the signals that end a command which runs until interrupted. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,8 +11,8 @@ struct rota_signals {
     void *data;
 };
 
-/* Call `on_signal` from the loop for SIGINT and SIGTERM, and for SIGHUP with `with_hangup`. All is
- * kept until rota_signals_close(); the loop has to run once more then. */
+/* Call `on_signal` from the loop on SIGINT and SIGTERM, and on SIGHUP with `with_hangup`.
+ * Everything must stay valid until rota_signals_close(); then run the loop once more. */
 void rota_signals_open(struct rota_signals *signals, uv_loop_t *loop, bool with_hangup,
                        void (*on_signal)(void *data), void *data);
 void rota_signals_close(struct rota_signals *signals);

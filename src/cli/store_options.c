@@ -12,7 +12,7 @@ static enum rota_code check(const char **url, struct rota_sql_url *parsed, struc
     const char *text = *url ? *url : getenv("ROTA_STORE");
     if (!text || !*text)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "which store? Give --store or set ROTA_STORE");
+                              "no store given: use --store, or set ROTA_STORE");
     *url = text;
     return rota_sql_url_parse(rota_str(text), parsed, error);
 }
@@ -25,8 +25,8 @@ static enum rota_code refuse_file(const struct rota_sql_url *url, struct rota_er
                         : "");
 }
 
-/* Can a file be made, or written if it is there? A store that is away is waited for, but
- * this would not come by itself. */
+/* Can the file be created, or written if it exists? An unreachable store may come back, but this
+ * would never fix itself. */
 static bool is_usable(const struct rota_sql_url *url)
 {
     char folder[ROTA_SQL_URL_PATH_MAX];

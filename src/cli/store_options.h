@@ -1,4 +1,4 @@
-/* store_options: the options by which commands name a store and a space of it. */
+/* store_options: the options by which commands name a store and a space in it. */
 #pragma once
 
 #include "base/option.h"
@@ -20,16 +20,16 @@
         .help = "name of the cache; a store can hold several"                                      \
     }
 
-/* Refuses a store that is not named, whose URL can't be read, or whose file can't be
- * written; `*url` is taken from ROTA_STORE if it is NULL. */
+/* Reject a store that is not named, whose URL is invalid, or whose file can't be written; `*url` is
+ * set from ROTA_STORE if it is NULL. */
 enum rota_code rota_store_options_check(const char **url, struct rota_error *error);
 
-/* The same for commands that only look: a file that is not there is not made. */
+/* The same for commands that only read: a missing file is not created. */
 enum rota_code rota_store_options_check_there(const char **url, struct rota_error *error);
 
-/* Ask the store at `url`, or of ROTA_STORE if that is NULL, one thing after the other,
- * with a connection for it; a file that is not there is made by a BEAT only. Fills `answers`, which
- * rota_store_session_answer_deinit() ends; none of them when one has failed. */
+/* Send requests to the store at `url`, or at ROTA_STORE if that is NULL, one after the other, over
+ * one connection; only a BEAT creates a missing file. Fills `answers`, which
+ * rota_store_session_answer_deinit() frees; none of them if one fails. */
 enum rota_code rota_store_options_ask(const char *url, const struct rota_store_request *requests,
                                       size_t n, struct rota_store_answer *answers,
                                       struct rota_error *error);

@@ -8,8 +8,8 @@
 #include <time.h>
 
 enum {
-    GAP = 2,        /* columns of the terminal between two of the table */
-    WIDTH_MIN = 12, /* below this no column is cut */
+    GAP = 2,        /* blank columns between two columns of the table */
+    WIDTH_MIN = 12, /* no column is cut below this */
     LINES_AT_A_TIME = 10000,
 };
 
@@ -45,7 +45,7 @@ static void append_age(struct rota_buffer *buffer, rota_time age)
     rota_buffer_print(buffer, "%lld%s", (long long)(age / UNITS[i].unit), UNITS[i].name);
 }
 
-/* The number that a cell begins with. */
+/* The number at the start of a cell. */
 static rota_time parse_ms(struct rota_str cell, size_t *size)
 {
     rota_time ms = 0;
@@ -167,6 +167,7 @@ static enum rota_color color_of(struct rota_str state)
         {"unowned", ROTA_COLOR_RED},     {"failing", ROTA_COLOR_RED},
         {"not serving", ROTA_COLOR_RED}, {"unknown", ROTA_COLOR_YELLOW},
         {"on ring", ROTA_COLOR_GREEN},   {"not yet", ROTA_COLOR_YELLOW},
+        {"warn", ROTA_COLOR_YELLOW},     {"fail", ROTA_COLOR_RED},
     };
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
         if (rota_str_is_equal(state, rota_str(WORDS[i].word)))
@@ -180,11 +181,12 @@ struct drawing {
     struct rota_buffer *buffer;
     const struct rota_table *table;
     const struct rota_terminal *terminal;
-    struct rota_str *cells; /* as they are shown, row by row; the titles are the first row */
+    struct rota_str *cells; /* as shown, row by row; the first row has the titles */
     size_t n_rows;
-    bool is_wide, has_titles; /* these were drawn */
+    bool is_wide, has_titles; /* already drawn */
     int widths[ROTA_ROWS_FIELDS_MAX];
-    bool is_left_out[ROTA_ROWS_FIELDS_MAX]; /* no row has a value there, and room is short */
+    bool is_left_out[ROTA_ROWS_FIELDS_MAX]; /* no row has a value there, and the terminal is narrow
+                                             */
 };
 
 static bool is_shown(const struct drawing *drawing, size_t column)
@@ -206,7 +208,7 @@ static bool is_cut(enum rota_table_kind kind)
     return kind == ROTA_TABLE_TEXT || kind == ROTA_TABLE_LIST;
 }
 
-/* Columns that say nothing go first where the terminal is too narrow for all. */
+/* If the terminal is too narrow for all columns, empty ones are left out first. */
 static void leave_out(struct drawing *drawing)
 {
     size_t n_columns = drawing->table->n_columns;
@@ -219,7 +221,7 @@ static void leave_out(struct drawing *drawing)
     }
 }
 
-/* Widths by content; while that is too much, the widest column of text gives way. */
+/* Widths by content; if that is too wide, the widest column of text shrinks. */
 static void choose_widths(struct drawing *drawing)
 {
     const struct rota_table *table = drawing->table;
@@ -283,7 +285,7 @@ static void append_table(struct drawing *drawing)
     drawing->has_titles = true;
 }
 
-/* The titles and all cells as they are shown. False when there is no memory. */
+/* Format the titles and all cells. Returns false if out of memory. */
 static bool format_cells(struct drawing *drawing, const struct rota_rows *rows, rota_time now,
                          struct rota_buffer *text)
 {
@@ -371,7 +373,7 @@ static enum rota_code append_document(struct drawing *drawing, enum rota_table_f
     return code;
 }
 
-/* Objects, a line each, some at a time: there may be millions. */
+/* Objects, one per line, in batches: there may be millions. */
 static enum rota_code append_objects(struct drawing *drawing, enum rota_table_form form,
                                      struct rota_str lines, rota_time now, struct rota_error *error)
 {
@@ -399,7 +401,7 @@ static enum rota_code append_objects(struct drawing *drawing, enum rota_table_fo
 
 /* --- a sheet --- */
 
-/* One line of a text, with its words below each other where the terminal is too narrow. */
+/* One line of text, wrapped at words if the terminal is too narrow. */
 static void append_wrapped(struct drawing *drawing, struct rota_str line, int indent)
 {
     struct rota_buffer shown = {0}, wrapped = {0};
@@ -415,7 +417,7 @@ static void append_wrapped(struct drawing *drawing, struct rota_str line, int in
     rota_buffer_deinit(&wrapped);
 }
 
-/* A value on a terminal: further lines of a text are below its first one. */
+/* A value on a terminal: further lines are indented below the first one. */
 static void append_value(struct drawing *drawing, const struct rota_table_column *column,
                          struct rota_str cell, int indent, rota_time now)
 {
@@ -452,7 +454,7 @@ static void append_value(struct drawing *drawing, const struct rota_table_column
     rota_buffer_deinit(&shown);
 }
 
-/* On a terminal a field that says nothing is left out. */
+/* On a terminal an empty field is left out. */
 static bool has_value(const struct drawing *drawing, const struct rota_rows *rows, size_t column)
 {
     struct rota_str cell = rota_rows_cell(rows, 0, column);
@@ -493,7 +495,7 @@ static void append_pairs(struct rota_buffer *buffer, const struct rota_table *ta
     }
 }
 
-/* The table of an array in the object, below an empty line; nothing without entries. */
+/* The table of an array in the object, after an empty line; nothing if the array is empty. */
 static enum rota_code append_part(struct drawing *drawing, const struct rota_table *part,
                                   enum rota_table_form form, struct rota_str object, rota_time now,
                                   struct rota_error *error)
@@ -540,8 +542,11 @@ enum rota_code rota_table_append(struct rota_buffer *buffer, const struct rota_t
                                  enum rota_table_form form, const struct rota_terminal *terminal,
                                  struct rota_str document, rota_time now, struct rota_error *error)
 {
-    struct drawing drawing = {
-        .buffer = buffer, .table = table, .terminal = terminal, .is_wide = form == ROTA_TABLE_WIDE};
+    struct drawing drawing = {.buffer = buffer,
+                              .table = table,
+                              .terminal = terminal,
+                              .is_wide = form == ROTA_TABLE_WIDE,
+                              .has_titles = table->is_continued};
     if (form == ROTA_TABLE_JSON) {
         rota_buffer_append_str(buffer, document);
         return ROTA_OK;

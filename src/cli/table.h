@@ -32,10 +32,15 @@ extern const char *const rota_table_form_names[];
 
 /* `field` of `result` is an int that holds an enum rota_table_form. */
 #define ROTA_TABLE_OPTION(result, field)                                                           \
+    ROTA_TABLE_OPTION_HELP(result, field,                                                          \
+                           "output format; auto is a table on a terminal and tsv elsewhere")
+
+/* The same for a command whose AUTO is something else. */
+#define ROTA_TABLE_OPTION_HELP(result, field, the_help)                                            \
     {                                                                                              \
         .name = "output", .letter = 'o', ROTA_OPTION_INTO(CHOICE, result, field),                  \
         .value_name = "FORMAT", .choices = rota_table_form_names, .default_text = "auto",          \
-        .help = "output format; auto is a table on a terminal and tsv elsewhere"                   \
+        .help = (the_help)                                                                         \
     }
 
 enum rota_table_kind {
@@ -49,7 +54,7 @@ enum rota_table_kind {
     ROTA_TABLE_DURATION, /* milliseconds */
     ROTA_TABLE_LIST,     /* an array of texts, with commas between them */
     ROTA_TABLE_BYTES,    /* a size; KiB, MiB or GiB on a terminal */
-    ROTA_TABLE_LINES,    /* a text of several lines, of a sheet; wrapped, never cut */
+    ROTA_TABLE_LINES,    /* a text of several lines, in a sheet; wrapped, never cut */
 };
 
 struct rota_table_column {
@@ -60,16 +65,17 @@ struct rota_table_column {
 };
 
 struct rota_table {
-    const char *key; /* of the array in the document; NULL: the document has an object per line */
+    const char *key; /* of the array in the document; NULL: the document has one object per line */
     const struct rota_table_column *columns;
     size_t n_columns;               /* at most ROTA_ROWS_FIELDS_MAX */
     const struct rota_table *parts; /* the arrays of a sheet */
     size_t n_parts;
-    const char *name; /* what the lines of a part begin with */
+    const char *name; /* the first word of each of a part's lines */
     bool is_sheet;
+    bool is_continued; /* no titles: an earlier piece had them */
 };
 
-/* A table of an array; of the objects of a document with a line each, by the key NULL. */
+/* A table of an array, or, with the key NULL, of a document with one object per line. */
 #define ROTA_TABLE_OF(the_key, the_columns)                                                        \
     {                                                                                              \
         .key = (the_key), .columns = (the_columns),                                                \
@@ -89,12 +95,12 @@ struct rota_table {
         .n_parts = (n)                                                                             \
     }
 
-/* The form to use: AUTO becomes what suits the terminal. */
+/* The form to use: AUTO becomes the one for the terminal. */
 enum rota_table_form rota_table_choose(enum rota_table_form form,
                                        const struct rota_terminal *terminal);
 
-/* Append `document` in a form other than AUTO. `now` is what ages are counted from. Fails if the
- * document has no such array; a part may be missing. */
+/* Append `document` in a form other than AUTO. Ages are relative to `now`. Fails if the document
+ * lacks the array; parts are optional. */
 enum rota_code rota_table_append(struct rota_buffer *buffer, const struct rota_table *table,
                                  enum rota_table_form form, const struct rota_terminal *terminal,
                                  struct rota_str document, rota_time now, struct rota_error *error);

@@ -87,7 +87,7 @@ void rota_terminal_append(struct rota_buffer *buffer, struct rota_str text)
     }
 }
 
-/* Of one character as it is shown: an escape is as wide as it is long. */
+/* The width of one character as shown: an escape is as wide as it is long. */
 static int piece_columns(const char *piece, size_t size)
 {
     return (unsigned char)piece[0] < 0x80 ? (int)size : 1;
@@ -177,7 +177,7 @@ void rota_terminal_wrap(struct rota_buffer *buffer, const char *text, int indent
     rota_buffer_append_char(buffer, '\n');
 }
 
-/* Eighths of a column, where the font has them. */
+/* Eighths of a column, if the font has them. */
 static const char *const EIGHTHS[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
 
 void rota_terminal_bar(const struct rota_terminal *terminal, enum rota_color color, double value,
@@ -188,7 +188,7 @@ void rota_terminal_bar(const struct rota_terminal *terminal, enum rota_color col
     if (!(value > 0))
         return;
     if (eighths == 0)
-        eighths = 1; /* little is not nothing */
+        eighths = 1; /* show a small value as more than nothing */
     if (eighths > 8 * width)
         eighths = 8 * width;
     int whole = terminal->is_utf8 ? eighths / 8 : (eighths + 7) / 8;
@@ -201,7 +201,7 @@ void rota_terminal_bar(const struct rota_terminal *terminal, enum rota_color col
     fputs(rota_terminal_color(terminal, ROTA_COLOR_NONE), stdout);
 }
 
-/* Whether it is time to draw, if there is something to; the first call starts the clock. */
+/* Whether it is time to draw; the first call starts the clock. */
 static bool is_due(struct rota_progress *progress, bool is_known)
 {
     const rota_time quiet = 500 * ROTA_MSEC, redraw = 100 * ROTA_MSEC;
@@ -229,7 +229,7 @@ void rota_terminal_progress_say(struct rota_progress *progress, struct rota_str 
 {
     struct winsize size;
     char piece[ROTA_QUOTE_PIECE_MAX];
-    int left = 79; /* the last column would begin a new line */
+    int left = 79; /* writing to the last column would wrap the line */
     if (!is_due(progress, text.size > 0))
         return;
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1)

@@ -1,8 +1,7 @@
-/* terminal: what may be drawn, and the drawing of it.
+/* terminal: what the terminal can show, and drawing on it.
  *
- * Colour and bars are for people: both appear only where standard output is a
- * terminal, colour moreover only without NO_COLOR. Elsewhere the same text
- * comes out plain. */
+ * Color and bars are for people: both appear only if standard output is a terminal, and color only
+ * without NO_COLOR. Otherwise the text is plain. */
 #pragma once
 
 #include "base/buffer.h"
@@ -14,9 +13,9 @@
 #include <stdio.h>
 
 struct rota_terminal {
-    bool is_terminal; /* standard output is one */
+    bool is_terminal; /* standard output is a terminal */
     bool is_colored;
-    bool is_redrawn; /* what is there can be drawn over */
+    bool is_redrawn; /* text can be overwritten */
     bool is_utf8;
     int width;  /* columns, at least 40; 80 when unknown */
     int height; /* lines, at least 10; 24 when unknown */
@@ -34,49 +33,48 @@ enum rota_color {
 
 struct rota_terminal rota_terminal_look(void);
 
-/* The codes that begin a colour and end it, or "". */
+/* The escape codes that start and end a color, or "". */
 const char *rota_terminal_color(const struct rota_terminal *terminal, enum rota_color color);
 
-/* Take one character off `*rest`, which is not empty, and write how it is shown to
- * people: as it is, but for what would break a line, turn it round or drive the
- * terminal. Returns its bytes. */
+/* Take one character off `*rest`, which is not empty, and write it as it is shown to people:
+ * unchanged, unless it would break a line, reverse the text direction or control the terminal.
+ * Returns the number of bytes. */
 size_t rota_terminal_next(struct rota_str *rest, char piece[ROTA_QUOTE_PIECE_MAX]);
 
-/* On a terminal, end a result whose last line has no end: the prompt comes below it. */
+/* On a terminal, add a missing newline to a result, so that the prompt starts on its own line. */
 void rota_terminal_end_line(struct rota_buffer *result);
 
 /* Append a text as it is shown to people. */
 void rota_terminal_append(struct rota_buffer *buffer, struct rota_str text);
 
-/* How many columns a text takes as it is shown to people, a character each. */
+/* How many columns a text takes as it is shown to people, one per character. */
 int rota_terminal_columns(struct rota_str text);
 
-/* Append a text in at most `width` columns: one that is longer, on a terminal, loses its middle,
- * since names often differ at both ends. Returns the columns it takes. */
+/* Append a text in at most `width` columns. On a terminal a longer text loses its middle, since
+ * names often differ at both ends. Returns the number of columns. */
 int rota_terminal_append_cut(struct rota_buffer *buffer, const struct rota_terminal *terminal,
                              struct rota_str text, int width);
 
-/* Write a time as RFC 3339 with 3 or 6 digits of a second, so that all times have one width and
- * sort as text. Returns `text`. */
+/* Format a time as RFC 3339 with 3 or 6 digits of a second, so that all times have the same width
+ * and sort as text. Returns `text`. */
 char *rota_terminal_format_time(rota_time time, int digits, char text[ROTA_TIME_TEXT_MAX]);
 
-/* Append a time as people read it, in the local time zone. */
+/* Append a time for people, in the local time zone. */
 void rota_terminal_append_local(struct rota_buffer *buffer, rota_time time);
 
-/* The same where standard output is a terminal, and RFC 3339 with milliseconds elsewhere. */
+/* The same if standard output is a terminal, otherwise RFC 3339 with milliseconds. */
 void rota_terminal_append_time(struct rota_buffer *buffer, rota_time time);
 
-/* Append `text` in lines of at most `width` columns, each with a newline, where
- * the words allow it. The first one begins at column `indent`, to which the
- * caller has gone; the others are indented. */
+/* Append `text`, wrapped at words to lines of at most `width` columns, each with a newline. The
+ * first line continues at column `indent`; the others are indented. */
 void rota_terminal_wrap(struct rota_buffer *buffer, const char *text, int indent, int width);
 
 /* Draw `value` of `full` as a bar of at most `width` columns. */
 void rota_terminal_bar(const struct rota_terminal *terminal, enum rota_color color, double value,
                        double full, int width);
 
-/* How far a long piece of work has come, on standard error if that is a
- * terminal, from half a second on. Starts zeroed; `end` wipes it out. */
+/* Show the progress of a long operation on standard error if that is a terminal, starting after
+ * half a second. Starts zeroed; `end` erases it. */
 struct rota_progress {
     const char *what;
     rota_time started_at, drawn_at;
@@ -86,7 +84,7 @@ struct rota_progress {
 void rota_terminal_progress_step(struct rota_progress *progress, uint64_t done, uint64_t total);
 /* The same when the total is unknown. */
 void rota_terminal_progress_count(struct rota_progress *progress, uint64_t done);
-/* The same as a sentence, shown as texts are; it is cut where the line ends. */
+/* The same with a sentence, which is escaped and cut at the end of the line. */
 void rota_terminal_progress_say(struct rota_progress *progress, struct rota_str text);
 void rota_terminal_progress_print(struct rota_progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

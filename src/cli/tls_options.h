@@ -1,5 +1,5 @@
-/* tls_options: the options by which commands that ask nodes say who they are and whom they
- * believe. All of them have the same. */
+/* tls_options: the options by which commands say which certificate they present and which CAs they
+ * trust. All commands that call nodes have the same. */
 #pragma once
 
 #include "base/option.h"
@@ -25,7 +25,7 @@ struct rota_tls_words {
         .help = "private key of the certificate [env ROTA_TLS_KEY, default: in the same file]"     \
     }
 
-/* Gives `*tls`, which rota_tls_free() ends; NULL when plain text is meant, for neither an
- * authority nor a certificate is named. */
+/* Gives `*tls`, which rota_tls_free() frees; NULL means plaintext, if neither a CA nor a
+ * certificate is given. */
 enum rota_code rota_tls_options_open(const struct rota_tls_words *words, struct rota_tls **tls,
                                      struct rota_error *error);

@@ -11,12 +11,12 @@ static void on_signal(void *data)
     uv_stop(data);
 }
 
-/* How long connections may take to end in good order. */
+/* How long connections may take to close gracefully. */
 #define GRACE (200 * ROTA_MSEC)
 
 static bool begin(struct rota_watch *watch)
 {
-    static uv_loop_t loop; /* stays where it is if it can't be ended in time */
+    static uv_loop_t loop; /* static: it stays if it can't be ended in time */
     int code = uv_loop_init(&loop);
     if (code) {
         rota_cli_fail(ROTA_CLI_NO, "no event loop: %s", uv_strerror(code));
@@ -57,7 +57,7 @@ void rota_watch_stop(struct rota_watch *watch, int exit_code)
 
 void rota_watch_begin(struct rota_watch *watch, const char *event)
 {
-    enum { EVENT_WIDTH = 9 }; /* "continued": what follows is aligned on a terminal */
+    enum { EVENT_WIDTH = 9 }; /* "continued" is the longest; aligns what follows */
     char time[ROTA_TIME_TEXT_MAX];
     rota_time now = rota_clock_wall();
     if (!watch->is_json) {

@@ -54,7 +54,7 @@ bool rota_check_claims_init(struct rota_check_claims *claims, struct rota_check 
                             uint32_t n_shards);
 void rota_check_claims_deinit(struct rota_check_claims *claims); /* zeroed ones, too */
 
-/* The time of a question that is sent now. */
+/* The time of a question sent now. */
 static inline uint64_t rota_check_claims_asked(const struct rota_check_claims *claims)
 {
     return claims->now;
@@ -70,7 +70,7 @@ void rota_check_claims_held(struct rota_check_claims *claims, uint32_t shard, ui
 void rota_check_claims_told(struct rota_check_claims *claims, uint32_t shard, uint32_t teller,
                             size_t owner, uint64_t epoch, uint64_t asked);
 
-/* All nodes are well from now on: each shard has to be held once more. `n_awaited` are left. */
+/* All nodes are well from now on: each shard must be held once more. `n_awaited` are left. */
 void rota_check_claims_await(struct rota_check_claims *claims);
 
 /* Report shards that are still awaited as unowned. */

@@ -38,7 +38,7 @@ bool rota_check_jobs_acknowledged(struct rota_check_jobs *jobs, struct rota_job_
     return true;
 }
 
-/* While jobs are added the one that is looked for is among the last. */
+/* While jobs are being added, the one searched for is among the last. */
 static struct rota_check_job *find_job(struct rota_check_jobs *jobs, struct rota_job_id id)
 {
     struct rota_check_job key = {.id = id};

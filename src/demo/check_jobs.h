@@ -32,7 +32,7 @@ void rota_check_jobs_init(struct rota_check_jobs *jobs,
                           struct rota_check *check); /* keeps `check` */
 void rota_check_jobs_deinit(struct rota_check_jobs *jobs);
 
-/* The cluster has promised to do it. False: there is no room for it. */
+/* The cluster has promised to run it. Returns false if there is no room for it. */
 bool rota_check_jobs_acknowledged(struct rota_check_jobs *jobs, struct rota_job_id id,
                                   rota_time now);
 

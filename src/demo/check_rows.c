@@ -207,7 +207,7 @@ static bool have_parents_ended(const struct rota_check_partition *partition)
     return true;
 }
 
-/* One of a time before ours is met as a parent alone. */
+/* A partition from before this run appears only as a parent. */
 static bool is_known_partition(const struct rota_check_partition *partition)
 {
     return partition->is_made || partition->readers.size > 0;
@@ -232,7 +232,7 @@ static void judge_begin(struct rota_check_rows *rows, const struct rota_check_pa
     for (size_t i = 0; i < partition->n_parents; i++) {
         int64_t end = partition->parents[i]->end;
         if (end < 0)
-            return; /* it is reported as EARLY, or is of a time before ours */
+            return; /* it is reported as EARLY, or is from before this run */
         is_right |= end == mark;
         least = i == 0 || end < least ? end : least;
     }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KILL_AFTER (2 * ROTA_SEC) /* of those that were told to stop */
+#define KILL_AFTER (2 * ROTA_SEC) /* for processes that were asked to stop */
 #define LOGS_EVERY (10 * ROTA_SEC)
 #define TICK       ROTA_SEC /* progress, and the ledger for the page */
 
@@ -37,10 +37,10 @@ static const struct rota_option OPTIONS[] = {
              "at the end]"},
     {.name = "no-load",
      ROTA_OPTION_INTO(FLAG, struct options, no_load),
-     .help = "start only the nodes: no workers, jobs, Gets or tasks"},
+     .help = "start only the nodes: no workers, jobs, cache reads or tasks"},
     {.name = "chaos",
      ROTA_OPTION_INTO(FLAG, struct options, chaos),
-     .help = "kill and pause random nodes, one at a time, and verify jobs, Gets, group rows and "
+     .help = "kill and pause random nodes, one at a time, and verify jobs, reads, group rows and "
              "shard owners"},
     {.name = "for",
      ROTA_OPTION_INTO(SPAN, struct options, span),
@@ -51,7 +51,7 @@ static const struct rota_option OPTIONS[] = {
     {.name = "json", ROTA_OPTION_INTO(FLAG, struct options, json), .help = "print JSON"},
 };
 
-/* What works on the sample's jobs: a capability, and a command for the shell. */
+/* The workers of the sample: a capability, and a shell command. */
 static const struct {
     const char *name, *words;
 } WORKERS[] = {
@@ -144,7 +144,7 @@ static bool is_running(const struct up *up)
     return false;
 }
 
-/* When all processes have ended there is nothing more to wait for. */
+/* When all processes have ended, there is nothing left to wait for. */
 static void leave_if_over(struct up *up)
 {
     if (!is_running(up))
@@ -190,7 +190,7 @@ static void save_ledger(struct up *up)
     rota_up_ledger_save(&up->ledger, &progress, up->data);
 }
 
-/* What the command waits for, if it does. */
+/* What the command is waiting for, if anything. */
 static void say_progress(struct up *up)
 {
     size_t n_ready = 0;
@@ -269,7 +269,7 @@ static void on_checked(void *data)
 
 static void step_chaos(struct up *up);
 
-/* It is time to end: at once, or when what was acknowledged is done. */
+/* Time to stop: at once, or when every acknowledged job is done. */
 static void end(struct up *up)
 {
     if (up->phase != RUNNING || !up->options.chaos || !up->ledger.load) {
@@ -315,7 +315,7 @@ static uint32_t count_well(const struct up *up)
     return n;
 }
 
-/* Every other time a task of the group goes with a node. */
+/* Every other fault also hits a task of the group. */
 static void strike_task(struct up *up, enum rota_node_chaos_act todo)
 {
     size_t first = up->n_nodes + N_WORKERS;
@@ -324,7 +324,7 @@ static void strike_task(struct up *up, enum rota_node_chaos_act todo)
     struct rota_up_process *task =
         &up->processes[first + rota_random_below(&up->random, up->n_processes - first)];
     if (!task->child)
-        return; /* it is down by itself */
+        return; /* it went down by itself */
     if (todo == ROTA_NODE_CHAOS_KILL)
         rota_child_signal(task->child, SIGKILL);
     else
@@ -416,7 +416,7 @@ static void on_ended(void *data, struct rota_up_process *process, int exit_code,
         return;
     }
     if (process->is_held)
-        return; /* chaos has told, and will start it */
+        return; /* chaos has reported it, and will start it */
     rota_watch_begin(&up->watch, "died");
     add_text(up, "name", process->name);
     add_number(up, signal ? "signal" : "exit_code", signal ? signal : exit_code);
@@ -589,14 +589,14 @@ static void close_handles(struct up *up)
     uv_close((uv_handle_t *)&up->tick_timer, NULL);
     for (size_t i = 0; i < up->n_processes; i++)
         uv_close((uv_handle_t *)&up->processes[i].timer, NULL);
-    uv_run(&up->loop, UV_RUN_NOWAIT); /* a stop that came before ends this early */
+    uv_run(&up->loop, UV_RUN_NOWAIT); /* a uv_stop() from before would end this early */
 }
 
 static void run_cluster(struct up *up)
 {
     open_handles(up);
     start_nodes(up);
-    while (is_running(up)) /* also when nothing can be printed any more, which stops the loop */
+    while (is_running(up)) /* also if nothing can be printed, which stops the loop */
         uv_run(&up->loop, UV_RUN_DEFAULT);
     close_handles(up);
     uv_run(&up->loop, UV_RUN_DEFAULT);
@@ -639,7 +639,7 @@ const struct rota_cli_command rota_cmd_up = {
             .summary = "Run a sample cluster on this machine",
             .description =
                 "Starts nodes in two zones on free ports, with one SQLite store and a light load: "
-                "two kinds of workers with jobs on the queue `sample`, Gets of the keys sample-0 "
+                "two kinds of workers with jobs on the queue `sample`, reads of the keys sample-0 "
                 "to sample-999 from a cache with 2 shards in each zone, and a group of three tasks "
                 "whose partitions split and merge. Prints the address of each node and of the "
                 "dashboard, and commands to try. Finds `rotad` next to this program, on PATH, "
@@ -654,7 +654,7 @@ const struct rota_cli_command rota_cmd_up = {
                 "below is broken, the exit code is 1 and standard error says what. A second Ctrl-C "
                 "skips the verdict. With --no-load there is nothing to check.\n\nJobs: every "
                 "acknowledged job is completed exactly once, on one node, with the right "
-                "result.\n\nGets: every key is answered within a minute with the right value, and "
+                "result.\n\nCache: every key is answered within a minute with the right value, and "
                 "all of them once more at the end.\n\nGroup: every row is read, from the beginning "
                 "of its partition to its end, and read again only if its position was not "
                 "committed. No task reads under a token after another task started under a later "

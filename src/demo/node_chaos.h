@@ -1,12 +1,12 @@
-/* node_chaos: which node to strike next, to show that nothing is lost.
+/* node_chaos: decides which node to hit next, to show that nothing is lost.
  *
  *     CALM --pause over, all are well--> DOWN --its time is over--> BACK --all are well--> CALM
  *
  * A node is killed and restarted, or paused and resumed; the durations are random, and now and then
  * long enough for the others to declare it dead.
  *
- * Invariants: a node is struck only while all are well, so that never two are down because of
- * us; every struck node comes back; after the end no node is struck. */
+ * Invariants: a node is hit only while all are well, so that we never cause two to be down; every
+ * node that was hit comes back; after the end no node is hit. */
 #pragma once
 
 #include <rota/random.h>
@@ -30,7 +30,7 @@ enum rota_node_chaos_state { ROTA_NODE_CHAOS_CALM, ROTA_NODE_CHAOS_DOWN, ROTA_NO
 struct rota_node_chaos {
     enum rota_node_chaos_state state;
     struct rota_random random;
-    uint32_t n_nodes, node; /* the one that was struck last */
+    uint32_t n_nodes, node; /* the one hit last */
     rota_time at;           /* the end of CALM's pause, or of DOWN */
     bool is_stopped, is_over;
 };
@@ -48,7 +48,7 @@ void rota_node_chaos_init(struct rota_node_chaos *chaos, uint32_t n_nodes, uint6
 struct rota_node_chaos_todo rota_node_chaos_step(struct rota_node_chaos *chaos, rota_time now,
                                                  uint32_t n_well);
 
-/* Strike no more nodes; the next step brings back the one that is down. */
+/* Hit no more nodes; the next step brings back the one that is down. */
 void rota_node_chaos_end(struct rota_node_chaos *chaos);
 
 /* When to ask again; ROTA_TIME_NEVER: when a node is well. */

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 
 #define TICK       (250 * ROTA_MSEC)
-#define CALL_LIMIT (30 * ROTA_SEC) /* a node stands still for less */
+#define CALL_LIMIT (30 * ROTA_SEC) /* a node is paused for less */
 
 const char rota_up_space[] = "sample-shards";
 
-/* A question that is under way. Others are put while a node stands still, so that it is asked by
- * some of them, when it goes on, that others know of a later owner already. */
+/* A question in flight. More are sent while a node is paused, so that when it resumes, it answers
+ * some that were sent after a later owner was known. */
 struct ask {
     struct ask *next;
     struct rota_up_claims *claims;
@@ -35,7 +35,7 @@ struct rota_up_claims {
 
 /* --- answers --- */
 
-/* The place of a node of the answer among ours; SIZE_MAX: it is none of them. */
+/* The index of the answer's node among ours; SIZE_MAX: it is not ours. */
 static size_t find_node(const struct rota_up_claims *claims, struct rota_str address)
 {
     for (size_t i = 0; i < claims->n_nodes; i++)

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 
 #define TICK       (200 * ROTA_MSEC)
-#define GET_LIMIT  (60 * ROTA_SEC) /* a node is down or stands still for less */
+#define GET_LIMIT  (60 * ROTA_SEC) /* a node is down or paused for less */
 #define HOST_LIMIT (2 * ROTA_SEC)
 
-enum { AT_ONCE = 8, UNKNOWN_EVERY = 16 }; /* keys of a Get; each so many is one that has no value */
+enum { AT_ONCE = 8, UNKNOWN_EVERY = 16 }; /* keys of a Get; one in so many has no value */
 
-/* A Get that is under way. */
+/* A Get in flight. */
 struct get_run {
     struct get_run *next;
     struct rota_up_gets *gets;
@@ -79,7 +79,7 @@ static void on_done(void *data, const struct rota_get_result *result)
 
 /* --- asking --- */
 
-/* `n` keys by chance, or, with `is_last`, all of them. */
+/* `n` random keys, or, with `is_last`, all of them. */
 static bool begin(struct rota_up_gets *gets, size_t n, bool is_last)
 {
     struct get_run *run = calloc(1, sizeof *run);
@@ -175,7 +175,7 @@ void rota_up_gets_close(struct rota_up_gets *gets)
 {
     if (!gets)
         return;
-    rota_get_close(gets->get); /* what runs is dropped */
+    rota_get_close(gets->get); /* Gets in flight are dropped */
     while (gets->runs) {
         struct get_run *run = gets->runs;
         gets->runs = run->next;

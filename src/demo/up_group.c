@@ -24,7 +24,7 @@ static bool read_number(const char *line, const char *key, int64_t *number)
     return true;
 }
 
-/* The name is of the sample's partitions and tasks, which need no escapes. */
+/* The names are those of the sample's partitions and tasks, which need no escapes. */
 static bool read_name(const char *line, const char *key, char *name, size_t size)
 {
     const char *value = strstr(line, key);
@@ -35,8 +35,8 @@ static bool read_name(const char *line, const char *key, char *name, size_t size
     return true;
 }
 
-/* Where a partition ends and what comes then follows from its name and the row, so that it is
- * known here without asking the group. */
+/* Where a partition ends and what follows is computed from its name and the row, so that we know it
+ * without asking the group. */
 static void note_end(struct rota_check_rows *rows, const char *name, int64_t from, int64_t to)
 {
     struct rota_splits_child children[2];

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-#define STUCK_AFTER (120 * ROTA_SEC) /* rows and shards that are not read and held again */
+#define STUCK_AFTER (120 * ROTA_SEC) /* rows and shards that were not read or held again */
 #define TICK        (100 * ROTA_MSEC)
 
 /* --- life --- */

@@ -9,7 +9,7 @@
 
 #define TICK        (250 * ROTA_MSEC) /* a job is added */
 #define CALL_LIMIT  (15 * ROTA_SEC)
-#define STUCK_AFTER (120 * ROTA_SEC) /* without any job's end */
+#define STUCK_AFTER (120 * ROTA_SEC) /* without the end of any job */
 #define SURELY_KEPT (ROTA_JOB_KEEP - 10 * ROTA_MIN)
 
 enum { LOOKS_PER_TICK = 16, PAYLOAD_MAX = 64, LIST_MAX = 1000 };
@@ -20,7 +20,7 @@ const char rota_up_queue[] = "sample";
 struct pending {
     struct rota_up_load *load;
     char job[ROTA_QUEUE_JOB_MAX]; /* empty: not acknowledged yet */
-    uint64_t number;              /* 0: the place is free */
+    uint64_t number;              /* 0: the slot is free */
     bool is_asked;
 };
 
@@ -35,8 +35,8 @@ struct rota_up_load {
     struct rota_check_jobs *jobs;
 
     enum finish finish;
-    rota_time moved_at; /* when a job was seen done last */
-    bool is_asking;     /* a question of the finish is under way */
+    rota_time moved_at; /* when a job was last seen done */
+    bool is_asking;     /* a question of the final check is in flight */
     void (*on_checked)(void *data);
     void *data;
 };
@@ -55,7 +55,7 @@ static void forget(struct pending *pending)
 
 /* --- adding --- */
 
-/* One whose answer is lost is not acknowledged: nothing was promised. */
+/* If the answer was lost, the job is not acknowledged: nothing was promised. */
 static void on_added(void *data, const struct rota_queue_result *result)
 {
     struct pending *pending = data;
@@ -75,7 +75,7 @@ static char *write_payload(uint64_t number, char payload[PAYLOAD_MAX])
 
 static void add_job(struct rota_up_load *load)
 {
-    static const char *const KINDS[] = {"count", "upper"}; /* as the workers can */
+    static const char *const KINDS[] = {"count", "upper"}; /* matches what the workers can do */
     char payload[PAYLOAD_MAX];
     struct pending *pending = load->pending;
     while (pending->number)
@@ -94,7 +94,7 @@ static void add_job(struct rota_up_load *load)
 
 /* --- looking --- */
 
-/* What a worker makes of the job: see WORKERS in cmd_up.c. */
+/* The result a worker computes: see WORKERS in cmd_up.c. */
 static bool is_result(uint64_t number, struct rota_str result)
 {
     char expected[PAYLOAD_MAX];
@@ -106,7 +106,7 @@ static bool is_result(uint64_t number, struct rota_str result)
     return rota_str_is_equal(result, rota_str(expected));
 }
 
-/* A job at its end is in the books. */
+/* Record a job that has ended. */
 static void on_looked(void *data, const struct rota_queue_result *result)
 {
     struct pending *pending = data;
@@ -149,7 +149,7 @@ static void be_checked(struct rota_up_load *load)
 
 static void list_after(struct rota_up_load *load, uint64_t after);
 
-/* When a node was missing: from the beginning, at the next tick. */
+/* If a node was missing: start over at the next tick. */
 static void on_listed(void *data, const struct rota_queue_result *result,
                       const struct rota_queue_result *jobs, size_t n)
 {
@@ -178,7 +178,7 @@ static void list_after(struct rota_up_load *load, uint64_t after)
                                        LIST_MAX, after, on_listed, load, NULL);
 }
 
-/* Nothing waits or runs: no second copy of a job that is still to be done. */
+/* Nothing waits or runs: no second copy of a job is left to run. */
 static void on_counted(void *data, const struct rota_queue_result *result)
 {
     struct rota_up_load *load = data;

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WELL_AFTER (20 * ROTA_SEC) /* one that has run so long gets the short pause again */
+#define WELL_AFTER (20 * ROTA_SEC) /* after running this long, the pause is short again */
 
 enum { OUTPUT_MAX = 64 << 10, READY_MAX = 4096, FREEZES_MAX = 1000 };
 
@@ -48,7 +48,7 @@ static void add_option(struct line *line, const char *name, const char *value)
     add_word(line, "%s", value);
 }
 
-/* Where it has listened before, or anywhere. */
+/* At its previous address, or anywhere. */
 static void add_address(struct line *line, const char *name, const char *known)
 {
     add_option(line, name, *known ? known : "127.0.0.1:0");
@@ -91,7 +91,7 @@ static void write_task(const struct rota_up_process *process, struct line *line)
     add_option(line, "--balance", "10s");
 }
 
-/* `words` are "CAPABILITY COMMAND", the latter for the shell. */
+/* `words` are "CAPABILITY COMMAND"; the command is for the shell. */
 static void write_worker(const struct rota_up_process *process, struct line *line)
 {
     size_t size = strcspn(process->words, " ");
@@ -138,8 +138,7 @@ char *rota_up_process_last_line(const struct rota_up_process *process, char line
     return line;
 }
 
-/* Who writes appends, so it goes on at the new beginning; a line that is written meanwhile may be
- * lost. */
+/* Writers append, so they continue at the new beginning; a line written meanwhile may be lost. */
 void rota_up_process_trim_log(const struct rota_up_process *process)
 {
     char path[PATH_MAX], old[PATH_MAX + 8], block[16384];
@@ -155,7 +154,7 @@ void rota_up_process_trim_log(const struct rota_up_process *process)
     lseek(from, 0, SEEK_SET);
     while (to >= 0 && (size = read(from, block, sizeof block)) > 0)
         if (write(to, block, (size_t)size) != size)
-            break; /* a full disk: rather none of it than no end */
+            break; /* a full disk: better to lose it than to grow without end */
     if (to >= 0) {
         if (ftruncate(from, 0))
             unlink(path);
@@ -176,7 +175,7 @@ static void read_address(const char *ready, const char *name, char address[ROTA_
     snprintf(address, ROTA_CHANNEL_TARGET_MAX, "%.*s", (int)strcspn(value, " \n"), value);
 }
 
-/* All whole lines; one that can't be whole is passed over. */
+/* All complete lines; one that is too long is skipped. */
 static void hear_lines(struct rota_up_process *process)
 {
     struct rota_str output = rota_child_output(process->child);
@@ -217,7 +216,7 @@ static void on_output(void *data)
 
 static void on_overflow(void *data)
 {
-    (void)data; /* what is printed after the first line is of no interest */
+    (void)data; /* what it prints after the first line does not matter */
 }
 
 static void on_restart(uv_timer_t *timer);
@@ -226,7 +225,7 @@ static void on_ended(void *data, int exit_code, int signal)
 {
     struct rota_up_process *process = data;
     if (process->on_line && process->child)
-        hear_lines(process); /* what it said last */
+        hear_lines(process); /* its last line */
     if (rota_clock_boot() - process->started_at > WELL_AFTER)
         rota_backoff_succeeded(&process->backoff);
     rota_child_free(process->child);
@@ -285,7 +284,7 @@ enum rota_code rota_up_process_start(struct rota_up_process *process, struct rot
     return code;
 }
 
-/* Who was started before its last life has been seen to end is started by that end. */
+/* If it is started before its previous run has been seen to end, that end starts it. */
 void rota_up_process_restart(struct rota_up_process *process)
 {
     if (!process->child && rota_up_process_start(process, NULL))
@@ -294,9 +293,9 @@ void rota_up_process_restart(struct rota_up_process *process)
 
 /* --- standing still --- */
 
-/* Who is stopped in the middle of a write to a SQLite file keeps the others from writing, which
- * is SQLite's limit and not what is to be shown. The system lists the locks: "1: POSIX ADVISORY
- * WRITE 4711 fe:00:123 120 120", and byte 120 is that of the one who writes. */
+/* A process that is paused in the middle of a write to a SQLite file blocks all other writers,
+ * which is a limit of SQLite and not what we want to show. The system lists the locks: "1: POSIX
+ * ADVISORY WRITE 4711 fe:00:123 120 120"; byte 120 belongs to the writer. */
 static bool is_writing(long pid)
 {
     FILE *locks = fopen("/proc/locks", "re");

@@ -36,7 +36,7 @@ static void show_json(struct rota_watch *watch, const struct rota_up_process *no
     rota_watch_end(watch);
 }
 
-/* How to call this program: by its name where the shell finds it, by its path elsewhere. */
+/* How to call this program: by its name if the shell finds it, otherwise by its path. */
 static const char *command_of(const char *rota)
 {
     const char *at = getenv("PATH");
@@ -47,7 +47,7 @@ static const char *command_of(const char *rota)
     while (at && *at) {
         size_t size = strcspn(at, ":");
         snprintf(path, sizeof path, "%.*s/rota", (int)size, at);
-        if (access(path, X_OK) == 0 && stat(path, &found) == 0) /* the first one is taken */
+        if (access(path, X_OK) == 0 && stat(path, &found) == 0) /* the first one counts */
             return found.st_ino == self.st_ino && found.st_dev == self.st_dev ? "rota" : rota;
         at += size;
         at += *at == ':';
@@ -105,7 +105,7 @@ static const char *const UNITS[] = {"jobs", "Gets", "rows", "partitions", "repor
 static const struct {
     const char *text;
     enum checked checked;
-    uint32_t faults; /* that break it */
+    uint32_t faults; /* that violate it */
 } PROMISES[] = {
     {"every acknowledged job completed", JOBS, FAULT(JOB_LOST) | FAULT(JOB_DEAD)},
     {"no job completed twice", JOBS, FAULT(JOB_TWICE)},

@@ -44,10 +44,15 @@ static enum rota_code lock_directory(struct rota_node *node, struct rota_error *
     long holder;
     if (mkdir(data, 0700) && errno != EEXIST)
         return refuse_path("cannot create the data directory", data, error);
+    snprintf(path, sizeof path, "%s/.", data);
+    if (access(path, W_OK | X_OK))
+        return refuse_path("cannot write to the data directory", data, error);
     snprintf(path, sizeof path, "%s/rotad.lock", data);
     enum rota_code code = rota_file_lock(path, &node->lock_fd, &holder, error);
     if (code == ROTA_ERR_UNAVAILABLE)
-        rota_error_set(error, code, "another rotad (process %ld) uses the data directory %.1000s",
+        rota_error_set(error, code,
+                       "another rotad (process %ld) uses the data directory %.1000s; stop it, or "
+                       "give this node its own --data",
                        holder, data);
     node->was_killed = !code && holder > 0;
     return code;

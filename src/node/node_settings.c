@@ -424,11 +424,12 @@ static enum rota_code check_roles(const struct rota_settings *settings, struct r
                 break;
         }
         if (i == sizeof ROLES / sizeof ROLES[0])
-            return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "%s: %s is not a role: use queue, cache, directory, group%s%s",
-                                  rota_settings_where(settings, "roles", where),
-                                  rota_quote(name, quoted), spell.best ? "; did you mean " : "",
-                                  spell.best ? spell.best : "");
+            return rota_error_set(
+                error, ROTA_ERR_INVALID,
+                "%s: %s is not a role: use queue, cache, directory or group%s%s%s",
+                rota_settings_where(settings, "roles", where), rota_quote(name, quoted),
+                spell.best ? "; did you mean " : "", spell.best ? spell.best : "",
+                spell.best ? "?" : "");
     }
     return ROTA_OK;
 }
@@ -587,6 +588,10 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
             ROTA_ACCESS_NAME_MAX);
     if (!values->certificate != !values->key)
         return rota_error_set(error, ROTA_ERR_INVALID, "cert and key must be set together");
+    if (values->ca && !values->certificate)
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "ca needs TLS: set cert and key, or clients would need no certificate");
     if (!values->workers_key != !values->workers_list)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "workers-key and workers-list must be set together");

@@ -123,7 +123,7 @@ static void host_that_is_not_there_harms_nobody(void **state)
     assert_int_equal(rota_get_set_hosts(world.get, &world.list[HOSTS], 1, NULL), ROTA_OK);
     assert_int_equal(get_keys(&world, 40, 200 * ROTA_MSEC), ROTA_ERR_UNAVAILABLE);
     assert_non_null(
-        strstr(world.result->items[0].reason, "1 of 1 hosts do not respond, 127.0.0.1:1: "));
+        strstr(world.result->items[0].reason, "1 of 1 hosts do not serve it, 127.0.0.1:1: "));
     assert_non_null(strstr(world.result->items[0].reason, "refused"));
     assert_int_equal(rota_get_set_hosts(world.get, NULL, 0, NULL), ROTA_OK);
     assert_int_equal(get_keys(&world, 1, ROTA_MSEC), ROTA_ERR_UNAVAILABLE);

@@ -254,6 +254,13 @@ def events_of_all_nodes_are_told_by_each():
             assert kinds == {"node"}, kinds
             assert node.ask("/api/v1/events?kind=nonsense")[0] == 400
         said = rota("events", "--kind", "node", node=one).splitlines()
+        assert rota("events", "--kind", "node", "-o", "tsv", node=one).splitlines() == said
+        table = rota("events", "--kind", "node", "-o", "wide", node=one).splitlines()
+        assert table[0].split() == ["TIME", "KIND", "EVENT"] and len(table) == len(said) + 1, (table, said)
+        assert all(line.index("node ") == table[0].index("KIND") for line in table[1:]), table
+        assert max(map(len, rota("events", "-o", "table", node=one).splitlines())) <= 80
+        assert [json.loads(line)["kind"] for line in rota("events", "--kind", "node", "-o", "json", node=one).splitlines()] \
+            == ["node"] * len(said)
         assert said and all(line.split("\t")[1] == "node" for line in said), said
         assert "kind must be one of" in rota("events", "--kind", "nodes", node=one, code=2)
 

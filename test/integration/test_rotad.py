@@ -497,6 +497,7 @@ def settings_are_checked_as_strictly_as_at_the_start():
         refused(folder, "keys", *ANY_PORTS, "--workers-key", "keys", "--workers-list", "keys")
         refused(folder, "operators names certificates, but without ca clients send none", *ANY_PORTS,
                 "--operators", "ops")
+        refused(folder, "ca needs TLS: set cert and key", *ANY_PORTS, "--ca", tls[1])
         os.chmod(tls[3], 0o600)
         refused(folder, "nodes: certificate names must be separated by commas", *ANY_PORTS, *tls, "--advertise",
                 "other.example:7700", "--ca", tls[1], "--nodes", "one,,two")

@@ -260,7 +260,7 @@ def metrics(node):
 def mistakes_change_nothing(cluster):
     one = cluster.nodes[0]
     before = one.ask("/api/v1/spaces/orders")[1]["shards"]
-    assert "no space x" in one.rota("space", "show", "x", code=1)
+    assert "no space \"x\"" in one.rota("space", "show", "x", code=1)
     assert "0 to 999" in one.rota("shard", "explain", "orders", str(SHARDS), code=1)
     assert "nobody:1" in one.rota("shard", "pin", "orders", "3", "nobody:1", code=1)
     assert "unknown engine rign" in one.rota("space", "migrate", "orders", "rign", code=2)
@@ -370,7 +370,7 @@ def a_space_is_created_seated_and_deleted_by_command(cluster):
     one, two = cluster.nodes[:2]
     words = ["rooms", "--engine", "static", "--shards", "4", "--seats"]
     assert "would be created" in one.rota("space", "create", *words, f"{one.grpc},{two.grpc}", "--dry-run")
-    assert "no space rooms" in one.rota("space", "show", "rooms", code=1)
+    assert "no space \"rooms\"" in one.rota("space", "show", "rooms", code=1)
     one.rota("space", "create", *words, f"{one.grpc},{two.grpc}")
     assert "exists already" in two.rota("space", "create", *words, one.grpc, code=1)
     other = Node(cluster.place.name, "e", SETTINGS + '\n[[space]]\nname = "rooms"\nengine = "lease"\nshards = 9\n')
@@ -384,10 +384,10 @@ def a_space_is_created_seated_and_deleted_by_command(cluster):
         assert other.stop() == 0
     assert "would be deleted" in two.rota("space", "delete", "rooms", "--dry-run")
     two.rota("space", "delete", "rooms")
-    assert "no space rooms" in two.rota("space", "delete", "rooms", code=1)
+    assert "no space \"rooms\"" in two.rota("space", "delete", "rooms", code=1)
     for node in (one, two):
         node.wait_event("no longer exists")
-        assert "no space rooms" in node.rota("space", "show", "rooms", code=1)
+        assert "no space \"rooms\"" in node.rota("space", "show", "rooms", code=1)
     one.rota("space", "create", "rooms", "--shards", "7")  # of another size
     assert len(two.wait("rooms", lambda shards: len(shards) == 7)) == 7
     one.rota("space", "delete", "rooms")
@@ -400,7 +400,7 @@ def what_is_not_a_space_is_not_created(cluster):
                         (["x", "--seats", one.grpc], "seats"), (["x", "--engine", "lease", "--shards", "131072"], "65536"),
                         (["x", "--engine", "static", "--seats", ",,"], "seat 0")):
         assert name in one.rota("space", "create", *words, code=1 if name == "seat 0" else 2), words
-    assert "no space x" in one.rota("space", "show", "x", code=1)
+    assert "no space \"x\"" in one.rota("space", "show", "x", code=1)
 
 
 def migrate(cluster, space, engine):

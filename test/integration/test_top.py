@@ -6,6 +6,7 @@ it draws as a terminal would. Prints TAP."""
 
 import contextlib
 import fcntl
+import json
 import os
 import pty
 import re
@@ -228,11 +229,30 @@ def scripts_get_a_page_and_pipes_a_sentence():
         assert done.returncode == 0 and lines[0].startswith("NODE ") and len(lines) == 4, done
         assert {line.split()[0].removeprefix("> ") for line in lines[1:3]} == {one.name, two.name}, lines
         assert lines[3].startswith("TOTAL "), lines
+
+        def once(*words):
+            done = subprocess.run([ROTA, "top", "--once", "--node", one.name, *words], capture_output=True, text=True,
+                                  timeout=TIMEOUT)
+            assert done.returncode == 0 and not done.stderr, done
+            return done.stdout
+
+        found = json.loads(once("--json"))["nodes"]
+        assert {node["name"] for node in found} == {one.name, two.name}, found
+        assert all(node["state"] == "serving" and 0 <= node["cpu"] < 64 and node["calls_per_s"] >= 0
+                   and node["memory"] > 0 for node in found), found
+        rows = [line.split("\t") for line in once("-o", "tsv").splitlines()]
+        assert [row[:2] for row in rows] == [[node["name"], "serving"] for node in found], (rows, found)
+        assert all(len(row) == len(found[0]) for row in rows), rows
+        assert once("-o", "wide").startswith("NODE ") and once("-o", "tsv", "--view", "queues") == ""
+        assert json.loads(once("-o", "json", "--view", "queues")) == {"queues": []}
         done = subprocess.run([ROTA, "top", "--node", one.name], capture_output=True, text=True, timeout=TIMEOUT,
                               stdin=subprocess.DEVNULL)
         assert done.returncode == 2 and "--once" in done.stderr and done.stdout == "", done
         with screen("--node", one.name, env={"TERM": "dumb"}) as top:
             assert top.await_end() == 2 and "--once" in top.text()
+        for words in (["--json"], ["-o", "tsv"]):
+            with screen("--node", one.name, *words) as top:
+                assert top.await_end() == 2 and "need --once" in top.text(), (words, top.text())
 
 
 if __name__ == "__main__":

@@ -226,21 +226,21 @@ static void a_malformed_line_is_refused(void **state)
     refused("a\nb = 1", 1, "expected = after the key before the end of the line");
     refused("a =", 1, "expected a value before the end of the file");
     refused("a = \n", 1, "expected a value before the end of the line");
-    refused("a = # c\n", 1, "expected a value instead of '#'");
+    refused("a = # c\n", 1, "expected a value, found '#'");
     refused("= 1", 1, "expected a key");
-    refused("a. = 1", 1, "expected a key of letters, digits, _ and - instead of '='");
-    refused("\n\na..b = 1", 3, "instead of '.'");
-    refused("\xc3\xa9 = 1", 1, "instead of '\xc3\xa9'");
-    refused("a = 1 b = 2", 1, "expected the end of the line or a # comment instead of 'b'");
-    refused("a = \"x\" y", 1, "instead of 'y'");
+    refused("a. = 1", 1, "expected a key of letters, digits, _ and -, found '='");
+    refused("\n\na..b = 1", 3, ", found '.'");
+    refused("\xc3\xa9 = 1", 1, ", found '\xc3\xa9'");
+    refused("a = 1 b = 2", 1, "expected the end of the line or a # comment, found 'b'");
+    refused("a = \"x\" y", 1, ", found 'y'");
     refused("[a", 1, "expected ]");
-    refused("[a] b = 1", 1, "instead of 'b'");
+    refused("[a] b = 1", 1, ", found 'b'");
     refused("[[a]", 1, "expected ]]");
     refused("[]", 1, "expected a key");
     refused("a = {", 1, "expected a key");
     refused("a = { b = 1", 1, "expected a comma or }");
     refused("a = { b = 1, }", 1, "expected another field after the comma");
-    refused("a = { b = 1 c = 2 }", 1, "expected a comma or } instead of 'c'");
+    refused("a = { b = 1 c = 2 }", 1, "expected a comma or }, found 'c'");
     refused("a = {\nb = 1 }", 1, "before the end of the line");
 }
 
@@ -262,7 +262,7 @@ static void a_malformed_value_is_refused(void **state)
             "moment");
     refused("a = \"x", 1, "a string is not closed");
     refused("a = 'x\nb = 'y'", 1, "a string is not closed: expected '");
-    refused("a = \"\\x41\"", 1, "after a backslash instead of 'x'");
+    refused("a = \"\\x41\"", 1, "after a backslash, found 'x'");
     refused("a = \"\\", 1, "after a backslash before the end of the file");
     refused("a = \"\\u12g4\"", 1, "\\u needs 4 hexadecimal digits");
     refused("a = \"\\U0001\"", 1, "\\U needs 8 hexadecimal digits");

@@ -341,7 +341,7 @@ static void why_there_is_nothing_is_said(void **state)
     (void)state;
     draw();
     assert_non_null(strstr(line(3), "loading"));
-    rota_top_refuse(&top, "  this node shows no calls");
+    rota_top_refuse(&top, "this node shows no calls");
     draw();
     assert_string_equal(line(3), "  this node shows no calls");
     take(0, NULL, 0);

@@ -1,4 +1,4 @@
-/* rota directory get: ask the service that tells who serves which shard. */
+/* rota directory get: print which nodes serve the shards of a collection. */
 #include "base/json.h"
 #include "cli/call/collection_options.h"
 #include "cli/cli.h"
@@ -42,7 +42,7 @@ static void add_node(struct rota_json *json, const struct rota_replica *node)
     rota_json_uint(json, node->epoch);
 }
 
-/* The map for a table: an object per line, for each replica or shard that has none. */
+/* The map as rows of a table: one object per line, for each replica and each shard without one. */
 static void append_rows(struct rota_buffer *buffer, const struct rota_directory_map *map)
 {
     const struct rota_directory_shard *shards = map->shards.items;
@@ -122,7 +122,7 @@ static int print_reply(const struct rota_reply *reply, const struct get *options
                    : rota_cli_answer(&rota_cmd_directory_get, options->output, &buffer);
 }
 
-/* The request's bytes, into `buffer`. */
+/* Encode the request into `buffer`. */
 static void pack_request(const struct get *options, struct rota_buffer *buffer)
 {
     const struct rota_directory_collection collection = {
@@ -131,7 +131,7 @@ static void pack_request(const struct get *options, struct rota_buffer *buffer)
                         buffer);
 }
 
-/* Ask one of them; an answer of any kind fills `*reply`. */
+/* Ask one node. Any answer fills `*reply`. */
 static enum rota_code ask(uv_loop_t *loop, const char *address, struct rota_tls *tls,
                           const struct get *options, struct rota_reply *reply,
                           struct rota_error *error)
@@ -155,8 +155,8 @@ static enum rota_code ask(uv_loop_t *loop, const char *address, struct rota_tls 
     return code;
 }
 
-/* Ask them one after the other until one knows; the exit code. What the last one
- * met is told when none does. */
+/* Ask one node after the other until one knows the collection. If none does, the error is that of
+ * the last one. Returns the exit code. */
 static int ask_all(uv_loop_t *loop, const struct rota_collection_nodes *nodes,
                    const struct get *options)
 {

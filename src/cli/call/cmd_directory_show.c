@@ -1,5 +1,5 @@
-/* rota directory show and watch: how the replicas of a collection do, seen by a client of its own,
- * once or for as long as it is watched. */
+/* rota directory show and watch: the health of a collection's replicas, probed by this process,
+ * once or until interrupted. */
 #include "base/json.h"
 #include "cli/call/shards_show.h"
 #include "cli/cli.h"
@@ -44,7 +44,7 @@ static const struct rota_option WATCH_OPTIONS[] = {
      .help = "print one JSON object per line"},
 };
 
-/* What both commands have on the loop. */
+/* What both commands keep on the loop. */
 struct shards {
     struct rota_watch watch; /* first */
     const struct options *options;
@@ -54,9 +54,9 @@ struct shards {
     struct rota_progress progress;
     int64_t n_rounds;
 
-    uv_timer_t timer; /* of a watch */
+    uv_timer_t timer; /* of `watch` */
     bool has_timer, is_drawn;
-    struct rota_error problem; /* why there is no map now; its code is 0 when there is */
+    struct rota_error problem; /* why there is no map now; its code is 0 if there is one */
 };
 
 static void no_map(const struct shards *shards, struct rota_str text, struct rota_error *error)
@@ -170,7 +170,7 @@ static enum rota_code open_show(struct rota_watch *watch, struct rota_error *err
     return open_probe((struct shards *)watch, &handler, error);
 }
 
-/* An interrupt leaves the question unanswered. */
+/* Exits 1 if interrupted, because there is no answer then. */
 static int run_show(int argc, char *const *argv)
 {
     return run_probe(&rota_cmd_directory_show, argc, argv, open_show, ROTA_CLI_NO);
@@ -215,7 +215,7 @@ const struct rota_cli_command rota_cmd_directory_show = {
 
 /* --- watch --- */
 
-/* What a line tells of a node; another number means that there is news. */
+/* What a line says about a node. If this number changes, there is something new to print. */
 static uint64_t state_of(const struct rota_probe_node *node)
 {
     return 1 + (uint64_t)rota_probe_circuit(node) + 4 * (uint64_t)node->health +
@@ -275,7 +275,7 @@ static void on_map(void *data)
     rota_watch_end(watch);
 }
 
-/* A node that was not probed yet is not reported: its answer will be. */
+/* Don't report a node that was not probed yet: its first answer will be reported. */
 static void on_node(void *data, struct rota_probe_node *node)
 {
     struct shards *shards = data;
@@ -304,7 +304,7 @@ static void on_visited(void *data)
         draw(shards);
 }
 
-/* Without a first map there is nothing to watch; later the last one stays. */
+/* Without a first map there is nothing to watch. Later failures keep the last map. */
 static void on_watch_failed(void *data, struct rota_str text)
 {
     struct shards *shards = data;

@@ -1,4 +1,4 @@
-/* rota get: the values of keys, from the servers of a cache. */
+/* rota get: get the values of keys from the servers of a cache. */
 #include "base/vector.h"
 #include "cli/call/get_view.h"
 #include "cli/cli.h"
@@ -72,7 +72,7 @@ static const struct rota_option OPTIONS[] = {
     ROTA_TLS_OPTIONS(struct options, tls.ca, tls.certificate, tls.key),
 };
 
-/* What is on the loop. */
+/* What this command keeps on the loop. */
 struct client {
     const struct options *options;
     uv_loop_t loop;
@@ -83,20 +83,19 @@ struct client {
     char *nodes; /* what addresses point into */
     ROTA_VECTOR(struct rota_get_host) hosts;
     struct rota_error error; /* of the store */
-    bool has_answered;       /* the store, when it was asked for members */
+    bool has_answered;       /* the store has listed its members */
     int exit_code;
 };
 
 /* --- who serves --- */
 
-/* Open the client, with what the hosts come from filled in. */
+/* Open the client for the hosts of a file, a store or --node. */
 static enum rota_code open_get(struct client *client, struct rota_get_options with,
                                struct rota_error *error)
 {
     with.mode = (enum rota_get_mode)client->options->mode;
     with.timeout = client->options->timeout;
-    if (with.timeout >
-        5 * ROTA_SEC) /* who waits longer lets a server take longer, for large values */
+    if (with.timeout > 5 * ROTA_SEC) /* a longer wait lets a server take longer, for large values */
         with.host_timeout = with.timeout / 5;
     with.message_max = MESSAGE_MAX;
     with.collection = client->options->collection;
@@ -105,7 +104,7 @@ static enum rota_code open_get(struct client *client, struct rota_get_options wi
     return rota_get_open(&client->loop, &with, &client->get, error);
 }
 
-/* Once the servers are known the store may be away. */
+/* Once the servers are known, the store may become unreachable. */
 static void on_down(void *data, const struct rota_error *error)
 {
     ((struct client *)data)->error = *error;
@@ -129,7 +128,7 @@ static bool has_nobody(const struct client *client)
     return client->members && n == 0;
 }
 
-/* Until there are servers, as long as the values would be waited for. */
+/* Wait for servers as long as for values. */
 static enum rota_code await_members(struct client *client, struct rota_error *error)
 {
     static uv_timer_t timer;
@@ -189,8 +188,7 @@ static enum rota_code open_by_store(struct client *client, struct rota_error *er
     return open_get(client, (struct rota_get_options){.members = client->members}, error);
 }
 
-/* Nothing is known of their data centres, so each counts as one: then all of them are
- * asked. */
+/* Their data centers are unknown, so each host counts as its own, and all of them are asked. */
 static enum rota_code open_by_nodes(struct client *client, const char *nodes,
                                     struct rota_error *error)
 {
@@ -210,7 +208,7 @@ static enum rota_code open_by_nodes(struct client *client, const char *nodes,
     return open_get(client, with, error);
 }
 
-/* Such a server would not even be connected to, and its keys would just be missing. */
+/* The client would not even connect to such a server, and its keys would just be missing. */
 static enum rota_code check_hosts(const struct client *client, struct rota_error *error)
 {
     struct rota_get_view view;
@@ -260,7 +258,7 @@ static void close_client(struct client *client)
 
 /* --- asking --- */
 
-/* One Get; false when nothing more can be printed. */
+/* One Get; false if nothing more can be printed. */
 static bool get_keys(void *data, const struct rota_str *keys, size_t n)
 {
     struct client *client = data;
@@ -287,7 +285,7 @@ static bool get_keys(void *data, const struct rota_str *keys, size_t n)
     return code == ROTA_CLI_OK && rota_cli_can_print();
 }
 
-/* Keys from standard input: an empty line is none, and CRLF ends a line as well. */
+/* Keys from standard input: empty lines are skipped, and CRLF ends a line as well. */
 static bool get_lines(void *data, const struct rota_str *lines, size_t n)
 {
     struct rota_str keys[ROTA_LINES_GROUP_MAX];
@@ -317,7 +315,7 @@ static int get_all(struct client *client, const struct rota_option_list *argumen
 
 static int run_get(int argc, char *const *argv)
 {
-    static struct client client; /* stays where it is if the loop can't be ended in time */
+    static struct client client; /* static: it stays if the loop can't be ended in time */
     struct options options = {0};
     struct rota_option_list arguments;
     struct rota_error error;

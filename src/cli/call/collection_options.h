@@ -16,7 +16,7 @@ struct rota_collection_options {
     bool insecure;
 };
 
-/* Whom to ask, and how. */
+/* The nodes to ask, and how. */
 struct rota_collection_nodes {
     const char *items[ROTA_SHARDS_DIRECTORIES_MAX];
     size_t size;
@@ -24,14 +24,15 @@ struct rota_collection_nodes {
     struct rota_tls *tls; /* NULL: plain text */
 };
 
-/* Refuses options that name no directory or no collection. Fills `*nodes`;
- * rota_collection_options_nodes_deinit() ends it. */
+/* Reject options that name no directory or no collection. Fills `*nodes`;
+ * rota_collection_options_nodes_deinit() frees it. */
 enum rota_code rota_collection_options_check(const struct rota_collection_options *options,
                                              struct rota_collection_nodes *nodes,
                                              struct rota_error *error);
 void rota_collection_options_nodes_deinit(struct rota_collection_nodes *nodes);
 
-/* `result` has a struct rota_collection_options named `of`; whom the timeout is for. */
+/* `result` has a struct rota_collection_options named `of`; `the_help` says what the timeout is
+ * for. */
 #define ROTA_COLLECTION_OPTIONS(result, timeout_default, timeout_help)                             \
     {.name = "node",                                                                               \
      ROTA_OPTION_INTO(TEXT, result, of.node),                                                      \

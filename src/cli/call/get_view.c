@@ -128,7 +128,7 @@ void rota_get_view_append(const struct rota_get_view_options *options, const str
 
 /* --- what is not there --- */
 
-/* Name the first few keys in this state; how many there are. */
+/* Name the first few keys in this state. Returns how many keys are in it. */
 static size_t name_keys(const struct rota_str *keys, const struct rota_get_result *result,
                         enum rota_get_state state, struct rota_buffer *names)
 {

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* One line: a replica of a shard, or a shard that has none. */
+/* One line: a replica of a shard, or a shard without replicas. */
 struct row {
     const struct rota_shard_channel *channel;
     const struct rota_replica *replica;
@@ -72,7 +72,7 @@ static void append_score(const struct row *row, struct rota_buffer *buffer)
     rota_buffer_print(buffer, "%" PRId64, row->node->view.balance.score);
 }
 
-/* Nothing when nothing is wrong. */
+/* Nothing if all is well. */
 static void append_problem(const struct row *row, struct rota_buffer *buffer)
 {
     if (row->node->problem[0])
@@ -99,7 +99,7 @@ static void (*const CELLS[N_COLUMNS])(const struct row *row, struct rota_buffer 
 
 /* --- rows --- */
 
-/* The next row; a zeroed one comes before the first. False at the end. */
+/* The next row; start with a zeroed one. Returns false at the end. */
 struct place {
     size_t channel, replica;
 };
@@ -134,7 +134,7 @@ static void add_quantile(struct rota_json *json, const char *key,
         rota_json_uint(json, rota_histogram_quantile(&node->latency, p) / ROTA_USEC);
 }
 
-/* What is found out by asking. */
+/* What only probing can show. */
 static void add_findings(const struct rota_probe_node *node, struct rota_json *json)
 {
     const struct rota_shards_view *view = &node->view;
@@ -199,8 +199,8 @@ static void append_json(const struct rota_probe *probe, struct rota_buffer *buff
 
 /* --- the forms --- */
 
-/* The rows for a table, an object per line. Of a shard that no node serves only the name is known.
- */
+/* The rows of a table, one object per line. Of a shard that no node serves, only the name is
+ * known. */
 static void append_rows(const struct rota_probe *probe, struct rota_buffer *buffer)
 {
     struct rota_buffer cell = {0};

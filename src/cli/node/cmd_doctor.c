@@ -18,6 +18,7 @@ struct doctor_options {
     int64_t memory;
     rota_time timeout;
     bool insecure, json;
+    int output;
 };
 
 static const struct rota_option OPTIONS[] = {
@@ -74,6 +75,8 @@ static const struct rota_option OPTIONS[] = {
      .max = ROTA_HOUR,
      .help = "how long to wait for a log or a node"},
     {.name = "json", ROTA_OPTION_INTO(FLAG, struct doctor_options, json), .help = "print JSON"},
+    ROTA_TABLE_OPTION_HELP(struct doctor_options, output,
+                           "output format; auto is a paragraph for each finding"),
 };
 
 void rota_cmd_doctor_find(struct rota_doctor *doctor, const char *what, enum rota_verdict verdict,
@@ -96,8 +99,8 @@ char *rota_cmd_doctor_span(rota_time span, char text[ROTA_TIME_TEXT_MAX])
     return rota_span_format(span / unit * unit, text);
 }
 
-/* What the environment names is looked at unless something else was asked for: who checks a
- * certificate does not ask for the node that ROTA_NODE happens to name. */
+/* ROTA_STORE and ROTA_NODE count only if the user named nothing: a check of a certificate need not
+ * contact the node that ROTA_NODE happens to name. */
 static const char *from_environment(const struct doctor_options *options, const char *name)
 {
     const char *set = getenv(name);
@@ -189,6 +192,14 @@ static void append_text(const struct rota_doctor *doctor, struct rota_buffer *bu
     rota_buffer_deinit(&line);
 }
 
+static const struct rota_table_column COLUMNS[] = {
+    {"CHECK", "what", ROTA_TABLE_NAME, false},
+    {"VERDICT", "verdict", ROTA_TABLE_STATE, false},
+    {"FOUND", "found", ROTA_TABLE_TEXT, false},
+    {"FIX", "fix", ROTA_TABLE_TEXT, false},
+};
+static const struct rota_table TABLE = ROTA_TABLE_OF("findings", COLUMNS);
+
 static int run_doctor(int argc, char *const *argv)
 {
     struct doctor_options options = {0};
@@ -203,14 +214,18 @@ static int run_doctor(int argc, char *const *argv)
     look_at_all(&doctor, &options, &loop);
     uv_loop_close(&loop);
     if (options.json)
-        append_json(&doctor, &buffer);
-    else
+        options.output = ROTA_TABLE_JSON;
+    if (options.output == ROTA_TABLE_AUTO)
         append_text(&doctor, &buffer);
+    else
+        append_json(&doctor, &buffer);
     bool is_well = !doctor.has_failed;
     for (size_t i = 0; i < doctor.findings.size; i++)
         is_well &= doctor.findings.items[i].verdict != ROTA_VERDICT_FAIL;
     rota_vector_deinit(&doctor.findings);
-    code = rota_cli_print(&buffer);
+    code = options.output == ROTA_TABLE_AUTO
+               ? rota_cli_print(&buffer)
+               : rota_cli_answer(&rota_cmd_doctor, options.output, &buffer);
     return code || is_well ? code : ROTA_CLI_NO;
 }
 
@@ -225,7 +240,8 @@ const struct rota_cli_command rota_cmd_doctor = {
                 "fix it. The clock, the limits and the data directory are always checked; a "
                 "database, a log, certificates, addresses and nodes if you name them. ROTA_STORE "
                 "and ROTA_NODE are used only if you name none of these. Nothing is changed, except "
-                "for a temporary file in the data directory to measure the disk.\n\nWith --json: "
+                "for a temporary file in the data directory to measure the disk.\n\nThe columns of "
+                "the other formats are CHECK, VERDICT, FOUND and FIX. With --json: "
                 "{\"findings\": [{\"what\", \"verdict\", \"found\", \"fix\"}]}. Exits 1 if "
                 "something fails.",
             .options = OPTIONS,
@@ -233,5 +249,6 @@ const struct rota_cli_command rota_cmd_doctor = {
             .examples = "rota doctor --data /var/lib/rota --listen 127.0.0.1:7700\n"
                         "rota doctor --store postgres://rota@db/rota --node 127.0.0.1:7700\n",
         },
+    .table = &TABLE,
     .run = run_doctor,
 };

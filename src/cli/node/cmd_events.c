@@ -6,6 +6,7 @@
 #include "cli/terminal.h"
 #include "node/rules/events.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 struct events {
@@ -15,7 +16,7 @@ struct events {
 };
 
 static const struct rota_option OPTIONS[] = {
-    ROTA_CLIENT_OPTIONS(struct events),
+    ROTA_CLIENT_LIST_OPTIONS(struct events),
     {.name = "follow",
      ROTA_OPTION_INTO(FLAG, struct events, is_followed),
      .help = "keep printing new events"},
@@ -25,7 +26,7 @@ static const struct rota_option OPTIONS[] = {
      .help = "only events of this kind: " ROTA_EVENT_KIND_NAMES},
 };
 
-/* One that came, with its texts. */
+/* A received event, with its texts. */
 struct entry {
     struct rota_nodes_event event;
     struct rota_str bytes;
@@ -34,10 +35,12 @@ struct entry {
 struct reader {
     const struct events *options;
     struct rota_client *client;
-    struct rota_arena arena;           /* of what came before it is printed */
-    ROTA_VECTOR(struct entry) waiting; /* to be put in order; not while it is followed */
-    uint64_t after;                    /* the last number of the node that is asked */
-    uint64_t last_ms;                  /* the newest that was printed */
+    struct rota_arena arena;           /* of events that wait to be printed */
+    ROTA_VECTOR(struct entry) waiting; /* to be sorted; empty while following */
+    uint64_t after;                    /* the last number from the node in use */
+    uint64_t last_ms;                  /* of the newest event printed */
+    enum rota_table_form form;
+    bool has_titles; /* of a table: already printed */
     bool is_following, has_ended, is_interrupted, is_failed;
     enum rota_status status;
     char why[256];
@@ -83,11 +86,12 @@ static void append_text(struct rota_buffer *buffer, const struct rota_nodes_even
     rota_terminal_append(buffer, event->node);
 }
 
-/* The same for people: further lines of a sentence are below its first one. */
+enum { TIME_WIDTH = 19, KIND_WIDTH = 8, INDENT = TIME_WIDTH + 2 + KIND_WIDTH + 2 };
+
+/* A row of a table. Its widths are fixed, because further events may come later. */
 static void append_wrapped(struct rota_buffer *buffer, const struct rota_nodes_event *event,
                            int width)
 {
-    enum { KIND_WIDTH = 8, INDENT = 19 + 2 + KIND_WIDTH + 2 }; /* "operator", behind a time */
     struct rota_buffer text = {0};
     rota_terminal_append_local(buffer, time_of(event));
     rota_buffer_append_text(buffer, "  ");
@@ -105,8 +109,15 @@ static void append_wrapped(struct rota_buffer *buffer, const struct rota_nodes_e
     if (!text.failed)
         rota_terminal_wrap(buffer, text.data, INDENT, width);
     buffer->failed |= text.failed;
-    buffer->size -= buffer->size > 0; /* its newline, which all lines get */
+    buffer->size -= buffer->size > 0; /* its newline, which every line gets */
     rota_buffer_deinit(&text);
+}
+
+static void append_titles(struct rota_buffer *buffer, const struct rota_terminal *terminal)
+{
+    rota_buffer_print(buffer, "%s%-*s  %-*s  EVENT%s\n",
+                      rota_terminal_color(terminal, ROTA_COLOR_BOLD), TIME_WIDTH, "TIME",
+                      KIND_WIDTH, "KIND", rota_terminal_color(terminal, ROTA_COLOR_NONE));
 }
 
 static void print(struct reader *reader, const struct rota_nodes_event *event)
@@ -114,12 +125,16 @@ static void print(struct reader *reader, const struct rota_nodes_event *event)
     struct rota_buffer *line = &reader->line;
     struct rota_terminal terminal = rota_terminal_look();
     rota_buffer_clear(line);
-    if (reader->options->of.json)
+    if (reader->form == ROTA_TABLE_JSON) {
         append_json(line, event);
-    else if (terminal.is_terminal)
-        append_wrapped(line, event, terminal.width);
-    else
+    } else if (reader->form == ROTA_TABLE_TSV) {
         append_text(line, event);
+    } else {
+        if (!reader->has_titles)
+            append_titles(line, &terminal);
+        reader->has_titles = true;
+        append_wrapped(line, event, reader->form == ROTA_TABLE_WIDE ? INT_MAX : terminal.width);
+    }
     rota_buffer_append_char(line, '\n');
     if (!line->failed)
         fwrite(line->data, 1, line->size, stdout);
@@ -137,7 +152,7 @@ static int compare(const void *a, const void *b)
     return one->number < other->number ? -1 : one->number > other->number;
 }
 
-/* In the order in which they happened; after another node took over, what is new. */
+/* Print in the order of their times; after a change of node, only newer ones. */
 static void print_waiting(struct reader *reader, uint64_t since_ms)
 {
     if (reader->waiting.size > 1)
@@ -181,7 +196,7 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
     snprintf(reader->why, sizeof reader->why, "%.*s", ROTA_STR_ARGS(result->text));
 }
 
-/* One call, until it ends or we are told to stop. */
+/* One call, until it ends or is interrupted. */
 static enum rota_code read_events(struct reader *reader, bool is_followed, struct rota_error *error)
 {
     struct rota_str kind = rota_str(reader->options->kind ? reader->options->kind : "");
@@ -215,7 +230,7 @@ static enum rota_code read_events(struct reader *reader, bool is_followed, struc
     return code;
 }
 
-/* Another node, or the same one again: its numbers are others. */
+/* Switch to another node, or start again with the same one: its numbers are different. */
 static void go_on_elsewhere(struct reader *reader)
 {
     struct rota_client *client = reader->client;
@@ -278,6 +293,9 @@ static int run_events(int argc, char *const *argv)
     int exit_code;
     if (!rota_cli_parse(&rota_cmd_events, argc, argv, &options, NULL, &exit_code))
         return exit_code;
+    const struct rota_terminal terminal = rota_terminal_look();
+    reader.form =
+        rota_table_choose(options.of.json ? ROTA_TABLE_JSON : options.of.output, &terminal);
     if (rota_client_open(&options.of, &client, &error))
         return rota_cli_fail_error(&error);
     enum rota_code code = run_reader(&reader, &error);
@@ -296,9 +314,9 @@ const struct rota_cli_command rota_cmd_events = {
             .description =
                 "Every node keeps its last few thousand events, and any node can return the events "
                 "of all nodes. Prints one line per event, oldest first: the time, the kind, what "
-                "happened, and the node that recorded it; with tabs in between where the output is "
-                "not a terminal. With --json each line "
-                "is {\"number\", \"at_ms\", \"kind\", \"subject\", \"text\", \"node\"}. --follow "
+                "happened, and the node that recorded it. A table wraps long sentences; `-o wide` "
+                "keeps each on one line. With --json each line is {\"number\", \"at_ms\", "
+                "\"kind\", \"subject\", \"text\", \"node\"}. --follow "
                 "keeps printing until interrupted (exit code 0) and moves on to the next node in "
                 "--node if one becomes unreachable. Events recorded only on a node that has since "
                 "died are lost.",

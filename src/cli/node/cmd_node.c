@@ -1,4 +1,4 @@
-/* rota node: the nodes of a cluster, and what operators want of them. */
+/* rota node: the nodes of a cluster, and operators' commands to them. */
 #include "cli/cli.h"
 #include "cli/node/documents.h"
 #include "cli/node/node_store.h"
@@ -77,7 +77,7 @@ static enum rota_code show(struct rota_client *client, const char *name, struct 
 
 /* --- changing --- */
 
-/* What the node still has; `*is_over`: it has nothing, or is no member any more. */
+/* How much work the node still has; `*is_over`: none, or it is no longer a member. */
 static enum rota_code look_at(struct rota_client *client, const char *name, bool *is_over,
                               char *left, size_t size, struct rota_error *error)
 {
@@ -157,7 +157,7 @@ static enum rota_code change(struct rota_client *client, const struct node *opti
     append_plan(buffer, options, name, &changed);
     if (!options->is_waited || options->is_dry_run)
         return ROTA_OK;
-    fwrite(buffer->data, 1, buffer->size, stdout); /* before the time it takes */
+    fwrite(buffer->data, 1, buffer->size, stdout); /* show the plan before waiting */
     fflush(stdout);
     rota_buffer_clear(buffer);
     return await_drained(client, name, error);
@@ -165,7 +165,7 @@ static enum rota_code change(struct rota_client *client, const struct node *opti
 
 /* --- commands --- */
 
-/* `method` is NULL of those that look; `state` is what it does to a member. */
+/* `method` is NULL for a command that only reads; `state` is the member's new state. */
 static int run_with(const struct rota_cli_command *command, const char *method,
                     enum rota_store_member_state state, int argc, char *const *argv)
 {

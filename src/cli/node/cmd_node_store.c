@@ -26,7 +26,7 @@ static const struct rota_option LIST_OPTIONS[] = {
     ROTA_TABLE_OPTION(struct members, output),
 };
 
-/* An operator's word counts for one that is dead, too: it may come back. */
+/* An operator's decision also applies to a dead member: it may come back. */
 static const char *state_of(const struct rota_store_member *member, rota_time now)
 {
     switch (member->state) {
@@ -148,7 +148,7 @@ static const struct rota_store_member *find_member(const struct rota_store_answe
     return NULL;
 }
 
-/* Who the store has now; the exit code. Fills `*answer`. */
+/* Read the members in the store. Fills `*answer`; returns the exit code. */
 static int ask_members(const char *store, struct rota_store_answer *answer)
 {
     const struct rota_store_request request = {.verb = ROTA_STORE_MEMBERS};
@@ -279,7 +279,7 @@ static const struct rota_option BEAT_OPTIONS[] = {
     ROTA_DRY_RUN_OPTION(struct members, dry_run),
 };
 
-/* A file that is not there yet is made by a heartbeat, and not by looking. */
+/* A heartbeat creates a missing file; reading does not. */
 static int plan_beat(const struct members *options, const struct rota_store_request *beat)
 {
     const struct rota_store_request request = {.verb = ROTA_STORE_MEMBERS};

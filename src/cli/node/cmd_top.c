@@ -24,6 +24,8 @@ struct options {
 
 static const struct rota_option OPTIONS[] = {
     ROTA_CLIENT_OPTIONS(struct options),
+    ROTA_TABLE_OPTION_HELP(struct options, of.output,
+                           "output format of --once; auto is a table with totals"),
     {.name = "view",
      ROTA_OPTION_INTO(CHOICE, struct options, view),
      .value_name = "VIEW",
@@ -37,7 +39,7 @@ static const struct rota_option OPTIONS[] = {
 
 /* --- rows --- */
 
-/* The rows of the current view out of what the node said. */
+/* Read the rows of the current view from the node's reply. */
 static void take_rows(struct rota_top *top, const struct rota_nodes_documents_reply *reply,
                       struct rota_rows *rows)
 {
@@ -50,10 +52,10 @@ static void take_rows(struct rota_top *top, const struct rota_nodes_documents_re
     for (size_t i = 0; i < view->n_columns; i++)
         fields[i] = view->columns[i].field;
     if (document.size == 0) {
-        snprintf(why, sizeof why, "  this node has no %s", view->name);
+        snprintf(why, sizeof why, "this node has no %s", view->name);
         rota_top_refuse(top, why);
     } else if (rota_json_rows_read(document, view->key, fields, view->n_columns, &fresh, &error)) {
-        snprintf(why, sizeof why, "  %.150s", error.text);
+        snprintf(why, sizeof why, "%.150s", error.text);
         rota_top_refuse(top, why);
     } else {
         rota_json_rows_deinit(rows);
@@ -80,14 +82,16 @@ static enum rota_code look_once(struct rota_client *client, struct rota_top *top
     return code;
 }
 
-/* The table alone: titles, rows and totals. */
-static void append_page(struct rota_top *top, struct rota_buffer *buffer)
+/* Only the table: titles, rows and totals. */
+static void append_page(struct rota_top *top, bool is_wide, struct rota_buffer *buffer)
 {
     static struct rota_top_screen screen;
     enum { BEFORE = 2, AROUND = 5, MARGIN = 2, PAGE = ROTA_TOP_HEIGHT_MAX - AROUND };
     size_t n_rows = top->rows.size < PAGE ? top->rows.size : PAGE;
     struct rota_terminal terminal = rota_terminal_look();
-    top->width = terminal.is_terminal ? terminal.width + MARGIN : ONCE_WIDTH;
+    top->width = is_wide                ? ROTA_TOP_WIDTH_MAX
+                 : terminal.is_terminal ? terminal.width + MARGIN
+                                        : ONCE_WIDTH;
     top->marks[0] = top->marks[1] = "";
     top->height = (int)n_rows + AROUND + (n_rows == 0);
     rota_top_draw(top, "", now_ms(), NULL, 0, &screen);
@@ -97,12 +101,91 @@ static void append_page(struct rota_top *top, struct rota_buffer *buffer)
         line = rota_str_of(line.data + MARGIN, line.size > MARGIN ? line.size - MARGIN : 0);
         while (line.size > 0 && line.data[line.size - 1] == ' ')
             line.size--;
-        if (line.size == 0) /* between nothing and its totals */
+        if (line.size == 0) /* between an empty table and its totals */
             continue;
         rota_buffer_append_str(buffer, line);
         rota_buffer_append_char(buffer, '\n');
     }
     rota_top_screen_deinit(&screen);
+}
+
+static const char *name_of(const struct rota_top_column *column)
+{
+    return column->name ? column->name : column->field;
+}
+
+/* The rows as JSON; rates are those of the last second. */
+static void append_json(const struct rota_top *top, struct rota_buffer *buffer)
+{
+    const struct rota_top_view *view = &rota_top_views[top->view];
+    struct rota_json json = {.buffer = buffer};
+    rota_json_begin_object(&json);
+    rota_json_key(&json, view->name);
+    rota_json_begin_array(&json);
+    for (size_t row = 0; row < top->rows.size; row++) {
+        rota_json_begin_object(&json);
+        for (size_t i = 0; i < view->n_columns; i++) {
+            enum rota_top_kind kind = view->columns[i].kind;
+            struct rota_str cell = top->rows.items[row].cells[i];
+            double rate = top->rows.items[row].rates[i];
+            rota_json_key(&json, name_of(&view->columns[i]));
+            if (cell.size == 0)
+                rota_json_null(&json);
+            else if (kind == ROTA_TOP_TEXT)
+                rota_json_string(&json, cell);
+            else if (kind == ROTA_TOP_RATE || kind == ROTA_TOP_CPU)
+                rota_json_double(&json, kind == ROTA_TOP_CPU ? rate / 1000 : rate);
+            else
+                rota_json_raw(&json, cell);
+        }
+        rota_json_end_object(&json);
+    }
+    rota_json_end_array(&json);
+    rota_json_end_object(&json);
+    rota_buffer_append_char(buffer, '\n');
+}
+
+/* The same values as tab-separated lines. */
+static enum rota_code append_lines(const struct rota_top *top, struct rota_buffer *buffer,
+                                   struct rota_error *error)
+{
+    static const enum rota_table_kind KINDS[] = {
+        [ROTA_TOP_TEXT] = ROTA_TABLE_TEXT,     [ROTA_TOP_FLAG] = ROTA_TABLE_FLAG,
+        [ROTA_TOP_NUMBER] = ROTA_TABLE_NUMBER, [ROTA_TOP_VALUE] = ROTA_TABLE_NUMBER,
+        [ROTA_TOP_BYTES] = ROTA_TABLE_BYTES,   [ROTA_TOP_AGE] = ROTA_TABLE_AGE,
+        [ROTA_TOP_SPAN] = ROTA_TABLE_DURATION, [ROTA_TOP_RATE] = ROTA_TABLE_NUMBER,
+        [ROTA_TOP_CPU] = ROTA_TABLE_NUMBER,
+    };
+    const struct rota_top_view *view = &rota_top_views[top->view];
+    const struct rota_terminal terminal = rota_terminal_look();
+    struct rota_table_column columns[ROTA_TOP_COLUMNS_MAX];
+    const struct rota_table table = {
+        .key = view->name, .columns = columns, .n_columns = view->n_columns};
+    struct rota_buffer document = {0};
+    for (size_t i = 0; i < view->n_columns; i++)
+        columns[i] = (struct rota_table_column){.title = view->columns[i].title,
+                                                .field = name_of(&view->columns[i]),
+                                                .kind = KINDS[view->columns[i].kind]};
+    append_json(top, &document);
+    enum rota_code code = rota_table_append(buffer, &table, ROTA_TABLE_TSV, &terminal,
+                                            rota_buffer_str(&document), rota_clock_wall(), error);
+    buffer->failed |= document.failed;
+    rota_buffer_deinit(&document);
+    return code;
+}
+
+static enum rota_code append_once(struct rota_top *top, const struct rota_client_options *of,
+                                  struct rota_buffer *buffer, struct rota_error *error)
+{
+    if (!top->has_rows)
+        return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "top: %s", top->why);
+    if (of->output == ROTA_TABLE_TSV && !of->json)
+        return append_lines(top, buffer, error);
+    if (of->output == ROTA_TABLE_JSON || of->json)
+        append_json(top, buffer);
+    else
+        append_page(top, of->output == ROTA_TABLE_WIDE, buffer);
+    return ROTA_OK;
 }
 
 static int run_once(const struct options *options, struct rota_client *client)
@@ -118,9 +201,8 @@ static int run_once(const struct options *options, struct rota_client *client)
         rota_client_pause(client, EVERY_MS);
         code = look_once(client, &top, &rows, &error);
     }
-    bool has_rows = top.has_rows;
     if (!code)
-        append_page(&top, &buffer);
+        code = append_once(&top, &options->of, &buffer, &error);
     rota_top_deinit(&top);
     rota_json_rows_deinit(&rows);
     rota_json_rows_deinit(&before);
@@ -128,8 +210,7 @@ static int run_once(const struct options *options, struct rota_client *client)
         rota_buffer_deinit(&buffer);
         return rota_cli_fail_error(&error);
     }
-    int exit_code = rota_cli_print(&buffer);
-    return has_rows ? exit_code : ROTA_CLI_NO;
+    return rota_cli_print(&buffer);
 }
 
 /* --- live --- */
@@ -139,9 +220,9 @@ struct live {
     struct rota_top top;
     struct rota_rows rows;
     struct rota_top_screen screens[2];
-    int shown; /* which of them; -1: unknown, draw everything */
+    int shown; /* index of the screen shown; -1: unknown, draw everything */
     struct rota_top_screen_terminal terminal;
-    bool is_colored, is_stale; /* the answer on its way is for another view */
+    bool is_colored, is_stale; /* the pending answer is for another view */
     struct rota_call *call;
     uv_poll_t keys;
     uv_timer_t timer;
@@ -241,7 +322,7 @@ static void ask(struct live *live)
     rota_buffer_deinit(&message);
 }
 
-/* An answer that takes longer than a second is waited for. */
+/* Wait for an answer that takes longer than a second. */
 static void on_timer(uv_timer_t *timer)
 {
     struct live *live = timer->data;
@@ -285,14 +366,14 @@ static void on_signal(uv_signal_t *handle, int number)
 {
     struct live *live = handle->data;
     switch (number) {
-    case SIGTSTP: /* somebody else's turn; we go on behind this line */
+    case SIGTSTP: /* suspended by the user; execution continues after raise() */
         rota_top_screen_give_back(&live->terminal);
         raise(SIGSTOP);
         break;
     case SIGCONT:
     case SIGWINCH:
         break;
-    default: /* all others end it */
+    default: /* all others end the command */
         stop(live);
         return;
     }
@@ -341,6 +422,8 @@ static int run_top(int argc, char *const *argv)
     if (!options.is_once && !rota_top_screen_is_there())
         return rota_cli_fail(ROTA_CLI_BAD, "top needs a terminal; `rota top --once` prints one "
                                            "view for scripts");
+    if (!options.is_once && (options.of.json || options.of.output))
+        return rota_cli_fail(ROTA_CLI_BAD, "top: --json and --output need --once");
     if (rota_client_open(&options.of, &client, &error))
         return rota_cli_fail_error(&error);
     if (options.is_once) {
@@ -370,7 +453,8 @@ const struct rota_cli_command rota_cmd_top = {
                 "back; < and > choose the sort column, r reverses the order; p pauses; ? shows the "
                 "keys; q quits. If the node becomes unreachable, the next one in --node is "
                 "used.\n\nThe last line has totals.\n\nWith --once one view is printed as a table, "
-                "with rates over one second. Exits 1 if the node has no such view.",
+                "with rates over one second; with --json as {VIEW: [{...}]}, where \"cpu\" is in "
+                "cores and timestamps are in milliseconds. Exits 1 if the node has no such view.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota top --node 127.0.0.1:7700,127.0.0.1:7710\n"

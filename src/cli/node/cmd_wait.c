@@ -1,4 +1,4 @@
-/* rota ping, rota wait: whether a node answers, and until something is ready. */
+/* rota ping, rota wait: check that a node answers; wait until something is ready. */
 #include "cli/terminal.h"
 #include "cli/work/queue_view.h"
 #include "io/clock.h"
@@ -34,7 +34,7 @@ static enum rota_code ask_node(struct rota_client *client, struct rota_queue_nod
 
 /* --- ping --- */
 
-/* A broker without others does not know its address. */
+/* A broker without a cluster does not know its address. */
 static void append_answer(struct rota_buffer *buffer, const struct wait *options,
                           struct rota_str node, double ms)
 {
@@ -65,7 +65,7 @@ static int run_ping(int argc, char *const *argv)
         return exit_code;
     if (rota_client_open(&options.of, &client, &error))
         return rota_cli_fail_error(&error);
-    rota_time start = rota_clock_mono(); /* with the connection, as a first call has it */
+    rota_time start = rota_clock_mono(); /* includes connecting, as any first call does */
     enum rota_code code = ask_node(&client, &nodes, &error);
     double ms = (double)(rota_clock_mono() - start) / ROTA_MSEC;
     if (!code)
@@ -91,7 +91,7 @@ const struct rota_cli_command rota_cmd_ping = {
 
 /* --- wait --- */
 
-/* ROTA_OK when it is ready; else `error` says what is missing. */
+/* ROTA_OK if it is ready; otherwise `error` says what is missing. */
 typedef enum rota_code check(struct rota_client *client, const struct wait *wait,
                              struct rota_error *error);
 

@@ -1,7 +1,7 @@
-/* doctor: looks at what Rota needs, and says what is wrong and how to fix it.
+/* doctor: check what Rota needs, and say what is wrong and how to fix it.
  *
- * Each look leaves findings; none of them changes anything, but for a file that is written to
- * measure a disk, which is gone afterwards. */
+ * Each check adds findings. None of them changes anything, except for a temporary file that is
+ * written to measure the disk. */
 #pragma once
 
 #include "base/buffer.h"
@@ -25,34 +25,34 @@ struct rota_finding {
     const char *what; /* "clock", "disk sync" */
     enum rota_verdict verdict;
     char found[ROTA_FINDING_TEXT_MAX];
-    const char *fix; /* a sentence; NULL: there is nothing to do */
+    const char *fix; /* a sentence; NULL: nothing to fix */
 };
 
 struct rota_doctor {
     ROTA_VECTOR(struct rota_finding) findings;
-    bool has_failed; /* there was no memory for one */
+    bool has_failed; /* out of memory for a finding */
 };
 
-/* Leave a finding. `what` and `fix` are kept. */
+/* Add a finding. `what` and `fix` must stay valid. */
 void rota_cmd_doctor_find(struct rota_doctor *doctor, const char *what, enum rota_verdict verdict,
                           const char *fix, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* A measured span in two or three digits: "4.2ms". Returns `text`. */
+/* Format a measured duration with two or three digits: "4.2ms". Returns `text`. */
 char *rota_cmd_doctor_span(rota_time span, char text[ROTA_TIME_TEXT_MAX]);
 
-/* This machine: clock, descriptors, memory, of which jobs and caches are `allowed` so much. */
+/* This machine: clock, descriptors, and memory, of which jobs and caches may use `allowed`. */
 void rota_doctor_clock(struct rota_doctor *doctor);
 void rota_doctor_limits(struct rota_doctor *doctor, uint64_t allowed);
 
-/* A directory for journals and databases: that it can be written, what it is on, and how long
- * a sync takes. */
+/* A directory for journals and databases: can it be written, what is it on, and how long does a
+ * sync take? */
 void rota_doctor_disk(struct rota_doctor *doctor, const char *directory);
 
-/* A database: that it can be reached, its version, its clock, how its sessions are set. */
+/* A database: is it reachable, which version, its clock, and its session settings. */
 void rota_doctor_store(struct rota_doctor *doctor, const char *url);
 
-/* The log of a group: that it can be reached and is set up well, within `timeout`. */
+/* The log of a group: is it reachable within `timeout`, and set up well? */
 void rota_doctor_log(struct rota_doctor *doctor, struct uv_loop_s *loop, const char *url,
                      const char *group, rota_time timeout);
 
@@ -60,13 +60,13 @@ void rota_doctor_log(struct rota_doctor *doctor, struct uv_loop_s *loop, const c
 void rota_doctor_tls(struct rota_doctor *doctor, const char *certificate, const char *key,
                      const char *ca);
 
-/* An address that a server wants to listen on. */
+/* An address to listen on. */
 void rota_doctor_port(struct rota_doctor *doctor, struct uv_loop_s *loop, const char *address);
 
-/* A node that runs, and how it is asked. */
+/* A running node, and how to connect to it. */
 struct rota_doctor_asking {
     const struct rota_tls_words *tls;
-    bool is_insecure; /* another machine in plain text, too */
+    bool is_insecure; /* allow plaintext to other machines */
     rota_time timeout;
 };
 

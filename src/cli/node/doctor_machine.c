@@ -1,4 +1,4 @@
-/* What the machine gives: its clock, its limits, its disk. */
+/* Checks of the machine: clock, limits, disk. */
 #include "cli/node/doctor.h"
 
 #include "io/clock.h"
@@ -72,7 +72,7 @@ static void look_at_memory(struct rota_doctor *doctor, uint64_t allowed)
     };
     struct rota_memory memory = rota_memory_look();
     struct rota_node_memory parts = rota_node_memory_split(allowed);
-    if (allowed > 0) /* requests take some of it, or more where it is little */
+    if (allowed > 0) /* requests use an eighth of it, or more if it is small */
         allowed = parts.jobs + parts.grpc + parts.http;
     enum rota_memory_verdict verdict = rota_memory_judge(&memory, allowed);
     bool is_small = verdict != ROTA_MEMORY_ENOUGH || memory.bytes >> 20 < MIB_WANTED;
@@ -100,7 +100,7 @@ static int compare_times(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median of a few appends with fdatasync(), as a journal does it; -1 with errno. */
+/* The median of a few appends with fdatasync(), as a journal does them; -1 and errno on failure. */
 static rota_time measure_sync(int fd)
 {
     enum { TIMES = 33 };

@@ -1,4 +1,4 @@
-/* What Rota talks to: a database, a log, a node; and what it needs to be talked to. */
+/* Checks of servers: a database, a log, a node, certificates, and a port to listen on. */
 #include "cli/node/doctor.h"
 
 #include "io/clock.h"
@@ -18,10 +18,10 @@
 
 /* --- a database --- */
 
-/* How each of them is asked; NULL: it need not be. */
+/* The queries for each database; NULL: not needed. */
 struct dialect {
     const char *version, *isolation, *now_ms;
-    int oldest_major, oldest_minor; /* that has SKIP LOCKED */
+    int oldest_major, oldest_minor; /* the first version with SKIP LOCKED */
 };
 
 static const struct dialect DIALECTS[] = {
@@ -33,7 +33,7 @@ static const struct dialect DIALECTS[] = {
                            "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint", 9, 5},
 };
 
-/* Ask for one value as text; false leaves a finding. */
+/* Query one value as text. On failure adds a finding and returns false. */
 static bool ask(struct rota_doctor *doctor, struct rota_sql *sql, const char *text, char *into,
                 size_t size, int64_t *number)
 {
@@ -55,7 +55,7 @@ static bool ask(struct rota_doctor *doctor, struct rota_sql *sql, const char *te
     return !code;
 }
 
-/* False when the database does not even answer that. */
+/* Returns false if the database does not even answer this. */
 static bool look_at_version(struct rota_doctor *doctor, struct rota_sql *sql,
                             const struct dialect *dialect)
 {
@@ -94,7 +94,7 @@ static void look_at_isolation(struct rota_doctor *doctor, struct rota_sql *sql,
                          "sessions are %s", text);
 }
 
-/* Both clocks, compared in the middle of the round trip. */
+/* Compare both clocks at the middle of the round trip. */
 static void look_at_clock(struct rota_doctor *doctor, struct rota_sql *sql,
                           const struct dialect *dialect)
 {
@@ -134,7 +134,7 @@ static void look_at_tables(struct rota_doctor *doctor, struct rota_sql *sql)
                              (long long)version, ROTA_STORE_SCHEMA_VERSION);
 }
 
-/* How it is set up, as the store itself sees it. */
+/* The session settings, as the store itself sets them. */
 static void look_at_durability(struct rota_doctor *doctor, const struct rota_sql_url *url)
 {
     struct rota_store_session *session;
@@ -154,7 +154,7 @@ static void look_at_durability(struct rota_doctor *doctor, const struct rota_sql
     rota_store_session_close(session);
 }
 
-/* A file that does not exist yet is created, but its directory is not. */
+/* A missing file would be created, but not its directory. */
 static void look_at_missing(struct rota_doctor *doctor, const struct rota_sql_url *url,
                             const char *text)
 {

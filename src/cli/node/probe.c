@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* A probe that has to ask for the map first may take so much longer. */
+/* A probe that first has to get the map may take this much longer. */
 #define MAP_TIMEOUT (10 * ROTA_SEC)
 
 const char *rota_probe_health_name(enum rota_probe_health health)
@@ -46,7 +46,7 @@ enum rota_circuit rota_probe_circuit(const struct rota_probe_node *node)
 bool rota_probe_is_well(const struct rota_probe_node *node, const struct rota_replica *replica)
 {
     if (!node)
-        return false; /* there was no memory for it */
+        return false; /* out of memory */
     bool is_serving = node->health == ROTA_PROBE_SERVING || node->health == ROTA_PROBE_UNCHECKED;
     return is_serving && replica->is_serviceable && rota_probe_circuit(node) == ROTA_CIRCUIT_CLOSED;
 }
@@ -65,7 +65,7 @@ bool rota_probe_is_all_well(const struct rota_probe *probe)
     return true;
 }
 
-/* Its strings are gone soon. */
+/* Its strings are about to become invalid. */
 static void look_at(struct rota_probe_node *node)
 {
     struct rota_shards_view view = {0};
@@ -113,8 +113,7 @@ static bool is_same_map(const struct rota_shard_map *a, const struct rota_shards
     return true;
 }
 
-/* The node is in a shard of the new map. Under another address than before it is
- * another process. */
+/* The node is in a shard of the new map. With a new address it is a different process. */
 static bool list(struct rota_probe *probe, const struct rota_shard_channel *channel,
                  const struct rota_replica *replica)
 {
@@ -145,7 +144,7 @@ static bool list_all(struct rota_probe *probe, const struct rota_shard_map *map)
     return true;
 }
 
-/* The map has it no longer. One that is being asked is forgotten when that ends. */
+/* The map no longer has the node. If a probe is in flight, forget the node when the probe ends. */
 static void forget(struct rota_probe_node *node)
 {
     node->address = node->channel = rota_str("");
@@ -200,7 +199,7 @@ static void on_reply(void *data, const struct rota_shards_reply *reply)
                                                                     : ROTA_PROBE_NOT_SERVING;
 }
 
-/* What the node's own view says is shorter, if there is one. */
+/* The node's own description of the problem is shorter, if there is one. */
 static void fail(struct rota_probe_node *node, struct rota_str text)
 {
     struct rota_shards_view view;
@@ -277,7 +276,7 @@ static void on_map(void *data, const struct rota_shards_map *map, struct rota_st
                                  map ? rota_str("not enough memory for the map") : text);
         return;
     }
-    probe->n_probing++; /* until all are asked, so that the visit ends once */
+    probe->n_probing++; /* until all are asked, so that the round ends only once */
     for (size_t i = 0; i < probe->nodes.size; i++) {
         struct rota_probe_node *node = probe->nodes.items[i];
         if (node->is_probing)
@@ -321,7 +320,7 @@ enum rota_code rota_probe_open(struct uv_loop_s *loop,
         .has_no_hedges = true,
         .connections = 1,
         .health_timeout = options->timeout,
-        .blacklist = -1, /* a pinned try asks no other node */
+        .blacklist = -1, /* a pinned try uses no other node */
     };
     probe->options = options;
     probe->handler = *handler;

@@ -6,40 +6,55 @@
 /* --- tables --- */
 
 static const struct rota_top_column NODES[] = {
-    {"NODE", "name", ROTA_TOP_TEXT},           {"STATE", "state", ROTA_TOP_TEXT},
-    {"ZONE", "zone", ROTA_TOP_TEXT},           {"CPU", "cpu_ms", ROTA_TOP_CPU},
-    {"MEMORY", "memory", ROTA_TOP_BYTES},      {"JOBS", "jobs", ROTA_TOP_NUMBER},
-    {"RUN", "running", ROTA_TOP_NUMBER},       {"SHARDS", "shards", ROTA_TOP_NUMBER},
-    {"CALLS/S", "calls_total", ROTA_TOP_RATE}, {"UP", "started_ms", ROTA_TOP_AGE},
-    {"SEEN", "heard_ms", ROTA_TOP_AGE},
+    {"NODE", "name", ROTA_TOP_TEXT, NULL},
+    {"STATE", "state", ROTA_TOP_TEXT, NULL},
+    {"ZONE", "zone", ROTA_TOP_TEXT, NULL},
+    {"CPU", "cpu_ms", ROTA_TOP_CPU, "cpu"},
+    {"MEMORY", "memory", ROTA_TOP_BYTES, NULL},
+    {"JOBS", "jobs", ROTA_TOP_NUMBER, NULL},
+    {"RUN", "running", ROTA_TOP_NUMBER, NULL},
+    {"SHARDS", "shards", ROTA_TOP_NUMBER, NULL},
+    {"CALLS/S", "calls_total", ROTA_TOP_RATE, "calls_per_s"},
+    {"UP", "started_ms", ROTA_TOP_AGE, NULL},
+    {"SEEN", "heard_ms", ROTA_TOP_AGE, NULL},
 };
 
 static const struct rota_top_column SPACES[] = {
-    {"SPACE", "name", ROTA_TOP_TEXT},
-    {"ENGINE", "engine", ROTA_TOP_TEXT},
-    {"SHARDS", "n_shards", ROTA_TOP_NUMBER},
-    {"OWNED", "n_owned", ROTA_TOP_NUMBER},
-    {"MOVING", "n_moving", ROTA_TOP_NUMBER},
-    {"VERSION", "version", ROTA_TOP_VALUE},
-    {"MIGRATION", "migration.phase", ROTA_TOP_TEXT},
+    {"SPACE", "name", ROTA_TOP_TEXT, NULL},
+    {"ENGINE", "engine", ROTA_TOP_TEXT, NULL},
+    {"SHARDS", "n_shards", ROTA_TOP_NUMBER, NULL},
+    {"OWNED", "n_owned", ROTA_TOP_NUMBER, NULL},
+    {"MOVING", "n_moving", ROTA_TOP_NUMBER, NULL},
+    {"VERSION", "version", ROTA_TOP_VALUE, NULL},
+    {"MIGRATION", "migration.phase", ROTA_TOP_TEXT, "migration"},
 };
 
 static const struct rota_top_column QUEUES[] = {
-    {"QUEUE", "name", ROTA_TOP_TEXT},          {"PAUSED", "is_paused", ROTA_TOP_FLAG},
-    {"WAITING", "n_waiting", ROTA_TOP_NUMBER}, {"DELAYED", "n_delayed", ROTA_TOP_NUMBER},
-    {"RUN", "n_running", ROTA_TOP_NUMBER},     {"DEAD", "n_dead", ROTA_TOP_NUMBER},
-    {"ADDED/S", "added_total", ROTA_TOP_RATE}, {"DONE/S", "done_total", ROTA_TOP_RATE},
-    {"OLDEST", "oldest_ms", ROTA_TOP_AGE},     {"WORKERS", "n_workers", ROTA_TOP_NUMBER},
-    {"FREE", "n_free", ROTA_TOP_NUMBER},
+    {"QUEUE", "name", ROTA_TOP_TEXT, NULL},
+    {"PAUSED", "is_paused", ROTA_TOP_FLAG, NULL},
+    {"WAITING", "n_waiting", ROTA_TOP_NUMBER, NULL},
+    {"DELAYED", "n_delayed", ROTA_TOP_NUMBER, NULL},
+    {"RUN", "n_running", ROTA_TOP_NUMBER, NULL},
+    {"DEAD", "n_dead", ROTA_TOP_NUMBER, NULL},
+    {"ADDED/S", "added_total", ROTA_TOP_RATE, "added_per_s"},
+    {"DONE/S", "done_total", ROTA_TOP_RATE, "done_per_s"},
+    {"OLDEST", "oldest_ms", ROTA_TOP_AGE, NULL},
+    {"WORKERS", "n_workers", ROTA_TOP_NUMBER, NULL},
+    {"FREE", "n_free", ROTA_TOP_NUMBER, NULL},
 };
 
 static const struct rota_top_column CALLS[] = {
-    {"REPLICA", "replica", ROTA_TOP_TEXT},        {"COLLECTION", "collection", ROTA_TOP_TEXT},
-    {"SHARD", "shard", ROTA_TOP_VALUE},           {"CALLER", "node", ROTA_TOP_TEXT},
-    {"CALLS/S", "n_calls", ROTA_TOP_RATE},        {"FAILED", "n_failed", ROTA_TOP_NUMBER},
-    {"HEDGED", "n_hedged", ROTA_TOP_NUMBER},      {"IN FLIGHT", "in_flight", ROTA_TOP_NUMBER},
-    {"P50 MS", "latency.p50_ms", ROTA_TOP_VALUE}, {"P99 MS", "latency.p99_ms", ROTA_TOP_VALUE},
-    {"CIRCUIT", "circuit", ROTA_TOP_TEXT},
+    {"REPLICA", "replica", ROTA_TOP_TEXT, NULL},
+    {"COLLECTION", "collection", ROTA_TOP_TEXT, NULL},
+    {"SHARD", "shard", ROTA_TOP_VALUE, NULL},
+    {"CALLER", "node", ROTA_TOP_TEXT, NULL},
+    {"CALLS/S", "n_calls", ROTA_TOP_RATE, "calls_per_s"},
+    {"FAILED", "n_failed", ROTA_TOP_NUMBER, NULL},
+    {"HEDGED", "n_hedged", ROTA_TOP_NUMBER, NULL},
+    {"IN FLIGHT", "in_flight", ROTA_TOP_NUMBER, NULL},
+    {"P50 MS", "latency.p50_ms", ROTA_TOP_VALUE, "p50_ms"},
+    {"P99 MS", "latency.p99_ms", ROTA_TOP_VALUE, "p99_ms"},
+    {"CIRCUIT", "circuit", ROTA_TOP_TEXT, NULL},
 };
 
 #define VIEW(the_name, the_topic, the_key, table)                                                  \
@@ -93,7 +108,7 @@ static double number_of(struct rota_str cell)
     return *end ? 0 : value;
 }
 
-/* Rows mostly arrive in the same order, so the search begins where it would be. */
+/* Rows mostly arrive in the same order, so start searching at the same index. */
 static const struct rota_top_row *find_before(const struct rota_top *top, const char *name,
                                               size_t place)
 {
@@ -125,7 +140,7 @@ static void fill_row(const struct rota_top *top, struct rota_top_row *row,
 
 /* --- order --- */
 
-/* What a row is sorted by; a text is compared as such. */
+/* The sort value of a row; texts are compared as texts. */
 static double weight_of(const struct rota_top_view *view, const struct rota_top_row *row,
                         size_t column)
 {
@@ -147,7 +162,7 @@ static double weight_of(const struct rota_top_view *view, const struct rota_top_
     return 0;
 }
 
-/* Numbers: the largest first; texts: alphabetically; equal: in the order received. */
+/* Numbers: largest first. Texts: alphabetically. Ties: in the order received. */
 static bool goes_before(const struct rota_top *top, const struct rota_top_row *a,
                         const struct rota_top_row *b)
 {
@@ -166,7 +181,7 @@ static bool goes_before(const struct rota_top *top, const struct rota_top_row *a
     return a->place < b->place;
 }
 
-/* Heap sort: needs no memory, and no state in a global for the comparison. */
+/* Heap sort needs no memory, and no global state for the comparison. */
 static void sift_row(struct rota_top *top, size_t root, size_t n)
 {
     struct rota_top_row *rows = top->rows.items;
@@ -198,7 +213,7 @@ static void sort_rows(struct rota_top *top)
     }
 }
 
-/* The place of the chosen row in their order; the first one when it no longer exists. */
+/* The index of the chosen row; 0 if it no longer exists. */
 static size_t chosen_place(const struct rota_top *top)
 {
     for (size_t i = 0; i < top->rows.size; i++)
@@ -255,7 +270,7 @@ enum key {
     KEY_NONE,
 };
 
-/* Take one key off the bytes: a sequence that begins with an escape is one. */
+/* Take one key off the bytes; an escape sequence is one key. */
 static int next_key(struct rota_str *bytes)
 {
     static const struct {
@@ -386,7 +401,7 @@ static bool press_key(struct rota_top *top, int key)
     case '\n':
         if (top->is_help || top->is_detail || top->rows.size == 0)
             break;
-        move_cursor(top, 0); /* the one that is marked is chosen from now on */
+        move_cursor(top, 0); /* choose the marked row from now on */
         top->is_detail = true;
         top->scroll = 0;
         break;

@@ -1,14 +1,14 @@
-/* top: a live view of a cluster in a terminal: which table is shown, in what order, which row is
- * chosen; what keys do to that; and the lines that a screen has to show.
+/* top: a live view of a cluster in a terminal: which table is shown, how it is sorted, which row is
+ * chosen, what the keys do, and the lines on the screen.
  *
- *     rota_top_take()   the rows of a table, as they are now; rates come from the ones before
- *     rota_top_feed()   what was typed
+ *     rota_top_take()   the current rows of a table; rates come from the previous ones
+ *     rota_top_feed()   what the user typed
  *     rota_top_draw()   the lines
  *     rota_top_paint()  the difference to what the terminal shows
  *
  * Nothing here talks to a terminal. Texts may be any bytes; control sequences are escaped. The
  * chosen row is identified by its first cell, so it stays chosen when the order changes; without
- * colour it is marked with an arrow. */
+ * color it is marked with an arrow. */
 #pragma once
 
 #include "base/buffer.h"
@@ -31,16 +31,16 @@ enum {
 enum rota_top_kind {
     ROTA_TOP_TEXT,
     ROTA_TOP_FLAG,   /* true and false, shown as yes and no */
-    ROTA_TOP_NUMBER, /* the totals have its sum */
-    ROTA_TOP_VALUE,  /* a number whose sum says nothing */
+    ROTA_TOP_NUMBER, /* summed in the totals */
+    ROTA_TOP_VALUE,  /* a number without a meaningful sum */
     ROTA_TOP_BYTES,
     ROTA_TOP_AGE,  /* since a timestamp in ms since 1970 */
     ROTA_TOP_SPAN, /* a duration in ms */
     ROTA_TOP_RATE, /* growth per second */
-    ROTA_TOP_CPU,  /* ms of growth per second, as a share */
+    ROTA_TOP_CPU,  /* ms of growth per second, as a percentage */
 };
 
-/* Whether a column is sorted as text, and stands left. */
+/* Whether a column is sorted as text, and left-aligned. */
 static inline bool rota_top_is_text(enum rota_top_kind kind)
 {
     return kind == ROTA_TOP_TEXT || kind == ROTA_TOP_FLAG;
@@ -50,6 +50,7 @@ struct rota_top_column {
     const char *title;
     const char *field; /* of an entry of the document, see json_rows.h */
     enum rota_top_kind kind;
+    const char *name; /* in JSON; NULL: the field's */
 };
 
 /* A table. The first column names a row. */
@@ -86,8 +87,8 @@ struct rota_top_row {
     char name[ROTA_TOP_NAME_MAX];        /* its first cell, cut */
     uint32_t place;                      /* among the rows that were taken */
     double values[ROTA_TOP_COLUMNS_MAX]; /* of cells that are not text, as in the document */
-    double rates[ROTA_TOP_COLUMNS_MAX];  /* a second */
-    struct rota_str cells[ROTA_TOP_COLUMNS_MAX]; /* kept by the caller until the next ones */
+    double rates[ROTA_TOP_COLUMNS_MAX];  /* per second */
+    struct rota_str cells[ROTA_TOP_COLUMNS_MAX]; /* borrowed until the next rows */
 };
 
 typedef ROTA_VECTOR(struct rota_top_row) rota_top_row_vector;
@@ -105,39 +106,39 @@ struct rota_top {
     char chosen[ROTA_TOP_NAME_MAX];
     size_t scroll; /* of details */
     int width, height;
-    const char *marks[2]; /* of the column that rows are sorted by: ascending, reversed */
+    const char *marks[2]; /* mark of the sort column: ascending, reversed */
 
-    rota_top_row_vector rows, before; /* of `view`, sorted; and those of the last time */
+    rota_top_row_vector rows, before; /* of `view`, sorted; and the previous ones */
     rota_time taken_at, before_at;
     bool has_rows;
-    char why[160]; /* there are none; empty: they have not arrived yet */
+    char why[160]; /* why there are none; empty: they have not arrived yet */
 };
 
 void rota_top_init(struct rota_top *top);
 void rota_top_deinit(struct rota_top *top);
 
-/* The rows of the current view at `now` (any clock, for rates), `n_rows` times as many cells as
- * it has columns; the cells are kept until the next ones. */
+/* Set the rows of the current view at `now` (any clock, for rates): `n_rows` times as many cells as
+ * the view has columns. The cells are borrowed until the next call. */
 void rota_top_take(struct rota_top *top, rota_time now, const struct rota_str *cells,
                    size_t n_rows);
 
-/* There is no such table, and why. */
+/* There is no such table; `why` says why. */
 void rota_top_refuse(struct rota_top *top, const char *why);
 
-/* Keys as a terminal sends them. True: another table has to be fetched. `is_over`: the user
- * wants to quit. */
+/* Handle keys as a terminal sends them. Returns true if another table has to be fetched. Sets
+ * `is_over` if the user quits. */
 bool rota_top_feed(struct rota_top *top, struct rota_str bytes);
 
-/* The row that is chosen, as it was taken; SIZE_MAX: none. */
+/* The index of the chosen row as given to rota_top_take(); SIZE_MAX: none. */
 size_t rota_top_chosen(const struct rota_top *top);
 
-/* The lines of a screen of the top's width and height. `now_ms` is the wall clock, `title` is
- * the first line; `details` are the chosen row's. */
+/* Draw the lines of a screen of the top's width and height. `now_ms` is the wall clock, `title` the
+ * first line; `details` are those of the chosen row. */
 void rota_top_draw(struct rota_top *top, const char *title, uint64_t now_ms,
                    const struct rota_top_detail *details, size_t n_details,
                    struct rota_top_screen *screen);
 
-/* The bytes that change a terminal from `shown` to `wanted`; `shown` is NULL when it is unknown. */
+/* The bytes that change a terminal from `shown` to `wanted`; `shown` is NULL if it is unknown. */
 void rota_top_paint(const struct rota_top_screen *shown, const struct rota_top_screen *wanted,
                     bool is_colored, struct rota_buffer *out);
 

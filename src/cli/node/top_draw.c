@@ -16,7 +16,7 @@ struct cell {
     int width; /* columns of the screen */
 };
 
-/* What would drive a terminal is escaped; a character that is not ASCII takes one column. */
+/* Escapes what would control a terminal. A character that is not ASCII takes one column. */
 static void put_text(struct cell *cell, struct rota_str text)
 {
     char piece[ROTA_QUOTE_PIECE_MAX];
@@ -131,7 +131,7 @@ static void end_line(struct rota_top_screen *screen, enum rota_top_mark mark)
     line->mark = mark;
 }
 
-/* In `width` columns, to the left or to the right; a text that is too long loses its end. */
+/* Pad to `width` columns, left- or right-aligned; the end of a longer text is cut off. */
 static void add_cell(struct rota_top_screen *screen, const struct cell *cell, int width,
                      bool is_right)
 {
@@ -169,10 +169,10 @@ static int body_height(const struct rota_top *top)
 
 struct layout {
     int widths[ROTA_TOP_COLUMNS_MAX];
-    size_t n; /* columns that fit */
+    size_t n; /* columns that fit on the screen */
 };
 
-/* The sum of all rows, of columns where that says something. */
+/* The sum of all rows, for columns where it is meaningful. */
 static struct rota_top_row sum_up(const struct rota_top *top)
 {
     const struct rota_top_view *view = &rota_top_views[top->view];
@@ -192,8 +192,8 @@ static struct rota_top_row sum_up(const struct rota_top *top)
     return total;
 }
 
-/* As wide as they need to be among the rows that are shown and their sum; names give way first,
- * then the columns on the right. */
+/* As wide as the shown rows and their sum need. Names are shortened first, then columns on the
+ * right are left out. */
 static struct layout lay_out(const struct rota_top *top, size_t from, size_t to,
                              const struct rota_top_row *sum, uint64_t now_ms)
 {
@@ -201,7 +201,7 @@ static struct layout lay_out(const struct rota_top *top, size_t from, size_t to,
     struct layout layout = {.n = view->n_columns};
     int total = MARGIN;
     for (size_t i = 0; i < view->n_columns; i++) {
-        layout.widths[i] = (int)strlen(view->columns[i].title) + 1; /* and the mark of the order */
+        layout.widths[i] = (int)strlen(view->columns[i].title) + 1; /* and the sort mark */
         for (size_t row = from; row <= to; row++) {
             struct cell cell = make_cell(view, row < to ? &top->rows.items[row] : sum, i, now_ms);
             if (cell.width > layout.widths[i])
@@ -285,9 +285,12 @@ static void draw_table(const struct rota_top *top, uint64_t now_ms, struct rota_
     const struct rota_top_row total = sum_up(top);
     struct layout layout = lay_out(top, from, to, &total, now_ms);
     add_titles(top, &layout, screen);
-    if (!top->has_rows)
-        add_line(top, screen, ROTA_TOP_DIM, rota_str(top->why[0] ? top->why : "  loading ..."));
-    else if (top->rows.size == 0)
+    if (!top->has_rows) {
+        char why[MARGIN + sizeof top->why];
+        snprintf(why, sizeof why, "%*s%s", MARGIN, "", top->why[0] ? top->why : "loading ...");
+        add_line(top, screen, ROTA_TOP_DIM, rota_str(why));
+    }
+    if (top->has_rows && top->rows.size == 0)
         add_line(top, screen, ROTA_TOP_DIM, rota_str("  none"));
     for (size_t i = from; i < to; i++)
         add_row(top, &layout, &top->rows.items[i], i == chosen, now_ms, screen);
@@ -301,7 +304,7 @@ static void draw_table(const struct rota_top *top, uint64_t now_ms, struct rota_
 
 /* --- one row, and help --- */
 
-/* A value of JSON as people read it; lists and objects stay as they are. */
+/* A JSON value as people read it; lists and objects stay as they are. */
 static struct rota_str readable(struct rota_str value)
 {
     static const struct {

@@ -1,7 +1,7 @@
-/* top_screen: the terminal, taken over to draw on and given back as it was.
+/* top_screen: takes over the terminal to draw on it, and restores it.
  *
- * Taken over it shows another page, without a cursor, and hands over each key as it is typed.
- * Interrupts still come as signals. Giving it back twice does no harm. */
+ * While taken over it shows the alternate screen without a cursor, and delivers each key as it is
+ * typed. Interrupts still arrive as signals. Restoring it twice does no harm. */
 #pragma once
 
 #include <rota/str.h>
@@ -13,11 +13,11 @@ struct rota_top_screen_terminal {
     bool is_taken;
 };
 
-/* False: standard input or output is no terminal, or not one that can be drawn on. */
+/* False: standard input or output is not a terminal, or can't be drawn on. */
 bool rota_top_screen_is_there(void);
 
 bool rota_top_screen_take(struct rota_top_screen_terminal *terminal);
 void rota_top_screen_give_back(struct rota_top_screen_terminal *terminal);
 
-/* All of it, or false: the terminal is gone. */
+/* Write all of it; false: the terminal is gone. */
 bool rota_top_screen_write(struct rota_str bytes);

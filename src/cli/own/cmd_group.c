@@ -254,9 +254,9 @@ static void on_timeout(uv_timer_t *timer)
     rota_group_status(status->group, &now);
     rota_watch_stop(
         &status->watch,
-        rota_cli_fail(ROTA_CLI_NO, "the log of group %s could not be read within %s%s%s",
+        rota_cli_fail(ROTA_CLI_NO, "the log of group %s could not be read within %s: %s",
                       status->options->name, rota_span_format(status->options->timeout, text),
-                      now.trouble ? ": " : "", now.trouble ? now.trouble : ""));
+                      now.trouble ? now.trouble : "the log in --log has not answered yet"));
 }
 
 static void on_news(void *data, const struct rota_group_news *news)

@@ -1,4 +1,4 @@
-/* rota lease: the leases of a store, for people. */
+/* rota lease: show and freeze the leases in a store. */
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/dry_run.h"
@@ -25,14 +25,14 @@ struct lease {
 
 /* --- asking --- */
 
-/* Fills `*answer`; rota_store_session_answer_deinit() ends it. */
+/* Fills `*answer`; rota_store_session_answer_deinit() frees it. */
 static enum rota_code ask(const struct lease *lease, const struct rota_store_request *request,
                           struct rota_store_answer *answer, struct rota_error *error)
 {
     return rota_store_options_ask(lease->store, request, 1, answer, error);
 }
 
-/* With all six digits that the store keeps. */
+/* With all six digits the store keeps. */
 static void add_time(struct rota_json *json, const char *key, rota_time time)
 {
     char text[ROTA_TIME_TEXT_MAX];
@@ -264,7 +264,7 @@ static const struct rota_option HOLD_OPTIONS[] = {
     JSON_OPTION,
 };
 
-/* By the clock of the database, which is the one that counts. */
+/* By the database's clock, which is the one that counts. */
 static int plan_hold(const struct lease *options)
 {
     const struct rota_store_request request = {

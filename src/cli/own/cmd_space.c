@@ -1,4 +1,4 @@
-/* rota space: the spaces of a cluster, and which engine decides who owns their shards. */
+/* rota space: the spaces of a cluster and their assignment engines. */
 #include "cli/own/space_client.h"
 #include "cli/terminal.h"
 #include "wire/message/message_json.h"
@@ -33,7 +33,7 @@ static const struct rota_option CREATE_OPTIONS[] = {
      .value_name = "ENGINE",
      .default_text = "ring",
      .choices = ENGINES,
-     .help = "assignment engine: static, ring, lease or group"},
+     .help = "assignment engine"},
     {.name = "shards",
      ROTA_OPTION_INTO(INT, struct rota_space_words, n_shards),
      .value_name = "N",
@@ -66,7 +66,7 @@ static enum rota_code list(struct rota_client *client, const struct rota_space_w
 
 /* --- show --- */
 
-/* The shards of a node; the last entry counts those without an owner. */
+/* The shards of a node; the last entry counts shards without an owner. */
 struct share {
     uint64_t n_owned, n_moving;
 };
@@ -123,7 +123,8 @@ static enum rota_code show(struct rota_client *client, const struct rota_space_w
 
 /* --- migrate --- */
 
-/* Until the engine is in force and every shard owned; or the shadow was ended by somebody. */
+/* Wait until the engine is in force and every shard has an owner, or the shadow phase was
+ * cancelled. */
 static enum rota_code await_engine(struct rota_client *client, const struct rota_space_words *words,
                                    struct rota_error *error)
 {

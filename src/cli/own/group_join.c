@@ -15,7 +15,7 @@
 
 #define TICK (100 * ROTA_MSEC)
 
-/* How long what was closed may take to end. */
+/* How long closed handles may take to finish. */
 #define GRACE (2 * ROTA_SEC)
 
 struct reader {
@@ -34,10 +34,10 @@ struct join {
     struct rota_group *group;
     uint64_t incarnation;
 
-    ROTA_VECTOR(struct reader *) readers; /* those that are gone are swept now and then */
+    ROTA_VECTOR(struct reader *) readers; /* ended ones are freed now and then */
     struct rota_map by_name;
     double rows_due;
-    uint64_t rows_mean; /* between two ends of a partition; 0: it has none */
+    uint64_t rows_mean; /* between splits and merges of a partition; 0: none */
 
     struct rota_buffer line;
     struct rota_json json;
@@ -73,7 +73,7 @@ static void begin_line(struct join *join, const char *event, rota_time at)
     begin_line_of(join, event, at, join->incarnation);
 }
 
-/* A task whose output is closed leaves. */
+/* If standard output is closed, the task leaves. */
 static void end_line(struct join *join)
 {
     rota_json_end_object(&join->json);
@@ -183,9 +183,9 @@ static void report_end(struct join *join, struct reader *reader)
     }
 }
 
-/* Read some more rows: the effect is the line, and right before it we check the token. The line's
- * timestamp is from before that check: a process that is paused between the two prints later, when
- * the partition may no longer be its own. */
+/* Read some more rows. The effect is the printed line; right before it we check the token. The
+ * line's timestamp is from before that check: a process that is paused between the two prints
+ * later, when it may no longer own the partition. */
 static void read_rows(struct join *join, struct reader *reader, int64_t n_rows)
 {
     struct rota_str name = rota_str(reader->name);
@@ -300,7 +300,7 @@ static void add_news(struct join *join, const struct rota_group_news *news)
 static void on_news(void *data, const struct rota_group_news *news)
 {
     struct join *join = data;
-    if (join->incarnation < news->incarnation) /* else it is of a former life, and they grow */
+    if (join->incarnation < news->incarnation) /* else it is from an earlier run, and they grow */
         join->incarnation = news->incarnation;
     begin_line_of(join, rota_group_news_name(news->type), news->at, news->incarnation);
     if (news->partition.size > 0)
@@ -315,7 +315,7 @@ static void on_failed(void *data, const struct rota_error *error)
     begin_line(join, "failed", rota_clock_boot());
     rota_json_add_string(&join->json, "reason", rota_str(error->text));
     end_line(join);
-    join->exit_code = ROTA_CLI_NO; /* the log says why, on stderr */
+    join->exit_code = ROTA_CLI_NO; /* the log on standard error says why */
     leave(join);
 }
 
@@ -393,7 +393,7 @@ static void open_handles(struct join *join)
     rota_signals_open(&join->signals, &join->loop, false, on_signal, join);
     uv_timer_init(&join->loop, &join->tick);
     join->tick.data = join;
-    signal(SIGPIPE, SIG_IGN); /* who is not listened to any more leaves in good order, too */
+    signal(SIGPIPE, SIG_IGN); /* a closed output ends the task gracefully, too */
     if (join->options->rate > 0)
         uv_timer_start(&join->tick, on_tick, TICK / ROTA_MSEC, TICK / ROTA_MSEC);
 }
@@ -412,7 +412,7 @@ static void end(struct join *join)
 
 int rota_group_join_run(const struct rota_group_join_options *options)
 {
-    static struct join join; /* stays where it is if the loop can't be ended in time */
+    static struct join join; /* static: it stays if the loop can't be ended in time */
     struct rota_error error;
     double mean = options->splits > 0 ? (double)options->rate / options->splits : 0;
     join.options = options;

@@ -1,4 +1,4 @@
-/* group_join: a task of a group whose partitions are pretended, until a signal ends it. */
+/* group_join: a task of a group with simulated partitions, until a signal ends it. */
 #pragma once
 
 #include <rota/group.h>

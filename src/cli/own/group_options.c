@@ -11,7 +11,7 @@ enum rota_code rota_group_options_check(const char **url, bool is_there, struct 
         return rota_error_set(error, ROTA_ERR_INVALID, "which log? Give --log or set ROTA_LOG");
     *url = text;
     if (!rota_str_has_prefix(rota_str(text), rota_str("sqlite:")))
-        return ROTA_OK; /* a server may be away, and the engine reads the rest */
+        return ROTA_OK; /* a server may be unreachable now, and the engine checks the rest */
     return is_there ? rota_store_options_check_there(url, error)
                     : rota_store_options_check(url, error);
 }

@@ -18,7 +18,6 @@
         .is_required = true, .min = 1, .max = ROTA_SYNC_NAME_MAX, .help = "name of the group"      \
     }
 
-/* Refuses a log that is not named, and a file that can't be made or written; `*url` is
- * taken from ROTA_LOG if it is NULL. With `is_there` it only has to be readable, but has
- * to be there. */
+/* Reject a log that is not named, and a file that can't be created or written; `*url` is set from
+ * ROTA_LOG if it is NULL. With `is_there` the file must exist, but only be readable. */
 enum rota_code rota_group_options_check(const char **url, bool is_there, struct rota_error *error);

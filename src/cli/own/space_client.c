@@ -6,7 +6,7 @@
 
 /* --- words --- */
 
-/* A shard is a number; whether the space has it is for the node to say. */
+/* A shard is a number; the node checks whether the space has it. */
 static bool read_shard(const char *text, uint32_t *shard)
 {
     uint64_t number = 0;

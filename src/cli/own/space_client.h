@@ -1,5 +1,5 @@
 /* space_client: what `rota space` and `rota shard` share: the options that name a node, its
- * answers, and how a change is made and told. */
+ * answers, and how a change is made and reported. */
 #pragma once
 
 #include "cli/cli.h"
@@ -11,7 +11,7 @@ struct rota_space_words {
     bool dry_run, off, once, wait;
     rota_time shadow;
     const char *owner;
-    int state, chosen; /* the engine that was chosen */
+    int state, chosen; /* the chosen engine */
     int64_t n_shards;
     const char *seats;
     struct rota_str space;     /* the first argument; empty: none */
@@ -29,22 +29,22 @@ struct rota_space_words {
         .help = "print what would happen and change nothing"                                       \
     }
 
-/* What a command does with its words. */
+/* What a command does with its arguments. */
 typedef enum rota_code rota_space_act(struct rota_client *client,
                                       const struct rota_space_words *words,
                                       struct rota_buffer *buffer, struct rota_error *error);
 
-/* Read the words, do it, print the answer; returns an exit code. The arguments are a space,
- * a shard when `has_shard`, and one more. */
+/* Read the arguments, act, print the answer; returns an exit code. The arguments are a space, a
+ * shard if `has_shard`, and one more. */
 int rota_space_client_run(const struct rota_cli_command *command, int argc, char *const *argv,
                           bool has_shard, rota_space_act *act);
 
-/* The space that the words name. What is read is the client's until it asks again. */
+/* Get the space named in the arguments. The result is borrowed until the client's next call. */
 enum rota_code rota_space_client_show(struct rota_client *client,
                                       const struct rota_space_words *words,
                                       struct rota_space_show *show, struct rota_error *error);
 
-/* Ask for a change, and append its plan. `*is_done`, which may be NULL: something was changed. */
+/* Request a change and append its plan. `*is_done`, which may be NULL: something was changed. */
 enum rota_code rota_space_client_change(struct rota_client *client, const char *method,
                                         const struct rota_message_type *type,
                                         const struct rota_space_request *request, bool *is_done,

@@ -1,4 +1,4 @@
-/* rota config: a configuration file as Rota reads it, and what holds for a queue. */
+/* rota config: a configuration file as Rota reads it, and the settings that apply to a queue. */
 #include "base/json.h"
 #include "base/quote.h"
 #include "cli/cli.h"
@@ -153,7 +153,7 @@ static void append_settings(struct rota_buffer *buffer, const struct rota_config
     rota_buffer_append_char(buffer, '\n');
 }
 
-/* The same for the table, which has the value and its source as texts. */
+/* The same for the table, with the value and its source as texts. */
 static const struct rota_table_column COLUMNS[] = {
     {"SETTING", "setting", ROTA_TABLE_NAME, false},
     {"VALUE", "value", ROTA_TABLE_NAME, false},
@@ -201,7 +201,7 @@ static enum rota_code read_config(const char *path, struct rota_config **config,
     return code;
 }
 
-/* What holds for the queue that the options name. */
+/* The settings that apply to the queue named in the options. */
 static void explain(const struct rota_config *config, const struct config *options,
                     struct rota_config_origin origins[ROTA_SETTINGS])
 {
@@ -228,7 +228,7 @@ static int show(const struct rota_cli_command *command, const char *path,
         append_settings(&buffer, origins);
     else
         append_rows(&buffer, origins);
-    rota_config_unref(config); /* which the origins are of */
+    rota_config_unref(config); /* owns what the origins point to */
     return is_json ? rota_cli_print(&buffer) : rota_cli_answer(command, options->output, &buffer);
 }
 
@@ -306,7 +306,7 @@ struct config_watch {
     const char *path;
     const struct config *options;
     struct rota_config_watch *source;
-    bool has_values; /* before the first there is nothing to compare with */
+    bool has_values; /* the first time there is nothing to compare with */
     struct rota_gradual values[ROTA_SETTINGS];
 };
 

@@ -1,5 +1,4 @@
-/* rota hosts: a hosts file or the members of a store as Rota reads them, once or for as long as it
- * changes. */
+/* rota hosts: a hosts file or the members of a store as Rota reads them, once or as they change. */
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/terminal.h"
@@ -17,7 +16,7 @@ struct hosts {
     int output;
 };
 
-/* Why a host does not stand on the ring, or that it does. */
+/* Whether a host is on the ring, or why not. */
 static const char *state_of(const struct rota_host *host, bool is_placed, rota_time now)
 {
     if (is_placed)
@@ -110,7 +109,7 @@ static int run_check(int argc, char *const *argv)
     if (!rota_cli_parse(&rota_cmd_hosts_check, argc, argv, &options, &arguments, &code))
         return code;
 
-    /* A ring is built as well, for what only that can refuse. */
+    /* Build the ring as well, since only that detects some errors. */
     char text[ROTA_SQL_URL_TEXT_MAX];
     rota_time now = rota_cli_now(options.at);
     take_argument(&options.from, &arguments);
@@ -173,8 +172,8 @@ struct hosts_watch {
     struct rota_members *members;
 };
 
-/* A line for a host: what it is now, its address, its weight and zone. One that
- * the file no longer names is gone. */
+/* A line for a host: its state, address, weight and zone. A host that the file no longer names is
+ * gone. */
 static void tell_host(struct hosts_watch *watch, struct rota_str address,
                       const struct rota_member *member)
 {
@@ -255,7 +254,7 @@ static enum rota_code open_watch(struct rota_watch *base, struct rota_error *err
         code = rota_members_open(base->loop, source, &options, &watch->members, error);
     if (code)
         return code;
-    if (!watch->store) /* whose first answer is yet to come */
+    if (!watch->store) /* its first answer has not arrived yet */
         tell_members(watch);
     return rota_members_subscribe(watch->members, "rota hosts watch", on_change, watch, error);
 }

@@ -1,4 +1,4 @@
-/* rota plan: what would move if something changed. */
+/* rota plan: what a change would move. */
 #include "cli/cli.h"
 #include "cli/place/plan_hosts.h"
 #include "cli/place/plan_view.h"
@@ -17,6 +17,7 @@ struct plan {
     int mode_to;                                /* -1: as before */
     rota_time start, end;                       /* ROTA_TIME_MIN: not given */
     bool moves, json;
+    int output; /* enum rota_table_form */
 };
 
 static const struct rota_option OPTIONS[] = {
@@ -87,6 +88,9 @@ static const struct rota_option OPTIONS[] = {
      ROTA_OPTION_INTO(FLAG, struct plan, moves),
      .help = "list every partition that moves, instead of tables"},
     {.name = "json", ROTA_OPTION_INTO(FLAG, struct plan, json), .help = "print JSON"},
+    ROTA_TABLE_OPTION_HELP(struct plan, output,
+                           "output format; auto is text, and for --moves a table on a terminal and "
+                           "tsv elsewhere"),
 };
 
 /* --- the plan --- */
@@ -96,14 +100,52 @@ struct plan_run {
     struct rota_plan *plan;
     struct rota_buffer buffer;
     struct rota_json json;
+    struct rota_terminal terminal;
+    enum rota_table_form form;
+    bool has_titles; /* of a table of moves: already printed */
 };
 
-static void flush_moves(struct plan_run *run)
+static const struct rota_table_column COLUMNS[] = {
+    {"QUEUE", "queue", ROTA_TABLE_NAME, false},
+    {"PARTITION", "partition", ROTA_TABLE_NUMBER, false},
+    {"FROM", "from", ROTA_TABLE_NAME, false},
+    {"TO", "to", ROTA_TABLE_NAME, false},
+};
+
+static void begin_document(struct plan_run *run)
 {
-    if (run->buffer.size < FLUSH_SIZE || run->buffer.failed)
+    run->json = (struct rota_json){.buffer = &run->buffer};
+    rota_json_begin_object(&run->json);
+    if (!run->options->moves)
         return;
-    fwrite(run->buffer.data, 1, run->buffer.size, stdout);
+    rota_json_key(&run->json, "moves");
+    rota_json_begin_array(&run->json);
+}
+
+/* There may be millions of moves: print those computed so far. */
+static void flush_moves(struct plan_run *run, size_t size_min)
+{
+    struct rota_table table = ROTA_TABLE_OF("moves", COLUMNS);
+    struct rota_buffer shown = {0};
+    struct rota_error error;
+    if (run->buffer.size < size_min || run->buffer.failed)
+        return;
+    if (run->form == ROTA_TABLE_JSON) {
+        fwrite(run->buffer.data, 1, run->buffer.size, stdout);
+        rota_buffer_clear(&run->buffer);
+        return;
+    }
+    rota_json_end_array(&run->json);
+    rota_json_end_object(&run->json);
+    table.is_continued = run->has_titles;
+    enum rota_code code = rota_table_append(&shown, &table, run->form, &run->terminal,
+                                            rota_buffer_str(&run->buffer), 0, &error);
+    run->has_titles = true;
     rota_buffer_clear(&run->buffer);
+    begin_document(run);
+    run->buffer.failed |= code || shown.failed;
+    fwrite(rota_buffer_str(&shown).data, 1, shown.size, stdout);
+    rota_buffer_deinit(&shown);
 }
 
 static void add_json_host(struct plan_run *run, const char *key, bool is_there, uint32_t host)
@@ -116,7 +158,7 @@ static void add_json_host(struct plan_run *run, const char *key, bool is_there, 
         rota_json_null(&run->json);
 }
 
-static void on_json_move(void *data, const struct rota_plan_move *move)
+static void on_move(void *data, const struct rota_plan_move *move)
 {
     static const char *const KINDS[] = {[ROTA_PLAN_MOVED] = "moved",
                                         [ROTA_PLAN_NEW] = "new",
@@ -134,28 +176,7 @@ static void on_json_move(void *data, const struct rota_plan_move *move)
     if (move->at != 0)
         rota_json_add_int(json, "at_ns", move->at);
     rota_json_end_object(json);
-    flush_moves(run);
-}
-
-static void append_host(struct plan_run *run, bool is_there, uint32_t host)
-{
-    size_t n;
-    if (is_there && host != ROTA_RING_NONE)
-        rota_buffer_append_str(&run->buffer, rota_plan_hosts(run->plan, &n)[host].address);
-    else
-        rota_buffer_append_char(&run->buffer, '-');
-}
-
-static void on_text_move(void *data, const struct rota_plan_move *move)
-{
-    struct plan_run *run = data;
-    rota_buffer_append_str(&run->buffer, move->space->queue);
-    rota_buffer_print(&run->buffer, "\t%u\t", move->partition);
-    append_host(run, move->kind != ROTA_PLAN_NEW, move->from);
-    rota_buffer_append_char(&run->buffer, '\t');
-    append_host(run, move->kind != ROTA_PLAN_GONE, move->to);
-    rota_buffer_append_char(&run->buffer, '\n');
-    flush_moves(run);
+    flush_moves(run, FLUSH_SIZE);
 }
 
 static void name_queue(const struct plan *options, int64_t number, char *name, size_t size)
@@ -231,14 +252,18 @@ static const char *advice_on(const struct plan *options)
 static int print_result(struct plan_run *run, const struct rota_plan_view *view)
 {
     const struct rota_plan_result *result = rota_plan_result(run->plan);
-    if (run->options->json) {
+    if (run->form == ROTA_TABLE_JSON) {
         if (run->options->moves)
             rota_json_end_array(&run->json);
         rota_plan_view_format_json(view, result, &run->json);
         rota_json_end_object(&run->json);
         rota_buffer_append_char(&run->buffer, '\n');
-    } else if (!run->options->moves) {
-        rota_plan_view_print(view, result);
+    } else {
+        if (run->options->moves)
+            flush_moves(run, 0);
+        else
+            rota_plan_view_print(view, result);
+        run->buffer.size = 0; /* keep `failed` */
     }
     int code = rota_cli_print(&run->buffer);
     if (code == ROTA_CLI_OK && result->hosts_after.n == 0 && rota_cli_can_print())
@@ -251,7 +276,7 @@ static int print_result(struct plan_run *run, const struct rota_plan_view *view)
 /* Route, count and print. */
 static int make_plan(const struct plan *options, struct rota_ring *before, struct rota_ring *after)
 {
-    struct plan_run run = {.options = options};
+    struct plan_run run = {.options = options, .terminal = rota_terminal_look()};
     struct rota_error error;
     bool has_window = options->start != ROTA_TIME_MIN;
     struct rota_plan_view view = {
@@ -270,22 +295,14 @@ static int make_plan(const struct plan *options, struct rota_ring *before, struc
         .start = view.start,
         .end = view.end,
         .n_buckets = BUCKETS,
-        .on_move = !options->moves ? NULL
-                   : options->json ? on_json_move
-                                   : on_text_move,
+        .on_move = options->moves ? on_move : NULL,
         .data = &run,
     };
     if (rota_plan_new(&plan_options, &run.plan, &error))
         return rota_cli_fail_error(&error);
 
-    run.json.buffer = &run.buffer;
-    if (options->json) {
-        rota_json_begin_object(&run.json);
-        if (options->moves) {
-            rota_json_key(&run.json, "moves");
-            rota_json_begin_array(&run.json);
-        }
-    }
+    run.form = options->json ? ROTA_TABLE_JSON : rota_table_choose(options->output, &run.terminal);
+    begin_document(&run);
     int code;
     if (add_queues(&run, &error)) {
         rota_buffer_deinit(&run.buffer);
@@ -297,7 +314,7 @@ static int make_plan(const struct plan *options, struct rota_ring *before, struc
     return code;
 }
 
-/* The first of the changes that take effect at once, or NULL. */
+/* The name of the first immediate change, or NULL. */
 static const char *sudden_change(const struct plan *options)
 {
     const char *name = rota_plan_hosts_change(&options->then);
@@ -347,6 +364,8 @@ static enum rota_code check_options(const struct plan *options, struct rota_erro
             "partitions",
             (long long)options->queues, (long long)partitions,
             (unsigned long long)ROTA_PLAN_PARTITIONS_MAX);
+    if (options->output == ROTA_TABLE_TSV && !options->moves)
+        return rota_error_set(error, ROTA_ERR_INVALID, "plan: --output tsv needs --moves");
     if ((code = check_window(options, error)))
         return code;
     return check_names(options, error);
@@ -404,8 +423,9 @@ const struct rota_cli_command rota_cmd_plan = {
                 "exit code is 1.\n\nWith --start and --end the moves are also counted over time. "
                 "Only --batch-to and --mode-to can be gradual; all other changes are immediate and "
                 "can't be combined with a gradual one.\n\nWith --moves: one line per partition "
-                "that moves, with tab-separated values: queue, partition, host before, host after; "
-                "- means none.\n\nWith --json: one document with \"moves\" (only with --moves; "
+                "that moves, with the columns QUEUE, PARTITION, FROM (host before) and TO (host "
+                "after); - means none.\n\nWith --json: one document with \"moves\" (only with "
+                "--moves; "
                 "[{\"queue\", \"partition\", \"kind\": \"moved\" | \"new\" | \"gone\" | \"lost\", "
                 "\"from\", \"to\", \"at_ns\"}]), \"queues\", \"partitions\": {\"before\", "
                 "\"after\"}, \"moved\", \"stays\", \"new\", \"gone\", \"lost\", \"minimum\" (the "

@@ -1,5 +1,5 @@
-/* rota ring: what stands on the ring, key by key. Keys are lines of standard
- * input and may be any bytes; answers come in the same order. */
+/* rota ring: look up keys on the ring. Keys are lines of standard input and may be any bytes;
+ * answers come in the same order. */
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/lines.h"
@@ -17,7 +17,7 @@ struct lookup {
     bool json;
 };
 
-/* What the lines are answered with. */
+/* What is needed to answer the lines. */
 struct lookup_run {
     const struct rota_ring *ring;
     uint32_t *owners; /* of a group, or of one key with several owners */

@@ -1,11 +1,11 @@
-/* rota route: where the partitions of a queue are. */
+/* rota route: find the node of each partition of a queue. */
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/work/queue_options.h"
 
 #include <stdio.h>
 
-enum { CHUNK = 4096, TABLE_MAX = 100000 /* of what a terminal gets */ };
+enum { CHUNK = 4096, TABLE_MAX = 100000 /* of the table on a terminal */ };
 
 struct route {
     struct rota_queue_options queue;
@@ -85,7 +85,7 @@ static int print_routes(const struct rota_ring *ring, struct rota_partition part
         : options->output == ROTA_TABLE_AUTO && to - from > TABLE_MAX
             ? ROTA_TABLE_TSV
             : rota_table_choose((enum rota_table_form)options->output, &terminal);
-    bool is_json = form != ROTA_TABLE_TSV; /* a table is made from the document */
+    bool is_json = form != ROTA_TABLE_TSV; /* the table is made from this document */
     bool is_table = is_json && form != ROTA_TABLE_JSON;
 
     if (is_json)

@@ -1,4 +1,4 @@
-/* rota sim: what the simulator knows before a cluster does. */
+/* rota sim: simulate a cluster before you run one. */
 #include "base/json.h"
 #include "base/quote.h"
 #include "base/spell.h"
@@ -59,7 +59,7 @@ static const char *scenario_name(size_t index)
     return rota_balance_scenario(index)->name;
 }
 
-/* Refuse a name that is not among `n` names. */
+/* Reject a name that is not among `n` names. */
 static int check_name(const char *option, const char *wanted, size_t n,
                       const char *(*name_of)(size_t index))
 {
@@ -103,7 +103,7 @@ static bool is_real(const struct row *row)
     return strcmp(row->policy, "oracle") != 0;
 }
 
-/* The lowest p99 of what a client can do. */
+/* The lowest p99 that a real client can reach. */
 static int64_t best_p99(const struct row *rows, size_t n)
 {
     int64_t best = INT64_MAX;

@@ -22,7 +22,7 @@ enum rota_code rota_host_options_check(struct rota_host_options *options, struct
         options->store = getenv("ROTA_STORE");
     if (!options->store || !options->store[0])
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "which hosts? Give %s or --store, or set ROTA_STORE", file);
+                              "no hosts given: use %s or --store, or set ROTA_STORE", file);
     return rota_store_options_check_there(&options->store, error);
 }
 
@@ -47,7 +47,7 @@ static struct rota_str keep(struct rota_str str, char **to)
     return copy;
 }
 
-/* The members that are listed, as a file would have them. */
+/* The listed members, as a hosts file would have them. */
 static enum rota_code list_members(const struct rota_store_answer *answer, struct rota_str role,
                                    struct rota_hosts *hosts, struct rota_error *error)
 {

@@ -1,5 +1,5 @@
-/* host_options: where the hosts of a ring come from, a file or the members of a store, and
- * the options that say so. */
+/* host_options: the options that say where the hosts of a ring come from: a file, or the members of
+ * a store. */
 #pragma once
 
 #include "base/option.h"
@@ -11,7 +11,7 @@ struct rota_host_options {
     const char *file;  /* NULL: the store's members */
     const char *store; /* NULL: ROTA_STORE */
     const char *role;  /* of the members; NULL: all */
-    bool is_argument;  /* the file is the command's argument, and no option */
+    bool is_argument;  /* the file is an argument of the command, not an option */
 };
 
 /* The three are those of a struct rota_host_options in `result`. */
@@ -22,7 +22,7 @@ struct rota_host_options {
      .help = "file with the hosts on the ring, one per line"},                                     \
         ROTA_MEMBER_OPTIONS(result, store_field, role_field)
 
-/* The same where the file is no option. */
+/* The same for a command whose file is not an option. */
 #define ROTA_MEMBER_OPTIONS(result, store_field, role_field)                                       \
     {.name = "store",                                                                              \
      ROTA_OPTION_INTO(TEXT, result, store_field),                                                  \
@@ -33,14 +33,14 @@ struct rota_host_options {
         .min = 1, .max = ROTA_STORE_NAME_MAX, .help = "with --store: only members with this role"  \
     }
 
-/* Refuses two places or none. `store` is taken from ROTA_STORE if nothing is given. */
+/* Reject two sources or none. Without any, `store` is set from ROTA_STORE. */
 enum rota_code rota_host_options_check(struct rota_host_options *options, struct rota_error *error);
 
 /* The file, or the store without its password, for messages. */
 const char *rota_host_options_name(const struct rota_host_options *options,
                                    char name[ROTA_SQL_URL_TEXT_MAX]);
 
-/* Read the hosts from there. Of a store these are the members that are alive and not
- * evicted. Fills `*hosts`; rota_hosts_file_deinit() ends it. */
+/* Read the hosts. From a store these are the live members that are not evicted. Fills `*hosts`;
+ * rota_hosts_file_deinit() frees it. */
 enum rota_code rota_host_options_read(const struct rota_host_options *options,
                                       struct rota_hosts *hosts, struct rota_error *error);

@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The hosts of one side; the strings are those of the files and of --add. */
+/* The hosts before or after; the strings belong to the files and to --add. */
 struct host_list {
     ROTA_VECTOR(struct rota_host) hosts;
     ROTA_VECTOR(struct rota_hosts) sources;
-    rota_time now; /* when it matters which hosts are placed */
+    rota_time now; /* the time at which hosts are placed */
 };
 
 static void host_list_deinit(struct host_list *list)
@@ -23,7 +23,7 @@ static void host_list_deinit(struct host_list *list)
     rota_vector_deinit(&list->hosts);
 }
 
-/* Append the hosts of `source`; takes it. */
+/* Append the hosts of `source` and take ownership of it. */
 static enum rota_code append_source(struct host_list *list, struct rota_hosts source,
                                     struct rota_error *error)
 {
@@ -53,8 +53,7 @@ static struct rota_host *find_host(const struct host_list *list, struct rota_str
     return NULL;
 }
 
-/* Read one host as a hosts file has it; there is but one line, so its number is
- * not worth telling. */
+/* Read one host as in a hosts file. There is only one line, so errors need no line number. */
 static enum rota_code parse_host(const char *line, struct rota_hosts *source,
                                  struct rota_error *error)
 {
@@ -76,7 +75,7 @@ static enum rota_code parse_host(const char *line, struct rota_hosts *source,
                           rota_quote(rota_str(line), quoted));
 }
 
-/* A host that is not placed would be a change that changes nothing. */
+/* Adding a host that is not placed would change nothing. */
 static enum rota_code check_added(const struct host_list *list, const struct rota_host *host,
                                   struct rota_error *error)
 {
@@ -165,7 +164,7 @@ static enum rota_code edit_all(struct host_list *list, edit_fn *edit,
     return code;
 }
 
-/* A weight that is given twice is one too many: which is meant? */
+/* A weight given twice is ambiguous. */
 static enum rota_code check_weights(const struct rota_option_list *weights,
                                     struct rota_error *error)
 {
@@ -192,8 +191,8 @@ static enum rota_code copy_hosts(struct host_list *list, const struct host_list 
     return ROTA_OK;
 }
 
-/* Fill both lists. A file is read once, for it may be a pipe; so what the second
- * list has of the first points into that. */
+/* Fill both lists. A file is read only once, because it may be a pipe; so the second list points
+ * into the first. */
 static enum rota_code read_lists(struct rota_host_options *from, const struct rota_plan_hosts *then,
                                  struct host_list *before, struct host_list *after,
                                  struct rota_error *error)

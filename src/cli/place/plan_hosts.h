@@ -1,7 +1,7 @@
-/* plan_hosts: the hosts there are, and those there would be.
+/* plan_hosts: the hosts before and after a change.
  *
- * A plan's hosts come from a file or a store; then another file, or edits on the command
- * line, say what becomes of them. */
+ * The hosts before come from a file or a store; those after come from another file, or from edits
+ * on the command line. */
 #pragma once
 
 #include "base/option.h"
@@ -9,18 +9,17 @@
 
 #include <rota/ring.h>
 
-/* What becomes of the hosts, in this order; all empty: nothing. */
+/* The changes to the hosts, applied in this order; all empty: none. */
 struct rota_plan_hosts {
-    const char *file; /* takes the place of the first one; NULL: none */
+    const char *file; /* replaces the first file; NULL: none */
     struct rota_option_list remove, remove_zone, weight, add;
 };
 
-/* The name of an option that changes the hosts, or NULL when none does. */
+/* The name of an option that changes the hosts, or NULL if there is none. */
 const char *rota_plan_hosts_change(const struct rota_plan_hosts *then);
 
-/* Build the ring of the hosts there are and the one that comes of it; the same one
- * when nothing changes. `now` decides which hosts are placed. Gives both; that
- * both are empty is refused as ROTA_ERR_UNAVAILABLE. */
+/* Build the rings before and after; both are the same if nothing changes. `now` decides which hosts
+ * are placed. Gives both; if both are empty, that is an error, ROTA_ERR_UNAVAILABLE. */
 enum rota_code rota_plan_hosts_build(struct rota_host_options *from,
                                      const struct rota_plan_hosts *then, rota_time now,
                                      int64_t points_before, int64_t points_after,

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 
 enum {
-    HOSTS_SHOWN = 16, /* rows of the table of hosts; the rest is summed up */
+    HOSTS_SHOWN = 16, /* rows of the table of hosts; the rest is summarized */
     BAR_MIN = 10,     /* columns */
     BAR_MAX = 40,
     NAME_MIN = 8,
     INDENT = 2,
 };
 
-/* How a table lies on the terminal: names, numbers, and a bar if there is room. */
+/* The layout of a table on the terminal: names, numbers, and a bar if there is room. */
 struct layout {
     int name_width;
     int bar_width; /* 0: none */
@@ -30,7 +30,7 @@ static int between(int value, int min, int max)
     return value < min ? min : value > max ? max : value;
 }
 
-/* The bar is the first to go, then the longer names are cut. */
+/* The bar is left out first, then longer names are cut. */
 static struct layout lay_out(const struct rota_terminal *terminal, int longest_name,
                              int numbers_width)
 {
@@ -46,7 +46,7 @@ static struct layout lay_out(const struct rota_terminal *terminal, int longest_n
     return layout;
 }
 
-/* "72 -> 96", or "72" when that stays. */
+/* "72 -> 96", or "72" if it stays the same. */
 static void append_change(struct rota_buffer *buffer, uint64_t before, uint64_t after)
 {
     rota_buffer_print(buffer, "%llu", (unsigned long long)before);
@@ -67,7 +67,7 @@ static bool changes_spread(const struct rota_plan_side *before, const struct rot
            (before->spread.mode != after->spread.mode && after->spread.batch > 0);
 }
 
-/* In lines of at most the terminal's width, the first of which was begun. */
+/* Wrap to the terminal's width; the caller has begun the first line. */
 static void print_wrapped(const struct rota_terminal *terminal, const char *text, int indent)
 {
     struct rota_buffer lines = {0};
@@ -177,7 +177,7 @@ static int by_unrest(const void *a, const void *b)
     return rota_str_compare(x->address, y->address);
 }
 
-/* A bar in three parts: what stays, what comes, what goes. */
+/* A bar in three parts: what stays, what arrives, what leaves. */
 static void print_parts(const struct rota_terminal *terminal, const struct rota_plan_host *host,
                         uint64_t full, int width)
 {
@@ -191,7 +191,7 @@ static void print_parts(const struct rota_terminal *terminal, const struct rota_
         sum += parts[i];
         int to = full ? (int)((double)sum / (double)full * width + 0.5) : 0;
         if (parts[i] > 0 && to <= drawn && drawn < width)
-            to = drawn + 1; /* little is not nothing */
+            to = drawn + 1; /* show a small value as more than nothing */
         if (to <= drawn)
             continue;
         fputs(color(terminal, COLORS[i]), stdout);
@@ -240,7 +240,7 @@ static void print_hosts(const struct rota_terminal *terminal, const struct rota_
     uint64_t full = 0;
     int longest = 0;
     if (!rows)
-        return; /* the totals are out, which is what matters most */
+        return; /* the totals, which matter most, are printed */
 
     for (size_t i = 0; i < result->n_hosts; i++)
         rows[i] = &result->hosts[i];
@@ -316,7 +316,7 @@ static void print_zones(const struct rota_terminal *terminal, const struct rota_
         print_zone(terminal, &result->zones[i], full, &layout);
 }
 
-/* The beginning of bucket `i`; the last one ends where the change does. */
+/* The start of bucket `i`; the last one ends when the change does. */
 static rota_time bucket_start(const struct rota_plan_view *view, size_t i, size_t n)
 {
     rota_time length = view->end - view->start;

@@ -47,7 +47,7 @@ enum rota_code rota_queue_plan_job(enum rota_queue_plan plan, const struct rota_
 
 /* --- a queue --- */
 
-/* `*info` is NULL when there is no such queue yet. */
+/* `*info` is NULL if the queue does not exist yet. */
 static enum rota_code look_up_queue(struct rota_client *client, struct rota_str queue,
                                     const struct rota_queue_info **info, struct rota_error *error)
 {

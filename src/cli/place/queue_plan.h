@@ -1,19 +1,19 @@
 /* queue_plan: what commands that change jobs and queues would do, for their --dry-run.
  *
- * The broker is asked what there is, nothing is changed, and the sentences of dry_run.h are
- * appended to `buffer`. A job or a queue that the change would refuse is an error. */
+ * They only read from the node, and append the sentences of dry_run.h to `buffer`. If the change
+ * would reject a job or a queue, that is an error. */
 #pragma once
 
 #include "cli/work/queue_view.h"
 
 enum rota_queue_plan { ROTA_QUEUE_PLAN_CANCEL, ROTA_QUEUE_PLAN_RETRY, ROTA_QUEUE_PLAN_PRIORITY };
 
-/* Of a job that was described: nothing is asked. */
+/* For a job that was already described: no call is made. */
 enum rota_code rota_queue_plan_job(enum rota_queue_plan plan, const struct rota_queue_result *now,
                                    int64_t priority, bool is_json, struct rota_buffer *buffer,
                                    struct rota_error *error);
 
-/* `n_jobs` like `spec`, which has the payload of the first. */
+/* `n_jobs` jobs like `spec`, which has the payload of the first. */
 enum rota_code rota_queue_plan_add(struct rota_client *client, const struct rota_queue_job *spec,
                                    size_t n_jobs, struct rota_buffer *buffer,
                                    struct rota_error *error);
@@ -24,7 +24,7 @@ enum rota_code rota_queue_plan_pause(struct rota_client *client, struct rota_str
 enum rota_code rota_queue_plan_quarantine(struct rota_client *client, struct rota_str queue,
                                           uint64_t deaths, struct rota_buffer *buffer,
                                           struct rota_error *error);
-/* `n_ended` jobs go with it. */
+/* `n_ended` ended jobs are deleted with it. */
 enum rota_code rota_queue_plan_delete(struct rota_client *client, struct rota_str queue,
                                       uint64_t n_ended, struct rota_buffer *buffer,
                                       struct rota_error *error);

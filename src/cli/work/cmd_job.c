@@ -1,4 +1,4 @@
-/* rota job: look at jobs and change their fate; adding them is in cmd_job_add.c. */
+/* rota job: show jobs and change them; adding them is in cmd_job_add.c. */
 #include "cli/cli.h"
 #include "cli/place/queue_plan.h"
 #include "cli/terminal.h"
@@ -30,7 +30,7 @@ static const struct rota_option PRIORITY_OPTIONS[] = {
 
 enum act { SHOW, EXPLAIN, CANCEL, RETRY, PRIORITY };
 
-/* What a command does with one of its jobs. */
+/* What a command does with each of its jobs. */
 struct turn {
     enum act act;
     const struct about *options;
@@ -72,7 +72,7 @@ static void on_result(void *data, const struct rota_queue_result *result)
         rota_buffer_append_text(&turn->buffer, "{}\n");
 }
 
-/* Call the node; a dry run only looks. */
+/* Call the node; a dry run only reads. */
 static enum rota_code start(struct turn *turn, struct rota_queue *queue, const char *job)
 {
     struct rota_error *error = &turn->error;
@@ -91,7 +91,7 @@ static enum rota_code start(struct turn *turn, struct rota_queue *queue, const c
     return rota_queue_describe(queue, job, turn->act == SHOW, on_result, turn, error);
 }
 
-/* With one job after the other: what one of them refuses does not keep it from the next. */
+/* Handle one job after the other; a refusal does not stop the rest. */
 static int act_on_all(const struct rota_cli_command *command, struct rota_client *client,
                       struct rota_queue *queue, const struct about *options,
                       const struct rota_option_list *names, enum act act)
@@ -116,7 +116,7 @@ static int act_on_all(const struct rota_cli_command *command, struct rota_client
     return exit_code;
 }
 
-/* The frame of commands about jobs. A name that can't be is found out before anything is done. */
+/* The frame of commands about jobs. All names are checked before anything is done. */
 static int run_about(const struct rota_cli_command *command, int argc, char *const *argv,
                      enum act act)
 {

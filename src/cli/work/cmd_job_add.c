@@ -1,4 +1,4 @@
-/* rota job add: give a queue work. */
+/* rota job add: add jobs to a queue. */
 #include "cli/cli.h"
 #include "cli/lines.h"
 #include "cli/place/queue_plan.h"
@@ -155,7 +155,7 @@ static void on_added(void *data, const struct rota_queue_result *added)
     }
     if (!added->is_new && one->options->idempotency_key)
         fputs("rota: the job with this idempotency key was added before\n", stderr);
-    else if (!added->is_ours) /* which may have been added twice, but is one */
+    else if (!added->is_ours) /* it may have been sent twice, but is one job */
         fputs("rota: a job with this key exists already\n", stderr);
     if (one->options->wait)
         snprintf(one->job, sizeof one->job, "%s", added->job);
@@ -187,10 +187,10 @@ struct lines {
     struct rota_progress progress;
     struct rota_str names[ROTA_OPTION_LIST_MAX];
     struct rota_queue_job jobs[ROTA_LINES_GROUP_MAX];
-    size_t numbers[ROTA_LINES_GROUP_MAX]; /* the lines of `jobs`, counted from 1 */
+    size_t numbers[ROTA_LINES_GROUP_MAX]; /* line numbers of `jobs`, from 1 */
     size_t n_lines, n_added;
-    uint64_t bytes_added, bytes_total; /* with the newlines; the total is 0 if unknown */
-    int code;                          /* what ended it */
+    uint64_t bytes_added, bytes_total; /* including newlines; the total is 0 if unknown */
+    int code;                          /* the error that ended it */
 };
 
 static const char *were(size_t n)
@@ -198,8 +198,8 @@ static const char *were(size_t n)
     return n == 1 ? " was" : "s were";
 }
 
-/* The first `n` of the jobs are not added. Mostly they are the last ones; to continue from a line,
- * the user has to know whether later lines were added. */
+/* The first `n` of the jobs were not added. Usually these are the last lines; to continue from a
+ * line, the user has to know whether later lines were added. */
 static void fail_batch(struct lines *lines, size_t n, int code, const char *why)
 {
     const size_t *numbers = lines->numbers;
@@ -223,17 +223,17 @@ static void fail_batch(struct lines *lines, size_t n, int code, const char *why)
     fputc('\n', stderr);
 }
 
-/* What the brokers have, not what was read: one read may bring all. */
+/* Count what the nodes have stored, not what was read: one read may return everything. */
 static void step_progress(struct lines *lines)
 {
     uint64_t done = lines->bytes_added, total = lines->bytes_total;
-    if (total > 0) /* the last line may lack its newline, and the file have grown */
+    if (total > 0) /* the last line may lack its newline, and the file may have grown */
         rota_terminal_progress_step(&lines->progress, done < total ? done : total, total);
     else
         rota_terminal_progress_count(&lines->progress, lines->n_added);
 }
 
-/* Those that were not added are the first of `numbers` then. */
+/* Then the first of `numbers` were not added. */
 static void on_batch_added(void *data, const struct rota_queue_result *result,
                            const struct rota_queue_result *added, size_t n)
 {
@@ -274,7 +274,7 @@ static bool is_over(void *data)
     return is_interrupted;
 }
 
-/* A second one ends the process, as the first does where it is not handled. */
+/* A second signal ends the process, as the first one does elsewhere. */
 static void hear_interrupts(void)
 {
     struct sigaction before, ours = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
@@ -283,7 +283,7 @@ static void hear_interrupts(void)
         sigaction(SIGINT, &ours, NULL);
 }
 
-/* Add a few lines; false when the command is over. */
+/* Add a few lines; false if the command is over. */
 static bool add_batch(struct lines *lines, size_t n)
 {
     struct rota_error error;
@@ -405,7 +405,7 @@ static int run_add(int argc, char *const *argv)
                              "other");
     if (options.unique && options.idempotency_key)
         return rota_cli_fail(ROTA_CLI_BAD, "give --unique or --idempotency-key, not both");
-    if (options.deadline <= 0) /* to a broker that is none */
+    if (options.deadline <= 0) /* 0 would mean none */
         return rota_cli_fail(ROTA_CLI_BAD, "--deadline: the deadline of the job has passed");
     if (options.can.size > ROTA_JOB_CAPABILITIES_MAX)
         return rota_cli_fail(ROTA_CLI_BAD, "--can: a job can need at most %d capabilities",

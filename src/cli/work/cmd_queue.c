@@ -1,4 +1,4 @@
-/* rota queue: queues of a broker, and what holds for all of their jobs. */
+/* rota queue: show queues and change their settings. */
 #include "cli/cli.h"
 #include "cli/place/queue_plan.h"
 #include "cli/terminal.h"
@@ -9,10 +9,10 @@
 
 struct queue {
     struct rota_client_options of;
-    struct rota_str name; /* empty when none is named */
+    struct rota_str name; /* empty if none is given */
     const char *key;
     int64_t weight;
-    rota_time limit; /* of all that a command does; 0: none */
+    rota_time limit; /* for the whole command; 0: none */
     bool create;
 };
 
@@ -76,12 +76,12 @@ static const struct rota_option QUARANTINE_OPTIONS[] = {
      .help = "number of worker deaths; 3 for queues without this setting"},
 };
 
-static rota_client_act forget_node; /* its argument is no queue */
+static rota_client_act forget_node; /* the argument is not a queue */
 
 static int run_with(const struct rota_cli_command *command, int argc, char *const *argv,
                     rota_client_act *act)
 {
-    struct queue options = {.of.timeout = 10 * ROTA_SEC}; /* if there is no word for it */
+    struct queue options = {.of.timeout = 10 * ROTA_SEC}; /* without the option */
     static struct rota_option_list arguments;
     struct rota_error error;
     int exit_code;
@@ -166,7 +166,7 @@ static enum rota_code list(struct rota_client *client, const void *data, struct 
 
 /* --- changing --- */
 
-/* A slip of the pen makes no queue. */
+/* A typo must not create a queue. */
 static enum rota_code want_queue(struct rota_client *client, const struct queue *options,
                                  struct rota_error *error)
 {
@@ -203,7 +203,7 @@ static enum rota_code resume(struct rota_client *client, const void *data,
     return set_paused(client, options, false, buffer, error);
 }
 
-/* Every node is asked first whether it may be: one that refuses leaves the queue as it is. */
+/* First ask every node whether the queue can be deleted: if one refuses, nothing changes. */
 static enum rota_code delete_queue(struct rota_client *client, const void *data,
                                    struct rota_buffer *buffer, struct rota_error *error)
 {
@@ -295,7 +295,7 @@ static void note_left(struct wait *wait, const struct rota_queue_info *info)
              client->missing.n > 0 ? client->missing.names : "");
 }
 
-/* A second after the start, and then every ten of them. */
+/* After one second, and then every ten. */
 static void tell_left(struct wait *wait)
 {
     if (rota_clock_mono() < wait->tell_at)
@@ -315,7 +315,7 @@ static enum rota_code fail_late(const struct wait *wait, const char *why, struct
                           rota_span_format(wait->options->limit, limit), why);
 }
 
-/* Until nothing is left, or it is too late. */
+/* Wait until nothing is left, or until the timeout. */
 static enum rota_code await_empty(struct wait *wait, struct rota_error *error)
 {
     struct rota_client *client = wait->client;
@@ -328,7 +328,7 @@ static enum rota_code await_empty(struct wait *wait, struct rota_error *error)
             return fail_late(wait, why.text, error);
         if (code && client->missing.n == 0)
             return rota_error_set(error, code, "%s", why.text);
-        struct rota_queue_info info = {0}; /* a queue that only silent nodes know */
+        struct rota_queue_info info = {0}; /* only unreachable nodes know the queue */
         if (!code) {
             info = *(const struct rota_queue_info *)reply.items.items;
             rota_queue_view_read_missing(client);

@@ -1,5 +1,5 @@
-/* rota queue partitions, rota queue spread: how many partitions a queue has and which nodes get
- * them, on a cluster that runs. */
+/* rota queue partitions, rota queue spread: change how many partitions a queue has and which nodes
+ * get them, in a running cluster. */
 #include "cli/cli.h"
 #include "cli/terminal.h"
 #include "cli/work/queue_view.h"
@@ -49,7 +49,7 @@ static void append_json(struct rota_buffer *buffer, struct rota_str queue,
     rota_buffer_append_char(buffer, '\n');
 }
 
-/* The steps, in their order. */
+/* The steps, in order. */
 static void append_text(struct rota_buffer *buffer, struct rota_str queue,
                         const struct rota_queue_laid_out *laid, bool is_dry_run)
 {

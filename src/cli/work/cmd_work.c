@@ -121,7 +121,8 @@ static void on_signal(void *data)
 
 /* --- words --- */
 
-/* Cut "a,b" into the texts; `room` is for them. False when there is an empty one, or too many. */
+/* Split "a,b" into the texts, which are stored in `room`. Returns false if one is empty, or there
+ * are too many. */
 static bool split(char *room, const char *nodes[ROTA_WORKER_FSM_NODES_MAX], uint32_t *n)
 {
     for (char *text = room; text;) {
@@ -211,7 +212,7 @@ static int serve(const struct rota_work_options *options, int log_level)
     return exit_code;
 }
 
-/* 0 when it can be run, or why not. */
+/* 0 if it can be run, or an errno. */
 static int why_not_run(const char *path)
 {
     struct stat status;
@@ -220,8 +221,8 @@ static int why_not_run(const char *path)
     return S_ISREG(status.st_mode) ? 0 : EACCES;
 }
 
-/* Look for the command where it will be looked for. One that is not there would take jobs only to
- * give them back; one that goes away later may come back. */
+/* Look for the command as execvp() will. If it is missing, the worker would take jobs only to
+ * return them; if it disappears later, it may come back. */
 static enum rota_code check_command(const char *name, struct rota_error *error)
 {
     char path[PATH_MAX];
@@ -232,7 +233,7 @@ static enum rota_code check_command(const char *name, struct rota_error *error)
         const char *end = strchrnul(at, ':');
         snprintf(path, sizeof path, "%.*s%s%s", (int)(end - at), at, end > at ? "/" : "./", name);
         int why = why_not_run(path);
-        if (why == 0 || why == EACCES) /* what is there, but can't be run, is told of */
+        if (why == 0 || why == EACCES) /* report one that exists, but can't be run */
             failed = why;
         at = *end ? end + 1 : NULL;
     }

@@ -24,13 +24,13 @@ static const struct rota_option OPTIONS[] = {
     ROTA_DRY_RUN_OPTION(struct options, dry_run),
 };
 
-/* Why a file that is not there could not be made; 0 when it could. */
+/* Why a missing file could not be created; 0 if it could. */
 static int why_not_made(const char *path)
 {
     struct stat status;
     const char *slash = strrchr(path, '/');
     if (lstat(path, &status) == 0)
-        return EEXIST; /* a link to nowhere */
+        return EEXIST; /* a dangling link */
     if (errno != ENOENT || !path[0])
         return errno;
     if (!slash)

@@ -9,7 +9,7 @@
 
 enum {
     TICK_MS = 200,
-    ASK_TICKS = 5, /* what a job waits for changes without news of the job */
+    ASK_TICKS = 5, /* the reason why a job waits changes without an event of the job */
 };
 
 struct waiter {
@@ -17,11 +17,11 @@ struct waiter {
     struct rota_queue *queue;
     const char *job;
     bool is_over;  /* the wait has ended, */
-    bool is_lost;  /* ... since no node answers */
-    int exit_code; /* ... or with this */
+    bool is_lost;  /* ... because no node answers */
+    int exit_code; /* ... or with this code */
 
     /* On a terminal. */
-    bool is_shown, is_interrupted, is_asking; /* how it stands */
+    bool is_shown, is_interrupted, is_asking; /* the state of the job */
     uv_timer_t tick;
     uv_signal_t interrupt;
     int n_open; /* of the two */
@@ -110,7 +110,7 @@ static int end_interrupted(const struct waiter *waiter)
 
 /* --- its end --- */
 
-/* How a job ended that was not done: a sentence, and below it the lines of the log that came along
+/* How a job ended that was not completed: a sentence, and below it the lines of the log that came
  * with the reason. */
 static int fail_end(const struct rota_queue_result *ended)
 {
@@ -168,7 +168,7 @@ static void on_ended(void *data, const struct rota_queue_result *result)
         waiter->exit_code = print_end(waiter->client, result);
 }
 
-/* Watch the job until it has ended, or an interrupt came, however long no node answers. */
+/* Watch the job until it ends or an interrupt arrives, no matter how long no node answers. */
 static void wait_for_end(struct waiter *waiter)
 {
     do {

@@ -15,7 +15,7 @@ struct rota_spread rota_queue_options_spread(const struct rota_queue_options *op
                                 .batch = (uint32_t)options->batch};
 }
 
-/* Whether it can be shown as it is: UTF-8 without what needs an escape. */
+/* Whether it can be shown unchanged: UTF-8 that needs no escapes. */
 static bool is_showable(struct rota_str text)
 {
     char piece[ROTA_QUOTE_PIECE_MAX];

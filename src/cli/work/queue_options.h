@@ -1,7 +1,7 @@
 /* queue_options: the options by which commands name a queue, and their rules.
  *
- * The library takes any bytes for a name. People who type one want to see it
- * again on one line, so the command line refuses what could not be shown. */
+ * The library accepts any bytes as a name. Users want to see the name they typed on one line, so
+ * the command line rejects names that can't be shown. */
 #pragma once
 
 #include "base/option.h"
@@ -14,7 +14,7 @@
 struct rota_queue_options {
     struct rota_host_options hosts;
     const char *namespace_id, *queue;
-    int type; /* an index into rota_task_type_names + 1: the unspecified one is no use here */
+    int type; /* an index into rota_task_type_names + 1: the unspecified type is useless here */
     int64_t partitions, batch, points;
     int mode; /* enum rota_spread_mode */
     rota_time at;
@@ -23,7 +23,7 @@ struct rota_queue_options {
 enum rota_task_type rota_queue_options_type(const struct rota_queue_options *options);
 struct rota_spread rota_queue_options_spread(const struct rota_queue_options *options);
 
-/* Refuses, as option --queue or --namespace of `command`, what can be no queue. */
+/* Reject invalid names of queues and namespaces, as options of `command`. */
 enum rota_code rota_queue_options_check(const char *command, const char *namespace_id,
                                         const char *queue, struct rota_error *error);
 

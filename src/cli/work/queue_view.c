@@ -32,7 +32,7 @@ void rota_queue_view_note_missing(struct rota_client *client, const struct rota_
         struct rota_buffer text = {0};
         if (why)
             rota_terminal_append(&text, why[i]);
-        if (text.size > 0 && !text.failed) /* it names the node */
+        if (text.size > 0 && !text.failed) /* a reason is known */
             rota_cli_fail(ROTA_CLI_NO, "jobs on %.*s are not counted: %.*s",
                           ROTA_STR_ARGS(nodes[i]), ROTA_STR_ARGS(rota_buffer_str(&text)));
         else
@@ -170,7 +170,7 @@ const char *rota_queue_view_state(enum rota_queue_state state)
                                              : "unknown";
 }
 
-/* What holds where nothing was asked for, which is 0, is told as what it is. */
+/* Show the default instead of 0, which means that nothing was set. */
 static void add_span(struct rota_json *json, const char *key, rota_time span, rota_time usual)
 {
     rota_json_add_uint(json, key, rota_queue_to_ms(span ? span : usual));

@@ -11,7 +11,7 @@ static bool has(struct rota_message_strs names, struct rota_str name)
     return false;
 }
 
-/* Add those of `more` that `names` has not. */
+/* Add those of `more` that are not in `names`. */
 static bool join(struct rota_message_strs *names, struct rota_message_strs more,
                  struct rota_arena *arena)
 {

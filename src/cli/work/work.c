@@ -9,27 +9,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TIMEOUT (30 * ROTA_SEC) /* of a call; of a poll, after it has waited */
+#define TIMEOUT (30 * ROTA_SEC) /* of a call; of a poll, in addition to its wait */
 
-/* Each node has a queue client of its own, which makes every call once: worker_fsm repeats them. */
+/* Each node has its own queue client, which makes every call once: worker_fsm repeats them. */
 struct node {
     struct rota_work *work;
     uint32_t number;
     struct rota_queue *queue;
-    bool is_away; /* as was last told */
+    bool is_away; /* as last reported */
 };
 
 enum { OVER_TEXT_MAX = 256 };
 
-/* A job that was taken, by the number of its attempt in the machine. */
+/* A job that was taken, by the number of its attempt in worker_fsm. */
 struct job {
     struct rota_work *work;
-    uint32_t number; /* the place of this */
+    uint32_t number; /* the index of this entry */
     struct node *node;
     char name[ROTA_QUEUE_JOB_MAX]; /* "QUEUE/ID" */
-    uint64_t attempt, n_attempts;  /* its number, which is never used again; the count */
-    char over[OVER_TEXT_MAX];      /* why the broker wants no more of it */
-    struct rota_child *child;      /* NULL: has ended, or was not started */
+    uint64_t attempt, n_attempts;  /* its unique number; the count */
+    char over[OVER_TEXT_MAX];      /* why the node no longer wants its result */
+    struct rota_child *child;      /* NULL: ended, or not started */
     int exit_code, signal;
     struct rota_buffer result, log;
     rota_time extended_at;
@@ -75,7 +75,7 @@ static enum rota_worker_answer judge(const struct rota_queue_result *result)
                : ROTA_WORKER_UNKNOWN;
 }
 
-/* Of a node that is away people are told once, and once that it is back. */
+/* Log that a node is unreachable once, and once when it is back. */
 static void note_node(struct node *node, bool is_away, const char *why)
 {
     if (node->is_away == is_away)
@@ -96,8 +96,8 @@ static void on_overflow(void *data)
     drive(job->work);
 }
 
-/* A job that was cancelled, or is somebody else's, has ended for its broker, which takes no log for
- * it any more: its lines go to our own. */
+/* A job that was cancelled, or belongs to another worker now, has ended for its node, which accepts
+ * no log for it: write its lines to our own log. */
 static void tell_log(const struct job *job)
 {
     char line[ROTA_JOB_REASON_MAX + 1];
@@ -131,7 +131,7 @@ static void on_ended(void *data, int exit_code, int signal)
     drive(job->work);
 }
 
-/* "NAME=value" without the NULs that a value may have. */
+/* "NAME=value" without NULs, which a value may contain. */
 static const char *variable(struct rota_buffer *buffer, const char *name, struct rota_str value)
 {
     rota_buffer_print(buffer, "%s=%.*s", name, (int)strnlen(value.data, value.size), value.data);
@@ -184,7 +184,7 @@ static void take_jobs(struct node *node, const struct rota_queue_work *handed)
                                                   handed->timeout, &is_to_start)
                           : ROTA_WORKER_FSM_NONE;
     if (number == ROTA_WORKER_FSM_NONE) {
-        free(job); /* its lease will be over */
+        free(job); /* its lease will expire */
         return;
     }
     *job = (struct job){.work = work,
@@ -232,7 +232,7 @@ static void poll_node(struct rota_work *work, struct node *node, uint32_t n_jobs
 
 /* --- what is said of a job --- */
 
-/* What became of the job is in the node's words, behind the status. */
+/* The node's words after the status say what happened to the job. */
 static void note_over(struct job *job, const struct rota_queue_result *result)
 {
     const char *words = strstr(result->text, ": ");
@@ -253,7 +253,7 @@ static void on_extended(void *data, const struct rota_queue_result *result)
     drive(job->work);
 }
 
-/* The last line of the log that is whole: how far it has got. */
+/* The last complete line of the log: the progress. */
 static struct rota_str last_line(struct rota_str log)
 {
     while (log.size > 0 && log.data[log.size - 1] != '\n')
@@ -317,7 +317,7 @@ static struct rota_str reason(const struct rota_work *work, const struct job *jo
     return rota_str_of(text, (size_t)size + log.size);
 }
 
-/* A command that fails is also in the log of the worker. */
+/* A failed command is also reported in the worker's log. */
 static void tell_end(const struct rota_work *work, const struct job *job, enum rota_job_cause cause,
                      struct rota_str reason)
 {
@@ -420,7 +420,7 @@ static void set_timer(struct rota_work *work)
                        at > now ? (uint64_t)((at - now) / ROTA_MSEC) + 1 : 0, 0);
 }
 
-/* The one caller of what is to be done; what that brings about is looked at in another round. */
+/* The only caller of actions; their consequences are handled in the next round. */
 static void drive(struct rota_work *work)
 {
     struct rota_worker_action action;

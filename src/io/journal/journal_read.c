@@ -392,7 +392,9 @@ static enum rota_code read_segment(struct reading *reading, size_t place)
     if (is_last && !reader->has_seal && is_foreign(reading))
         return rota_error_set(
             reading->error, ROTA_ERR_INVALID,
-            "%s: is not a journal, and the directory has no other; nothing was changed", path);
+            "%s is not a journal, and the directory has no other; restore the directory from a "
+            "backup, or move it elsewhere to start without jobs (nothing was changed)",
+            path);
     if (is_last && found == ROTA_JOURNAL_TORN && reader->at == 0) { /* its head: it holds nothing */
         bool was_whole = files->range.sequence && index <= files->range.last;
         if (was_whole && !reading->options->repair)

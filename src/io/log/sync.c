@@ -1,5 +1,6 @@
 #include "io/log/sync.h"
 
+#include "base/quote.h"
 #include "io/log/sync_inside.h"
 
 #include <ctype.h>
@@ -38,6 +39,7 @@ static enum rota_code find_engine(const char *url, const struct rota_sync_engine
 static enum rota_code check_name(const char *name, struct rota_error *error)
 {
     size_t size = name ? strlen(name) : 0;
+    char quoted[ROTA_QUOTE_MAX];
     if (size == 0)
         return rota_error_set(error, ROTA_ERR_INVALID, "a group needs a name");
     if (size > ROTA_SYNC_NAME_MAX)
@@ -48,9 +50,8 @@ static enum rota_code check_name(const char *name, struct rota_error *error)
         unsigned char c = (unsigned char)name[i];
         if (!(c < 0x80 && isalnum(c)) && !strchr("._-", c))
             return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "the name of a group may have only letters, digits, '.', '_' and "
-                                  "'-', not byte 0x%02x",
-                                  c);
+                                  "%s is not the name of a group: letters, digits, '.', '_' or '-'",
+                                  rota_quote(rota_str(name), quoted));
     }
     return ROTA_OK;
 }

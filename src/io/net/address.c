@@ -76,9 +76,16 @@ const char *rota_address_lookup_error(int status)
 
 const char *rota_address_help(int error_number)
 {
-    return error_number == EADDRINUSE ? "; stop the process that uses it (`ss -ltnp` shows it), or "
-                                        "choose another address"
-                                      : "";
+    switch (error_number) {
+    case EADDRINUSE:
+        return "; stop the process that uses it (`ss -ltnp` shows it), or choose another address";
+    case EADDRNOTAVAIL:
+        return "; this machine does not have that address (`ip address` shows those it has)";
+    case EACCES:
+        return "; ports below 1024 need root or CAP_NET_BIND_SERVICE";
+    default:
+        return "";
+    }
 }
 
 bool rota_address_is_any(const char *text)

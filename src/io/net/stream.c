@@ -606,6 +606,6 @@ enum rota_code rota_stream_check_plain(const struct sockaddr *address, bool inse
     return rota_error_set(
         error, ROTA_ERR_INVALID,
         "%s is not a loopback address, and plaintext is allowed only on loopback: use TLS "
-        "(commands: --tls-ca to call, --tls-cert to serve), or set insecure (commands: --insecure)",
+        "(--tls-ca for commands), or allow plaintext (--insecure for commands)",
         rota_address_format(address, text));
 }

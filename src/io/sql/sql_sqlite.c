@@ -61,8 +61,8 @@ static enum rota_code report_failure(struct sqlite *self, int result, struct rot
                               text);
     if ((result & 0xff) == SQLITE_NOTADB || (result & 0xff) == SQLITE_CORRUPT)
         return rota_error_set(error, code,
-                              "%s: the file is damaged or not a store; stop the nodes and restore "
-                              "it from a backup",
+                              "%s: either this is not the file of a store (check the path), or it "
+                              "is damaged (stop the nodes and restore a backup)",
                               text);
     return rota_error_set(error, code, "%s", text);
 }

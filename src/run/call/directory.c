@@ -4,10 +4,12 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/map.h"
+#include "base/quote.h"
 #include "io/clock.h"
 #include "wire/message/directory_message.h"
 
 #include <rota/host.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* A collection as it is sent: the replies of both methods are the same bytes. */
@@ -229,6 +231,18 @@ static const struct collection *find_collection(const struct rota_directory *dir
     return which->id && by_name != by_id ? NULL : by_name;
 }
 
+static void refuse_unknown(struct rota_server_call *call,
+                           const struct rota_directory_collection *which)
+{
+    char text[256], name[ROTA_QUOTE_MAX];
+    if (which && which->name.size > 0)
+        snprintf(text, sizeof text, "this directory has no collection %s",
+                 rota_quote(which->name, name));
+    else
+        snprintf(text, sizeof text, "this directory has no such collection");
+    rota_server_call_finish(call, ROTA_STATUS_NOT_FOUND, text, NULL, 0);
+}
+
 /* The collection that a request names; NULL when it was answered. */
 static const struct collection *read_request(const struct rota_directory *directory,
                                              struct rota_server_call *call,
@@ -241,8 +255,7 @@ static const struct collection *read_request(const struct rota_directory *direct
     if (rota_message_decode(type, rota_server_call_request(call), &message, &arena, NULL))
         rota_server_call_finish(call, ROTA_STATUS_INVALID_ARGUMENT, malformed, NULL, 0);
     else if (!(collection = find_collection(directory, message.collection)))
-        rota_server_call_finish(call, ROTA_STATUS_NOT_FOUND,
-                                "there is no such collection in this directory", NULL, 0);
+        refuse_unknown(call, message.collection);
     *version = message.version;
     rota_arena_deinit(&arena);
     return collection;

@@ -109,6 +109,8 @@ static struct rota_str problem_of(const struct rota_call_result *result)
 {
     if (result->status == ROTA_STATUS_OK)
         return rota_str("the response is malformed");
+    if (result->status == ROTA_STATUS_UNIMPLEMENTED)
+        return rota_str("it is not a server of this cache");
     return result->text.size > 0 ? result->text : rota_str(rota_status_name(result->status));
 }
 
@@ -324,7 +326,7 @@ void rota_get_hosts_describe(const struct rota_get *get, char *text, size_t size
         snprintf(text, size, "no host is known to hold its shard");
     else
         snprintf(text, size,
-                 "no host is known to hold its shard; %zu of %zu hosts do not respond, %s: %s",
+                 "no host is known to hold its shard; %zu of %zu hosts do not serve it, %s: %s",
                  n_silent, n, silent->address,
                  silent->problem[0] ? silent->problem : "no reply yet");
 }

@@ -126,7 +126,7 @@ static void on_read(void *data, const struct rota_store_answer *answer)
     struct rota_error error = answer->error;
     enum rota_code code = answer->code;
     if (!code && admin->is_deletion && answer->n_spaces == 0)
-        code = rota_error_set(&error, ROTA_ERR_NOT_FOUND, "there is no space %s", admin->name);
+        code = rota_error_set(&error, ROTA_ERR_NOT_FOUND, "there is no space \"%s\"", admin->name);
     if (!code && !admin->is_deletion && answer->n_spaces > 0)
         code = rota_error_set(&error, ROTA_ERR_INVALID, "space %s exists already, with engine %.*s",
                               admin->name, ROTA_STR_ARGS(answer->spaces->engine));
@@ -156,9 +156,9 @@ static enum rota_code check_name(struct rota_str name, struct rota_error *error)
     }
     return is_valid ? ROTA_OK
                     : rota_error_set(error, ROTA_ERR_INVALID,
-                                     "the name of a space has 1 to %d letters, digits, '.', '_' "
-                                     "and '-', unlike %s",
-                                     ROTA_SPACE_ADMIN_NAME_MAX, rota_quote(name, quoted));
+                                     "%s is not the name of a space: 1 to %d letters, digits, '.', "
+                                     "'_' or '-'",
+                                     rota_quote(name, quoted), ROTA_SPACE_ADMIN_NAME_MAX);
 }
 
 static enum rota_code check_options(const struct rota_space_options *options,

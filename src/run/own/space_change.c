@@ -228,8 +228,8 @@ enum rota_code rota_space_reseat(struct rota_space *space, const char *seats, bo
         code = split_seats(space, seats, error);
     if (code)
         return code;
-    snprintf(change->text, sizeof change->text, "the shards of space %s go to %zu seats in turn%s",
-             space->options.name, change->seats.size,
+    snprintf(change->text, sizeof change->text, "the shards of space %s are spread over %zu %s%s",
+             space->options.name, change->seats.size, change->seats.size == 1 ? "node" : "nodes",
              space->engine == &rota_engine_static ? "" : " once its engine is static");
     const struct rota_view_wish wish = {
         .type = ROTA_VIEW_RESEAT, .seats = change->seats.items, .n_seats = change->seats.size};

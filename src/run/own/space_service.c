@@ -139,7 +139,7 @@ enum rota_status rota_space_service_look_up(const struct rota_space_service *ser
         return ROTA_STATUS_UNAVAILABLE;
     }
     if (!map) {
-        snprintf(text, ROTA_SPACE_TEXT_MAX, "there is no space %.*s",
+        snprintf(text, ROTA_SPACE_TEXT_MAX, "there is no space \"%.*s\"",
                  (int)(name.size < SHOWN ? name.size : SHOWN), name.data);
         return ROTA_STATUS_NOT_FOUND;
     }

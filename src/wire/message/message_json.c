@@ -295,9 +295,10 @@ static enum rota_code read_member(struct reader *reader, struct rota_str key, vo
                                 "has a value of the wrong type, or one that is too large");
         return code;
     }
-    return rota_error_set(reader->error, ROTA_ERR_INVALID, "a %s has no %s%s%s", reader->type->name,
-                          rota_quote(key, quoted), spell.best ? "; did you mean " : "",
-                          spell.best ? spell.best : "");
+    return rota_error_set(reader->error, ROTA_ERR_INVALID, "a %s has no %s%s%s%s",
+                          reader->type->name, rota_quote(key, quoted),
+                          spell.best ? "; did you mean " : "", spell.best ? spell.best : "",
+                          spell.best ? "?" : "");
 }
 
 enum rota_code rota_message_json_read(const struct rota_message_type *type, struct rota_str text,

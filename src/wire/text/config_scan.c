@@ -56,7 +56,7 @@ enum rota_code rota_config_scan_expected(struct rota_config_scan *scan, const ch
         return fail("expected %s before the end of the file", wanted);
     if (is_line_end(at))
         return fail("expected %s before the end of the line", wanted);
-    return fail("expected %s instead of '%.*s'", wanted, (int)size, at);
+    return fail("expected %s, found '%.*s'", wanted, (int)size, at);
 }
 
 void rota_config_scan_spaces(struct rota_config_scan *scan)

@@ -37,6 +37,11 @@ def doctor_looks_at_the_machine():
         assert not list(files.path.iterdir())
         text = run("doctor", "--data", str(files.path))
         assert text.code == 0 and b" disk: " in text.out, text.out  # a warning if it is in memory
+        lines = [line.decode().split("\t") for line in run("doctor", "--data", str(files.path), "-o", "tsv").lines()]
+        assert [line[:2] for line in lines] == [[name, found[name]["verdict"]] for name in found], lines
+        table = run("doctor", "--data", str(files.path), "-o", "table").lines()
+        assert table[0].split() == [b"CHECK", b"VERDICT", b"FOUND", b"FIX"] and len(table) == len(found) + 1, table
+        assert run("doctor", "--data", str(files.path), "-o", "json").json()["findings"]
 
 
 @test
@@ -146,7 +151,7 @@ def doctor_asks_each_node_of_a_list():
         assert nodes(env={"ROTA_NODE": ""}) == []
         assert len(nodes("--node", "127.0.0.1:1,")) == 2
         away = ("--node", "192.0.2.1:1")
-        assert "set insecure" in nodes(*away)[0] and "insecure" not in nodes(*away, "--insecure")[0]
+        assert "--insecure for commands" in nodes(*away)[0] and "--insecure for commands" not in nodes(*away, "--insecure")[0]
 
 
 @test

@@ -28,7 +28,13 @@ def check_plan(before, after, n=(24, 24), batch=(0, 0), mode=("lookup", "lookup"
     common = ["plan", "--hosts", before, "--namespace", "ns", "--queue", "q", "--queues", str(queues), "--type",
               "activity", "--partitions", str(n[0]), "--batch", str(batch[0]), "--mode", mode[0], *options]
     assert ok(*common, "--moves").lines() == expected
+    assert ok(*common, "--moves", "-o", "tsv").lines() == expected
+    table = [line.split() for line in ok(*common, "--moves", "-o", "table").lines()]
+    assert table[0] == [b"QUEUE", b"PARTITION", b"FROM", b"TO"], table[0]
+    assert [b"\t".join(cells) for cells in table[1:]] == expected
     document = ok(*common, "--json", "--moves").json()
+    assert ok(*common, "--moves", "-o", "json").json() == document
+    refuse(*common, "-o", "tsv", name="--output tsv needs --moves")
     assert document["moved"] + document["new"] + document["gone"] == len(expected)
     assert document["partitions"] == {"before": n[0] * queues, "after": n[1] * queues}
     assert {h["host"]: h["after"] for h in document["per_host"] if h["after"]} == owned

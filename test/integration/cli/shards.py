@@ -199,7 +199,7 @@ def shards_without_a_map_are_refused_in_a_sentence():
     with World() as world:
         for verb in ("show", "watch"):
             papers = ("directory", verb, "--collection", "papers")
-            refuse(*papers, "--node", world.address, code=1, name=["default/papers", "no such collection"])
+            refuse(*papers, "--node", world.address, code=1, name=["default/papers", "has no collection"])
             refuse(*papers, "--node", f"127.0.0.1:{free_port()}", "--timeout", "300ms", code=1,
                    name=["default/papers", "refused"])
             refuse(*papers, "--node", "nowhere", name="nowhere")

@@ -33,6 +33,13 @@ def somebody_is_asked():
 
 
 @test
+def unreachable_nodes_are_named_once_and_with_a_hint():
+    for call in (["queue", "list"], ["job", "add", "--queue", "q", "x"], ["job", "show", "q/" + "1" * 32]):
+        error = refuse(*call, "--node", "127.0.0.1:1", code=1, name="connection refused; is rotad running there?").err
+        assert error.count(b"127.0.0.1:1") == 1, error
+
+
+@test
 def who_names_nobody_asks_a_node_of_this_machine():
     for call in (["space", "list"], ["queue", "list"], ["node", "list"], ["events"], ["get", "key"],
                  ["directory", "get", "--id", "1"], ["directory", "show", "--id", "1"]):
