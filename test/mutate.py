@@ -3,6 +3,7 @@
   --seed N         choose the same mutants again; without it they are random, and the seed is printed
   --count N        how many mutants (20)
   --integration N  at most this many integration programs for each mutant (6; pure code: 0)
+  --jobs N         how many at a time (one for each processor)
   --unit           run unit tests without a sanitizer only, which is quick and misses what the others notice
   --folder PATH    where the copy of the tree lives (build-mutate)
   PATH             source files or folders to mutate (src/core)
@@ -24,7 +25,7 @@ file in the least time. The file `reached/NAME.json` in the folder keeps what a 
 that of an integration program to measure it again.
 
 A program that hangs counts apart. A mutant that does not compile, or compiles to the same code, is not
-counted. A test that also fails without the mutant is ignored, and named.
+counted. A test that also fails without the mutant, or is skipped for want of a server, is ignored, and named.
 
 Prints each mutant, the diff of each survivor, and a summary. Exits with 1 if one survived."""
 import argparse
@@ -129,6 +130,14 @@ def mutants_of_file(path):
     return found
 
 
+def name_of(text, at):
+    """A line and where its function begins: so it is known again when others have moved it."""
+    start = at
+    while start > 0 and not re.match(r"\w", text[start]):
+        start -= 1
+    return f"{text[start]}: {text[at].strip()}"
+
+
 def words_of(name):
     return set(re.findall(r"[a-z0-9]+", name.lower())) - {"test", "fsm", "c", "py", "processes", "sim"}
 
@@ -143,7 +152,7 @@ class Test:
         self.link = None  # the command that links it; not read yet
         self.is_steady = None  # not known yet
         self.seconds = 60  # of its last run
-        self.reached = {}  # by source file: the numbers of the lines that it runs; of an integration program, their text
+        self.reached = {}  # by source file: the numbers of the lines that it runs; of an integration program, name_of() them
 
     def likeness(self, path):
         """How much the names have in common."""
@@ -154,10 +163,10 @@ class Test:
 class Bench:
     """A copy of the tree, built, with its tests."""
 
-    def __init__(self, folder, n_integration, stages):
+    def __init__(self, folder, n_integration, stages, n_jobs):
         self.folder, self.tree, self.coverage = folder, folder / "tree", folder / "coverage"
         self.builds = {"plain": folder / "plain", "sim": folder / "plain"}
-        self.n_integration = n_integration
+        self.n_integration, self.n_jobs = n_integration, n_jobs
         self.lock = threading.RLock()  # of ninja and of the tree
         self.local = threading.local()  # a folder for each thread
         self.objects = {}  # by build and source file: how it is compiled
@@ -204,15 +213,15 @@ class Bench:
                 counters = self.folder / "counters" / test.name
                 test.environment = {**test.environment, "GCOV_PREFIX": str(counters)}
                 began_at = time.monotonic()
-                is_steady = self.run(test, test.command[0]) == "passed"
-                test.seconds = time.monotonic() - began_at
-                print(f"{test.name} {'reaches' if is_steady else 'fails after'} {test.seconds:.0f} s", flush=True)
+                result = self.run(test, test.command[0])
+                is_steady, test.seconds = result == "passed", time.monotonic() - began_at
+                print(f"{test.name} {result}, {test.seconds:.0f} s", flush=True)
                 reached, lines = self.reached_lines(counters, test.stage == "integration")
                 kept = {"digest": digest, "is_steady": is_steady, "seconds": test.seconds, "reached": reached, "lines": lines}
                 path.write_text(json.dumps(kept), encoding="utf-8")
                 shutil.rmtree(counters, ignore_errors=True)
             known[test.name] = kept
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        with concurrent.futures.ThreadPoolExecutor(self.n_jobs) as pool:
             list(pool.map(reach, tests.values()))
         for name, lines in (each for kept in known.values() for each in kept["lines"].items()):
             self.lines.setdefault(name, set()).update(lines)
@@ -236,7 +245,7 @@ class Bench:
             if path.suffix == ".c" and path.is_relative_to(self.tree / "src"):
                 name, text = str(path.relative_to(self.tree)), self.text[path]
                 ran = (line["line_number"] for line in each["lines"] if line["count"])
-                reached.setdefault(name, set()).update(text[number - 1].strip() if is_text else number for number in ran)
+                reached.setdefault(name, set()).update(name_of(text, number - 1) if is_text else number for number in ran)
                 lines.setdefault(name, set()).update(() if is_text else (line["line_number"] for line in each["lines"]))
         return ({name: sorted(found) for name, found in each.items()} for each in (reached, lines))
 
@@ -267,7 +276,7 @@ class Bench:
     def compile(self, paths, build):
         names = sorted({os.path.relpath(path, build) for path in paths})
         with self.lock:
-            return subprocess.run(["ninja", "-C", build, "--quiet", *names], stdout=subprocess.DEVNULL,
+            return subprocess.run(["ninja", "-C", build, "-j", str(self.n_jobs), "--quiet", *names], stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL, check=False).returncode == 0
 
     def symbols_of(self, path):
@@ -315,7 +324,7 @@ class Bench:
         return program
 
     def run(self, test, program):
-        """`passed`, `failed` or `hangs`."""
+        """`passed`, `failed`, `hangs` or `skipped`."""
         command = [str(program), *test.command[1:]]
         if test.stage != "sim":
             return self.run_command(test, command)
@@ -347,8 +356,10 @@ class Bench:
                 self.running.discard(process.pid)
         if process.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
             return "hangs"
-        has_failed = process.returncode or re.search(r"^not ok", output.decode(errors="replace"), re.MULTILINE)
-        return "failed" if has_failed else "passed"
+        output = output.decode(errors="replace")
+        if process.returncode or re.search(r"^not ok", output, re.MULTILINE):
+            return "failed"
+        return "skipped" if output.startswith("1..0 # SKIP") else "passed"
 
     def stop(self, status):
         """End what we run, and ourselves, with the mutants that were begun ahead."""
@@ -365,9 +376,11 @@ class Bench:
         while at > 0 and at + 1 not in with_code and text[at].startswith(" "):
             at -= 1
 
+        at_name = name_of(text, at)
+
         def rank(test):
             reached = test.reached.get(str(path), set())
-            return not (at + 1 in reached or text[at].strip() in reached), -test.likeness(path), test.seconds / (len(reached) or 1)
+            return not (at + 1 in reached or at_name in reached), -test.likeness(path), test.seconds / (len(reached) or 1)
         n = self.n_integration
         for stage in STAGES:
             for test in sorted((test for test in self.tests if test.stage == stage and test.is_steady is not False), key=rank):
@@ -433,11 +446,11 @@ def judged(bench, mutants):
     def judge(mutant):
         began_at = time.monotonic()
         return *mutant, bench.judge(*mutant), time.monotonic() - began_at
-    pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
+    pool = concurrent.futures.ThreadPoolExecutor(bench.n_jobs)
     ahead = collections.deque()
     for mutant in mutants:
         ahead.append(pool.submit(judge, mutant))
-        if len(ahead) > 2 * os.cpu_count():
+        if len(ahead) > 2 * bench.n_jobs:
             yield ahead.popleft().result()
     while ahead:
         yield ahead.popleft().result()
@@ -448,6 +461,7 @@ def main():
     parser.add_argument("--seed", type=int)
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--integration", type=int)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--unit", action="store_true")
     parser.add_argument("--folder", type=pathlib.Path, default=TOP / "build-mutate")
     parser.add_argument("paths", nargs="*", default=["src/core"])
@@ -458,7 +472,7 @@ def main():
     is_pure = all(root.relative_to(TOP / "src").parts[:1] and root.relative_to(TOP / "src").parts[0] in PURE for root in roots)
     n_integration = arguments.integration if arguments.integration is not None else 0 if is_pure else 6
     stages = STAGES[:1] if arguments.unit else STAGES if n_integration else STAGES[:-1]
-    bench = Bench(arguments.folder.resolve(), n_integration, stages)
+    bench = Bench(arguments.folder.resolve(), n_integration, stages, arguments.jobs)
 
     files = []
     for root in roots:
