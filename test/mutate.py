@@ -67,7 +67,7 @@ TOKEN = re.compile(r"""
   | (?P<operator><<=|>>=|->|\+\+|--|&&|\|\||<<|>>|<=|>=|==|!=|\+=|-=|\*=|/=|\|=|&=|[-+*/%<>=!&|^~?:;,.(){}\[\]\#])
   | (?P<other>.)""", re.VERBOSE)
 STATEMENT = re.compile(r"^\s*(?!return\b|break;|goto\b|case\b|default\b|else\b|typedef\b|struct\b|enum\b|union\b|static\b|const\b"
-                       r"|assert\b|do\b|while\b|for\b|if\b|switch\b|extern\b|\}|\)|\(void\))"
+                       r"|assert\b|__builtin_prefetch\b|do\b|while\b|for\b|if\b|switch\b|extern\b|\}|\)|\(void\))"
                        r"(?:[\w>.\[\]*+-]+\s*(?:=|[-+|&*]=).*|[\w>.-]+\(.*\)|[\w>.\[\]-]+(?:\+\+|--)|(?:\+\+|--)[\w>.\[\]-]+);\s*$")
 DECLARATION = re.compile(r"^\s*(?:\w+\s+)+\**\w+(?:\[\w*\])?\s*(?:=.*)?;")
 CONDITION = re.compile(r"^(?P<before>\s*(?:\} else )?if )\((?P<what>.*)\)(?P<after>\s*\{?\s*)$")
@@ -178,7 +178,6 @@ class Bench:
         if set(stages) - set(self.builds):
             self.setup(folder / "build", OPTIONS)
         self.tests = [test for stage in stages for test in self.tests_of(self.builds.get(stage, folder / "build"), stage)]
-        self.lines = {}  # by source file: the numbers of the lines that have code
         self.setup(self.coverage, COVERAGE_OPTIONS)
         self.measure(stages)
 
@@ -216,15 +215,13 @@ class Bench:
                 result = self.run(test, test.command[0])
                 is_steady, test.seconds = result == "passed", time.monotonic() - began_at
                 print(f"{test.name} {result}, {test.seconds:.0f} s", flush=True)
-                reached, lines = self.reached_lines(counters, test.stage == "integration")
-                kept = {"digest": digest, "is_steady": is_steady, "seconds": test.seconds, "reached": reached, "lines": lines}
+                reached = self.reached_lines(counters, test.stage == "integration")
+                kept = {"digest": digest, "is_steady": is_steady, "seconds": test.seconds, "reached": reached}
                 path.write_text(json.dumps(kept), encoding="utf-8")
                 shutil.rmtree(counters, ignore_errors=True)
             known[test.name] = kept
         with concurrent.futures.ThreadPoolExecutor(self.n_jobs) as pool:
             list(pool.map(reach, tests.values()))
-        for name, lines in (each for kept in known.values() for each in kept["lines"].items()):
-            self.lines.setdefault(name, set()).update(lines)
         for test in self.tests:
             kept = known[test.name]
             test.reached = {name: set(lines) for name, lines in kept["reached"].items()}
@@ -232,22 +229,30 @@ class Bench:
             test.is_steady = kept["is_steady"] and None  # which it may not be with sanitizers
 
     def reached_lines(self, counters, is_text):
-        """By source file: the lines that ran according to the counters in this folder, and those that have code."""
+        """By source file: the lines that ran according to the counters in this folder."""
         counted = sorted(path for path in counters.rglob("*.gcda") if "/src/" in str(path))
         for path in counted:
             notes = path.with_suffix(".gcno")
             notes.symlink_to("/" / notes.relative_to(counters))
-        out = subprocess.run(["gcov", "--json-format", "--stdout", *counted], cwd=self.coverage, stdout=subprocess.PIPE,
-                             stderr=subprocess.DEVNULL, check=False).stdout.decode(errors="replace") if counted else ""
-        reached, lines = {}, {}
-        for each in (file for line in out.splitlines() if line for file in json.loads(line)["files"]):
-            path = (self.coverage / each["file"]).resolve()
+        reached = {}
+        for path, lines in self.gcov(counted):
             if path.suffix == ".c" and path.is_relative_to(self.tree / "src"):
                 name, text = str(path.relative_to(self.tree)), self.text[path]
-                ran = (line["line_number"] for line in each["lines"] if line["count"])
+                ran = (line["line_number"] for line in lines if line["count"])
                 reached.setdefault(name, set()).update(name_of(text, number - 1) if is_text else number for number in ran)
-                lines.setdefault(name, set()).update(() if is_text else (line["line_number"] for line in each["lines"]))
-        return ({name: sorted(found) for name, found in each.items()} for each in (reached, lines))
+        return {name: sorted(found) for name, found in reached.items()}
+
+    def gcov(self, paths):
+        """(source file, its lines that have code) of files of counters, or of notes."""
+        out = subprocess.run(["gcov", "--json-format", "--stdout", *paths], cwd=self.coverage, stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL, check=False).stdout.decode(errors="replace") if paths else ""
+        return [((self.coverage / each["file"]).resolve(), each["lines"])
+                for line in out.splitlines() if line for each in json.loads(line)["files"]]
+
+    def lines_of(self, source):
+        """The numbers of the lines of a source file that have code."""
+        notes = (self.coverage / self.command_of(source, self.coverage)["output"]).with_suffix(".gcno")
+        return {line["line_number"] for path, lines in self.gcov([notes]) if path == source for line in lines}
 
     def copy(self):
         """Bring the copy up to date; what did not change keeps its time, so that little is compiled again."""
@@ -284,12 +289,16 @@ class Bench:
                              check=False).stdout.decode(errors="replace")
         return {words[-1] for words in map(str.split, out.splitlines()) if words and words[-1].startswith("rota_")}
 
-    def object_of(self, source, text, build):
-        """The object file of this text in place of a source file; None if it does not compile."""
+    def command_of(self, source, build):
+        """How a source file is compiled; None if it is not."""
         if build not in self.objects:
             entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
             self.objects[build] = {(build / entry["file"]).resolve(): entry for entry in entries}
-        entry = self.objects[build].get(source)
+        return self.objects[build].get(source)
+
+    def object_of(self, source, text, build):
+        """The object file of this text in place of a source file; None if it does not compile."""
+        entry = self.command_of(source, build)
         if not entry:
             return None
         changed, target = self.own_folder() / source.name, self.own_folder() / f"{build.name}.o"
@@ -371,7 +380,7 @@ class Bench:
     def candidates(self, source, number, symbols):
         """The tests that can notice a change of this line of a file, the likeliest first."""
         path = source.relative_to(self.tree)
-        text, with_code = self.text[source], self.lines.get(str(path), set())
+        text, with_code = self.text[source], self.lines_of(source)
         at = number  # a line without code of its own, as the second of a condition, belongs to one before it
         while at > 0 and at + 1 not in with_code and text[at].startswith(" "):
             at -= 1
