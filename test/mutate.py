@@ -16,13 +16,13 @@ A build with --coverage tells which lines each test reaches, and how long it tak
 once, and again when its program changed. Only tests that reach the changed line run, until one fails:
 unit tests, unit tests and replays of fuzz corpora with AddressSanitizer, simulations (their fixed seeds
 for SIM_S seconds, and their scenarios), and integration programs. Their programs are linked with the
-changed object file alone, several mutants at a time. A line without code of its own, as in a table,
-meets every program that links the file.
+changed object file alone, several mutants at a time. A test that finds programs by itself runs in a tree
+that is built with the mutant, alone. A line without code of its own, as in a table, meets every program
+that links the file.
 
-Integration programs run for files that do I/O, one mutant at a time, in a tree that is built with it:
-those that reach the line first, of these those with a similar name, then those that reach most of the
-file in the least time. The file `reached/NAME.json` in the folder keeps what a test reaches; remove
-that of an integration program to measure it again.
+Integration programs run for files that do I/O: those that reach the line first, of these those with a
+similar name, then those that reach most of the file in the least time. The file `reached/NAME.json` in
+the folder keeps what a test reaches; remove that of an integration program to measure it again.
 
 A program that hangs counts apart. A mutant that does not compile, or compiles to the same code, is not
 counted. A test that also fails without the mutant, or is skipped for want of a server, is ignored, and named.
@@ -149,7 +149,6 @@ class Test:
         self.built = [path for target in entry["depends"] for path in built.get(target, [])]
         self.words = words_of(self.name)
         self.symbols = None  # of its programs; not read yet
-        self.link = None  # the command that links it; not read yet
         self.is_steady = None  # not known yet
         self.seconds = 60  # of its last run
         self.reached = {}  # by source file: the numbers of the lines that it runs; of an integration program, name_of() them
@@ -170,6 +169,7 @@ class Bench:
         self.lock = threading.RLock()  # of ninja and of the tree
         self.local = threading.local()  # a folder for each thread
         self.objects = {}  # by build and source file: how it is compiled
+        self.links = {}  # by program: how it is linked
         self.running = set()  # processes
         signal.signal(signal.SIGTERM, lambda *_: self.stop(1))
         self.copy()
@@ -212,7 +212,7 @@ class Bench:
                 counters = self.folder / "counters" / test.name
                 test.environment = {**test.environment, "GCOV_PREFIX": str(counters)}
                 began_at = time.monotonic()
-                result = self.run(test, test.command[0])
+                result = self.run(test)
                 is_steady, test.seconds = result == "passed", time.monotonic() - began_at
                 print(f"{test.name} {result}, {test.seconds:.0f} s", flush=True)
                 reached = self.reached_lines(counters, test.stage == "integration")
@@ -315,26 +315,33 @@ class Bench:
             self.local.folder.mkdir(parents=True, exist_ok=True)
         return self.local.folder
 
-    def program_of(self, test, source, target):
-        """The program of a test with this object file in place of that of the source file."""
+    def program_of(self, path, build, source, target):
+        """A program with this object file in place of that of the source file."""
+        name = os.path.relpath(path, build)
         with self.lock:
-            if not test.link:
-                name = os.path.relpath(test.built[0], test.build)
-                commands = subprocess.run(["ninja", "-C", test.build, "-t", "commands", "-s", name], check=True,
+            if path not in self.links:
+                commands = subprocess.run(["ninja", "-C", build, "-t", "commands", "-s", name], check=True,
                                           stdout=subprocess.PIPE).stdout.decode().splitlines()
-                self.must("ninja", "-C", test.build, name)
-                test.link = shlex.split(commands[-1])
-        program, output = str(self.own_folder() / "program"), self.objects[test.build][source]["output"]
-        words = {os.path.relpath(test.built[0], test.build): program, output: str(target)}
-        command = [words.get(word, word) for word in test.link]
-        if output not in test.link:  # it comes before that in an archive
+                self.must("ninja", "-C", build, name)
+                self.links[path] = shlex.split(commands[-1])
+        program, output = str(self.own_folder() / os.path.basename(path)), self.objects[build][source]["output"]
+        words = {name: program, output: str(target)}
+        command = [words.get(word, word) for word in self.links[path]]
+        if output not in self.links[path]:  # it comes before that in an archive
             command.insert(command.index(program) + 1, str(target))
-        self.must(*command, folder=test.build)
+        self.must(*command, folder=build)
         return program
 
-    def run(self, test, program):
+    def programs_of(self, test, source, target):
+        """By word of the command of a test: its programs with this object file; None if it finds one by itself."""
+        words = {path: word for word in test.command for path in test.built if os.path.join(test.build, word) == path}
+        if len(words) < len(test.built):
+            return None
+        return {word: self.program_of(path, test.build, source, target) for path, word in words.items()}
+
+    def run(self, test, programs=None):
         """`passed`, `failed`, `hangs` or `skipped`."""
-        command = [str(program), *test.command[1:]]
+        command = [(programs or {}).get(word, word) for word in test.command]
         if test.stage != "sim":
             return self.run_command(test, command)
         for options in (["--first", "1", "--fresh", str(SIM_S)], ["--scenario", "all"]):
@@ -353,7 +360,7 @@ class Bench:
             if test.stage != "integration":
                 resource.prlimit(process.pid, resource.RLIMIT_CPU, (limit_s, limit_s))
             try:
-                output = process.communicate(timeout=60 + 10 * limit_s)[0]
+                output = process.communicate(timeout=60 + 3 * limit_s)[0]
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGTERM)
                 try:
@@ -423,14 +430,15 @@ class Bench:
         ran = []
         for test in self.candidates(source, number, symbols):
             ran += [test.name] if test.stage != "unit" else []
-            if test.stage == "integration":
-                result = self.run_in_tree(test, source, mutated)
-            else:
-                if test.build not in targets:
-                    targets[test.build] = self.object_of(source, mutated, test.build)
-                result = self.run(test, self.program_of(test, source, targets[test.build]))
+            if test.build not in targets:
+                targets[test.build] = self.object_of(source, mutated, test.build)
+            programs = self.programs_of(test, source, targets[test.build])
+            if programs:
+                result = self.run(test, programs)
                 if result != "passed" and test.is_steady is None:
-                    test.is_steady = self.run(test, test.built[0]) == "passed"
+                    test.is_steady = self.run(test) == "passed"
+            else:
+                result = self.run_in_tree(test, source, mutated)
             if result != "passed" and test.is_steady:
                 return ("caught" if result == "failed" else "hangs"), test.name
             if result != "passed":
@@ -442,11 +450,11 @@ class Bench:
         with self.lock:
             try:
                 source.write_text(mutated, encoding="utf-8")
-                result = self.run(test, test.command[0]) if self.compile(test.built, test.build) else "passed"
+                result = self.run(test) if self.compile(test.built, test.build) else "passed"
             finally:
                 source.write_text("\n".join(self.text[source]), encoding="utf-8")
             if result != "passed" and test.is_steady is None:
-                test.is_steady = self.compile(test.built, test.build) and self.run(test, test.command[0]) == "passed"
+                test.is_steady = self.compile(test.built, test.build) and self.run(test) == "passed"
         return result
 
 
