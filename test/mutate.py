@@ -3,6 +3,7 @@
   --seed N         choose the same mutants again; without it they are random, and the seed is printed
   --count N        how many mutants (20)
   --integration N  at most this many integration programs for each mutant (6; pure code: 0)
+  --jobs N         how many at a time (one for each processor)
   --unit           run unit tests without a sanitizer only, which is quick and misses what the others notice
   --folder PATH    where the copy of the tree lives (build-mutate)
   PATH             source files or folders to mutate (src/core)
@@ -15,16 +16,16 @@ A build with --coverage tells which lines each test reaches, and how long it tak
 once, and again when its program changed. Only tests that reach the changed line run, until one fails:
 unit tests, unit tests and replays of fuzz corpora with AddressSanitizer, simulations (their fixed seeds
 for SIM_S seconds, and their scenarios), and integration programs. Their programs are linked with the
-changed object file alone, several mutants at a time. A line without code of its own, as in a table,
-meets every program that links the file.
+changed object file alone, several mutants at a time. A test that finds programs by itself runs in a tree
+that is built with the mutant, alone. A line without code of its own, as in a table, meets every program
+that links the file.
 
-Integration programs run for files that do I/O, one mutant at a time, in a tree that is built with it:
-those that reach the line first, of these those with a similar name, then those that reach most of the
-file in the least time. The file `reached/NAME.json` in the folder keeps what a test reaches; remove
-that of an integration program to measure it again.
+Integration programs run for files that do I/O: those that reach the line first, of these those with a
+similar name, then those that reach most of the file in the least time. The file `reached/NAME.json` in
+the folder keeps what a test reaches; remove that of an integration program to measure it again.
 
 A program that hangs counts apart. A mutant that does not compile, or compiles to the same code, is not
-counted. A test that also fails without the mutant is ignored, and named.
+counted. A test that also fails without the mutant, or is skipped for want of a server, is ignored, and named.
 
 Prints each mutant, the diff of each survivor, and a summary. Exits with 1 if one survived."""
 import argparse
@@ -66,7 +67,7 @@ TOKEN = re.compile(r"""
   | (?P<operator><<=|>>=|->|\+\+|--|&&|\|\||<<|>>|<=|>=|==|!=|\+=|-=|\*=|/=|\|=|&=|[-+*/%<>=!&|^~?:;,.(){}\[\]\#])
   | (?P<other>.)""", re.VERBOSE)
 STATEMENT = re.compile(r"^\s*(?!return\b|break;|goto\b|case\b|default\b|else\b|typedef\b|struct\b|enum\b|union\b|static\b|const\b"
-                       r"|assert\b|do\b|while\b|for\b|if\b|switch\b|extern\b|\}|\)|\(void\))"
+                       r"|assert\b|__builtin_prefetch\b|do\b|while\b|for\b|if\b|switch\b|extern\b|\}|\)|\(void\))"
                        r"(?:[\w>.\[\]*+-]+\s*(?:=|[-+|&*]=).*|[\w>.-]+\(.*\)|[\w>.\[\]-]+(?:\+\+|--)|(?:\+\+|--)[\w>.\[\]-]+);\s*$")
 DECLARATION = re.compile(r"^\s*(?:\w+\s+)+\**\w+(?:\[\w*\])?\s*(?:=.*)?;")
 CONDITION = re.compile(r"^(?P<before>\s*(?:\} else )?if )\((?P<what>.*)\)(?P<after>\s*\{?\s*)$")
@@ -129,6 +130,14 @@ def mutants_of_file(path):
     return found
 
 
+def name_of(text, at):
+    """A line and where its function begins: so it is known again when others have moved it."""
+    start = at
+    while start > 0 and not re.match(r"\w", text[start]):
+        start -= 1
+    return f"{text[start]}: {text[at].strip()}"
+
+
 def words_of(name):
     return set(re.findall(r"[a-z0-9]+", name.lower())) - {"test", "fsm", "c", "py", "processes", "sim"}
 
@@ -140,10 +149,9 @@ class Test:
         self.built = [path for target in entry["depends"] for path in built.get(target, [])]
         self.words = words_of(self.name)
         self.symbols = None  # of its programs; not read yet
-        self.link = None  # the command that links it; not read yet
         self.is_steady = None  # not known yet
         self.seconds = 60  # of its last run
-        self.reached = {}  # by source file: the numbers of the lines that it runs; of an integration program, their text
+        self.reached = {}  # by source file: the numbers of the lines that it runs; of an integration program, name_of() them
 
     def likeness(self, path):
         """How much the names have in common."""
@@ -154,13 +162,14 @@ class Test:
 class Bench:
     """A copy of the tree, built, with its tests."""
 
-    def __init__(self, folder, n_integration, stages):
+    def __init__(self, folder, n_integration, stages, n_jobs):
         self.folder, self.tree, self.coverage = folder, folder / "tree", folder / "coverage"
         self.builds = {"plain": folder / "plain", "sim": folder / "plain"}
-        self.n_integration = n_integration
+        self.n_integration, self.n_jobs = n_integration, n_jobs
         self.lock = threading.RLock()  # of ninja and of the tree
         self.local = threading.local()  # a folder for each thread
         self.objects = {}  # by build and source file: how it is compiled
+        self.links = {}  # by program: how it is linked
         self.running = set()  # processes
         signal.signal(signal.SIGTERM, lambda *_: self.stop(1))
         self.copy()
@@ -169,7 +178,6 @@ class Bench:
         if set(stages) - set(self.builds):
             self.setup(folder / "build", OPTIONS)
         self.tests = [test for stage in stages for test in self.tests_of(self.builds.get(stage, folder / "build"), stage)]
-        self.lines = {}  # by source file: the numbers of the lines that have code
         self.setup(self.coverage, COVERAGE_OPTIONS)
         self.measure(stages)
 
@@ -204,18 +212,16 @@ class Bench:
                 counters = self.folder / "counters" / test.name
                 test.environment = {**test.environment, "GCOV_PREFIX": str(counters)}
                 began_at = time.monotonic()
-                is_steady = self.run(test, test.command[0]) == "passed"
-                test.seconds = time.monotonic() - began_at
-                print(f"{test.name} {'reaches' if is_steady else 'fails after'} {test.seconds:.0f} s", flush=True)
-                reached, lines = self.reached_lines(counters, test.stage == "integration")
-                kept = {"digest": digest, "is_steady": is_steady, "seconds": test.seconds, "reached": reached, "lines": lines}
+                result = self.run(test)
+                is_steady, test.seconds = result == "passed", time.monotonic() - began_at
+                print(f"{test.name} {result}, {test.seconds:.0f} s", flush=True)
+                reached = self.reached_lines(counters, test.stage == "integration")
+                kept = {"digest": digest, "is_steady": is_steady, "seconds": test.seconds, "reached": reached}
                 path.write_text(json.dumps(kept), encoding="utf-8")
                 shutil.rmtree(counters, ignore_errors=True)
             known[test.name] = kept
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        with concurrent.futures.ThreadPoolExecutor(self.n_jobs) as pool:
             list(pool.map(reach, tests.values()))
-        for name, lines in (each for kept in known.values() for each in kept["lines"].items()):
-            self.lines.setdefault(name, set()).update(lines)
         for test in self.tests:
             kept = known[test.name]
             test.reached = {name: set(lines) for name, lines in kept["reached"].items()}
@@ -223,22 +229,30 @@ class Bench:
             test.is_steady = kept["is_steady"] and None  # which it may not be with sanitizers
 
     def reached_lines(self, counters, is_text):
-        """By source file: the lines that ran according to the counters in this folder, and those that have code."""
+        """By source file: the lines that ran according to the counters in this folder."""
         counted = sorted(path for path in counters.rglob("*.gcda") if "/src/" in str(path))
         for path in counted:
             notes = path.with_suffix(".gcno")
             notes.symlink_to("/" / notes.relative_to(counters))
-        out = subprocess.run(["gcov", "--json-format", "--stdout", *counted], cwd=self.coverage, stdout=subprocess.PIPE,
-                             stderr=subprocess.DEVNULL, check=False).stdout.decode(errors="replace") if counted else ""
-        reached, lines = {}, {}
-        for each in (file for line in out.splitlines() if line for file in json.loads(line)["files"]):
-            path = (self.coverage / each["file"]).resolve()
+        reached = {}
+        for path, lines in self.gcov(counted):
             if path.suffix == ".c" and path.is_relative_to(self.tree / "src"):
                 name, text = str(path.relative_to(self.tree)), self.text[path]
-                ran = (line["line_number"] for line in each["lines"] if line["count"])
-                reached.setdefault(name, set()).update(text[number - 1].strip() if is_text else number for number in ran)
-                lines.setdefault(name, set()).update(() if is_text else (line["line_number"] for line in each["lines"]))
-        return ({name: sorted(found) for name, found in each.items()} for each in (reached, lines))
+                ran = (line["line_number"] for line in lines if line["count"])
+                reached.setdefault(name, set()).update(name_of(text, number - 1) if is_text else number for number in ran)
+        return {name: sorted(found) for name, found in reached.items()}
+
+    def gcov(self, paths):
+        """(source file, its lines that have code) of files of counters, or of notes."""
+        out = subprocess.run(["gcov", "--json-format", "--stdout", *paths], cwd=self.coverage, stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL, check=False).stdout.decode(errors="replace") if paths else ""
+        return [((self.coverage / each["file"]).resolve(), each["lines"])
+                for line in out.splitlines() if line for each in json.loads(line)["files"]]
+
+    def lines_of(self, source):
+        """The numbers of the lines of a source file that have code."""
+        notes = (self.coverage / self.command_of(source, self.coverage)["output"]).with_suffix(".gcno")
+        return {line["line_number"] for path, lines in self.gcov([notes]) if path == source for line in lines}
 
     def copy(self):
         """Bring the copy up to date; what did not change keeps its time, so that little is compiled again."""
@@ -267,7 +281,7 @@ class Bench:
     def compile(self, paths, build):
         names = sorted({os.path.relpath(path, build) for path in paths})
         with self.lock:
-            return subprocess.run(["ninja", "-C", build, "--quiet", *names], stdout=subprocess.DEVNULL,
+            return subprocess.run(["ninja", "-C", build, "-j", str(self.n_jobs), "--quiet", *names], stdout=subprocess.DEVNULL,
                                   stderr=subprocess.DEVNULL, check=False).returncode == 0
 
     def symbols_of(self, path):
@@ -275,12 +289,16 @@ class Bench:
                              check=False).stdout.decode(errors="replace")
         return {words[-1] for words in map(str.split, out.splitlines()) if words and words[-1].startswith("rota_")}
 
-    def object_of(self, source, text, build):
-        """The object file of this text in place of a source file; None if it does not compile."""
+    def command_of(self, source, build):
+        """How a source file is compiled; None if it is not."""
         if build not in self.objects:
             entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
             self.objects[build] = {(build / entry["file"]).resolve(): entry for entry in entries}
-        entry = self.objects[build].get(source)
+        return self.objects[build].get(source)
+
+    def object_of(self, source, text, build):
+        """The object file of this text in place of a source file; None if it does not compile."""
+        entry = self.command_of(source, build)
         if not entry:
             return None
         changed, target = self.own_folder() / source.name, self.own_folder() / f"{build.name}.o"
@@ -297,26 +315,33 @@ class Bench:
             self.local.folder.mkdir(parents=True, exist_ok=True)
         return self.local.folder
 
-    def program_of(self, test, source, target):
-        """The program of a test with this object file in place of that of the source file."""
+    def program_of(self, path, build, source, target):
+        """A program with this object file in place of that of the source file."""
+        name = os.path.relpath(path, build)
         with self.lock:
-            if not test.link:
-                name = os.path.relpath(test.built[0], test.build)
-                commands = subprocess.run(["ninja", "-C", test.build, "-t", "commands", "-s", name], check=True,
+            if path not in self.links:
+                commands = subprocess.run(["ninja", "-C", build, "-t", "commands", "-s", name], check=True,
                                           stdout=subprocess.PIPE).stdout.decode().splitlines()
-                self.must("ninja", "-C", test.build, name)
-                test.link = shlex.split(commands[-1])
-        program, output = str(self.own_folder() / "program"), self.objects[test.build][source]["output"]
-        words = {os.path.relpath(test.built[0], test.build): program, output: str(target)}
-        command = [words.get(word, word) for word in test.link]
-        if output not in test.link:  # it comes before that in an archive
+                self.must("ninja", "-C", build, name)
+                self.links[path] = shlex.split(commands[-1])
+        program, output = str(self.own_folder() / os.path.basename(path)), self.objects[build][source]["output"]
+        words = {name: program, output: str(target)}
+        command = [words.get(word, word) for word in self.links[path]]
+        if output not in self.links[path]:  # it comes before that in an archive
             command.insert(command.index(program) + 1, str(target))
-        self.must(*command, folder=test.build)
+        self.must(*command, folder=build)
         return program
 
-    def run(self, test, program):
-        """`passed`, `failed` or `hangs`."""
-        command = [str(program), *test.command[1:]]
+    def programs_of(self, test, source, target):
+        """By word of the command of a test: its programs with this object file; None if it finds one by itself."""
+        words = {path: word for word in test.command for path in test.built if os.path.join(test.build, word) == path}
+        if len(words) < len(test.built):
+            return None
+        return {word: self.program_of(path, test.build, source, target) for path, word in words.items()}
+
+    def run(self, test, programs=None):
+        """`passed`, `failed`, `hangs` or `skipped`."""
+        command = [(programs or {}).get(word, word) for word in test.command]
         if test.stage != "sim":
             return self.run_command(test, command)
         for options in (["--first", "1", "--fresh", str(SIM_S)], ["--scenario", "all"]):
@@ -335,7 +360,7 @@ class Bench:
             if test.stage != "integration":
                 resource.prlimit(process.pid, resource.RLIMIT_CPU, (limit_s, limit_s))
             try:
-                output = process.communicate(timeout=60 + 10 * limit_s)[0]
+                output = process.communicate(timeout=60 + 3 * limit_s)[0]
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGTERM)
                 try:
@@ -347,8 +372,10 @@ class Bench:
                 self.running.discard(process.pid)
         if process.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
             return "hangs"
-        has_failed = process.returncode or re.search(r"^not ok", output.decode(errors="replace"), re.MULTILINE)
-        return "failed" if has_failed else "passed"
+        output = output.decode(errors="replace")
+        if process.returncode or re.search(r"^not ok", output, re.MULTILINE):
+            return "failed"
+        return "skipped" if output.startswith("1..0 # SKIP") else "passed"
 
     def stop(self, status):
         """End what we run, and ourselves, with the mutants that were begun ahead."""
@@ -360,14 +387,16 @@ class Bench:
     def candidates(self, source, number, symbols):
         """The tests that can notice a change of this line of a file, the likeliest first."""
         path = source.relative_to(self.tree)
-        text, with_code = self.text[source], self.lines.get(str(path), set())
+        text, with_code = self.text[source], self.lines_of(source)
         at = number  # a line without code of its own, as the second of a condition, belongs to one before it
         while at > 0 and at + 1 not in with_code and text[at].startswith(" "):
             at -= 1
 
+        at_name = name_of(text, at)
+
         def rank(test):
             reached = test.reached.get(str(path), set())
-            return not (at + 1 in reached or text[at].strip() in reached), -test.likeness(path), test.seconds / (len(reached) or 1)
+            return not (at + 1 in reached or at_name in reached), -test.likeness(path), test.seconds / (len(reached) or 1)
         n = self.n_integration
         for stage in STAGES:
             for test in sorted((test for test in self.tests if test.stage == stage and test.is_steady is not False), key=rank):
@@ -401,14 +430,15 @@ class Bench:
         ran = []
         for test in self.candidates(source, number, symbols):
             ran += [test.name] if test.stage != "unit" else []
-            if test.stage == "integration":
-                result = self.run_in_tree(test, source, mutated)
-            else:
-                if test.build not in targets:
-                    targets[test.build] = self.object_of(source, mutated, test.build)
-                result = self.run(test, self.program_of(test, source, targets[test.build]))
+            if test.build not in targets:
+                targets[test.build] = self.object_of(source, mutated, test.build)
+            programs = self.programs_of(test, source, targets[test.build])
+            if programs:
+                result = self.run(test, programs)
                 if result != "passed" and test.is_steady is None:
-                    test.is_steady = self.run(test, test.built[0]) == "passed"
+                    test.is_steady = self.run(test) == "passed"
+            else:
+                result = self.run_in_tree(test, source, mutated)
             if result != "passed" and test.is_steady:
                 return ("caught" if result == "failed" else "hangs"), test.name
             if result != "passed":
@@ -420,11 +450,11 @@ class Bench:
         with self.lock:
             try:
                 source.write_text(mutated, encoding="utf-8")
-                result = self.run(test, test.command[0]) if self.compile(test.built, test.build) else "passed"
+                result = self.run(test) if self.compile(test.built, test.build) else "passed"
             finally:
                 source.write_text("\n".join(self.text[source]), encoding="utf-8")
             if result != "passed" and test.is_steady is None:
-                test.is_steady = self.compile(test.built, test.build) and self.run(test, test.command[0]) == "passed"
+                test.is_steady = self.compile(test.built, test.build) and self.run(test) == "passed"
         return result
 
 
@@ -433,11 +463,11 @@ def judged(bench, mutants):
     def judge(mutant):
         began_at = time.monotonic()
         return *mutant, bench.judge(*mutant), time.monotonic() - began_at
-    pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
+    pool = concurrent.futures.ThreadPoolExecutor(bench.n_jobs)
     ahead = collections.deque()
     for mutant in mutants:
         ahead.append(pool.submit(judge, mutant))
-        if len(ahead) > 2 * os.cpu_count():
+        if len(ahead) > 2 * bench.n_jobs:
             yield ahead.popleft().result()
     while ahead:
         yield ahead.popleft().result()
@@ -448,6 +478,7 @@ def main():
     parser.add_argument("--seed", type=int)
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--integration", type=int)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--unit", action="store_true")
     parser.add_argument("--folder", type=pathlib.Path, default=TOP / "build-mutate")
     parser.add_argument("paths", nargs="*", default=["src/core"])
@@ -458,7 +489,7 @@ def main():
     is_pure = all(root.relative_to(TOP / "src").parts[:1] and root.relative_to(TOP / "src").parts[0] in PURE for root in roots)
     n_integration = arguments.integration if arguments.integration is not None else 0 if is_pure else 6
     stages = STAGES[:1] if arguments.unit else STAGES if n_integration else STAGES[:-1]
-    bench = Bench(arguments.folder.resolve(), n_integration, stages)
+    bench = Bench(arguments.folder.resolve(), n_integration, stages, arguments.jobs)
 
     files = []
     for root in roots:

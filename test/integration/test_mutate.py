@@ -56,4 +56,11 @@ def only_lines_of_code_are_changed():
         assert [number for number, _ in mutate.mutants_of_file(pathlib.Path(file.name))] == [7]
 
 
+@tap.test
+def line_is_known_by_its_function():
+    text = ["int f(int a,", "      int b)", "{", "    return a;", "}", "int g(int a)", "{", "    return a;", "}"]
+    assert mutate.name_of(text, 3) == "int f(int a,: return a;" != mutate.name_of(text, 7)
+    assert mutate.name_of(["", *text], 4) == mutate.name_of(text, 3)
+
+
 sys.exit(tap.run(names=sys.argv[1:]))

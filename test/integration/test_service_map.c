@@ -453,6 +453,140 @@ static void requests_that_make_no_sense_are_rejected(void **state)
     assert_int_equal(rota_service_client_open(&loop, &none, &client, &error), ROTA_ERR_INVALID);
 }
 
+/* --- calls, to a server of the space that is this process --- */
+
+struct handler {
+    struct rota_server_call *call;
+    size_t n_calls, n_cancelled;
+    char note[32], shard[32], epoch[32];
+};
+
+static void copy_note(struct rota_server_call *call, const char *name, char *text, size_t size)
+{
+    size_t n;
+    const struct rota_metadata *metadata = rota_server_call_metadata(call, &n);
+    for (size_t i = 0; i < n; i++)
+        if (rota_str_is_equal(metadata[i].name, rota_str(name)))
+            snprintf(text, size, "%.*s", (int)metadata[i].value.size, metadata[i].value.data);
+}
+
+static void on_call(void *data, struct rota_server_call *call)
+{
+    struct handler *handler = data;
+    handler->call = call;
+    handler->n_calls++;
+    copy_note(call, "color", handler->note, sizeof handler->note);
+    copy_note(call, "rota-shard", handler->shard, sizeof handler->shard);
+    copy_note(call, "rota-epoch", handler->epoch, sizeof handler->epoch);
+    if (strcmp(handler->note, "keep") != 0)
+        rota_server_call_reply(call, rota_server_call_request(call));
+}
+
+static void on_cancel(void *data, struct rota_server_call *call)
+{
+    ((struct handler *)data)->n_cancelled++;
+    rota_server_call_finish(call, ROTA_STATUS_CANCELLED, "", NULL, 0);
+}
+
+static void fail_on_reply(void *data, const struct rota_service_reply *reply)
+{
+    (void)data;
+    fail_msg("a cancelled call was answered: %.*s", (int)reply->text.size, reply->text.data);
+}
+
+static void serve_things(struct handler *handler)
+{
+    const struct rota_server_method method = {
+        .path = "/a.B/C", .on_call = on_call, .on_cancel = on_cancel, .data = handler};
+    struct rota_error error;
+    *handler = (struct handler){0};
+    join(&members[0], rota_server_address(server, 0), FEW);
+    if (rota_server_add(server, &method, &error) ||
+        rota_space_directory_add(directory, members[0].space, &error))
+        fail_with(&error);
+    RUN_UNTIL(truth()->n_owned == FEW);
+}
+
+static void call_brings_its_metadata_and_names_shard_and_epoch(void **state)
+{
+    struct handler handler;
+    const struct rota_metadata color = {rota_str("color"), rota_str("blue")};
+    struct rota_service_request request = {.space = rota_str("things"),
+                                           .has_shard = true,
+                                           .shard = 3,
+                                           .method = rota_str("/a.B/C"),
+                                           .request = rota_str("bytes"),
+                                           .metadata = &color,
+                                           .n_metadata = 1};
+    struct rota_service_answer answer;
+    struct rota_error error;
+    char epoch[32];
+    (void)state;
+    serve_things(&handler);
+    struct rota_service_client *client = open_client();
+    if (rota_service_client_wait(client, &request, &answer, &error))
+        fail_with(&error);
+    snprintf(epoch, sizeof epoch, "%llu", (unsigned long long)truth()->shards[3].epoch);
+    assert_int_equal(answer.status, ROTA_STATUS_OK);
+    assert_string_equal(answer.message, "bytes");
+    assert_int_equal(answer.size, 5);
+    assert_string_equal(answer.node, rota_server_address(server, 0));
+    assert_int_equal(answer.shard, 3);
+    assert_int_equal(answer.n_tries, 1);
+    assert_int_equal(answer.epoch, truth()->shards[3].epoch);
+    assert_string_equal(handler.note, "blue");
+    assert_string_equal(handler.shard, "things/3");
+    assert_string_equal(handler.epoch, epoch);
+    rota_service_answer_deinit(&answer);
+
+    request.shard = FEW; /* which the space does not have */
+    if (rota_service_client_wait(client, &request, &answer, &error))
+        fail_with(&error);
+    assert_int_equal(answer.status, ROTA_STATUS_INVALID_ARGUMENT);
+    assert_null(answer.message);
+    assert_false(answer.may_have_run);
+    assert_int_equal(handler.n_calls, 1);
+    rota_service_answer_deinit(&answer);
+    rota_service_client_close(client);
+}
+
+static void cancelled_call_ends_at_the_server_and_is_not_answered(void **state)
+{
+    struct handler handler;
+    const struct rota_metadata keep = {rota_str("color"), rota_str("keep")};
+    const struct rota_service_request request = {.space = rota_str("things"),
+                                                 .key = rota_str("k"),
+                                                 .method = rota_str("/a.B/C"),
+                                                 .metadata = &keep,
+                                                 .n_metadata = 1,
+                                                 .on_reply = fail_on_reply};
+    struct rota_service_call *call;
+    struct rota_service_answer answer;
+    struct rota_error error;
+    (void)state;
+    serve_things(&handler);
+    struct rota_service_client *client = open_client();
+    for (size_t i = 1; i <= 3; i++) {
+        if (rota_service_client_call(client, &request, &call, &error))
+            fail_with(&error);
+        RUN_UNTIL(handler.n_calls == i);
+        rota_service_call_cancel(call);
+        RUN_UNTIL(handler.n_cancelled == i);
+    }
+    if (rota_service_client_call(client, &request, &call, &error))
+        fail_with(&error);
+    rota_service_call_cancel(call); /* before it is sent */
+    struct rota_service_request next = request;
+    next.n_metadata = 0;
+    handler.note[0] = '\0';
+    if (rota_service_client_wait(client, &next, &answer, &error))
+        fail_with(&error);
+    assert_int_equal(answer.status, ROTA_STATUS_OK);
+    assert_int_equal(handler.n_calls, 4);
+    rota_service_answer_deinit(&answer);
+    rota_service_client_close(client);
+}
+
 #define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -466,6 +600,8 @@ int main(void)
         RULE(a_client_waits_for_a_space_that_is_just_opened),
         RULE(a_watch_of_a_space_that_is_deleted_ends),
         RULE(requests_that_make_no_sense_are_rejected),
+        RULE(call_brings_its_metadata_and_names_shard_and_epoch),
+        RULE(cancelled_call_ends_at_the_server_and_is_not_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

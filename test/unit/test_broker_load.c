@@ -154,9 +154,9 @@ static void on_hold_nothing_is_handed_out(void **state)
     struct rota_job_id id = bench_add(&bench, "x");
     bench_open(&bench, "w", 1);
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_WAITING);
-    rota_broker_hold(bench.broker, bench.now, false);
-    bench_settle(&bench);
+    rota_broker_hold(bench.broker, bench.now, false); /* which waits for no other event */
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+    bench_settle(&bench);
     bench_deinit(&bench);
 }
 

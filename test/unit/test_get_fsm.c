@@ -38,7 +38,9 @@ static void the_first_answer_wins_and_the_loser_is_cancelled_at_once(void **stat
     answer(sent_to(1));
     assert_well();
     assert_true(sent_to(3)->is_cancelled);
-    assert_int_equal(rota_get_fsm_result(&world.fsm, 0).number, winner);
+    struct rota_get_fsm_result result = rota_get_fsm_result(&world.fsm, 0);
+    assert_int_equal(result.number, winner);
+    assert_int_equal(rota_get_fsm_try(&world.fsm, result.try)->number, winner);
     assert_int_equal(state_of(0), ROTA_GET_FOUND);
 }
 

@@ -288,6 +288,21 @@ static void minimum_is_what_leaving_hosts_own(void **state)
 }
 
 /* One of four goes and three come: its partitions, and what 3/6 are beyond 1/4. */
+static void result_can_be_asked_for_again(void **state)
+{
+    struct rota_plan *plan = begin(build(0, 4, 0), build(1, 7, 0), NULL);
+    struct rota_plan_side side = {100, {0}};
+    (void)state;
+    add_queues(plan, side, side);
+    struct rota_plan_result first = *rota_plan_result(plan);
+    const struct rota_plan_result *again = rota_plan_result(plan);
+    assert_memory_equal(&again->hosts_before, &first.hosts_before, sizeof first.hosts_before);
+    assert_memory_equal(&again->hosts_after, &first.hosts_after, sizeof first.hosts_after);
+    assert_memory_equal(&again->zones_before, &first.zones_before, sizeof first.zones_before);
+    assert_memory_equal(&again->zones_after, &first.zones_after, sizeof first.zones_after);
+    rota_plan_free(plan);
+}
+
 static void minimum_adds_what_newcomers_gain_beyond_the_leavers(void **state)
 {
     struct rota_plan *plan = begin(build(0, 4, 0), build(1, 7, 0), NULL);
@@ -471,6 +486,7 @@ int main(void)
         cmocka_unit_test(long_queue_is_routed_like_a_short_one),
         cmocka_unit_test(minimum_is_what_fair_shares_gain),
         cmocka_unit_test(minimum_is_what_leaving_hosts_own),
+        cmocka_unit_test(result_can_be_asked_for_again),
         cmocka_unit_test(minimum_adds_what_newcomers_gain_beyond_the_leavers),
         cmocka_unit_test(empty_ring_loses_what_was_owned),
         cmocka_unit_test(largest_load_is_measured_by_weight),

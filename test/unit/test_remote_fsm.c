@@ -25,12 +25,15 @@ static void take(struct rota_remote_fsm *fsm, rota_time now, uint64_t session, u
 static enum rota_code end(struct rota_remote_fsm *fsm, rota_time now, uint64_t number)
 {
     enum rota_code code;
+    char result[] = "result";
     struct rota_attempt_end said = {.queue = rota_str("mail"),
                                     .id = id_of(number),
                                     .attempt = 10 * number,
                                     .cause = ROTA_JOB_CAUSE_DONE,
-                                    .bytes = rota_str("result")};
-    return rota_remote_fsm_end(fsm, now, &said, &code) ? code : ROTA_ERR_NOT_FOUND;
+                                    .bytes = rota_str(result)};
+    bool is_known = rota_remote_fsm_end(fsm, now, &said, &code);
+    memset(result, '-', sizeof result - 1); /* the machine has its own copy */
+    return is_known ? code : ROTA_ERR_NOT_FOUND;
 }
 
 static void answered(struct rota_remote_fsm *fsm, rota_time now, uint64_t number,

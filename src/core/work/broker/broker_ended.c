@@ -68,7 +68,6 @@ void rota_broker_ended_list_remove(struct rota_broker *broker, uint32_t number)
         extra_at(broker, extra->next_ended)->previous_ended = extra->previous_ended;
     else
         list->last = extra->previous_ended;
-    extra->next_ended = extra->previous_ended = 0;
 }
 
 /* The number of its extra; 0: none. */

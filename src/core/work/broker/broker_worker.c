@@ -81,7 +81,6 @@ void rota_broker_worker_release(struct rota_broker *broker, uint32_t job_number)
         worker->running = extra->next_job;
     if (extra->next_job)
         extra_of(broker, extra->next_job)->previous_job = extra->previous_job;
-    extra->next_job = extra->previous_job = 0;
     worker->n_running--;
     settle_worker(broker, worker);
 }
@@ -121,7 +120,6 @@ void rota_broker_worker_detach(struct rota_broker *broker, struct rota_work_work
         struct rota_job_extra *extra = extra_of(broker, worker->running);
         next = extra->next_job;
         extra->session = 0;
-        extra->next_job = extra->previous_job = 0;
         rota_broker_poller_lease(poller, extra);
     }
     worker->n_running = 0;
