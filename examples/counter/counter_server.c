@@ -38,10 +38,10 @@ static void on_start(void *data, uint32_t shard, uint64_t epoch)
     snprintf(path, sizeof path, "%s/%" PRIu32, folder, shard);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "r+");
-    if (!file || flock(fd, LOCK_EX) || read_epoch(file) > epoch) {
+    if (!file || flock(fd, LOCK_EX | LOCK_NB) || read_epoch(file) > epoch) {
         if (file)
             fclose(file);
-        rota_service_server_started(server, shard, epoch, "its file can't be opened");
+        rota_service_server_started(server, shard, epoch, "its file is locked, or can't be opened");
         return;
     }
     rewind(file);
@@ -73,8 +73,7 @@ static bool add_one(FILE *file, uint64_t epoch, const char *name, const char *id
     char known[64 + 1], last[64 + 1] = "", by[64 + 1];
     uint64_t number;
     *count = 0;
-    flock(fileno(file), LOCK_EX);
-    bool is_ours = read_epoch(file) == epoch;
+    bool is_ours = flock(fileno(file), LOCK_EX | LOCK_NB) == 0 && read_epoch(file) == epoch;
     while (fscanf(file, "%64s %" SCNu64 " %64s", known, &number, by) == 3)
         if (strcmp(known, name) == 0)
             *count = number, strcpy(last, by);

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 const char *rota_check_fault_name(enum rota_check_fault fault)
 {
@@ -23,6 +24,8 @@ const char *rota_check_fault_name(enum rota_check_fault fault)
         [ROTA_CHECK_OLD_OWNER] = "old_owner",
         [ROTA_CHECK_EPOCH_FELL] = "epoch_fell",
         [ROTA_CHECK_SHARD_UNOWNED] = "shard_unowned",
+        [ROTA_CHECK_COUNT_WRONG] = "count_wrong",
+        [ROTA_CHECK_COUNT_UNANSWERED] = "count_unanswered",
         [ROTA_CHECK_UNCHECKED] = "unchecked",
     };
     assert((size_t)fault < ROTA_CHECK_FAULTS);
@@ -47,6 +50,18 @@ uint64_t rota_check_n_faults(const struct rota_check *check)
     for (size_t i = 0; i < ROTA_CHECK_FAULTS; i++)
         n += check->n[i];
     return n;
+}
+
+uint64_t rota_check_count(struct rota_check *check, const char *name, uint64_t value,
+                          struct rota_str reply)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%.*s", ROTA_STR_ARGS(reply));
+    uint64_t now = strtoull(text, NULL, 10);
+    if (now == 0 || (value > 0 && now != value + 1))
+        rota_check_tell(check, ROTA_CHECK_COUNT_WRONG, "counter %.80s went from %llu to %.20s",
+                        name, (unsigned long long)value, text);
+    return now;
 }
 
 void rota_check_get(struct rota_check *check, const char *key, const struct rota_get_item *item,

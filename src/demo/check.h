@@ -29,6 +29,8 @@ enum rota_check_fault {
     ROTA_CHECK_OLD_OWNER,           /* of a shard, after a later one was known */
     ROTA_CHECK_EPOCH_FELL,          /* of a shard, as one node reports it */
     ROTA_CHECK_SHARD_UNOWNED,       /* at the end, when all nodes are well */
+    ROTA_CHECK_COUNT_WRONG,         /* an addition was lost, or counted twice */
+    ROTA_CHECK_COUNT_UNANSWERED,    /* an addition without a reply in time */
     ROTA_CHECK_UNCHECKED,           /* there was no room to check it */
 };
 
@@ -57,6 +59,11 @@ __attribute__((format(printf, 3, 4))) void rota_check_tell(struct rota_check *ch
 
 /* All faults together; 0: none were seen. */
 uint64_t rota_check_n_faults(const struct rota_check *check);
+
+/* A counter that was at `value` has replied to the addition of 1; 0: any reply will do. Gives its
+ * value now. */
+uint64_t rota_check_count(struct rota_check *check, const char *name, uint64_t value,
+                          struct rota_str reply);
 
 /* What a Get has answered for a key, whose value is known; NULL: the key has none. */
 void rota_check_get(struct rota_check *check, const char *key, const struct rota_get_item *item,

@@ -4,10 +4,12 @@
 #include "demo/up.h"
 #include "io/clock.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define KILL_AFTER (2 * ROTA_SEC) /* for processes that were asked to stop */
 #define LOGS_EVERY (10 * ROTA_SEC)
@@ -15,7 +17,7 @@
 
 struct options {
     int64_t nodes;
-    const char *data;
+    const char *data, *example;
     rota_time span;
     bool no_load, chaos, json;
 };
@@ -42,6 +44,13 @@ static const struct rota_option OPTIONS[] = {
      ROTA_OPTION_INTO(FLAG, struct options, chaos),
      .help = "kill and pause random nodes, one at a time, and verify jobs, reads, group rows and "
              "shard owners"},
+    {.name = "example",
+     ROTA_OPTION_INTO(TEXT, struct options, example),
+     .value_name = "NAME",
+     .min = 1,
+     .max = 100,
+     .help =
+         "also run an example service: `counter`, three servers that own 32 shards of counters"},
     {.name = "for",
      ROTA_OPTION_INTO(SPAN, struct options, span),
      .value_name = "DURATION",
@@ -58,7 +67,7 @@ static const struct {
     {"worker-upper", "upper sleep 0.2; tr a-z A-Z"},
     {"worker-count", "count sleep 0.3; wc -c"},
 };
-enum { N_WORKERS = sizeof WORKERS / sizeof WORKERS[0], N_TASKS = 3 };
+enum { N_WORKERS = sizeof WORKERS / sizeof WORKERS[0], N_TASKS = 3, N_SERVERS = 3 };
 
 static const char *const ZONES[ROTA_UP_ZONES] = {"a", "b"};
 
@@ -73,7 +82,7 @@ struct up {
     uv_timer_t kill_timer, chaos_timer, span_timer, logs_timer, tick_timer;
     enum phase phase;
     int exit_code;
-    char data[PATH_MAX], rota[PATH_MAX], rotad[PATH_MAX];
+    char data[PATH_MAX], rota[PATH_MAX], rotad[PATH_MAX], counter[PATH_MAX];
     char nodes[ROTA_UP_NODES_MAX * ROTA_CHANNEL_TARGET_MAX];                   /* with commas */
     struct rota_up_process processes[ROTA_UP_NODES_MAX + ROTA_UP_WORKERS_MAX]; /* nodes first */
     size_t n_nodes, n_processes;
@@ -315,7 +324,7 @@ static uint32_t count_well(const struct up *up)
     return n;
 }
 
-/* Every other fault also hits a task of the group. */
+/* Every other fault also hits a task of the group, or a server of the example. */
 static void strike_task(struct up *up, enum rota_node_chaos_act todo)
 {
     size_t first = up->n_nodes + N_WORKERS;
@@ -497,6 +506,32 @@ static bool start_workers(struct up *up)
     return true;
 }
 
+static void on_server_line(void *data, struct rota_up_process *process, const char *line)
+{
+    (void)data;
+    (void)process;
+    (void)line;
+}
+
+static bool start_servers(struct up *up)
+{
+    char path[PATH_MAX + 8];
+    snprintf(path, sizeof path, "%s/counts", up->data);
+    if (up->options.example && mkdir(path, 0700) && errno != EEXIST) {
+        fail(up, rota_cli_fail(ROTA_CLI_NO, "cannot create %s: %s", path, strerror(errno)));
+        return false;
+    }
+    for (size_t i = 0; i < N_SERVERS && up->options.example; i++) {
+        struct rota_up_process *server = add_process(up, NULL, up->counter);
+        snprintf(server->name, sizeof server->name, "%s-%zu", up->options.example, i + 1);
+        server->is_server = true;
+        server->on_line = on_server_line;
+        if (!start(up, server))
+            return false;
+    }
+    return true;
+}
+
 static bool start_load(struct up *up)
 {
     const char *addresses[ROTA_UP_NODES_MAX];
@@ -505,10 +540,11 @@ static bool start_load(struct up *up)
         addresses[i] = up->processes[i].grpc;
         up->names[i] = up->processes[i].name;
     }
-    if (!start_workers(up))
+    if (!start_workers(up) || !start_servers(up))
         return false;
-    enum rota_code code = rota_up_ledger_open(&up->ledger, &up->loop, up->names, addresses,
-                                              up->n_nodes, up->options.chaos, &error);
+    enum rota_code code =
+        rota_up_ledger_open(&up->ledger, &up->loop, up->names, addresses, up->n_nodes,
+                            up->options.chaos, up->options.example != NULL, &error);
     if (code)
         fail(up, rota_cli_fail_error(&error));
     return code == ROTA_OK;
@@ -604,6 +640,20 @@ static void run_cluster(struct up *up)
     rota_buffer_deinit(&up->watch.line);
 }
 
+/* Whether the example can run. Nothing has been made or started yet. */
+static enum rota_code check_example(struct up *up, struct rota_error *error)
+{
+    if (!up->options.example)
+        return ROTA_OK;
+    if (strcmp(up->options.example, "counter") != 0)
+        return rota_error_set(error, ROTA_ERR_INVALID, "there is no example `%s`; use `counter`",
+                              up->options.example);
+    if (up->options.no_load)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "--example is a load: it can't be used with --no-load");
+    return rota_up_find_counter(up->rota, up->counter, error);
+}
+
 static int run_up(int argc, char *const *argv)
 {
     static struct up up;
@@ -611,6 +661,9 @@ static int run_up(int argc, char *const *argv)
     int exit_code;
     if (!rota_cli_parse(&rota_cmd_up, argc, argv, &up.options, NULL, &exit_code))
         return exit_code;
+    rota_up_find_programs(up.rota, up.rotad);
+    if (check_example(&up, &error))
+        return rota_cli_fail(ROTA_CLI_BAD, "%s", error.text);
     if (rota_up_directory_make(up.options.data, up.data, &error) ||
         rota_up_sample_write(up.data, up.options.chaos && !up.options.no_load, &error) ||
         rota_child_guard_open(&up.guard, &error))
@@ -622,7 +675,6 @@ static int run_up(int argc, char *const *argv)
         signal(SIGPIPE, SIG_IGN);
         up.watch.loop = &up.loop;
         up.watch.is_json = up.options.json;
-        rota_up_find_programs(up.rota, up.rotad);
         run_cluster(&up);
     }
     rota_up_ledger_deinit(&up.ledger);
@@ -648,7 +700,9 @@ const struct rota_cli_command rota_cmd_up = {
                 "any reason, everything it started ends too, within 3 seconds. Logs are files in "
                 "the data directory, at most 8 MiB each.\n\nWith --chaos, random nodes are killed "
                 "(SIGKILL) and restarted, or paused (SIGSTOP) and resumed, never two at a time; "
-                "about half of the faults also hit a task of the group. Meanwhile everything is "
+                "about half of the faults also hit a task of the group, or a server of the "
+                "example. "
+                "Meanwhile everything is "
                 "checked, and the dashboard shows the state. At the end (Ctrl-C or --for) all "
                 "nodes come back, all work finishes, and the verdict is printed. If any promise "
                 "below is broken, the exit code is 1 and standard error says what. A second Ctrl-C "
@@ -662,7 +716,10 @@ const struct rota_cli_command rota_cmd_up = {
                 "partition is left unread.\n\nOwners: nodes report four times per second which "
                 "shards of `sample-shards` they own. No shard has two owners under one epoch, or "
                 "an owner under an epoch older than one already seen; epochs never fall; at the "
-                "end every shard has an owner.\n\nAt most 1,000,000 jobs, 100,000 partitions and "
+                "end every shard has an owner.\n\nExample: with --example counter, three servers "
+                "own counters in 32 shards of the space `counters`, and each addition, repeated "
+                "until it is answered, counts exactly once.\n\nAt most 1,000,000 jobs, 100,000 "
+                "partitions and "
                 "2,097,152 epochs can be checked; more are reported as unchecked.\n\nEach event is "
                 "a line of tab-separated values: the time; `died`, `serving`, `killed`, `stopped`, "
                 "`continued` or `checking`; the process, or a number. The verdict is a table: how "
@@ -675,6 +732,7 @@ const struct rota_cli_command rota_cmd_up = {
                 "\"exit_code\", and \"restart_ms\"; `checking` has \"unfinished\". The last event "
                 "is `nothing lost` or `violated`, with \"strikes\" (faults injected into nodes); "
                 "\"acknowledged\", \"done\", \"cancelled\" and \"unfinished\" (jobs); \"gets\"; "
+                "\"counts\" (additions of the example); "
                 "\"rows\" and \"partitions\"; \"looks\" (reports of what nodes own) and \"moves\" "
                 "(of shards); and \"faults\", an object with how often each kind of violation was "
                 "seen.",
@@ -682,6 +740,7 @@ const struct rota_cli_command rota_cmd_up = {
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota up\n"
                         "rota up --chaos --for 10m\n"
+                        "rota up --example counter --chaos\n"
                         "rota up --nodes 5 --data ./cluster --no-load --json\n",
         },
     .run = run_up,

@@ -2,10 +2,10 @@
  *
  * The parts of `rota up`: where its files and programs are (up_place.c); the processes
  * (up_process.c); a sample load, every part of which is checked: jobs (up_load.c), Gets of known
- * values (up_gets.c), the rows that tasks of a group read (up_group.c) and the shards of a space
- * that nodes own (up_claims.c); all of these and what they saw (up_ledger.c); what is printed
- * (up_show.c); and the command (cmd_up.c). demo/check.h knows what must not happen. Only these
- * files use this header. */
+ * values (up_gets.c), the rows that tasks of a group read (up_group.c), the shards of a space that
+ * nodes own (up_claims.c) and the counters of an example (up_counts.c); all of these and what they
+ * saw (up_ledger.c); what is printed (up_show.c); and the command (cmd_up.c). demo/check.h knows
+ * what must not happen. Only these files use this header. */
 #pragma once
 
 #include "base/buffer.h"
@@ -24,9 +24,9 @@
 
 enum {
     ROTA_UP_NODES_MAX = 16,
-    ROTA_UP_WORKERS_MAX = 8,
-    ROTA_UP_JOBS_MAX = 4096, /* jobs not seen done; beyond that, no more are added */
-    ROTA_UP_WORDS_MAX = 32,  /* of a command line */
+    ROTA_UP_WORKERS_MAX = 12, /* tasks and servers included */
+    ROTA_UP_JOBS_MAX = 4096,  /* jobs not seen done; beyond that, no more are added */
+    ROTA_UP_WORDS_MAX = 32,   /* of a command line */
     ROTA_UP_ZONES = 2,
     ROTA_UP_KEYS = 1000,      /* of the sample cache, each with a value */
     ROTA_UP_CACHE_SHARDS = 2, /* in each zone */
@@ -51,6 +51,11 @@ extern const char rota_up_space[];
 
 /* The path of this program; and of `rotad`: at ROTA_ROTAD, next to this program, or on PATH. */
 void rota_up_find_programs(char rota[PATH_MAX], char rotad[PATH_MAX]);
+
+/* The server of examples/counter: at ROTA_COUNTER_SERVER, or where it is built or installed with
+ * `rota`. */
+enum rota_code rota_up_find_counter(const char *rota, char path[PATH_MAX],
+                                    struct rota_error *error);
 
 /* Create `wanted` if it does not exist, or a temporary directory if it is NULL; `path` is the
  * result. No other process can use it until this one ends. The second removes a directory with
@@ -83,8 +88,9 @@ enum rota_code rota_up_write_file(const char *path, const struct rota_buffer *co
 /* A child process that is restarted when it ends. */
 struct rota_up_process {
     char name[32];     /* "node-1" */
-    const char *zone;  /* of a node; NULL: it is a worker or a task */
-    const char *words; /* a worker's: see up_process.c; NULL: it is a task */
+    const char *zone;  /* of a node; NULL: it is a worker, a server or a task */
+    const char *words; /* a worker's: see up_process.c */
+    bool is_server;    /* of an example; otherwise, without `words`, it is a task */
     const struct rota_child_guard *guard;
     uv_loop_t *loop;
     const char *data, *program; /* the directory of all processes; the program */
@@ -162,6 +168,21 @@ void rota_up_gets_finish(struct rota_up_gets *gets, void (*on_checked)(void *dat
 uint64_t rota_up_gets_n(const struct rota_up_gets *gets); /* answered, right or wrong */
 void rota_up_gets_close(struct rota_up_gets *gets);       /* accepts NULL */
 
+/* --- counters: up_counts.c --- */
+
+struct rota_up_counts;
+
+/* Add 1 to each counter of examples/counter now and then. Otherwise like the load. */
+enum rota_code rota_up_counts_open(uv_loop_t *loop, const char *const *nodes, size_t n,
+                                   struct rota_check *check, struct rota_up_counts **counts,
+                                   struct rota_error *error);
+
+/* Add no more; `on_checked` is called when all is answered, or after a timeout. */
+void rota_up_counts_finish(struct rota_up_counts *counts, void (*on_checked)(void *data),
+                           void *data);
+uint64_t rota_up_counts_n(const struct rota_up_counts *counts); /* answered */
+void rota_up_counts_close(struct rota_up_counts *counts);       /* accepts NULL */
+
 /* --- claims: up_claims.c --- */
 
 struct rota_up_claims;
@@ -191,10 +212,12 @@ struct rota_up_ledger {
     struct rota_check_claims claims;
     struct rota_up_load *load;
     struct rota_up_gets *gets;
-    struct rota_up_claims *watch; /* about owners; NULL: not checked */
-    size_t n_unfinished;          /* jobs left when everything was closed */
-    uint64_t n_gets;              /* the same */
-    uv_timer_t timer;             /* of the last wait */
+    struct rota_up_counts *counts; /* NULL: there is no example */
+    struct rota_up_claims *watch;  /* about owners; NULL: not checked */
+    size_t n_unfinished;           /* jobs left when everything was closed */
+    uint64_t n_gets, n_counts;     /* the same */
+    bool has_counts;
+    uv_timer_t timer; /* of the last wait */
     bool has_timer;
     rota_time finishing_since;
     void (*on_checked)(void *data);
@@ -206,10 +229,10 @@ void rota_up_ledger_init(struct rota_up_ledger *ledger, bool is_new_group);
 void rota_up_ledger_deinit(struct rota_up_ledger *ledger);
 
 /* Put the load on these `n` nodes, whose names must stay valid; with `has_claims`, also check the
- * owners. rota_up_ledger_close() ends that; what was seen stays. */
+ * owners, with `has_counts` the counters. rota_up_ledger_close() ends that; what was seen stays. */
 enum rota_code rota_up_ledger_open(struct rota_up_ledger *ledger, uv_loop_t *loop,
                                    const char *const *names, const char *const *addresses, size_t n,
-                                   bool has_claims, struct rota_error *error);
+                                   bool has_claims, bool has_counts, struct rota_error *error);
 void rota_up_ledger_close(struct rota_up_ledger *ledger); /* also if it is not open */
 
 /* All is well from now on: wait for the end of everything, judge it, and call `on_checked`. */

@@ -28,7 +28,7 @@ void rota_up_ledger_deinit(struct rota_up_ledger *ledger)
 
 enum rota_code rota_up_ledger_open(struct rota_up_ledger *ledger, uv_loop_t *loop,
                                    const char *const *names, const char *const *addresses, size_t n,
-                                   bool has_claims, struct rota_error *error)
+                                   bool has_claims, bool has_counts, struct rota_error *error)
 {
     if (!rota_check_claims_init(&ledger->claims, &ledger->check, rota_up_space, names, n,
                                 ROTA_UP_SHARDS))
@@ -40,6 +40,9 @@ enum rota_code rota_up_ledger_open(struct rota_up_ledger *ledger, uv_loop_t *loo
         rota_up_load_open(loop, addresses, n, &ledger->jobs, &ledger->load, error);
     if (!code)
         code = rota_up_gets_open(loop, addresses, n, &ledger->check, &ledger->gets, error);
+    if (!code && has_counts)
+        code = rota_up_counts_open(loop, addresses, n, &ledger->check, &ledger->counts, error);
+    ledger->has_counts = ledger->counts != NULL;
     if (!code && has_claims)
         code = rota_up_claims_open(loop, addresses, n, &ledger->claims, &ledger->watch, error);
     return code;
@@ -51,6 +54,8 @@ static void note_sums(struct rota_up_ledger *ledger)
         ledger->n_unfinished = rota_up_load_n_pending(ledger->load);
     if (ledger->gets)
         ledger->n_gets = rota_up_gets_n(ledger->gets);
+    if (ledger->counts)
+        ledger->n_counts = rota_up_counts_n(ledger->counts);
 }
 
 void rota_up_ledger_close(struct rota_up_ledger *ledger)
@@ -58,16 +63,18 @@ void rota_up_ledger_close(struct rota_up_ledger *ledger)
     note_sums(ledger);
     rota_up_load_close(ledger->load);
     rota_up_gets_close(ledger->gets);
+    rota_up_counts_close(ledger->counts);
     rota_up_claims_close(ledger->watch);
     ledger->load = NULL;
     ledger->gets = NULL;
+    ledger->counts = NULL;
     ledger->watch = NULL;
     if (ledger->has_timer)
         uv_close((uv_handle_t *)&ledger->timer, NULL);
     ledger->has_timer = false;
 }
 
-/* --- the end: jobs, then Gets, then what has to go on --- */
+/* --- the end: jobs, then Gets, then counters, then what has to go on --- */
 
 static void on_tick(uv_timer_t *timer)
 {
@@ -82,11 +89,20 @@ static void on_tick(uv_timer_t *timer)
     ledger->on_checked(ledger->data);
 }
 
-static void on_gets_checked(void *data)
+static void on_counts_checked(void *data)
 {
     struct rota_up_ledger *ledger = data;
     ledger->finishing_since = rota_clock_boot();
     uv_timer_start(&ledger->timer, on_tick, 0, (uint64_t)(TICK / ROTA_MSEC));
+}
+
+static void on_gets_checked(void *data)
+{
+    struct rota_up_ledger *ledger = data;
+    if (ledger->counts)
+        rota_up_counts_finish(ledger->counts, on_counts_checked, ledger);
+    else
+        on_counts_checked(ledger);
 }
 
 static void on_jobs_checked(void *data)
@@ -120,6 +136,7 @@ const char *rota_up_ledger_sum(const struct rota_up_ledger *ledger, size_t i, ui
         {"cancelled", ledger->jobs.n_cancelled},
         {"unfinished", ledger->load ? rota_up_load_n_pending(ledger->load) : ledger->n_unfinished},
         {"gets", ledger->gets ? rota_up_gets_n(ledger->gets) : ledger->n_gets},
+        {"counts", ledger->counts ? rota_up_counts_n(ledger->counts) : ledger->n_counts},
         {"rows", ledger->rows.n_rows},
         {"partitions", ledger->rows.partitions.size},
         {"looks", ledger->claims.n_answers},

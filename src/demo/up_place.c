@@ -40,6 +40,25 @@ void rota_up_find_programs(char rota[PATH_MAX], char rotad[PATH_MAX])
     snprintf(rotad, PATH_MAX, "rotad");
 }
 
+enum rota_code rota_up_find_counter(const char *rota, char path[PATH_MAX], struct rota_error *error)
+{
+    static const char *const BESIDE[] = {"counter_server", "../../examples/counter_server"};
+    const char *told = getenv("ROTA_COUNTER_SERVER");
+    int n = (int)(strrchr(rota, '/') ? strrchr(rota, '/') + 1 - rota : 0);
+    snprintf(path, PATH_MAX, "%s", told ? told : "");
+    for (size_t i = 0; !*path && i < sizeof BESIDE / sizeof *BESIDE; i++) {
+        snprintf(path, PATH_MAX, "%.*s%s", n, rota, BESIDE[i]);
+        if (access(path, X_OK))
+            *path = '\0';
+    }
+    return *path && access(path, X_OK) == 0
+               ? ROTA_OK
+               : rota_error_set(error, ROTA_ERR_NOT_FOUND,
+                                "cannot find the program counter_server: compile "
+                                "examples/counter/counter_server.c and set ROTA_COUNTER_SERVER to "
+                                "its path");
+}
+
 /* --- ports --- */
 
 static int compare_addresses(const void *a, const void *b)

@@ -91,6 +91,14 @@ static void write_task(const struct rota_up_process *process, struct line *line)
     add_option(line, "--balance", "10s");
 }
 
+/* It shares the store of the nodes, and has a file for each shard. */
+static void write_server(const struct rota_up_process *process, struct line *line)
+{
+    add_word(line, "%s", process->program);
+    add_word(line, "sqlite:%s/store.db", process->data);
+    add_word(line, "%s/counts", process->data);
+}
+
 /* `words` are "CAPABILITY COMMAND"; the command is for the shell. */
 static void write_worker(const struct rota_up_process *process, struct line *line)
 {
@@ -258,6 +266,8 @@ enum rota_code rota_up_process_start(struct rota_up_process *process, struct rot
         write_node(process, &line);
     else if (process->words)
         write_worker(process, &line);
+    else if (process->is_server)
+        write_server(process, &line);
     else
         write_task(process, &line);
     struct rota_child_options options = {

@@ -97,8 +97,9 @@ void rota_up_show(struct rota_watch *watch, const struct rota_up_process *nodes,
 
 /* --- the verdict --- */
 
-enum checked { JOBS, GETS, ROWS, PARTITIONS, REPORTS, SHARDS };
-static const char *const UNITS[] = {"jobs", "Gets", "rows", "partitions", "reports", "shards"};
+enum checked { JOBS, GETS, COUNTS, ROWS, PARTITIONS, REPORTS, SHARDS };
+static const char *const UNITS[] = {"jobs",       "Gets",    "additions", "rows",
+                                    "partitions", "reports", "shards"};
 
 #define FAULT(name) (1u << ROTA_CHECK_##name)
 
@@ -112,6 +113,8 @@ static const struct {
     {"every result was right", JOBS, FAULT(JOB_WRONG)},
     {"every Get was answered", GETS, FAULT(GET_UNANSWERED)},
     {"every value was right", GETS, FAULT(GET_WRONG)},
+    {"every addition was counted exactly once", COUNTS, FAULT(COUNT_WRONG)},
+    {"every addition was answered", COUNTS, FAULT(COUNT_UNANSWERED)},
     {"no row was skipped", ROWS, FAULT(ROW_LOST)},
     {"no committed row was read again", ROWS, FAULT(ROW_TWICE)},
     {"one reader per partition", ROWS, FAULT(ROW_LATE) | FAULT(TWO_READERS)},
@@ -146,6 +149,7 @@ static void add_promises(struct rota_json *json, const struct rota_up_ledger *le
     const uint64_t checked[] = {
         [JOBS] = ledger->jobs.n_acknowledged,
         [GETS] = ledger->gets ? rota_up_gets_n(ledger->gets) : ledger->n_gets,
+        [COUNTS] = ledger->counts ? rota_up_counts_n(ledger->counts) : ledger->n_counts,
         [ROWS] = ledger->rows.n_rows,
         [PARTITIONS] = ledger->rows.partitions.size,
         [REPORTS] = ledger->claims.n_answers,
@@ -153,6 +157,8 @@ static void add_promises(struct rota_json *json, const struct rota_up_ledger *le
     };
     for (size_t i = 0; i < N_PROMISES; i++) {
         uint64_t n = 0;
+        if (PROMISES[i].checked == COUNTS && !ledger->has_counts)
+            continue;
         for (int fault = 0; fault < ROTA_CHECK_FAULTS; fault++)
             n += PROMISES[i].faults & 1u << fault ? ledger->check.n[fault] : 0;
         rota_json_begin_object(json);

@@ -4,6 +4,7 @@
 Starts it, kills its nodes, interrupts it, and looks what it leaves behind. Prints TAP."""
 
 import contextlib
+import fcntl
 import http.client
 import json
 import os
@@ -311,7 +312,7 @@ def what_can_not_be_is_refused():
         assert os.listdir(up.folder.name) == []
     with Up(environment={"ROTA_ROTAD": "/bin/false"}) as up:
         assert up.wait() == 1 and "did not start" in up.process.stderr.read()
-    for words in (["--nodes", "0"], ["--nodes", "17"], ["--for", "0s"], ["--data", "/proc/none"]):
+    for words in (["--example", "none"], ["--example", "counter", "--no-load"], ["--nodes", "0"], ["--nodes", "17"], ["--for", "0s"], ["--data", "/proc/none"]):
         with Up(*words) as up:
             assert up.wait() in (1, 2) and up.process.stderr.read().count("\n") == 1
 
@@ -401,6 +402,34 @@ def chaos_tells_what_is_wrong():
         faults = {name for name, n in verdict["faults"].items() if n}
         assert verdict["event"] == "violated" and faults == {"get_wrong", "job_wrong"}, verdict
         assert up.wait() == 1 and "returned a wrong value" in up.process.stderr.read()
+
+
+@test
+def counters_of_the_example_count_once():
+    """Then somebody adds to one of them."""
+    with Up("--chaos", "--example", "counter") as up:
+        ready = up.event("ready")
+        http = ready["nodes"][0]["http"]
+        counts = os.path.join(ready["data"], "counts")
+        await_ledger(http, lambda ledger: ledger["counts"] > 100)
+        server = next(pid for pid in descendants(up.process.pid)
+                      if "counter_server" in pathlib.Path(f"/proc/{pid}/cmdline").read_text())
+        os.kill(server, signal.SIGKILL)
+        while not up.event("died", "killed")["name"].startswith("counter-"):
+            pass
+        seen = await_ledger(http, lambda ledger: ledger["counts"] > 0)["counts"]
+        ledger = await_ledger(http, lambda ledger: ledger["counts"] > seen + 100)
+        promise.check(ledger["faults"]["count_wrong"] == 0, f"{ledger['told']}")
+        shard = next(name for name in os.listdir(counts) if " " in open(os.path.join(counts, name)).read())
+        with open(os.path.join(counts, shard), "a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            name = open(file.name).read().split()[-3]
+            file.write(f"{name} 1000000 other\n")
+        await_ledger(http, lambda ledger: ledger["faults"]["count_wrong"])
+        up.interrupt()
+        verdict = up.event("nothing lost", "violated")
+        assert verdict["event"] == "violated" and verdict["faults"]["count_wrong"] == 1, verdict
+        assert up.wait() == 1 and f"counter {name} went from" in up.process.stderr.read()
 
 
 @test

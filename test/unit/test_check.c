@@ -175,6 +175,25 @@ static void right_answers_are_well(void **state)
     assert_nothing_told();
 }
 
+static void a_counter_counts_one_by_one(void **state)
+{
+    (void)state;
+    uint64_t value = rota_check_count(&check, "c", 0, rota_str("7")); /* from an earlier run */
+    value = rota_check_count(&check, "c", value, rota_str("8"));
+    assert_int_equal(rota_check_count(&check, "c", value, rota_str("9")), 9);
+    assert_nothing_told();
+}
+
+static void a_counter_that_jumps_or_falls_is_told(void **state)
+{
+    (void)state;
+    rota_check_count(&check, "c", 7, rota_str("7"));
+    rota_check_count(&check, "c", 7, rota_str("9"));
+    rota_check_count(&check, "c", 7, rota_str("3"));
+    rota_check_count(&check, "c", 0, rota_str("nothing"));
+    assert_told(ROTA_CHECK_COUNT_WRONG, 4);
+}
+
 static void wrong_value_is_told(void **state)
 {
     (void)state;
@@ -748,6 +767,8 @@ int main(void)
         TEST(dead_job_is_told),
         TEST(wrong_result_is_told),
         TEST(right_answers_are_well),
+        TEST(a_counter_counts_one_by_one),
+        TEST(a_counter_that_jumps_or_falls_is_told),
         TEST(wrong_value_is_told),
         TEST(unanswered_get_is_told),
         TEST(rows_that_are_read_in_order_are_well),
