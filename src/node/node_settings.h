@@ -84,7 +84,7 @@ bool rota_node_settings_is_live(size_t i);
 /* Whether `role` is among the roles of the settings. */
 bool rota_node_settings_has_role(const struct rota_node_settings *settings, const char *role);
 
-/* The first space among the sections from number `*place` on, which becomes its own; NULL when
+/* The first space among the sections from number `*place` on, which becomes its number; NULL if
  * there is none. */
 const struct rota_node_space *rota_node_settings_space(const struct rota_settings *settings,
                                                        size_t *place);

@@ -40,8 +40,8 @@ struct rota_kafka_setting {
 enum rota_code rota_sync_kafka_topic_client_check(const struct rota_kafka_setup *setup,
                                                   struct rota_error *error);
 
-/* Give a client; rd_kafka_destroy() ends it. ROTA_ERR_INVALID when a property of the
- * URL is none. */
+/* Give a client; rd_kafka_destroy() frees it. ROTA_ERR_INVALID if the URL has an invalid
+ * property. */
 enum rota_code rota_sync_kafka_topic_client_open(const struct rota_kafka_setup *setup,
                                                  rd_kafka_type_t type,
                                                  const struct rota_kafka_setting *settings,

@@ -184,8 +184,8 @@ static void on_ready(void *data)
     rota_node_open_look_ready(collection->role->node);
 }
 
-/* Unless its settings tell otherwise, the node goes on with its other roles; operators see why this
- * one failed. */
+/* Unless its settings say otherwise, the node continues with its other roles; operators see why
+ * this one failed. */
 static void on_refused(void *data, const struct rota_error *error)
 {
     struct collection *collection = data;

@@ -665,7 +665,7 @@ void rota_call_resume(struct rota_call *call)
         return;
     if (!call->connection || call->h2.is_delivering) {
         rota_http2_resume(
-            &call->h2); /* nothing has arrived yet, or the function that delivers goes on */
+            &call->h2); /* nothing has arrived yet, or the delivering function continues */
     } else if (!call->link.next) {
         rota_list_push(&call->channel->resuming, &call->link);
         arm_timer(call->channel, 0);

@@ -17,7 +17,7 @@ struct rota_link {
     int depth;          /* how many of our functions are at work on this link */
     int n_handles;
     rota_time open_timeout; /* for the peer's first word, */
-    rota_time first_by;     /* which has to be there then */
+    rota_time first_by;     /* which must exist by then */
     bool is_dirty, is_open, has_heard, is_closing;
     const char *close_reason;
 };

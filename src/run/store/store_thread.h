@@ -10,8 +10,7 @@
 
 struct rota_store_session;
 
-/* Thread. The connection is a new one; NULL: there is none. An error means that it can't be used.
- */
+/* Thread. A new connection; NULL: none. An error means that it can't be used. */
 typedef enum rota_code rota_store_on_session(void *data, struct rota_store_session *session,
                                              struct rota_error *error);
 

@@ -109,7 +109,7 @@ static bool is_out_of_attempts(const struct rota_job_extra *extra)
     return extra->n_attempts >= max;
 }
 
-/* The reason that a job's story has kept last. */
+/* The last reason in a job's history. */
 static struct rota_str kept_reason(const struct rota_job_extra *extra, struct rota_str reason)
 {
     const struct rota_job_story *story = extra->story;

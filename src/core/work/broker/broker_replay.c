@@ -2,7 +2,7 @@
 
 /* --- a job as a whole --- */
 
-/* Why it is in its state, and since when: the end of its story. */
+/* Why it is in its state, and since when: the last entry of its history. */
 static const struct rota_job_moment *last_moment(const struct rota_job_extra *extra)
 {
     const struct rota_job_story *story = extra->story;

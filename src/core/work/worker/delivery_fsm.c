@@ -293,7 +293,7 @@ RARELY lose_session(struct rota_delivery_fsm *fsm, rota_time now,
 
 /* --- what a worker that is ready runs --- */
 
-/* Attempts at jobs of other nodes go behind the others, of which it returns the number. */
+/* Attempts at jobs of other nodes go after the others, whose number it returns. */
 static size_t split_claims(const struct rota_delivery_fsm *fsm, struct rota_worker_running *held,
                            size_t n)
 {

@@ -15,7 +15,7 @@ enum { LEARNED_MAX = 4096 }; /* queues whose layout is requested; others use the
 /* A queue in use, whose layout is requested from a node now and then. */
 struct learned {
     rota_time asked_at; /* monotonic */
-    bool is_known;      /* or could not be, which is the same for who waits */
+    bool is_known;      /* or could not be, which is the same for the waiting caller */
     char name[];        /* the key in `learned` */
 };
 
@@ -400,7 +400,7 @@ void rota_queue_task_learn(struct rota_queue *queue, struct rota_str name, bool 
         learned ? rota_queue_task_make(queue, ROTA_QUEUE_TASK_LEARN, "Nodes", name, NULL, NULL)
                 : NULL;
     if (!task) {
-        if (learned) /* nobody will tell */
+        if (learned) /* no answer will come */
             learned->is_known = true;
         return;
     }
