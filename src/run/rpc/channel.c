@@ -449,7 +449,7 @@ static void resume_all(struct rota_channel *channel)
     }
 }
 
-/* Calls that wait go where the state lets them. */
+/* Move waiting calls to where the state allows. */
 static void look_at_waiting(struct rota_channel *channel)
 {
     if (channel->has_failed) {

@@ -2,12 +2,7 @@
 
 #define BELIEVED_FOR (3 * ROTA_TREE_REFRESH)
 
-enum {
-    RESTORED_MAX = 1024
-};
-    /* limit of an offer that grows by visits on which no node went */ /* the maximum size of an
-                                                                          offer that grows by visits
-                                                                          on which no node went */
+enum { RESTORED_MAX = 1024 }; /* limit of an offer that grows by visits on which no node went */
 
 /* --- actions --- */
 
