@@ -65,8 +65,8 @@ extern const size_t rota_node_n_options;
 extern const struct rota_settings_kind rota_node_kinds[];
 extern const size_t rota_node_n_kinds;
 
-/* Whether the settings go together: roles that there are, a weight that is one, keys and
- * certificates in pairs, spaces with names of their own. */
+/* Whether the settings are consistent: known roles, a valid weight, keys and certificates in pairs,
+ * spaces with different names. */
 enum rota_code rota_node_settings_check(const struct rota_settings *settings,
                                         struct rota_error *error);
 

@@ -503,7 +503,7 @@ static enum rota_code do_all(struct rota_sync_session *session, struct rota_sync
     return code ? code : write_code;
 }
 
-/* The last: leave, if that can be done without much ado. */
+/* The last turn: leave, if that takes little effort. */
 static void do_last(struct rota_sync_session *session, struct rota_sync_turn *turn)
 {
     const struct rota_sync_signal_kind *kind = session->signal->kind;

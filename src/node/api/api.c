@@ -63,7 +63,7 @@ void rota_api_let_go(struct rota_api_call *call)
     free(call);
 }
 
-/* One more answer with this status. */
+/* Count one more answer with this status. */
 static void count_answer(const struct rota_api_call *call, unsigned status)
 {
     char text[16];

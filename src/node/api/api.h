@@ -109,7 +109,7 @@ void rota_api_plan(struct rota_api_call *call);
 void rota_api_plan_apply(struct rota_api_call *call);
 void rota_api_plan_outcome(struct rota_api_call *call);
 
-/* Reject those that have no answer yet. */
+/* Reject calls that have no answer yet. */
 void rota_api_plans_end(struct rota_node *node);
 
 /* --- api_cluster.c --- */

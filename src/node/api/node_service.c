@@ -306,7 +306,7 @@ static void end_follower(struct follower *follower, enum rota_status status)
         uv_timer_stop(&service->timer);
 }
 
-/* Until there is no room; then continue when there is some. */
+/* Send until there is no room; then continue when there is. */
 static void send_events(struct follower *follower)
 {
     const struct rota_node *node = follower->service->node;

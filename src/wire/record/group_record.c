@@ -585,7 +585,7 @@ static void finish_record(struct reader *reader)
 
 /* --- version and kind --- */
 
-/* Look for version and kind; all else is passed over. */
+/* Look for version and kind; skip everything else. */
 static enum rota_group_verdict peek_kind(struct rota_str text, char *room,
                                          enum rota_group_kind *kind, struct rota_error *error)
 {
