@@ -17,7 +17,7 @@ struct rota_buffer {
 
 void rota_buffer_deinit(struct rota_buffer *buffer);
 
-/* Forget the content, keep the memory, and be well again. */
+/* Forget the content and the failure, keep the memory. */
 void rota_buffer_clear(struct rota_buffer *buffer);
 
 void rota_buffer_append(struct rota_buffer *buffer, const void *data, size_t size);

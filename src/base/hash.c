@@ -197,7 +197,7 @@ static uint64_t xxh_round(uint64_t lane, uint64_t word)
     return rotate64(lane + word * XXH_PRIME_2, 31) * XXH_PRIME_1;
 }
 
-/* Blocks of 32 bytes go to four lanes, which are joined. Moves `*at` behind the last block. */
+/* Blocks of 32 bytes go to four lanes, which are joined. Moves `*at` past the last block. */
 static uint64_t xxh_blocks(uint64_t seed, const char **at, const char *end)
 {
     uint64_t lanes[4] = {seed + XXH_PRIME_1 + XXH_PRIME_2, seed + XXH_PRIME_2, seed,

@@ -39,6 +39,6 @@ bool rota_map_put(struct rota_map *map, struct rota_str key, void *value);
 /* Take `key` out and return its value, or NULL when it was not there. */
 void *rota_map_remove(struct rota_map *map, struct rota_str key);
 
-/* Visit every entry, in no useful order: start with *place = 0; NULL ends it.
- * The map must not change meanwhile. */
+/* Visit every entry, unordered: start with *place = 0; NULL ends it. The map must not change
+ * meanwhile. */
 const struct rota_map_entry *rota_map_next(const struct rota_map *map, size_t *place);

@@ -35,7 +35,7 @@ static inline struct rota_str rota_text_put(char **to, struct rota_str text)
     return rota_str_of(*to - text.size, text.size);
 }
 
-/* A copy on the heap, with a NUL behind it; NULL without memory. */
+/* A copy on the heap, NUL-terminated; NULL if out of memory. */
 static inline char *rota_text_copy(struct rota_str text)
 {
     char *copy = malloc(text.size + 1);
@@ -56,7 +56,8 @@ static inline struct rota_str rota_text_cut(struct rota_str *rest, size_t size)
     return cut;
 }
 
-/* Cut off what is before the first `c`, and drop that; all, if there is none. */
+/* Cut off and return what is before the first `c`, and drop the `c`; everything, if there is
+ * none. */
 static inline struct rota_str rota_text_cut_at(struct rota_str *rest, char c)
 {
     const char *found = rest->size ? memchr(rest->data, c, rest->size) : NULL;

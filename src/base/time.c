@@ -213,7 +213,7 @@ enum rota_code rota_time_parse(struct rota_str text, rota_time *time)
     return ROTA_OK;
 }
 
-/* Write ".25" for a quarter: `part / unit`, nothing when it is none. */
+/* Write ".25" for a quarter: `part / unit`; nothing if it is 0. */
 static void format_fraction(char text[FRACTION_DIGITS + 2], uint64_t part, uint64_t unit)
 {
     if (part > 0)

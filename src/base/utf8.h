@@ -11,12 +11,11 @@ enum { ROTA_UTF8_MAX = 4 }; /* bytes of one character */
 
 #define ROTA_UTF8_NONE UINT32_MAX /* no character */
 
-/* The character at the start of `text`, which is not empty, and its bytes;
- * ROTA_UTF8_NONE and 1 for a byte that begins none. */
+/* The character at the start of `text`, which is not empty, and its size; ROTA_UTF8_NONE and 1 for
+ * a byte that begins no character. */
 uint32_t rota_utf8_decode(struct rota_str text, size_t *size);
 
-/* Write a character that rota_utf8_decode() could have returned; returns its
- * bytes. */
+/* Write a character that rota_utf8_decode() could have returned; returns its size. */
 size_t rota_utf8_encode(uint32_t character, char text[ROTA_UTF8_MAX]);
 
 /* Whether a reader can't see it as it is: control characters, and those that end a line or

@@ -37,7 +37,7 @@ static enum rota_code check_kind(int fd, const char *path, struct rota_error *er
     return ROTA_OK;
 }
 
-/* The size a file claims is not asked: it may grow, and under /proc it is 0. */
+/* Do not trust the size a file claims: it may grow, and under /proc it is 0. */
 static enum rota_code read_whole_file(int fd, const char *path, size_t size_max,
                                       struct rota_buffer *content, struct rota_error *error)
 {
@@ -62,7 +62,7 @@ static enum rota_code read_whole_file(int fd, const char *path, size_t size_max,
 enum rota_code rota_file_read(const char *path, size_t size_max, struct rota_buffer *content,
                               struct rota_error *error)
 {
-    /* Without O_NONBLOCK a pipe would be waited for before it could be refused. */
+    /* Without O_NONBLOCK, opening a pipe would block before we could reject it. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 && errno == ENXIO)
         return rota_error_set(error, ROTA_ERR_INVALID, "%s is a socket, not a file", path);

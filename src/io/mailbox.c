@@ -274,7 +274,7 @@ static void run_thread(void *data)
     send_back(thread, &thread->last);
 }
 
-/* Signals are for the loop's thread: a new one is born deaf to them. */
+/* Signals are for the loop's thread: block them all in this one. */
 static int start_deaf(struct rota_thread *thread)
 {
     sigset_t all, before;

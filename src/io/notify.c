@@ -43,7 +43,7 @@ void rota_notify_alive(void)
     send_text("WATCHDOG=1", MSG_DONTWAIT);
 }
 
-/* A number of the environment; 0 when it is none. */
+/* A number from the environment; 0 if there is none or it is invalid. */
 static long long read_number(const char *name)
 {
     const char *text = getenv(name);

@@ -1,4 +1,4 @@
-/* timer: a libuv timer for a moment of one of our clocks. */
+/* timer: a libuv timer for a time on one of our clocks. */
 #pragma once
 
 #include <rota/time.h>

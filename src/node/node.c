@@ -191,7 +191,7 @@ void rota_node_stop(struct rota_node *node)
 
 /* --- reloading settings --- */
 
-/* `*is_told` becomes true when something changes that other nodes know of this one. */
+/* `*is_told` becomes true if something changes that other nodes know about this one. */
 static enum rota_code adopt_settings(struct rota_node *node, const struct rota_settings *fresh,
                                      bool *is_told, struct rota_error *error)
 {

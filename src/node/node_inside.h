@@ -143,7 +143,7 @@ void rota_node_access_publish(struct rota_node *node);
 /* Ask the store for the secret of the cluster, unless it is known. `data` is the node. */
 void rota_node_access_ask(void *data);
 
-/* Who calls: `identify` of the server's options. */
+/* Identify the caller: `identify` of the server's options. */
 uint32_t rota_node_access_identify(void *data, struct rota_server_call *call, char *actor);
 
 /* --- node_news.c --- */

@@ -151,7 +151,7 @@ static enum rota_code open_members(struct rota_node *node, struct rota_error *er
 
 /* --- parts --- */
 
-/* What the settings let jobs, requests and the values of caches take. */
+/* How much the settings allow jobs, requests and cached values to take. */
 static uint64_t allowed_memory(const struct rota_node *node)
 {
     const struct rota_settings *all = node->options.settings;
@@ -211,7 +211,7 @@ static enum rota_code check_limits(struct rota_node *node, struct rota_error *er
     return check_memory(node, error);
 }
 
-/* A store that is unreachable is waited for; one that refuses a node that starts will go on to. */
+/* An unreachable store is waited for; a store that rejects a starting node will keep doing so. */
 static void on_store_down(void *data, const struct rota_error *error)
 {
     struct rota_node *node = data;
@@ -316,7 +316,7 @@ static enum rota_code open_roles(struct rota_node *node, struct rota_error *erro
     return ROTA_OK;
 }
 
-/* Where our own server is reached: one that listens everywhere is here, too. */
+/* The address of our own server: one that listens on all addresses is here, too. */
 static void own_address(const struct rota_node *node, char address[ROTA_ADDRESS_TEXT_MAX])
 {
     static const struct {

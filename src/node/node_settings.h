@@ -65,8 +65,8 @@ extern const size_t rota_node_n_options;
 extern const struct rota_settings_kind rota_node_kinds[];
 extern const size_t rota_node_n_kinds;
 
-/* Whether the settings go together: roles that there are, a weight that is one, keys and
- * certificates in pairs, spaces with names of their own. */
+/* Whether the settings are consistent: known roles, a valid weight, keys and certificates in pairs,
+ * spaces with different names. */
 enum rota_code rota_node_settings_check(const struct rota_settings *settings,
                                         struct rota_error *error);
 
@@ -84,7 +84,7 @@ bool rota_node_settings_is_live(size_t i);
 /* Whether `role` is among the roles of the settings. */
 bool rota_node_settings_has_role(const struct rota_node_settings *settings, const char *role);
 
-/* The first space among the sections from number `*place` on, which becomes its own; NULL when
+/* The first space among the sections from number `*place` on, which becomes its number; NULL if
  * there is none. */
 const struct rota_node_space *rota_node_settings_space(const struct rota_settings *settings,
                                                        size_t *place);

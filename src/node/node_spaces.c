@@ -180,7 +180,7 @@ static bool is_listed(const struct rota_store_answer *answer, struct rota_str na
 
 static void on_space_closed(void *data);
 
-/* Stop observing what was deleted. A member keeps its space: it makes it again. */
+/* Stop observing deleted spaces. A member keeps its space and creates it again. */
 static void forget_deleted(struct rota_node_spaces *spaces, const struct rota_store_answer *answer)
 {
     size_t n = 0;

@@ -23,7 +23,7 @@ enum rota_code rota_node_spaces_open(struct rota_node *node, struct rota_node_sp
 /* Ask the store now: a space was created or deleted here. */
 void rota_node_spaces_refresh(struct rota_node_spaces *spaces);
 
-/* Own nothing any more; or end that. */
+/* Own nothing from now on; or undo that. */
 void rota_node_spaces_drain(struct rota_node_spaces *spaces);
 void rota_node_spaces_undrain(struct rota_node_spaces *spaces);
 bool rota_node_spaces_is_idle(const struct rota_node_spaces *spaces);

@@ -5,7 +5,7 @@
 
 #define NO_SLOT UINT32_MAX
 
-/* How often replicas that have been idle for too long are looked for. */
+/* How often to look for replicas that have been idle for too long. */
 #define SWEEP_EVERY ROTA_MIN
 
 /* --- names --- */
@@ -520,7 +520,7 @@ bool rota_balancer_look(const struct rota_balancer *balancer, rota_time now, uin
         v.circuit = r->rota.circuit;
         v.open_until = r->rota.open_until;
         if (v.circuit == ROTA_CIRCUIT_OPEN && now >= v.open_until)
-            v.circuit = ROTA_CIRCUIT_HALF_OPEN; /* the next choice will find it so */
+            v.circuit = ROTA_CIRCUIT_HALF_OPEN; /* the next choice will notice */
     }
     *view = v;
     return true;

@@ -8,14 +8,14 @@ static void add_parts(struct rota_budget *budget, uint64_t parts)
     budget->parts = budget->parts + parts < most ? budget->parts + parts : most;
 }
 
-/* What time brought. The rest below one part stays for later. */
+/* Add the tokens earned since the last call; the fraction below one part is kept. */
 static void refill_budget(struct rota_budget *budget, rota_time now)
 {
     const rota_time part_time = ROTA_SEC / (rota_time)TOKEN; /* of one token per second */
     if (now <= budget->filled_at)
         return;
     rota_time age = now - budget->filled_at;
-    if (age > ROTA_HOUR) { /* more than fills it */
+    if (age > ROTA_HOUR) { /* more than enough to fill it */
         age = ROTA_HOUR;
         budget->filled_at = now - age;
     }

@@ -72,7 +72,7 @@ static void end_try(struct rota_call_fsm *fsm, rota_time now, struct rota_call_t
     *try = (struct rota_call_try){0};
 }
 
-/* How long a try takes: one that was answered, or that lost to it. */
+/* Record how long a try took: one that was answered, or one that lost to it. */
 static void record_latency(struct rota_call_fsm *fsm, rota_time now,
                            const struct rota_call_try *try)
 {
@@ -200,8 +200,8 @@ static bool is_running_on(const struct rota_call_fsm *fsm, int64_t node)
     return false;
 }
 
-/* How willingly the replica is taken, 0: not at all. The blacklist and the
- * serviceable flag are preferences: a try that may fail beats certain failure. */
+/* The rank of the replica, 0: not usable. The blacklist and the serviceable flag are preferences: a
+ * try that may fail beats certain failure. */
 static int rank_replica(const struct rota_call_fsm *fsm, rota_time now,
                         const struct rota_replica *replica)
 {
@@ -294,8 +294,8 @@ static const struct rota_replica *choose_replica(struct step *step,
 
 /* --- starting --- */
 
-/* When this try is to be hedged. The delay is found out once for the call, which
- * earns its part of a hedge then. */
+/* When to hedge this try. The delay is determined once per call, which earns its part of a hedge
+ * then. */
 static void arm_hedge(struct rota_call_fsm *fsm, rota_time now)
 {
     const struct rota_call_fsm_options *options = &fsm->options;
@@ -533,7 +533,7 @@ static void blame_replica(struct step *step, const struct rota_replica *replica,
     }
 }
 
-/* Its owner was not the right one, or can't be reached: it goes on with the next that is found. */
+/* The owner was the wrong one, or is unreachable: continue with the next one found. */
 static bool is_followed(const struct rota_call_fsm *fsm, enum rota_failure failure)
 {
     return fsm->options.is_followed && rota_follow_is_followed(failure);
@@ -604,8 +604,8 @@ static void on_try_ended(struct step *step, const struct rota_call_fsm_event *ev
         finish_call(step, failure, node);
         return;
     }
-    /* We did not cancel it and the call's time is not over, so that is only how
-     * the other side saw it. */
+    /* We did not cancel the try and the call has time left, so only the other side considers it
+     * cancelled. */
     if (failure == ROTA_FAILURE_CANCELLED || failure == ROTA_FAILURE_DEADLINE)
         failure = ROTA_FAILURE_TIMEOUT;
     try_failed(step, try, failure, event);

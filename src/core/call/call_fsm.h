@@ -70,9 +70,9 @@ struct rota_call_fsm_options {
     bool is_pinned;     /* one try, on `preferred` only, whatever its state */
     int64_t preferred;
 
-    /* The replicas come from one that waits for the right owner (follow.h): a try that no server
-     * has acted on, because the owner is another one or can't be reached, is repeated as long as
-     * there is time. It costs no token, is none of the attempts, and excludes no replica. */
+    /* The replicas come from follow.h, which waits for the right owner: a try that no server acted
+     * on, because its owner is another one or is unreachable, is repeated while there is time. It
+     * costs no token, does not count as an attempt, and excludes no replica. */
     bool is_followed;
 };
 
@@ -156,7 +156,7 @@ struct rota_call_fsm {
     int64_t excluded[ROTA_CALL_TRIES_MAX]; /* those excluded for overload first */
     size_t n_excluded, n_excluded_by_overload;
     uint32_t n_tries, n_tries_max, n_failed_lookups;
-    uint32_t n_followed; /* tries that are none of the attempts */
+    uint32_t n_followed; /* tries that do not count as attempts */
     struct rota_backoff retry_backoff, lookup_backoff;
     bool is_hedged, has_token, has_failed_over, asks_past_cache;
     bool sweeps_again, is_unbudgeted;

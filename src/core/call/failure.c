@@ -90,7 +90,7 @@ static bool parse_failure(struct rota_str name, enum rota_failure *failure)
     return false;
 }
 
-/* What only a node can know; the rest is seen from here. */
+/* Classes that only a node can know; the others are determined here. */
 static bool is_named_by_nodes(enum rota_failure failure)
 {
     return failure == ROTA_FAILURE_INPUT || failure == ROTA_FAILURE_STALE ||

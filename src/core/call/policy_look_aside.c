@@ -37,9 +37,9 @@ static int64_t score_reported(const struct rota_balancer *balancer, rota_time no
     return rota_policy_look_aside_score(&replica->look_aside.cost, replica->work);
 }
 
-/* What one starts from that never reported: nothing in the original, otherwise
- * the best of the others. It is then as good as these and no better: a replica
- * that was dropped, or never answers, is not preferred for being unknown. */
+/* The starting point of a replica that never reported: nothing in the original, otherwise the best
+ * of the others. It is then as good as these and no better: a replica that was dropped, or never
+ * answers, is not preferred for being unknown. */
 static int64_t score_unknown(const struct rota_balancer *balancer, rota_time now,
                              const struct rota_balancer_field *field)
 {
@@ -76,7 +76,7 @@ static bool is_shunned(const struct rota_balancer_replica *replica, rota_time no
     return replica->look_aside.n_failures > 0 && now < replica->look_aside.shunned_until;
 }
 
-/* Whom to pass over. */
+/* Which replicas to skip. */
 enum passing { PASS_NOBODY, PASS_UNAVAILABLE, PASS_FAILED_TOO };
 
 static bool is_passed(const struct rota_balancer_replica *replica, rota_time now,
@@ -86,7 +86,7 @@ static bool is_passed(const struct rota_balancer_replica *replica, rota_time now
            (passing >= PASS_FAILED_TOO && is_shunned(replica, now));
 }
 
-/* Pass over as many as leave a candidate. When all are unavailable, a try that may fail beats
+/* Skip replicas as long as a candidate is left. When all are unavailable, a try that may fail beats
  * certain failure: overloaded replicas fail their health checks first. The original gives up
  * then. */
 static enum passing whom_to_pass(const struct rota_balancer *balancer, rota_time now,

@@ -167,7 +167,7 @@ static void close_circuit(struct rota_policy_rota *own)
     own->circuit = ROTA_CIRCUIT_CLOSED;
     own->probe = 0;
     own->n_opened = 0;
-    own->n_answers = 0; /* it returns as one to be tried out */
+    own->n_answers = 0; /* it returns as a replica to be probed */
     own->penalty = 0;
     own->silence_us = 0;
 }

@@ -216,7 +216,7 @@ static bool is_in_group(const struct rota_group_fsm *fsm)
            (fsm->state == ROTA_GROUP_AT_LEAVING && fsm->is_joined);
 }
 
-/* Before anything else, whatever the event is: too late is too late. */
+/* First of all, whatever the event is: stop what has run out of time. */
 static void check_fence(struct rota_group_fsm *fsm, rota_time now)
 {
     if (is_in_group(fsm) && now >= rota_group_fsm_fence_at(fsm))
@@ -227,7 +227,7 @@ static void check_fence(struct rota_group_fsm *fsm, rota_time now)
 
 static void try_join(struct rota_group_fsm *fsm, rota_time now)
 {
-    enum { INCARNATION_SPREAD = 1 << 24 }; /* two of a name that start at once differ */
+    enum { INCARNATION_SPREAD = 1 << 24 }; /* two processes of one name that start at once differ */
     bool is_fresh = fsm->replay == ROTA_GROUP_REPLAY_FOLD &&
                     now < rota_time_add(fsm->log_ok_at, fsm->options.fence_after);
     if (fsm->options.is_observer || fsm->state != ROTA_GROUP_AT_READY || fsm->n_stopping > 0 ||

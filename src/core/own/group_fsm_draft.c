@@ -122,7 +122,7 @@ static bool put_move(struct draft *draft, struct rota_group_run *run,
         hold_def(fsm, run->def);
         return true;
     }
-    if (to == ROTA_GROUP_NOBODY) { /* we are alone now, and read it on */
+    if (to == ROTA_GROUP_NOBODY) { /* we are alone now, and continue to read it */
         const struct rota_group_partition *partition =
             rota_group_fold_find(&fsm->fold, run->def->name);
         rota_group_fsm_run_end(fsm, run);

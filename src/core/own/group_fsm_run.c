@@ -252,7 +252,7 @@ static enum rota_code hear_position(struct rota_group_run *run,
     return ROTA_OK;
 }
 
-/* Positions wait for company: one record for many, now and then. */
+/* Positions are batched: one record for many, now and then. */
 void rota_group_fsm_run_mark_late(struct rota_group_fsm *fsm, rota_time now,
                                   struct rota_group_run *run)
 {

@@ -192,7 +192,7 @@ static void slot_remove(struct rota_lease_fsm *fsm, struct rota_lease_slot *slot
     fsm->slot_of[slot->shard] = (uint32_t)(slot - fsm->slots);
 }
 
-/* A shard is no longer ours; the table learns of it, unless it was the one to report it. */
+/* A shard is no longer ours; release it in the table, unless the table reported the loss. */
 static void lose_shard(struct rota_lease_fsm *fsm, struct rota_lease_slot *slot,
                        enum rota_lease_why why, bool is_released)
 {

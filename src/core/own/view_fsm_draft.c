@@ -120,7 +120,7 @@ static void add_members(struct draft *draft, size_t n_present)
               rota_view_compare_members);
 }
 
-/* End the pin that the shard has. One that began with this very draft never was. */
+/* End the pin of the shard. One that began with this very draft is removed without a trace. */
 static void unpin_shard(struct draft *draft, size_t index)
 {
     struct rota_view *next = draft->next;
@@ -131,7 +131,7 @@ static void unpin_shard(struct draft *draft, size_t index)
         pin->span.to = next->number;
 }
 
-/* An empty name: no pin. ROTA_ERR_STALE: it is so already. */
+/* An empty name: no pin. ROTA_ERR_STALE: that is already the case. */
 static enum rota_code wish_pin(struct draft *draft, uint32_t shard, struct rota_str name)
 {
     struct rota_view *next = draft->next;
@@ -182,7 +182,7 @@ static void end_refusals(struct draft *draft)
     }
 }
 
-/* An empty reason: it is no longer refused. ROTA_ERR_STALE: it is so already. */
+/* An empty reason: it is no longer refused. ROTA_ERR_STALE: that is already the case. */
 static enum rota_code wish_refusal(struct draft *draft, const struct rota_view_wish *wish,
                                    struct rota_str why)
 {

@@ -89,7 +89,7 @@ static void go_back(struct rota_view_fsm *fsm, rota_time now)
     fsm->actions.went_back = fsm->actions.is_changed = true;
 }
 
-/* Take over the view that was read; false when we can't. */
+/* Adopt the view that was read; false if we can't. */
 static bool see_view(struct rota_view_fsm *fsm, rota_time now, const struct rota_view *view)
 {
     struct rota_view copy;
@@ -118,7 +118,7 @@ static bool is_settled(const struct rota_view_fsm *fsm)
            !fsm->is_barred && fsm->proposal.number == 0 && fsm->view.phase != ROTA_VIEW_STOPPING;
 }
 
-/* Those before us in the list go first, and save us the trouble. Wishes can't wait. */
+/* Members before us in the list go first, and we need not do anything. Wishes can't wait. */
 static rota_time turn_of(struct rota_view_fsm *fsm)
 {
     enum { TURNS_MAX = 8 };

@@ -68,7 +68,7 @@ static struct matches match_layers(const struct rota_config *config, struct rota
     struct matches matches = {.n = 0};
     char key[SCOPE_KEY_MAX];
 
-    /* No override has a name that long, so it is as good as none. */
+    /* No override has a name that long, so it matches none. */
     scope.has_namespace &= scope.namespace_id.size <= ROTA_QUEUE_NAME_MAX;
     scope.has_queue &= scope.queue.size <= ROTA_QUEUE_NAME_MAX;
     unsigned named = mask_of(&scope);

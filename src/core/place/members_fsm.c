@@ -109,9 +109,8 @@ static bool is_equal_member(const struct rota_member *a, const struct rota_membe
 
 /* --- differences --- */
 
-/* What leads from one list to the next, in the lists' own memory: for people
- * (added, removed, changed) and for the ring (entering, leaving; a host with
- * another weight or zone does both). */
+/* The difference between two lists, in the lists' own memory: for people (added, removed, changed)
+ * and for the ring (entering, leaving; a host with another weight or zone does both). */
 struct difference {
     ROTA_VECTOR(struct rota_str) added, removed, changed;
     ROTA_VECTOR(struct rota_ring_host) entering;
@@ -208,7 +207,7 @@ static bool difference_tell(const struct difference *d, struct rota_members_acti
 
 /* --- steps --- */
 
-/* See that the members that wait could enter `ring` with all the others. */
+/* Check that the waiting members could enter `ring` with all the others. */
 static enum rota_code check_ring_room(const struct rota_ring *ring,
                                       const struct rota_members_list *list,
                                       struct rota_error *error)
@@ -244,7 +243,7 @@ static void look_at_times(struct rota_members_fsm *fsm, rota_time now)
     }
 }
 
-/* Put `next` in the place of the current list. */
+/* Replace the current list by `next`. */
 static void commit_list(struct rota_members_fsm *fsm, struct rota_members_list *next,
                         const struct rota_members_actions *actions)
 {
@@ -261,8 +260,7 @@ static void commit_list(struct rota_members_fsm *fsm, struct rota_members_list *
     }
 }
 
-/* Go over to the list `next`, which is taken, under the overrides and the
- * clock as they are. */
+/* Switch to the list `next`, which is taken, under the current overrides and clock. */
 static enum rota_code apply_list(struct rota_members_fsm *fsm, rota_time now,
                                  struct rota_members_list *next,
                                  struct rota_members_actions *actions, struct rota_error *error)

@@ -385,7 +385,7 @@ const struct rota_plan_host *rota_plan_hosts(const struct rota_plan *plan, size_
     return plan->hosts;
 }
 
-/* Without the last digits: the shares of many hosts do not add up to the bit. */
+/* Without the last digits: the shares of many hosts do not add up exactly. */
 static double round_share(double number)
 {
     return number < 1e12 ? (double)(uint64_t)(number * 1e6 + 0.5) / 1e6 : number;

@@ -112,8 +112,8 @@ void rota_ring_lookup_batch(const struct rota_ring *ring, const struct rota_str 
 
 /* --- several hosts of one key --- */
 
-/* Which hosts were met: a scan of the answer while that is short, else a bit
- * for every host. */
+/* Which hosts were already found: a scan of the answer while that is short, otherwise a bit per
+ * host. */
 struct seen {
     uint64_t bits[(ROTA_RING_HOSTS_MAX + 64) / 64];
 };

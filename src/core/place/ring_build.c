@@ -1,4 +1,4 @@
-/* Making a ring: from hosts, from another ring by merging, and its end. */
+/* Making a ring: from hosts, or from another ring by merging; and freeing it. */
 #include "base/decimal.h"
 #include "base/hash.h"
 #include "base/map.h"
@@ -241,7 +241,7 @@ static enum rota_code fill_points(struct rota_ring *ring)
 
 /* --- from hosts --- */
 
-/* Give the one failure that helpers leave without words its sentence. */
+/* Set the sentence for the one failure that helpers report without words. */
 static enum rota_code say_no_memory(enum rota_code code, size_t n_hosts, struct rota_error *error)
 {
     if (code == ROTA_ERR_NO_MEMORY)
@@ -314,8 +314,8 @@ fail:
 
 /* --- from another ring --- */
 
-/* What becomes of the hosts when a ring changes: the next list, and for each
- * old host its new number, or ROTA_RING_NONE when it leaves. */
+/* What becomes of the hosts when a ring changes: the next list, and the new number of each old
+ * host, or ROTA_RING_NONE if it leaves. */
 struct change {
     struct rota_ring_host *hosts;
     size_t n_hosts;

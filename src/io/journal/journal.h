@@ -32,7 +32,7 @@ enum {
     ROTA_JOURNAL_BEHIND = 64 << 20,       /* pending bytes: time to accept less */
     ROTA_JOURNAL_PENDING_MAX = 512 << 20, /* bytes that may wait */
     ROTA_JOURNAL_OLD = 8,                 /* segments in a view */
-    ROTA_JOURNAL_SEALED_MAX = 2,          /* batches that wait, beside the one that gathers */
+    ROTA_JOURNAL_SEALED_MAX = 2,          /* waiting batches, in addition to the one being filled */
 };
 
 #define ROTA_JOURNAL_RETRY (250 * ROTA_MSEC)
@@ -102,8 +102,8 @@ void rota_journal_close(struct rota_journal *journal, void (*on_closed)(void *da
 enum rota_code rota_journal_append(struct rota_journal *journal,
                                    const struct rota_work_record *record, struct rota_error *error);
 
-/* The same for a record that nothing waits for: it is written with the next one that something
- * waits for, or after `later`, so that it costs no sync of its own. */
+/* The same for a record that nothing waits for: it is written with the next record that something
+ * waits for, or after `later`, so that it needs no separate sync. */
 enum rota_code rota_journal_append_later(struct rota_journal *journal,
                                          const struct rota_work_record *record,
                                          struct rota_error *error);

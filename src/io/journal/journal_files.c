@@ -92,7 +92,7 @@ int rota_journal_files_allocate(struct rota_journal_files *files, int fd, size_t
     return failed && (errno == EOPNOTSUPP || errno == ENOSYS) ? 0 : failed;
 }
 
-/* A file with a head, of which nothing is left when it can't be had. */
+/* Create a file with a head; on failure nothing is left of it. */
 static int make_segment(struct rota_journal_files *files, const char *path, uint64_t first,
                         size_t size)
 {
@@ -123,8 +123,8 @@ static void give_up_reserve(struct rota_journal_files *files)
     sync_directory(files);
 }
 
-/* Make one as large as it should be, or half of that, and so on, down to `least`: on a full disk
- * a segment takes many batches too, and not each of them one of its own. */
+/* Create one of the full size, or half of that, and so on, down to `least`: on a full disk, too, a
+ * segment should hold many batches, not just one. */
 static int make_some_segment(struct rota_journal_files *files, const char *path, uint64_t first,
                              size_t least, size_t *size)
 {

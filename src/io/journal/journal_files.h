@@ -113,8 +113,8 @@ enum rota_code rota_journal_files_drop(struct rota_journal_files *files, uint64_
 enum rota_code rota_journal_files_make_room(struct rota_journal_files *files, size_t need,
                                             struct rota_error *error);
 
-/* Whether there is a reserve, or room for it again. One that was given up is had back only with
- * half as much beside it, or the next batch would give it up again. */
+/* Whether there is a reserve, or room for it again. A reserve that was given up is restored only if
+ * half as much again is free, or the next batch would give it up again. */
 bool rota_journal_files_find_room(struct rota_journal_files *files);
 
 /* Bytes that the last segment may still take, and that are free on the disk; UINT64_MAX: not

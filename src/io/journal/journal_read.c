@@ -24,7 +24,7 @@ struct reading {
 
 /* --- which segments there are --- */
 
-/* NNN.journal, at least eight digits and none in front that need not be. */
+/* NNN.journal: at least eight digits, and no more leading zeros than needed. */
 static bool parse_name(const char *name, uint64_t *index)
 {
     char again[64];
@@ -117,7 +117,7 @@ static enum rota_code check_reserve(struct reading *reading)
                           files->directory);
 }
 
-/* What the range names must be there; below and above may be more. */
+/* The segments that the range names must exist; there may be others below and above. */
 static enum rota_code check_range(struct reading *reading)
 {
     struct rota_journal_files *files = reading->files;
@@ -135,7 +135,7 @@ static enum rota_code check_range(struct reading *reading)
                                                              : ROTA_OK;
 }
 
-/* Of the segments that are missing before all others it is known how many records they had. */
+/* For segments missing before all others, the number of their records is known. */
 static void count_missing(struct reading *reading)
 {
     struct rota_journal_files *files = reading->files;
@@ -158,7 +158,7 @@ static enum rota_code read_bytes(struct reading *reading, int fd, const char *pa
         if (n < 0)
             return rota_journal_files_refuse(path, "can't be read", reading->error);
         if (n == 0)
-            reading->size = at; /* it has become shorter */
+            reading->size = at; /* it has shrunk */
         at += (size_t)n;
     }
     return ROTA_OK;

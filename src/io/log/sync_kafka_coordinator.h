@@ -5,7 +5,7 @@
 
 enum { ROTA_KAFKA_ID_MAX = 1024 };
 
-/* Who we are at the coordinator. */
+/* Our identity at the coordinator. */
 struct rota_kafka_identity {
     int32_t generation;
     char id[ROTA_KAFKA_ID_MAX];

@@ -20,7 +20,7 @@ struct rota_kafka_hold {
     rota_time look_at, list_at, check_at;
 };
 
-/* Who is in the round, and so will be waited for; `id` and `slot` are ours. */
+/* The members of the round, which will be waited for; `id` and `slot` are ours. */
 void rota_sync_kafka_hold_remember(struct rota_kafka_hold *hold,
                                    const struct rota_kafka_setup *setup,
                                    const struct rota_kafka_roster *roster, const char *id,

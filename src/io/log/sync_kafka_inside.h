@@ -107,9 +107,9 @@ static inline struct rota_kafka *rota_kafka_job_owner(struct rota_letter *letter
     return ROTA_CONTAINER(letter, struct rota_kafka, job.letter);
 }
 
-/* Tell, unless it is over. The object may be closing when this returns. */
+/* Report an event, unless the object is ending. It may be closing when this returns. */
 void rota_sync_kafka_tell(struct rota_kafka *kafka, const struct rota_sync_event *event);
-/* Tell FAILED, and end all work. */
+/* Report FAILED, and end all work. */
 void rota_sync_kafka_fail(struct rota_kafka *kafka, const struct rota_error *error);
 
 enum rota_code rota_sync_kafka_log_open(struct rota_kafka *kafka, struct rota_error *error);

@@ -35,7 +35,7 @@ static enum rota_code open_reader(struct rota_kafka *kafka, struct rota_error *e
         {"auto.offset.reset", "error"},
         {"isolation.level", "read_uncommitted"},
         {"check.crcs", "true"},
-        /* A request for the log's end waits behind a fetch. */
+        /* A request for the log's end waits until a fetch is done. */
         {"fetch.wait.max.ms", "50"},
         {"fetch.error.backoff.ms", "50"},
         {"queued.max.messages.kbytes", "16384"},

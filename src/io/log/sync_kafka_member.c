@@ -357,7 +357,7 @@ static void hold_membership(struct rota_kafka_member *member)
         rejoin_group(member);
 }
 
-/* Who does not know the others yet does not wait for them, but they may wait for us. */
+/* A member that does not know the others yet does not wait for them, but they may wait for it. */
 static void begin_hold(struct rota_kafka_member *member)
 {
     rota_time now = rota_clock_boot();

@@ -1,5 +1,5 @@
-/* sync_kafka_member: the membership in the group, from a join() to its leave(), on a thread of its
- * own, which posts what happened. */
+/* sync_kafka_member: the membership in the group, from join() to leave(), on a separate thread,
+ * which posts what happened. */
 #pragma once
 
 #include "io/log/sync_kafka_topic.h"

@@ -40,15 +40,15 @@ struct rota_kafka_setting {
 enum rota_code rota_sync_kafka_topic_client_check(const struct rota_kafka_setup *setup,
                                                   struct rota_error *error);
 
-/* Give a client; rd_kafka_destroy() ends it. ROTA_ERR_INVALID when a property of the
- * URL is none. */
+/* Give a client; rd_kafka_destroy() frees it. ROTA_ERR_INVALID if the URL has an invalid
+ * property. */
 enum rota_code rota_sync_kafka_topic_client_open(const struct rota_kafka_setup *setup,
                                                  rd_kafka_type_t type,
                                                  const struct rota_kafka_setting *settings,
                                                  size_t n_settings, int events, rd_kafka_t **client,
                                                  struct rota_error *error);
 
-/* An error that time does not heal: rights, a password. */
+/* An error that does not go away by itself: permissions, a password. */
 bool rota_sync_kafka_topic_is_refusal(rd_kafka_resp_err_t code);
 
 /* Whether there is such a topic, and with how many partitions: ROTA_ERR_NOT_FOUND when
@@ -66,6 +66,6 @@ enum rota_code rota_sync_kafka_topic_make(rd_kafka_t *client, const char *name, 
 enum rota_code rota_sync_kafka_topic_open(rd_kafka_t *client, const struct rota_kafka_setup *setup,
                                           bool may_make, struct rota_error *error);
 
-/* Records below `offset` go. */
+/* Delete records below `offset`. */
 enum rota_code rota_sync_kafka_topic_trim(rd_kafka_t *client, const char *name, uint64_t offset,
                                           struct rota_error *error);

@@ -265,7 +265,7 @@ static bool is_final(const struct rota_sync_sql *sync, enum rota_code code)
     return code == ROTA_ERR_INVALID || (code == ROTA_ERR_NOT_FOUND && sync->options.is_observer);
 }
 
-/* It will not get better by itself. */
+/* It will not fix itself. */
 static void fail_sync(struct rota_sync_sql *sync, const struct rota_error *error)
 {
     struct rota_error copy = *error;

@@ -2,7 +2,7 @@
 
 #include <sys/random.h>
 
-/* By enum rota_sql_kind; of MariaDB there is none. Names compare byte by byte. */
+/* By enum rota_sql_kind; MariaDB has none. Names compare byte by byte. */
 static const char *const tables[][3] = {
     {
         "CREATE TABLE IF NOT EXISTS rota_group_head (name TEXT NOT NULL PRIMARY KEY, "

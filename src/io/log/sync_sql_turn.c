@@ -487,7 +487,7 @@ static enum rota_code do_all(struct rota_sync_session *session, struct rota_sync
     if (turn->opens_signal)
         turn->signal_code = kind->open(session->signal, &turn->signal_error);
 
-    /* Who can't write may still read. */
+    /* A process that can't write may still read. */
     enum rota_code write_code = turn->known.id ? write_all(session, turn) : ROTA_OK;
     if (turn->is_other || !rota_sql_is_alive(session->sql) ||
         (write_code && write_code != ROTA_ERR_UNAVAILABLE))
@@ -503,7 +503,7 @@ static enum rota_code do_all(struct rota_sync_session *session, struct rota_sync
     return code ? code : write_code;
 }
 
-/* The last: leave, if that can be done without much ado. */
+/* The last turn: leave, if that takes little effort. */
 static void do_last(struct rota_sync_session *session, struct rota_sync_turn *turn)
 {
     const struct rota_sync_signal_kind *kind = session->signal->kind;

@@ -213,7 +213,7 @@ static struct flock lock_of(uint64_t id)
         .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)id, .l_len = 1};
 }
 
-/* With a descriptor of its own, so that the kernel reports it apart from those of readers. */
+/* With a separate descriptor, so that the kernel reports it apart from those of readers. */
 static enum rota_code sqlite_hold(struct rota_sync_signal *base, uint64_t id, uint64_t *where,
                                   struct rota_error *error)
 {

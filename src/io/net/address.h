@@ -40,7 +40,7 @@ const char *rota_address_help(int error_number);
 /* Write an IPv4 or IPv6 address with its port. Returns `text`. Any thread. */
 char *rota_address_format(const struct sockaddr *address, char text[ROTA_ADDRESS_TEXT_MAX]);
 
-/* Who counts as one peer: an IPv4 address, or the first half of an IPv6 address. */
+/* What counts as one peer: an IPv4 address, or the first half of an IPv6 address. */
 struct rota_peer_key {
     uint8_t size;
     char bytes[8];

@@ -45,7 +45,7 @@ enum {
 #define ROTA_HTTP_RESERVE_TIME (5 * ROTA_SEC)   /* the same of one in reserve */
 
 enum rota_http_method {
-    ROTA_HTTP_GET, /* HEAD too: the answer's bytes are left out by the server */
+    ROTA_HTTP_GET, /* HEAD too: the server omits the body of the answer */
     ROTA_HTTP_POST,
     ROTA_HTTP_PUT,
     ROTA_HTTP_DELETE,

@@ -166,7 +166,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         } else if (errno == EAGAIN) {
             return;
         } else if (!is_peers_fault(errno)) {
-            /* No file descriptors or no memory: asking again at once would only spin. */
+            /* Out of file descriptors or memory: accepting again at once would only spin. */
             listener->counts.accept_errors++;
             uv_timer_start(&listener->pause, on_pause_over, ROTA_LISTENER_PAUSE / ROTA_MSEC, 0);
             break;

@@ -85,7 +85,7 @@ enum rota_code rota_stream_connect(struct uv_loop_s *loop, const char *address,
                                    const struct rota_stream_handler *handler,
                                    struct rota_stream **stream, struct rota_error *error);
 
-/* Tell `handler` (copied) from now on. An accepted stream has none at first. */
+/* Notify `handler` (copied) from now on. An accepted stream has no handler at first. */
 void rota_stream_set_handler(struct rota_stream *stream, const struct rota_stream_handler *handler);
 
 /* Write a copy of `bytes`. ROTA_ERR_LIMIT when ROTA_STREAM_PENDING_MAX would be exceeded and

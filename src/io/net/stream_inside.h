@@ -76,10 +76,10 @@ void rota_stream_start(struct rota_stream *stream);
 /* End the stream and report the reason to its owner. From the loop only. */
 void rota_stream_end(struct rota_stream *stream, const struct rota_error *reason);
 
-/* End the stream in silence. */
+/* End the stream without notifying anyone. */
 void rota_stream_destroy(struct rota_stream *stream);
 
-/* Let go of one of the things that keep the memory. */
+/* Drop one of the references that keep the memory. */
 void rota_stream_release(struct rota_stream *stream);
 
 /* Set the one timer, in milliseconds: its meaning depends on the state. */

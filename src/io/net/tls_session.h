@@ -1,6 +1,6 @@
 /* One connection's part of TLS: private to io/net/stream.c.
  *
- * It does no I/O of its own: the stream passes input to it and sends its output. */
+ * It does no I/O: the stream passes input to it and sends its output. */
 #pragma once
 
 #include "base/buffer.h"
@@ -32,7 +32,7 @@ enum rota_code rota_tls_session_read(struct rota_tls_session *session, char *pla
                                      size_t *size, bool *ended, struct rota_buffer *out,
                                      struct rota_error *error);
 
-/* Append `plain` to `out` as the peer shall get it. */
+/* Append `plain` to `out`, encrypted for the peer. */
 enum rota_code rota_tls_session_write(struct rota_tls_session *session, struct rota_str plain,
                                       struct rota_buffer *out, struct rota_error *error);
 

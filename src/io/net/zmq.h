@@ -33,7 +33,7 @@ struct rota_zmq_socket;
 /* ROTA_ERR_INVALID if this Rota was built without ZeroMQ; nothing below may be called then. */
 enum rota_code rota_zmq_check(struct rota_error *error);
 
-/* A context of its own, with its authentication. Gives `*zmq`; rota_zmq_close() ends it when its
+/* A separate context, with its authentication. Gives `*zmq`; rota_zmq_close() ends it when its
  * sockets are closed, and waits for their linger. */
 enum rota_code rota_zmq_open(struct rota_zmq **zmq, struct rota_error *error);
 

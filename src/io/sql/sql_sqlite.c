@@ -140,8 +140,8 @@ static enum rota_code set_up_session(struct sqlite *self, bool is_reader, struct
     return code;
 }
 
-/* SQLite itself would let every user read the file, in which a node keeps a secret. The files
- * that it creates beside it later have the same mode. */
+/* SQLite itself would let every user read the file, in which a node keeps a secret. The files that
+ * SQLite later creates next to it have the same mode. */
 static void make_file(const char *path)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660);

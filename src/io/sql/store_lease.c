@@ -188,7 +188,7 @@ static const char *const dead_names[DEAD_ARGUMENTS] = {
     "epoch_n", "pings_n", "shard_o", "epoch_o", "pings_o", "shard_p", "epoch_p", "pings_p",
 };
 
-/* A shard of -1 is none. */
+/* A shard of -1 means none. */
 static void name_dead(const struct rota_store_claim *claim,
                       struct rota_store_argument arguments[DEAD_ARGUMENTS])
 {

@@ -1,4 +1,4 @@
-/* Who takes part in a space, and the row by which they agree. */
+/* The members of a space, and the row by which they agree. */
 #include "base/sha256.h"
 #include "io/sql/store_inside.h"
 

@@ -63,7 +63,7 @@ void rota_api_let_go(struct rota_api_call *call)
     free(call);
 }
 
-/* One more answer with this status. */
+/* Count one more answer with this status. */
 static void count_answer(const struct rota_api_call *call, unsigned status)
 {
     char text[16];
@@ -380,8 +380,8 @@ void rota_api_openapi(struct rota_api_call *call)
         rota_api_refuse(call, 404, "this program was built without it");
 }
 
-/* A file of the dashboard; false when it is none. It loads nothing from elsewhere, and is shown
- * in no frame. */
+/* A file of the dashboard; false if the path is not one. The page loads nothing from other sites,
+ * and can't be shown in a frame. */
 static bool show_page(struct rota_api_call *call)
 {
     const struct rota_page *page = find_page(rota_http_target(call->request));

@@ -70,8 +70,8 @@ void rota_api_ask_one(struct rota_api_call *call, const char *method,
 /* Whether the request has the node's token. */
 bool rota_api_has_token(const struct rota_api_call *call);
 
-/* A number of the query; `otherwise` when it is not there. False: it is none, and the call was
- * refused. */
+/* A number from the query; `otherwise` if it is missing. False: it is not a number, and the call
+ * was refused. */
 bool rota_api_number(struct rota_api_call *call, const char *name, uint64_t max, uint64_t otherwise,
                      uint64_t *number);
 
@@ -109,7 +109,7 @@ void rota_api_plan(struct rota_api_call *call);
 void rota_api_plan_apply(struct rota_api_call *call);
 void rota_api_plan_outcome(struct rota_api_call *call);
 
-/* Reject those that have no answer yet. */
+/* Reject calls that have no answer yet. */
 void rota_api_plans_end(struct rota_node *node);
 
 /* --- api_cluster.c --- */

@@ -84,7 +84,7 @@ static void on_worked_out(uv_work_t *work, int status)
 {
     struct planning *planning = work->data;
     struct rota_json json = {.buffer = &planning->buffer};
-    (void)status; /* nothing is ever taken back from the threads */
+    (void)status; /* work is never cancelled once a thread has it */
     if (!planning->call) {
         end_planning(planning);
         return;
@@ -197,7 +197,7 @@ void rota_api_plan_outcome(struct rota_api_call *call)
         rota_api_refuse(call, 404, "this node has not applied such a plan");
 }
 
-/* The first one is with the thread, and ends when that is through. */
+/* The first one is with the thread, and ends when the thread is done. */
 void rota_api_plans_end(struct rota_node *node)
 {
     bool is_working = true;

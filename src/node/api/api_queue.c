@@ -4,7 +4,7 @@
 #include "wire/message/message_json.h"
 #include "wire/message/queue_message.h"
 
-/* The job that the path names with its two stars. False: it is none, and was refused. */
+/* The job named by the two stars of the path. False: it is not a job, and the call was refused. */
 static bool read_job(struct rota_api_call *call, struct rota_queue_about *about)
 {
     struct rota_job_id id;

@@ -18,7 +18,7 @@ void rota_api_spaces(struct rota_api_call *call)
     rota_api_answer_json(call, 200, &buffer);
 }
 
-/* The space of the path, with this shard. NULL: there is none, and the call was refused. */
+/* The space in the path, with this shard. NULL: it does not exist, and the call was refused. */
 static struct rota_space *look_up_space(struct rota_api_call *call, uint64_t shard)
 {
     char text[ROTA_SPACE_TEXT_MAX];
@@ -69,7 +69,7 @@ void rota_api_space(struct rota_api_call *call)
     rota_api_answer_json(call, 200, &buffer);
 }
 
-/* The shard of the path's second star. False: it is none, and the call was refused. */
+/* The shard in the second star of the path. False: it is not a shard, and the call was refused. */
 static bool read_shard(struct rota_api_call *call, uint64_t *shard)
 {
     struct rota_str text = call->names[1];

@@ -15,7 +15,7 @@ struct rota_node;
 struct rota_streams;
 
 #define ROTA_STREAM_EVERY ROTA_SEC
-#define ROTA_STREAM_SIGN  (10 * ROTA_SEC) /* of life, when there is nothing else */
+#define ROTA_STREAM_SIGN  (10 * ROTA_SEC) /* of a keepalive, if there is nothing else to send */
 
 enum { ROTA_STREAMS_MAX = 256 }; /* clients at one time */
 

@@ -100,7 +100,7 @@ static void finish_gathering(struct gathering *gathering)
     free(gathering);
 }
 
-/* One that can't be had is left out. */
+/* An unavailable one is left out. */
 static void on_document(void *data, const struct rota_error *error, struct rota_str json)
 {
     struct part *part = data;
@@ -216,7 +216,7 @@ static bool is_named(struct rota_str object, const char *name)
     return is_it;
 }
 
-/* The entry of the list of nodes; empty: there is none. */
+/* The entry in the list of nodes; empty: none. */
 static struct rota_str find_entry(struct rota_str document, const char *name)
 {
     struct rota_str key, entry, found = rota_str("");
@@ -306,7 +306,7 @@ static void end_follower(struct follower *follower, enum rota_status status)
         uv_timer_stop(&service->timer);
 }
 
-/* Until there is no room; then continue when there is some. */
+/* Send until there is no room; then continue when there is. */
 static void send_events(struct follower *follower)
 {
     const struct rota_node *node = follower->service->node;

@@ -235,7 +235,7 @@ static enum rota_code read_body(struct rota_node_plan *plan, struct rota_error *
 
 /* --- the cluster as it is --- */
 
-/* All that may own something now. */
+/* All nodes that may own something now. */
 static enum rota_code read_hosts(struct rota_node_plan *plan, struct rota_error *error)
 {
     const struct rota_peers *peers = plan->node->peers;

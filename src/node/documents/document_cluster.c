@@ -162,7 +162,7 @@ static void add_peer(struct rota_node *node, const struct rota_peer *peer, struc
     rota_buffer_deinit(&own);
 }
 
-/* Points of the ring with places in the list of nodes; when there are many, every so many-th. */
+/* Points of the ring, with indexes into the list of nodes; if there are many, only every n-th. */
 static void add_ring(struct rota_node *node, struct rota_json *json)
 {
     struct rota_ring *ring = rota_members_ring(node->members);

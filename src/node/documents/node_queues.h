@@ -11,8 +11,8 @@ struct rota_node_queue {
     struct rota_work_layout layout;
 };
 
-/* Calls `on_queue` with each; a code that it returns ends it, and is returned. A document that
- * can't be read on is passed over from there. */
+/* Calls `on_queue` for each; a code that it returns ends the loop, and is returned. If the document
+ * becomes unreadable, the rest is skipped. */
 enum rota_code rota_node_queues_each(struct rota_str document,
                                      enum rota_code (*on_queue)(void *data,
                                                                 const struct rota_node_queue *queue,

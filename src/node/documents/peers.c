@@ -210,7 +210,7 @@ static bool is_document(struct rota_str json)
     return !scan.failed && json.size > 0 && json.data[0] == '{';
 }
 
-/* The place of a topic; SIZE_MAX: there is none of this name. */
+/* The index of a topic; SIZE_MAX: there is no such topic. */
 static size_t find_topic(const struct rota_peers *peers, struct rota_str name)
 {
     for (size_t i = 0; i < peers->n_topics; i++)

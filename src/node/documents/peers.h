@@ -66,7 +66,7 @@ void rota_peers_look(struct rota_peers *peers, struct rota_peers_wait *wait);
 /* Something was changed: earlier documents are not fresh any more. */
 void rota_peers_renew(struct rota_peers *peers);
 
-/* Somebody follows the events. */
+/* A client follows the events. */
 void rota_peers_want_events(struct rota_peers *peers);
 
 /* Whether a row of the members table is a node's: some belong to services of nodes. */

@@ -16,7 +16,7 @@ struct rota_node;
 extern const struct rota_topic rota_topics[];
 extern const size_t rota_n_topics;
 
-/* NULL: there is none of this name. */
+/* NULL: there is no such topic. */
 const struct rota_topic *rota_topic_find(struct rota_str name);
 
 /* Request the document; of queues its first page. `on_document` is called once, later or from

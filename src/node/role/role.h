@@ -21,7 +21,7 @@ struct rota_role {
     void (*drain)(void *role_data);
     bool (*is_idle)(const void *role_data);
 
-    /* Go on as before a drain. NULL: it does so by itself. */
+    /* Continue as before a drain. NULL: it does so by itself. */
     void (*restore)(void *role_data);
 
     /* Takes `role_data`; the loop runs until everything is freed. */
@@ -33,8 +33,7 @@ struct rota_role {
     /* Set series that are not counted as things happen; before they are shown. NULL: none. */
     void (*measure)(const void *role_data, struct rota_metrics *metrics);
 
-    /* Where others reach it beside gRPC, "zmq=ADDRESS" for the ready line; NULL: nowhere.
-     * Borrowed. */
+    /* Its address apart from gRPC, "zmq=ADDRESS" for the ready line; NULL: none. Borrowed. */
     const char *(*reach)(const void *role_data);
 };
 

@@ -12,7 +12,7 @@ enum { MESSAGE_MAX = 64 << 20 }; /* bytes of an answer */
 
 #define TIMEOUT (10 * ROTA_SEC) /* of a Get without its own */
 
-/* A front door's answers are as good as another's: all of them hold the whole, always. */
+/* All front doors are equally good: each of them always has everything. */
 static const struct rota_interval WHOLE = {0, 1, 1};
 enum { WHOLE_EPOCH = 1 };
 
@@ -184,8 +184,8 @@ static void on_ready(void *data)
     rota_node_open_look_ready(collection->role->node);
 }
 
-/* Unless its settings tell otherwise, the node goes on with its other roles; operators see why this
- * one failed. */
+/* Unless its settings say otherwise, the node continues with its other roles; operators see why
+ * this one failed. */
 static void on_refused(void *data, const struct rota_error *error)
 {
     struct collection *collection = data;

@@ -352,7 +352,7 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
     return ROTA_OK;
 }
 
-/* Who watches asks another node from now on; a watch that stays would be waited for. */
+/* Clients that watch switch to another node; an open watch would delay the shutdown. */
 static void drain_directory(void *data)
 {
     struct directory_role *role = data;

@@ -17,7 +17,7 @@ enum { ROTA_GUARD_TOKEN_SIZE = 43 }; /* letters, digits, '-' and '_': 256 bits *
 
 struct rota_guard {
     struct rota_str token;        /* empty: nothing can be changed */
-    const struct rota_str *names; /* of this node beside loopback's: "host" or "host:port" */
+    const struct rota_str *names; /* of this node, in addition to loopback: "host" or "host:port" */
     size_t n_names;
 };
 

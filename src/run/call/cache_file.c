@@ -214,7 +214,7 @@ static void on_read(uv_work_t *work, int status)
     leave_source(source);
 }
 
-/* The worker has keys of its own, since the read may end before it. */
+/* The worker gets copies of the keys, since the read may end before it. */
 static bool copy_keys(struct reading *reading, const struct rota_str *keys, size_t n)
 {
     size_t at = 0;

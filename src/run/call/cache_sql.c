@@ -1,5 +1,5 @@
-/* A table of a SQL database as a source. It has a connection of its own, so that a slow answer
- * does not delay heartbeats. */
+/* A table of a SQL database as a source. It uses a separate connection, so that a slow answer does
+ * not delay heartbeats. */
 #include "base/quote.h"
 #include "base/vector.h"
 #include "io/clock.h"
@@ -20,8 +20,7 @@ struct source {
     bool is_refused;
 };
 
-/* Told once for each reason; the log of a cache that can't read must not grow with its
- * load. */
+/* Log each reason once: the log of a cache that can't read must not grow with its load. */
 static void report_failure(struct source *source, const struct rota_error *error)
 {
     bool is_known =

@@ -11,7 +11,7 @@ enum { KEY_SHOWN_MAX = 128 };
 enum {
     AT_REST_MAX = 1024, /* batches kept for the next calls */
 
-    /* What a response needs at most, beside the bytes of values and texts. */
+    /* The maximum size of a response, without the bytes of values and texts. */
     HEAD_ROOM = 1024,
     ENTRY_ROOM = 32,
     LEFT_ROOM = 16, /* of a key that is left out */
@@ -282,7 +282,7 @@ static void make_fit(struct rota_get_batch *batch)
     }
 }
 
-/* A client that does not know of problems is to ask for other keys, or for fewer. */
+/* A client that does not know about problems has to ask for other keys, or for fewer. */
 static void reject_for_problems(struct rota_get_batch *batch)
 {
     const struct rota_get_service *service = &batch->server->service;

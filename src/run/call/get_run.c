@@ -508,7 +508,8 @@ enum rota_code rota_get_start(struct rota_get *get, const struct rota_get_reques
         return rota_error_no_memory(error, "for a multi-get");
     run->request = *request;
     run->started_at = run->moment.at = now;
-    /* Its place among the moments, so that it ends in time even if there is no memory later. */
+    /* Reserve its entry in the timer's heap, so that it ends in time even if memory runs out
+     * later. */
     enum rota_code code = rota_heap_push(&get->moments, &run->moment)
                               ? start_run(run, now, error)
                               : rota_error_no_memory(error, "for a multi-get");

@@ -14,7 +14,7 @@
 
 #include <rota/service_client.h>
 
-/* A moment of the client's timer. */
+/* A deadline of the client's timer. */
 struct rota_service_moment {
     struct rota_heap_node node;       /* first */
     struct rota_service_space *space; /* or */
@@ -81,7 +81,7 @@ struct rota_service_client {
 /* Look again for where the call can go. */
 void rota_service_client_call_answer(struct rota_service_call *call);
 
-/* Call it at this moment; ROTA_TIME_NEVER: not at all. */
+/* Call it at this time; ROTA_TIME_NEVER: never. */
 void rota_service_client_moment_set(struct rota_service_client *client,
                                     struct rota_service_moment *moment, rota_time at);
 void rota_service_client_arm(struct rota_service_client *client);
@@ -92,7 +92,7 @@ void rota_service_client_call_refuse(struct rota_service_call *call, enum rota_s
 
 /* --- service_client_map.c --- */
 
-/* Apply a WatchSpaceReply or GetSpaceReply. After an error the next one has to be a snapshot. */
+/* Apply a WatchSpaceReply or GetSpaceReply. After an error the next one must be a snapshot. */
 enum rota_code rota_service_client_map_apply(struct rota_space_table *table, struct rota_str reply,
                                              bool *is_whole, struct rota_error *error);
 

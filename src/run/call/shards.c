@@ -443,7 +443,7 @@ static void on_timer(uv_timer_t *timer)
 
 /* --- work --- */
 
-/* Do one thing that is to be done; false when there is none. */
+/* Carry out one pending action; false if there is none. */
 static bool work_once(struct rota_shards *shards)
 {
     struct rota_shard_action of_cache;

@@ -9,7 +9,7 @@
 
 /* --- notes --- */
 
-/* Without memory the step is made at once: too early is better than never. */
+/* Without memory the step is taken at once: too early is better than never. */
 static void take_note(struct rota_shards *shards, struct rota_shards_note note)
 {
     if (rota_vector_push(&shards->notes, note))

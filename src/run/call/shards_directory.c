@@ -421,7 +421,7 @@ static void forget_question(void *data, uint64_t number)
     question_free(question);
 }
 
-/* What keeps us from the directory that would be asked now, or that it is silent. */
+/* Why the directory that would be asked now is unreachable, or that it does not respond. */
 static bool explain_failure(void *data, struct rota_error *error)
 {
     const struct directory *directory = data;

@@ -313,7 +313,7 @@ static void serve(struct watcher *watcher)
 
 static void on_timer(uv_timer_t *timer);
 
-/* The patience is the same for all, so one timer for the latest will do: it is set again. */
+/* All calls have the same patience, so one timer for the latest is enough: it is set again. */
 static void arm_timer(struct rota_space_directory *directory)
 {
     if (!uv_is_active((uv_handle_t *)&directory->timer))

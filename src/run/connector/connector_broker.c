@@ -63,7 +63,7 @@ static void cut_guest(struct rota_connector *connector, int fd, const char *why)
                  ROTA_LOG_FACT("name", ""), ROTA_LOG_FACT("reason", why));
 }
 
-/* Without memory for one it stays, unseen. */
+/* Without memory for one, the connection stays unnoticed. */
 static void add_guest(struct rota_connector *connector, int fd)
 {
     rota_time now = rota_clock_mono();
@@ -75,7 +75,7 @@ static void add_guest(struct rota_connector *connector, int fd)
         connector->guests_at = now + ROTA_CONNECTOR_GUEST_LOOK;
 }
 
-/* What one holds is freed when it is cut, and returned to the system a little later. */
+/* The memory of a connection is freed when it is cut, and returned to the system a little later. */
 static void look_at_guests(struct rota_connector *connector, rota_time now)
 {
     if (!connector->guests_at || now < connector->guests_at)

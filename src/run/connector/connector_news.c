@@ -11,7 +11,7 @@ static void post_letter(struct rota_connector *connector, struct rota_letter *le
     rota_mailbox_letters_add(&connector->news, letter);
 }
 
-/* The mailbox has no bound of its own: each kind of letter has one. */
+/* The mailbox is unbounded, so each kind of letter has a bound. */
 void rota_connector_news_tell_all(struct rota_connector *connector)
 {
     enum rota_code code = rota_mailbox_post_all(connector->consumer, &connector->news);

@@ -44,7 +44,7 @@ static void run_loop(void *data)
     uv_run(&thread->loop, UV_RUN_DEFAULT);
 }
 
-/* Signals are for the program's own threads: a new one is born deaf to them. */
+/* Signals are for the program's own threads: block them all in this one. */
 enum rota_code rota_connector_socket_thread_start(struct rota_connector_thread *thread,
                                                   struct rota_error *error)
 {
@@ -177,7 +177,7 @@ struct rota_connector_outgoing *rota_connector_socket_outgoing_new(struct rota_c
     return outgoing;
 }
 
-/* It has left, or never will. */
+/* It was sent, or never will be. */
 static void finish_outgoing(struct rota_connector_outgoing *outgoing)
 {
     struct rota_connector_peer *peer = outgoing->peer;

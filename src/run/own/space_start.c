@@ -57,7 +57,7 @@ static void call_user(struct rota_space *space, uint32_t shard)
         rota_space_started(space, shard, mine->epoch);
 }
 
-/* We have it although we refused it: nobody else can start it either. */
+/* We own it although we refused it, so no other node can start it either. */
 static void try_soon(struct rota_space *space, uint32_t shard)
 {
     struct rota_space_mine *mine = &space->mine[shard];

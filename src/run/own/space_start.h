@@ -15,7 +15,7 @@
 /* The user begins a shard that is ours, now or after a pause. */
 void rota_space_start_begin(struct rota_space *space, uint32_t shard);
 
-/* The shard is stopped: whether the user has something of it, and has to be told. */
+/* The shard is stopped. Returns whether the user has started it, and must be notified. */
 bool rota_space_start_end(struct rota_space *space, uint32_t shard);
 
 /* Append what is known of starts that failed. */

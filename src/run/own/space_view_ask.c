@@ -72,7 +72,7 @@ static void hear_sight(struct rota_space *space, const struct rota_space_ask *as
     struct rota_view_event event = {.type = ROTA_VIEW_UNKNOWN, .ask = ask->number};
     if (read_rows(space, answer) &&
         (!row || is_known || rota_space_view_ask_parse(space, row, &view))) {
-        /* A node with a row of its own is well when its beats are. */
+        /* A node with its own row is well if its heartbeats are. */
         if (space->view.is_row_bad || !space->options.member)
             rota_space_trouble(space, NULL);
         space->view.is_row_bad = false;

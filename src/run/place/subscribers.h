@@ -1,10 +1,10 @@
-/* subscribers: callbacks, each under a name of its own.
+/* subscribers: a list of named callbacks.
  *
  * A callback may add and remove subscribers and stop the notification. One that is added during a
  * notification receives the next one, not the current one.
  *
- * The callbacks' types differ from list to list: functions are kept as a
- * rota_subscriber_function, and the owner, who knows the type, calls them. */
+ * The callbacks' types differ from list to list: functions are kept as a rota_subscriber_function,
+ * and the owner, which knows the type, calls them. */
 #pragma once
 
 #include <rota/error.h>

@@ -449,7 +449,7 @@ static void resume_all(struct rota_channel *channel)
     }
 }
 
-/* Calls that wait go where the state lets them. */
+/* Move waiting calls to where the state allows. */
 static void look_at_waiting(struct rota_channel *channel)
 {
     if (channel->has_failed) {
@@ -665,7 +665,7 @@ void rota_call_resume(struct rota_call *call)
         return;
     if (!call->connection || call->h2.is_delivering) {
         rota_http2_resume(
-            &call->h2); /* nothing has arrived yet, or the function that delivers goes on */
+            &call->h2); /* nothing has arrived yet, or the delivering function continues */
     } else if (!call->link.next) {
         rota_list_push(&call->channel->resuming, &call->link);
         arm_timer(call->channel, 0);

@@ -17,7 +17,7 @@ struct rota_link {
     int depth;          /* how many of our functions are at work on this link */
     int n_handles;
     rota_time open_timeout; /* for the peer's first word, */
-    rota_time first_by;     /* which has to be there then */
+    rota_time first_by;     /* which must exist by then */
     bool is_dirty, is_open, has_heard, is_closing;
     const char *close_reason;
 };
@@ -249,7 +249,7 @@ static void on_stream_data(void *data, struct rota_str bytes)
     /* Once a ping is answered the next is due before its answer was. */
     if (is_alive && rota_http2_deadline(link->session) < link->timer_at)
         set_timer(link);
-    bool can_send = pump_output(link); /* also a last word */
+    bool can_send = pump_output(link); /* also for a last message */
     leave_link(link, is_alive && can_send);
 }
 
@@ -316,7 +316,7 @@ enum rota_code rota_link_new(struct uv_loop_s *loop, const struct rota_http2_opt
     link->prepare.data = link->timer.data = link;
     uv_prepare_init(loop, &link->prepare);
     uv_timer_init(loop, &link->timer);
-    /* What is idle keeps no program alive; its stream does. */
+    /* An idle link keeps no program alive; its stream does. */
     uv_unref((uv_handle_t *)&link->timer);
     link->n_handles = 2;
     *result = link;

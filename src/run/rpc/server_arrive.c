@@ -210,7 +210,7 @@ static void admit_call(struct rota_server_call *call)
     }
 }
 
-/* All is there that the handler needs to begin. */
+/* The handler has everything it needs to begin. */
 static void arrive_call(struct rota_server_call *call)
 {
     bool has_queue = call->server->options.handlers_max > 0;

@@ -147,7 +147,7 @@ static void measure_call(struct rota_server_call *call)
     call->has_cost = true;
 }
 
-/* End the stream, with the cost beside the handler's own pairs. */
+/* End the stream, with the cost in addition to the handler's own pairs. */
 static void finish_with_cost(struct rota_server_call *call, enum rota_status status,
                              const char *text, const struct rota_metadata *metadata,
                              size_t n_metadata)

@@ -12,8 +12,8 @@
 
 #include <rota/server.h>
 
-/* Who counts the calls of fenced methods: on_begin numbers a call before its handler gets it;
- * on_end gets the number when the handler has finished the call. */
+/* Counts the calls of fenced methods: on_begin numbers a call before its handler gets it; on_end
+ * gets the number when the handler has finished the call. */
 struct rota_server_tally {
     uint32_t (*on_begin)(void *data, struct rota_server_call *call);
     void (*on_end)(void *data, uint32_t number);

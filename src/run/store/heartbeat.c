@@ -99,7 +99,7 @@ enum rota_code rota_heartbeat_open(struct uv_loop_s *loop, struct rota_store *st
     heartbeat->log = log;
     uv_timer_init(loop, &heartbeat->timer);
     heartbeat->timer.data = heartbeat;
-    on_timer(&heartbeat->timer); /* now: whoever asks for the members next finds this one */
+    on_timer(&heartbeat->timer); /* now: the next query for members finds this one */
     *result = heartbeat;
     return ROTA_OK;
 }

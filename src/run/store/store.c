@@ -18,10 +18,11 @@
  *                         |                  (at once: the first delay comes after
  *                         +--failed--> DOWN   a connection that could not be made) */
 
-/* A database that has not answered for so long is worth a line in the log: it may hang. */
+/* A database that has not answered for this long is worth a log line: it may hang. */
 #define ANSWER_LATE ROTA_SEC
 
-/* Owners wait for the store to be back: two attempts to connect are not further apart. */
+/* Owners wait for the store to come back: this is the maximum interval between two attempts to
+ * connect. */
 #define CONNECT_PAUSE_MAX (2 * ROTA_SEC)
 
 struct ask {

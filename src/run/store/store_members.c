@@ -68,7 +68,7 @@ static void on_timer(uv_timer_t *timer)
         on_answer(source, &answer);
 }
 
-/* Told when it begins, not each time that it is still so. */
+/* Logged when it begins, not each time it persists. */
 static void report_failure(struct source *source, const struct rota_error *error)
 {
     bool is_news = !source->is_away;

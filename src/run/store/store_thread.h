@@ -10,14 +10,13 @@
 
 struct rota_store_session;
 
-/* Thread. The connection is a new one; NULL: there is none. An error means that it can't be used.
- */
+/* Thread. A new connection; NULL: none. An error means that it can't be used. */
 typedef enum rota_code rota_store_on_session(void *data, struct rota_store_session *session,
                                              struct rota_error *error);
 
-/* Like rota_store_open(), but waits for the first connection, so that an error that lasts is
- * returned; an unreachable database is none. `on_session` gets the data of the options and runs on
- * the caller's thread this first time. */
+/* Like rota_store_open(), but waits for the first connection, so that a permanent error is
+ * returned; an unreachable database is not an error. `on_session` gets the data of the options and
+ * runs on the caller's thread this first time. */
 enum rota_code rota_store_open_now(struct uv_loop_s *loop, const struct rota_store_options *options,
                                    rota_store_on_session *on_session, struct rota_store **store,
                                    struct rota_error *error);

@@ -111,7 +111,7 @@ enum rota_status rota_grpc_status_parse(struct rota_str text);
 /* The status for a reply with no `grpc-status`, from its HTTP status. */
 enum rota_status rota_grpc_status_of_http(int http_status);
 
-/* The status that tells a caller about an error of ours, and the error that a status is to us. */
+/* The status that reports an error of ours to a caller, and the error that a status means to us. */
 enum rota_status rota_grpc_status_of_code(enum rota_code code);
 enum rota_code rota_grpc_code_of_status(enum rota_status status);
 

@@ -12,7 +12,7 @@ static enum rota_code reject_target(const char *why, struct rota_str text, struc
     return rota_error_set(error, ROTA_ERR_INVALID, "%s %s", rota_quote(text, quoted), why);
 }
 
-/* Undo the escapes of `piece` at `*end`, which moves on. */
+/* Decode the escapes of `piece` to `*end`, which is advanced. */
 static enum rota_code decode_escapes(struct rota_str piece, bool is_query, char **end,
                                      struct rota_str *decoded, struct rota_error *error)
 {

@@ -65,7 +65,7 @@ enum rota_code rota_hpack_huffman_decode(struct rota_buffer *out, struct rota_st
             bits |= (uint64_t)(unsigned char)bytes.data[at++] << (56 - n_bits);
         if (n_bits == 0)
             break;
-        /* Behind the end the bits of the padding go on, which are ones. */
+        /* After the end the padding continues, whose bits are ones. */
         uint64_t window = (n_bits < 64 ? bits | UINT64_MAX >> n_bits : bits) >> 32;
         const struct group *group = groups;
         while (window >= group->limit)

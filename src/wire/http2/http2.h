@@ -47,7 +47,7 @@ enum {
     ROTA_HTTP2_FRAMES_MAX = 16384,    /* frames without data the client does not read */
     ROTA_HTTP2_CONTINUATIONS_MAX = 8, /* frames that continue one header */
     ROTA_HTTP2_CALL_KEPT_MAX = 64 << 10, /* bytes a call at rest keeps in each buffer */
-    ROTA_HTTP2_PACK_MIN = 256,           /* bytes of a message that is worth to be packed */
+    ROTA_HTTP2_PACK_MIN = 256,           /* the minimum size of a message worth compressing */
     ROTA_HTTP2_PACK_MAX = 256 << 10,     /* larger ones would hold up the loop */
 };
 
@@ -163,10 +163,10 @@ enum rota_http2_fault {
     ROTA_HTTP2_FAULT_NOT_HTTP2, /* the first bytes are something else */
     ROTA_HTTP2_FAULT_PROTOCOL,  /* the peer broke HTTP/2's rules */
     ROTA_HTTP2_FAULT_RESETS,    /* it opens calls to drop them */
-    ROTA_HTTP2_FAULT_PINGS,     /* it pings for pinging's sake */
+    ROTA_HTTP2_FAULT_PINGS,     /* it pings for no reason */
     ROTA_HTTP2_FAULT_SETTINGS,  /* it changes its settings all the time */
     ROTA_HTTP2_FAULT_FLOOD,     /* it makes us answer more than it reads, or read for nothing */
-    ROTA_HTTP2_FAULT_SILENT,    /* it never spoke, or did not answer a ping in time */
+    ROTA_HTTP2_FAULT_SILENT,    /* it never sent anything, or did not answer a ping in time */
     ROTA_HTTP2_FAULT_NO_MEMORY,
 };
 enum { ROTA_HTTP2_FAULTS = ROTA_HTTP2_FAULT_NO_MEMORY + 1 };

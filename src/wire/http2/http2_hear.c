@@ -198,7 +198,7 @@ void rota_http2_resume(struct rota_http2_call *call)
         return;
     call->is_paused = false;
     if (!session || call->is_delivering || call->is_ended)
-        return; /* nothing has arrived yet, or the function that delivers goes on */
+        return; /* nothing has arrived yet, or the delivering function continues */
     struct rota_str bytes = rota_buffer_str(&call->held);
     size_t size = bytes.size;
     take_body(call, &bytes);

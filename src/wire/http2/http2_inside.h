@@ -89,7 +89,7 @@ void rota_http2_call_close(struct rota_http2_call *call, uint32_t code);
 /* It need not be notified of room any more. */
 void rota_http2_call_forget_room(struct rota_http2_call *call);
 
-/* Tell the owner, once, that the call has ended. */
+/* Notify the owner, once, that the call has ended. */
 void rota_http2_call_end(struct rota_http2_call *call, enum rota_status status,
                          struct rota_str text, bool is_unsent);
 void rota_http2_call_end_text(struct rota_http2_call *call, enum rota_status status,

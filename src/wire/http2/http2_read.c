@@ -283,7 +283,7 @@ static void read_whole(struct rota_http2 *session, const struct rota_http2_frame
     case ROTA_FRAME_WINDOW_UPDATE:
         read_window(session, frame, payload);
         break;
-    case ROTA_FRAME_PRIORITY: /* we heed none, but it has its form */
+    case ROTA_FRAME_PRIORITY: /* we ignore it, but check its form */
         if (payload.size != 5)
             fail_size(session);
         else if (frame->stream == 0)

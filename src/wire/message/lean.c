@@ -9,8 +9,8 @@ static uint64_t swap_bytes(uint64_t word)
     return word;
 }
 
-/* The low seven bits of each of eight bytes, side by side: of two bytes, then of two pairs, then
- * of both halves. */
+/* The low seven bits of each of eight bytes, side by side: first of two bytes, then of two pairs,
+ * then of both halves. */
 static uint64_t pack_sevens(uint64_t word)
 {
     word = (word & 0x7f007f007f007f00) >> 1 | (word & 0x007f007f007f007f);

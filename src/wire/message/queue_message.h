@@ -251,7 +251,7 @@ extern const struct rota_message_type ROTA_QUEUE_ADD, ROTA_QUEUE_ADDED, ROTA_QUE
     ROTA_QUEUE_FORGOTTEN, ROTA_QUEUE_SET_LAYOUT, ROTA_QUEUE_LAID_OUT, ROTA_QUEUE_LAY_OUT,
     ROTA_QUEUE_LIES_SO;
 
-/* An empty one is none. ROTA_ERR_INVALID for any other size but 16 bytes. */
+/* Empty means none. ROTA_ERR_INVALID for any size other than 16 bytes. */
 enum rota_code rota_queue_message_id_read(struct rota_str bytes, struct rota_job_id *id,
                                           struct rota_error *error);
 struct rota_str rota_queue_message_id_write(struct rota_job_id id, char bytes[ROTA_QUEUE_ID_SIZE]);

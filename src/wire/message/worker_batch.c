@@ -179,7 +179,7 @@ void rota_worker_batch_verdict_write(const struct rota_worker_verdict *verdict,
     rota_message_encode_entry(&ROTA_WORKER_VERDICT_TYPE, 1, &entry, body);
 }
 
-/* Each entry is a field of its own, of which the number changes. */
+/* Each entry is a separate field, copied with another field number. */
 void rota_worker_batch_ended_append(struct rota_str verdicts, struct rota_buffer *jobs)
 {
     struct rota_lean_reader reader = rota_lean_reader(verdicts);

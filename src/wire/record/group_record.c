@@ -136,7 +136,7 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Gives the bytes of a position, NULL when they can't be had. */
+/* Gives the bytes of a position, NULL if they are not available. */
 static struct rota_blob *read_position(struct reader *reader, bool is_hex)
 {
     struct rota_str text = rota_json_scan_string(&reader->scan);
@@ -585,7 +585,7 @@ static void finish_record(struct reader *reader)
 
 /* --- version and kind --- */
 
-/* Look for version and kind; all else is passed over. */
+/* Look for version and kind; skip everything else. */
 static enum rota_group_verdict peek_kind(struct rota_str text, char *room,
                                          enum rota_group_kind *kind, struct rota_error *error)
 {

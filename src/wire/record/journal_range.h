@@ -16,12 +16,12 @@
 enum {
     ROTA_JOURNAL_SEGMENTS_MAX = 1 << 16,
     ROTA_JOURNAL_RANGE_PLACE = 4096, /* where the second begins */
-    ROTA_JOURNAL_RANGE_SIZE = 56,    /* of what stands at a place */
+    ROTA_JOURNAL_RANGE_SIZE = 56,    /* of what is stored at a place */
     ROTA_JOURNAL_RANGE_FILE = ROTA_JOURNAL_RANGE_PLACE + ROTA_JOURNAL_RANGE_SIZE,
 };
 
 struct rota_journal_range {
-    uint64_t sequence;     /* of its writes; 0: there is none */
+    uint64_t sequence;     /* of its writes; 0: none */
     uint64_t lowest, last; /* segments: these and all between them are there */
     uint64_t first;        /* number of the first record of the lowest */
     uint64_t ended;        /* closed cleanly before this record; 0: it is open, or was not closed */

@@ -89,7 +89,8 @@ static void put_bytes(struct pen *pen, struct rota_str bytes)
     pen->at += bytes.size;
 }
 
-/* Where to search a name first: any place would do, as long as other names have other places. */
+/* Where to look for a name first: any place would do, as long as different names have different
+ * places. */
 static uint32_t place_of_name(struct rota_str name)
 {
     uint64_t head = 0, tail = 0;
@@ -310,7 +311,7 @@ size_t rota_journal_record_encode(struct rota_journal_batch *batch,
 
 /* --- reading --- */
 
-/* Once something is wrong, all that follows is zero. */
+/* After the first error, everything that follows is zero. */
 struct eye {
     struct rota_journal_batch *batch;
     const char *base, *at, *end;

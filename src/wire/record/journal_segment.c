@@ -81,7 +81,7 @@ static bool is_batch(const struct frame *frame)
            memcmp(frame->body.data, batch_magic, sizeof batch_magic) == 0;
 }
 
-/* Read the frame of a batch; false when it is none. */
+/* Read the frame of a batch; false if the bytes are not one. */
 static bool read_batch(const struct rota_journal_reader *reader, const struct frame *frame,
                        struct rota_journal_batch *batch)
 {

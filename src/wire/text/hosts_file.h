@@ -35,5 +35,5 @@ enum rota_code rota_hosts_file_parse(struct rota_str text, const char *file,
 
 void rota_hosts_file_deinit(struct rota_hosts *hosts);
 
-/* A weight by itself, as the file has it; false when it is none. Any thread. */
+/* Parse a weight as in the file; false if it is invalid. Any thread. */
 bool rota_hosts_file_parse_weight(const char *text, uint32_t *weight);

@@ -83,7 +83,7 @@ static void cancel_losers(struct rota_get_step *step)
 
 /* --- events --- */
 
-/* Go on after an event: end, or find out where idle keys may go. */
+/* Continue after an event: finish, or plan where idle keys go. */
 static void advance_get(struct rota_get_step *step)
 {
     struct rota_get_fsm *fsm = step->fsm;
@@ -150,7 +150,7 @@ static void take_reply(struct rota_get_step *step, size_t index,
     struct rota_get_taken taken =
         rota_get_keys_take(&fsm->keys, &fsm->lists.items[try->first], try->n_keys, &entries);
     if (taken.n_left == try->n_keys) {
-        on_failed(step, index, ROTA_FAILURE_INTERNAL, event->cost); /* and so on for ever */
+        on_failed(step, index, ROTA_FAILURE_INTERNAL, event->cost); /* else: forever */
         return;
     }
     try->n_taken = (uint32_t)taken.n;

@@ -98,7 +98,7 @@ enum rota_get_event_type {
     ROTA_GET_ANSWER,
     ROTA_GET_FAILED,
     ROTA_GET_TICK,
-    ROTA_GET_MAP_CHANGED, /* the version of the map has changed; for Gets that want to know */
+    ROTA_GET_MAP_CHANGED, /* the version of the map has changed; for Gets that need to know */
     ROTA_GET_CANCEL,      /* the caller gave up */
 };
 

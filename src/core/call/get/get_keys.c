@@ -79,7 +79,7 @@ void rota_get_keys_return(struct rota_get_keys *keys, uint32_t index, enum rota_
         key->failure = (uint8_t)failure;
 }
 
-/* It is pending no more. */
+/* It is no longer pending. */
 static void settle_key(struct rota_get_keys *keys, struct rota_get_key *key,
                        enum rota_get_key_state state)
 {

@@ -113,7 +113,7 @@ static void end_window(struct rota_get_load *load, rota_time now, double pressur
     load->is_top = load->step == 0 && pressure > (load->is_top ? HIGH : TOP);
 }
 
-/* What copies would be too many are not tried, either. */
+/* If copies would be too much load, they are not tried out either. */
 static bool is_broadcast(struct rota_get_load *load, rota_time now, size_t in_flight)
 {
     if (load->step == ROTA_GET_LOAD_STEPS)

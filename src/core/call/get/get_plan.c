@@ -105,8 +105,8 @@ static void hedge_group(struct rota_get_step *step, struct rota_get_group *group
         undo_choice(step, index);
 }
 
-/* A host that was not asked before, or holds another thing since: it may be the quicker
- * one, or the only one that is well. */
+/* A host that was not asked before, or holds something else now: it may be faster, or the only
+ * healthy one. */
 static void join_group(struct rota_get_step *step, struct rota_get_group *group)
 {
     struct rota_get_fsm *fsm = step->fsm;
@@ -126,8 +126,8 @@ static void join_group(struct rota_get_step *step, struct rota_get_group *group)
     }
 }
 
-/* No host can be asked now. Keys without a holder wait for the map to know more; after
- * failures a while helps, and a token that there is by then. */
+/* No host can be asked now. Keys without a holder wait until the map knows one; after failures,
+ * keys wait for a pause and then for a token. */
 static void wait_with(struct rota_get_step *step, bool is_failed)
 {
     struct rota_get_fsm *fsm = step->fsm;

@@ -66,7 +66,7 @@ static void end_trial(struct rota_get_trial *trial)
         trial->rest *= 2;
 }
 
-/* What is out from the block before is to be a small part of this one. */
+/* Gets still in flight from the previous block must be a small part of this one. */
 static uint32_t block_size(size_t in_flight)
 {
     if (in_flight < ROTA_GET_TRIAL_BLOCK)

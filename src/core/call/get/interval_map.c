@@ -140,7 +140,7 @@ static struct host *find_host(const struct rota_interval_map *map, uint64_t id)
     return host && host->view.id == id ? host : NULL;
 }
 
-/* The list that is to be, next to the one there is. */
+/* The new list, next to the current one. */
 struct listing {
     struct rota_map by_address;
     ROTA_VECTOR(struct host *) hosts;
@@ -327,7 +327,7 @@ static bool raise_epoch(struct rota_interval_map *map, struct shard *shard, uint
     return is_changed;
 }
 
-/* What the host holds now; true when that is another thing than before. */
+/* Record what the host holds now; true if that changed. */
 static bool teach_shard(struct rota_interval_map *map, struct host *host, struct shard *shard,
                         const struct rota_interval_lesson *lesson)
 {

@@ -33,7 +33,7 @@ enum rota_follow_reason {
 struct rota_follow {
     struct rota_backoff backoff;
     uint32_t n_hops;      /* to learned claims, in a row */
-    int64_t refused_node; /* the last claim that did not do; epoch 0: none */
+    int64_t refused_node; /* the last claim that failed; epoch 0: none */
     uint64_t refused_epoch;
     enum rota_follow_reason refused_why;
     rota_time retry_at;    /* the same claim, not before */

@@ -110,7 +110,7 @@ void rota_health_fsm_remove(struct rota_health_fsm *fsm, uint64_t id)
 
 /* --- one node --- */
 
-/* From ask to ask. A dropped node's doubles, and is never exact. */
+/* The interval between checks. For a dropped node it doubles, and is jittered. */
 static rota_time interval_of(struct rota_health_fsm *fsm, const struct node *node)
 {
     const struct rota_health_options *options = &fsm->options;

@@ -92,7 +92,7 @@ static struct rota_str number_key(const uint64_t *number)
 
 /* --- connections --- */
 
-/* The connection is known no more; it is closed if it was ever begun. */
+/* The connection is no longer known; it is closed if it was ever started. */
 static void drop_connection(struct rota_pool_fsm *pools, struct connection *connection,
                             bool is_closed)
 {
@@ -121,7 +121,7 @@ static void unlist_connection(struct connection *connection)
     connection->pool = NULL;
 }
 
-/* Hand it out no more: it is closed when the last call has left. */
+/* Do not hand it out again: it is closed when the last call has left. */
 static void drain_connection(struct rota_pool_fsm *pools, struct connection *connection)
 {
     unlist_connection(connection);

@@ -59,7 +59,7 @@ struct rota_pool_action {
     uint64_t connection; /* a number that is never reused */
     int64_t node;
     struct rota_str address; /* of an open; valid until the next call */
-    uint64_t waiter;         /* of a tell */
+    uint64_t waiter;         /* of a TELL */
 };
 
 struct rota_pool_fsm;

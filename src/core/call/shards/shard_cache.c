@@ -155,8 +155,8 @@ static bool can_answer(const struct rota_shard_cache *cache, rota_time now,
            now < rota_time_add(entry->fetched_at, cache->options.refresh_gap);
 }
 
-/* A map that serves beyond its time has the next one asked for. What is known by
- * name is asked for by name: it may be another collection by now. */
+/* A map used beyond its time to live triggers a refresh. A collection known by name is requested by
+ * name: the name may lead to another collection by now. */
 static void refresh_old(struct rota_shard_cache *cache, rota_time now,
                         struct rota_shard_entry *entry, struct rota_shard_name *name,
                         const struct rota_shard_query *query)

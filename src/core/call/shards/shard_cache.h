@@ -80,7 +80,7 @@ struct rota_shard_action {
     int64_t collection;
     bool is_forced;
 
-    uint64_t waiter; /* of a tell */
+    uint64_t waiter; /* of a TELL */
     enum rota_failure failure;
     struct rota_shard_map *map; /* a reference; NULL unless the failure is none */
 };
@@ -147,7 +147,7 @@ void rota_shard_cache_remove_database(struct rota_shard_cache *cache, struct rot
 void rota_shard_cache_step(struct rota_shard_cache *cache, rota_time now);
 rota_time rota_shard_cache_deadline(const struct rota_shard_cache *cache);
 
-/* The next action; false when there is none. Gives the map of a tell. */
+/* The next action; false if there is none. Gives the map of a TELL. */
 bool rota_shard_cache_next(struct rota_shard_cache *cache, struct rota_shard_action *action);
 
 /* --- inspection --- */

@@ -55,7 +55,7 @@ static bool is_same_span(rota_time a, rota_time b, rota_time if_none)
     return (a ? a : if_none) == (b ? b : if_none);
 }
 
-/* Of a payload that was freed its size and hash are left, or nothing: then it may be any. */
+/* Of a freed payload only its size and hash are left, or nothing: then any payload is accepted. */
 static bool may_be_payload(const struct rota_broker *broker, const struct rota_job *job,
                            struct rota_str payload)
 {
@@ -66,7 +66,7 @@ static bool may_be_payload(const struct rota_broker *broker, const struct rota_j
             job->payload_hash == rota_broker_job_hash_payload(broker, payload));
 }
 
-/* What the two differ in, but for the payload; NULL: nothing. */
+/* What the two differ in, except for the payload; NULL: nothing. */
 static const char *find_difference(const struct rota_job_spec *a, const struct rota_job_spec *b)
 {
     if (!has_names(a, b) || !has_names(b, a))

@@ -152,7 +152,7 @@ static size_t size_of(const struct rota_broker *broker, const struct rota_job *j
     return spec.payload.size + (extra ? extra->result_size : 0);
 }
 
-/* Some jobs from where the last chunk ended, or from the first when that was the end. */
+/* Some jobs from where the last chunk ended, or from the first one if that was the end. */
 static size_t choose_chunk_jobs(const struct rota_broker *broker,
                                 const struct rota_work_queue *queue,
                                 struct rota_work_partition *own, struct rota_job_id *ids)
@@ -440,7 +440,7 @@ bool rota_broker_chunk_drop_coming(struct rota_broker *broker)
 void rota_broker_adopt_none(struct rota_broker *broker, struct rota_work_now now)
 {
     rota_broker_at(broker, now);
-    rota_broker_chunk_drop_coming(broker); /* without memory the next chunk, or life, sees to it */
+    rota_broker_chunk_drop_coming(broker); /* without memory the next chunk, or life, does it */
 }
 
 enum rota_code rota_broker_adopted(struct rota_broker *broker, struct rota_work_now now,

@@ -30,7 +30,7 @@ static bool is_said_by_worker(enum rota_job_cause cause)
            cause == ROTA_JOB_CAUSE_REFUSED || cause == ROTA_JOB_CAUSE_GIVEN_BACK;
 }
 
-/* Attempts count in which a worker tried. */
+/* Only attempts in which a worker tried count. */
 static bool is_counted(enum rota_job_cause cause)
 {
     return cause != ROTA_JOB_CAUSE_GIVEN_BACK && cause != ROTA_JOB_CAUSE_HANDED_OVER;
@@ -73,7 +73,7 @@ uint64_t rota_broker_end_finish(struct rota_broker *broker, uint32_t job_number,
     rota_broker_job_end(broker, job_number, record, result);
     queue->n_done += state == ROTA_JOB_DONE;
     queue->n_dead += state == ROTA_JOB_DEAD;
-    record->reason = rota_str_of(extra->reason, extra->reason_size); /* ours now */
+    record->reason = rota_str_of(extra->reason, extra->reason_size); /* our copy now */
     uint64_t number = record->number;
 
     tell_ended(broker, job, cause, number);
@@ -109,7 +109,7 @@ static bool is_out_of_attempts(const struct rota_job_extra *extra)
     return extra->n_attempts >= max;
 }
 
-/* The reason that a job's story has kept last. */
+/* The last reason in a job's history. */
 static struct rota_str kept_reason(const struct rota_job_extra *extra, struct rota_str reason)
 {
     const struct rota_job_story *story = extra->story;
@@ -120,7 +120,7 @@ static struct rota_str kept_reason(const struct rota_job_extra *extra, struct ro
     return rota_str_of(last->reason, last->reason_size);
 }
 
-/* What an attempt that is over is followed by. */
+/* What follows an attempt that is over. */
 struct sequel {
     enum rota_job_cause cause;
     struct rota_str reason;
@@ -365,7 +365,7 @@ static bool is_of_session(uint64_t session)
     return session && session != ROTA_BROKER_NO_SESSION;
 }
 
-/* The reason of the last attempt that ended. */
+/* The reason why the last attempt ended. */
 static struct rota_str ended_reason(const struct rota_job_extra *extra)
 {
     const struct rota_job_story *story = extra->story;
@@ -394,7 +394,7 @@ enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now 
 {
     uint32_t job_number;
     char room[ROTA_JOB_REASON_MAX];
-    struct rota_error why; /* set when it can't be */
+    struct rota_error why; /* set if it fails */
     struct rota_str reason =
         end->reason.size ? rota_job_reason_cut(end->reason, room) : rota_str_of(NULL, 0);
     rota_broker_at(broker, now);
@@ -458,7 +458,7 @@ enum rota_code rota_broker_lose(struct rota_broker *broker, struct rota_work_now
     const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     if (extra && attempt && extra->ended == attempt && extra->ended_cause == ROTA_JOB_CAUSE_LOST) {
         *number = extra->ended_by;
-        return ROTA_OK; /* reported before, or found out */
+        return ROTA_OK; /* reported before, or detected here */
     }
     if (!is_running(broker, job, extra, attempt, ROTA_BROKER_NO_SESSION))
         return refuse_stale(job, attempt, error);

@@ -27,7 +27,7 @@ static void drop_node(struct rota_broker *broker, size_t index)
     broker->nodes.items[index] = broker->nodes.items[--broker->nodes.size];
 }
 
-/* Where there are too many, the one that is empty for longest makes room. */
+/* If there are too many, the one that has been empty longest makes room. */
 static bool make_room_for_node(struct rota_broker *broker)
 {
     size_t oldest = broker->nodes.size;
@@ -116,7 +116,7 @@ enum rota_code rota_broker_node_self(struct rota_broker *broker, struct rota_wor
         struct rota_work_node *node = broker->nodes.items[i];
         if (node == self || node->state != ROTA_BROKER_NODE_SELF)
             continue;
-        /* Its row may be listed for a while yet. That does not make it another node. */
+        /* Its row may stay listed for a while. That does not make it another node. */
         node->is_placed = true;
         code =
             set_node_state(broker, node, ROTA_BROKER_NODE_EMPTY, time_after(broker, node), error);
@@ -178,7 +178,7 @@ enum rota_code rota_broker_node_listed(struct rota_broker *broker, struct rota_s
     if (code)
         return code;
     node->is_seen = node->is_listed = true;
-    /* Said again each time, with a later date than that of any word that it is empty. */
+    /* Repeated each time, with a later date than any statement that it is empty. */
     if (is_placed && !node->is_placed && node->state != ROTA_BROKER_NODE_SELF)
         code =
             set_node_state(broker, node, ROTA_BROKER_NODE_HOLDS, time_after(broker, node), error);

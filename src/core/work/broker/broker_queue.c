@@ -14,7 +14,7 @@ struct rota_work_queue *rota_broker_queue(const struct rota_broker *broker, stru
     return rota_map_get(&broker->queues_by_name, name);
 }
 
-/* A treap: searched by name, its shape is that of ranks drawn by chance, so it is not deep. */
+/* A treap: searched by name, and balanced by random ranks, so it is not deep. */
 
 struct rota_work_queue *rota_broker_queue_after(const struct rota_broker *broker,
                                                 struct rota_str name)
@@ -33,7 +33,7 @@ static bool is_before(const struct rota_work_queue *a, const struct rota_work_qu
     return rota_str_compare(rota_broker_queue_name(a), rota_broker_queue_name(b)) < 0;
 }
 
-/* What is below its place goes to its two sides. */
+/* Split what is below its place to its two sides. */
 static void order_queue(struct rota_broker *broker, struct rota_work_queue *queue)
 {
     struct rota_work_queue **at = &broker->queues_in_order;
@@ -211,7 +211,7 @@ void rota_broker_forget_empty(struct rota_broker *broker, struct rota_work_now n
         uint32_t number = broker->empties.items[i];
         struct rota_work_queue *queue = broker->queues.items[number];
         if (!queue || !queue->is_noted)
-            continue; /* it went before */
+            continue; /* already removed */
         if (!is_used(broker, queue) && !is_set(broker, queue) && is_news(broker, queue)) {
             broker->empties.items[n_kept++] = number;
             continue;

@@ -2,7 +2,7 @@
 
 /* --- a job as a whole --- */
 
-/* Why it is in its state, and since when: the end of its story. */
+/* Why it is in its state, and since when: the last entry of its history. */
 static const struct rota_job_moment *last_moment(const struct rota_job_extra *extra)
 {
     const struct rota_job_story *story = extra->story;
@@ -199,7 +199,7 @@ static enum rota_code read_whole(struct rota_broker *broker, const struct rota_w
         rota_broker_job_erase(broker, known);
 
     struct rota_work_record job = *record;
-    if (record->type == ROTA_WORK_ADD) { /* nothing has become of it yet */
+    if (record->type == ROTA_WORK_ADD) { /* nothing has happened to it yet */
         job.state = ROTA_JOB_WAITING;
         job.attempt = job.n_attempts = 0;
         job.cause = ROTA_JOB_CAUSE_NONE;
@@ -294,7 +294,7 @@ static enum rota_code read_change(struct rota_broker *broker, const struct rota_
     return ROTA_OK;
 }
 
-/* When a setting was made; that it was must not be forgotten. */
+/* When a setting was made; the fact that it was made must not be forgotten. */
 static rota_time time_of(const struct rota_work_record *record)
 {
     return record->at > 0 ? record->at : 1;
@@ -456,7 +456,7 @@ void rota_broker_replay_start_clocks(struct rota_broker *broker, uint32_t job_nu
     extra->wait_until = ROTA_TIME_NEVER;
     if (job->state == ROTA_JOB_RUNNING) {
         extra->lease_until = rota_time_add(broker->now.boot, broker->options.grace);
-        rota_broker_timer_limit_attempt(broker, extra); /* again: its worker may return and go on */
+        rota_broker_timer_limit_attempt(broker, extra); /* again: its worker may return */
     } else if (!rota_job_state_is_ended(job->state)) {
         bool is_early = extra->not_before > broker->now.wall;
         if (is_early)

@@ -32,7 +32,7 @@ static void offer_queue(struct rota_broker *broker, const struct rota_work_queue
             rota_broker_match_mark_dirty(broker, broker->lanes.items[queue->lanes.items[i]]);
 }
 
-/* When a setting that takes the place of one of `before` is made. */
+/* The time of a setting that replaces one of `before`. */
 static rota_time time_after(const struct rota_broker *broker, rota_time before)
 {
     return broker->stamp > before ? broker->stamp : rota_time_add(before, 1);
@@ -410,7 +410,7 @@ enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_
         code = rota_fair_key(&queue->fair, setting->key, &key, error);
     if (code)
         return code;
-    /* Of two settings of the same time all brokers take the same. */
+    /* Of two settings of the same time, all brokers choose the same one. */
     rota_time known = queue->paused_at;
     uint32_t own = 2 * queue->kills_max + queue->is_paused,
              other = 2 * setting->weight + setting->is_paused;

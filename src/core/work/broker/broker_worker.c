@@ -565,7 +565,7 @@ static int compare_numbers(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* False when there is no memory to go on. */
+/* False if there is no memory to continue. */
 static bool miss_results(struct rota_broker *broker, const struct rota_work_worker *worker,
                          uint64_t up_to, const uint64_t *named, size_t n_named)
 {
@@ -573,8 +573,7 @@ static bool miss_results(struct rota_broker *broker, const struct rota_work_work
         return true; /* nothing was handed out to this session */
     if (up_to > broker->n_handed)
         up_to = broker->n_handed;
-    /* Sequence numbers wrap around: an attempt from half the range ago was seen to arrive long
-     * since. */
+    /* Sequence numbers wrap around: an attempt from half the range ago arrived long ago. */
     for (uint32_t number = worker->running, next; number; number = next) {
         const struct rota_job_extra *extra = extra_of(broker, number);
         next = extra->next_job;
@@ -589,7 +588,7 @@ static bool miss_results(struct rota_broker *broker, const struct rota_work_work
     return true;
 }
 
-/* Whether the worker need not hear about an attempt that it names: it runs here, or it has
+/* Whether the worker need not be notified about an attempt that it names: it runs here, or it has
  * ended, and the answer is in flight. */
 static bool is_settled(const struct rota_broker *broker, const struct rota_work_worker *worker,
                        const struct rota_worker_running *held)

@@ -69,7 +69,7 @@ static struct rota_compaction_todo compact_some(struct rota_compaction *compacti
     bool is_in_vain = compaction->is_waiting && room < need;
     if (is_in_vain &&
         room >= BATCH + rota_broker_rewrite_size(broker, compaction->number, 1, SIZE_MAX))
-        need = (size_t)room; /* all of them fit in no one piece: begin with some */
+        need = (size_t)room; /* they do not all fit into one piece: begin with some */
     if (room < need) {
         if (is_in_vain) /* check again whether it fits */
             compaction->number = 0;
@@ -106,7 +106,7 @@ struct rota_compaction_todo rota_compaction_step(struct rota_compaction *compact
 {
     struct rota_compaction_todo todo = {0};
     if (look->n_old == 0 || look->old[0].end > compaction->until)
-        compaction->until = 0; /* all went that was to */
+        compaction->until = 0; /* everything to be deleted is gone */
     if (look->n_old == 0) {
         compaction->number = compaction->dropped = 0;
         compaction->is_waiting = false;
@@ -119,7 +119,7 @@ struct rota_compaction_todo rota_compaction_step(struct rota_compaction *compact
             hold_on(compaction, now + ROTA_COMPACTION_AGAIN);
         return todo;
     }
-    if (compaction->dropped && look->old[0].end <= compaction->dropped) { /* it is still there */
+    if (compaction->dropped && look->old[0].end <= compaction->dropped) { /* it still exists */
         todo.drop_below = compaction->dropped;
         hold_on(compaction, now + ROTA_COMPACTION_DROPPED);
         return todo;

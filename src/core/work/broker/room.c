@@ -12,7 +12,7 @@ static uint64_t subtract_known(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-/* Of the disk, beyond a reserve that is still to be had back. */
+/* Free space on the disk, without the reserve that still has to be restored. */
 static uint64_t spare_free(const struct rota_room_look *look)
 {
     return look->has_reserve ? look->free : subtract_known(look->free, look->reserve);

@@ -30,7 +30,7 @@ struct rota_room_look {
     uint64_t free;    /* of the disk; or ROTA_ROOM_UNKNOWN */
     uint64_t waiting; /* bytes still to be written */
     uint64_t reserve; /* its intended size */
-    bool has_reserve; /* ... and it exists, beside `free` */
+    bool has_reserve; /* ... and it exists, in addition to `free` */
     size_t n_jobs;    /* that have not ended */
 };
 

@@ -60,7 +60,8 @@ static struct rota_front_action refuse(enum rota_front_reason reason)
     return (struct rota_front_action){.what = ROTA_FRONT_REFUSE, .reason = reason};
 }
 
-/* A call waits for an answer of the store: for one that is unreachable it would wait too long. */
+/* A call waits for an answer from the store; if the store is unreachable, that would take too
+ * long. */
 static struct rota_front_action wait(const struct rota_front_fsm *fsm)
 {
     return fsm->is_store_away ? refuse(ROTA_FRONT_STORE_AWAY) : act(ROTA_FRONT_WAIT);
@@ -99,7 +100,7 @@ struct rota_front_action rota_front_fsm_poll(const struct rota_front_fsm *fsm)
     return fsm->is_draining || fsm->is_closing ? refuse(ROTA_FRONT_CLOSING) : act(ROTA_FRONT_HERE);
 }
 
-/* Where no other node is listed all nodes are this one, which need not be able to reach itself. */
+/* If no other node is listed, this node is all nodes, and it need not be able to reach itself. */
 struct rota_front_action rota_front_fsm_all(const struct rota_front_fsm *fsm,
                                             const struct rota_front_call *call,
                                             enum rota_front_others which, bool needs_jobs)
@@ -128,7 +129,7 @@ bool rota_front_fsm_has(const struct rota_front_fsm *fsm, struct rota_str queue,
            !rota_broker_find(fsm->options.broker, queue, id, &view, NULL);
 }
 
-/* It is not here. A node that is the only one, and knows that, need not ask. */
+/* It is not here. A node that knows it is the only one need not ask. */
 static bool must_ask(const struct rota_front_fsm *fsm, bool vouches)
 {
     bool is_shared = fsm->options.partitions != NULL;
@@ -192,7 +193,7 @@ struct rota_front_action rota_front_fsm_owner_said(const struct rota_front_fsm *
     return act(is_asked && (is_settled || has_sent) ? ROTA_FRONT_PASS : ROTA_FRONT_ASK_OTHERS);
 }
 
-/* It is nowhere, as far as the nodes have said. `unknown`: the reason, if there are others. */
+/* It is nowhere, according to the nodes. `unknown`: the reason, if there are others. */
 static struct rota_front_action finish_round(const struct rota_front_fsm *fsm,
                                              struct rota_front_search *search, rota_time now,
                                              enum rota_front_reason unknown)

@@ -41,7 +41,7 @@
 
 #define ROTA_FRONT_SEARCH_MAX (2000 * ROTA_MSEC) /* of both rounds: below ROTA_HANDOVER_HOLD */
 
-/* Who has a partition by the route. */
+/* The node that has a partition according to the route. */
 struct rota_front_owner {
     enum rota_partition_owner whose;
     struct rota_str address; /* of another node; borrowed until the route changes */
@@ -117,7 +117,7 @@ struct rota_front_action {
     struct rota_str owner;
 };
 
-/* How a reason is told to the caller. */
+/* How a reason is reported to the caller. */
 struct rota_front_refusal {
     enum rota_status status;
     bool is_stale;    /* the route that led here is old */

@@ -11,7 +11,7 @@ void rota_handover_fsm_init(struct rota_handover_fsm *fsm,
     for (size_t place = 0; rota_broker_next_chunk(options->broker, &place, &chunk);) {
         struct rota_handover_trip trip = {.name = chunk.name, .is_seen = true, .is_there = true};
         if (!rota_vector_push(&fsm->trips, trip))
-            break; /* one that is made later is held for seen, too */
+            break; /* one that is made later counts as seen, too */
     }
 }
 
@@ -80,7 +80,7 @@ static void open_partition(struct rota_handover_fsm *fsm, struct rota_work_now n
                                view->epoch ? view->epoch : 1, NULL);
 }
 
-/* One chunk of a partition at a time: the next is written down with the end of the last. */
+/* One chunk of a partition at a time: the next one is recorded with the end of the last. */
 static void begin_chunk(struct rota_handover_fsm *fsm, struct rota_work_now now,
                         const struct rota_partition_view *view, struct rota_str owner)
 {
@@ -153,7 +153,7 @@ static void send_chunk(struct rota_handover_fsm *fsm, struct rota_work_now now,
         wake_at(fsm, now.boot + ROTA_HANDOVER_RETRY_FIRST);
 }
 
-/* True when a partition may have to be looked at again. */
+/* Returns true if a partition may have to be checked again. */
 static bool look_at_chunks(struct rota_handover_fsm *fsm, struct rota_work_now now)
 {
     struct rota_chunk_view chunk;

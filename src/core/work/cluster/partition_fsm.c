@@ -63,8 +63,8 @@ static void set_state(struct rota_partition_fsm *fsm, struct rota_partition_held
     part->state = state;
 }
 
-/* Room is reserved for all that may have to be said of it: a write that the store rejects must have
- * its consequences, whatever memory there is. */
+/* Reserve room for everything that may have to be reported about it: a write that the store rejects
+ * must have its consequences, even without memory. */
 static bool want_part(struct rota_partition_fsm *fsm, struct rota_str queue, uint32_t number)
 {
     struct rota_partition_held *part = rota_partition_fsm_find(fsm, queue, number);

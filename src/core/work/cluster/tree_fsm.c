@@ -2,7 +2,7 @@
 
 #define BELIEVED_FOR (3 * ROTA_TREE_REFRESH)
 
-enum { RESTORED_MAX = 1024 }; /* what an offer may grow to by visits on which no node went */
+enum { RESTORED_MAX = 1024 }; /* limit of an offer that grows by visits on which no node went */
 
 /* --- actions --- */
 
@@ -181,8 +181,8 @@ void rota_tree_fsm_end(struct rota_tree_fsm *fsm)
     settle_own_words(fsm);
 }
 
-/* Our word about a queue is used up. In vain: what was believed was not true, and is revoked;
- * and a pause prevents a loop. */
+/* Our word about a queue is used up. If that was in vain, what was believed was wrong, and is
+ * revoked; and a pause prevents a loop. */
 static void use_up(struct rota_tree_fsm *fsm, enum rota_tree_kind kind, struct rota_str name,
                    bool is_vain)
 {

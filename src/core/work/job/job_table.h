@@ -91,7 +91,7 @@ struct rota_job_extra {
     rota_time wait_until, deadline_at, attempt_until, lease_until;
 
     rota_time lease;   /* duration: of the running attempt */
-    rota_time started; /* wall clock: when it began to run; 0 when that is in the story */
+    rota_time started; /* wall clock: when it began to run; 0 if that is in the history */
     rota_time since;   /* wall clock: when it ended */
     uint64_t attempt;  /* the last that began; 0: none */
     uint64_t session;  /* of the worker that runs it; 0: none is connected */

@@ -1,6 +1,6 @@
 #include "core/work/worker/delivery_fsm.h"
 
-/* Not for every job: it stays out of the way of what is. */
+/* Rarely called, so it is kept out of the hot path. */
 #define RARELY __attribute__((noinline)) static void
 
 /* Actions that any step may need, whatever memory there is. */
@@ -59,7 +59,7 @@ static void drop_worker(struct rota_delivery_fsm *fsm, struct rota_delivery_work
 
 /* --- slots --- */
 
-/* What other nodes' jobs have is not there for ours. */
+/* Slots used by other nodes' jobs are not available for ours. */
 static void set_slots(struct rota_delivery_fsm *fsm, struct rota_work_now now,
                       const struct rota_delivery_worker *worker)
 {
@@ -124,7 +124,7 @@ static void send_verdicts(struct rota_delivery_fsm *fsm, struct rota_delivery_wo
     worker->n_verdicts = 0;
 }
 
-/* What it has to stop may have the slot of the job. */
+/* What it has to stop may occupy the slot of the job. */
 static void write_job(struct rota_delivery_fsm *fsm, struct rota_delivery_worker *worker,
                       size_t size)
 {
@@ -293,7 +293,7 @@ RARELY lose_session(struct rota_delivery_fsm *fsm, rota_time now,
 
 /* --- what a worker that is ready runs --- */
 
-/* Attempts at jobs of other nodes go behind the others, of which it returns the number. */
+/* Attempts at jobs of other nodes go after the others, whose number it returns. */
 static size_t split_claims(const struct rota_delivery_fsm *fsm, struct rota_worker_running *held,
                            size_t n)
 {

@@ -116,7 +116,7 @@ uint32_t rota_worker_fsm_taken(struct rota_worker_fsm *fsm, rota_time now, uint3
         .lease_until = rota_time_add(now, fsm->options.lease / 4 * 3),
         .extend_at = rota_time_add(now, extend_every(fsm)),
         .timeout_at = rota_time_add(now, rota_time_min(limit, own)),
-        /* What is left of the grace is for the word of it to reach the broker. */
+        /* The rest of the grace is for the report to reach the broker. */
         .kill_by = rota_time_add(now, rota_time_add(own, ROTA_JOB_TIMEOUT_GRACE / 2)),
         .backoff = {.max = SAY_MAX},
     };

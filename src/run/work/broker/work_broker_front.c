@@ -50,7 +50,7 @@ static bool is_carried(struct rota_server_call *call)
            (rota_server_call_roles(call) & ROTA_ROLE_NODE); /* anyone can write the note */
 }
 
-/* For people: who requested a change. The change itself is another event. */
+/* For operators: who requested a change. The change itself is another event. */
 static void note_operation(const struct rota_broker_request *request)
 {
     const struct rota_work_broker *broker = request->broker;

@@ -149,7 +149,7 @@ void rota_work_broker_poll_cancel(struct rota_work_broker *broker, struct rota_s
     rota_work_broker_touch(broker);
 }
 
-/* It can't be sent: it waits again at once, and not only when the lease is over. */
+/* It can't be sent: it waits again at once, not only after the lease has expired. */
 static void return_job(struct rota_work_broker *broker, const struct rota_work_effect *effect)
 {
     struct rota_broker_return back = {.id = effect->id, .attempt = effect->attempt};

@@ -2,7 +2,7 @@
 #include "run/work/broker/work_broker_show.h"
 #include "run/work/broker/work_broker_inside.h"
 
-/* Who knows the number of an attempt that is open may end it: only its worker does. */
+/* Knowing the number of an open attempt is enough to end it, so only its worker gets it. */
 static uint64_t shown_attempt(const struct rota_job_view *view, uint64_t attempt)
 {
     return view->is_attempt_open && attempt == view->attempt ? 0 : attempt;

@@ -6,12 +6,12 @@
 #include "base/vector.h"
 #include "run/work/broker/work_broker_front.h"
 
-/* A watcher of a job, or of a queue when the id is none. */
+/* A watcher of a job, or of a queue if there is no id. */
 struct rota_broker_watcher {
     struct rota_server_call *call;
     struct rota_job_id id;
     struct rota_str queue;       /* of its call's memory */
-    struct rota_list_node link;  /* beside others of the same job, or in `of_queues` */
+    struct rota_list_node link;  /* next to others of the same job, or in `of_queues` */
     struct rota_list_node dirty; /* in `dirty` when there is something to send */
     uint64_t number;             /* ... once this is on disk */
     uint64_t n_missed;

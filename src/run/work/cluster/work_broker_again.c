@@ -1,5 +1,5 @@
-/* Repeated adds: the node that has the job answers before it is added again; core/work/cluster/
- * front_fsm.h says whom to ask, and how often. */
+/* Repeated adds: the node that has the job answers before it is added again.
+ * core/work/cluster/front_fsm.h decides which nodes to ask, and how often. */
 #include "run/work/broker/work_broker_inside.h"
 #include "run/work/broker/work_broker_reply.h"
 #include "run/work/cluster/work_broker_errand.h"

@@ -15,7 +15,7 @@
 enum {
     ROUTES_MAX = 1 << 21,   /* owners that are remembered; with more, all are forgotten */
     NOTES_MAX = 16,         /* metadata of a call to a peer, ours included */
-    MESSAGE_MAX = 40 << 20, /* of a reply: a payload, a result and a story */
+    MESSAGE_MAX = 40 << 20, /* of a reply: a payload, a result and a history */
 };
 
 #define FLIPS_EVERY (20 * ROTA_MSEC) /* minimum interval between reports of changed partitions */

@@ -10,7 +10,7 @@ static void on_answered(struct rota_broker_sent *sent, const struct rota_call_re
 {
     bool is_cancelled = false;
     enum rota_code code = result->status == ROTA_STATUS_UNIMPLEMENTED
-                              ? ROTA_ERR_UNAVAILABLE /* a node that has no queues at the moment */
+                              ? ROTA_ERR_UNAVAILABLE /* a node that has no queues now */
                               : rota_grpc_code_of_status(result->status);
     for (size_t i = 0; i < result->n_metadata; i++)
         is_cancelled |= rota_str_is_equal(result->metadata[i].name, rota_str(ROTA_NOTE_CANCELLED));

@@ -25,7 +25,7 @@
 
 static const char SETTINGS[] = "/rota.peer.v1.QueuePeer/Settings";
 
-/* Over a connection of its own: a peer that is not there yet would keep others from trying it. */
+/* Over a separate connection: a peer that is not up yet would keep others from trying it. */
 struct asking {
     struct rota_broker_settings *settings;
     struct rota_channel *channel;
@@ -317,7 +317,7 @@ static bool is_to_hand_over(const struct rota_work_broker *broker)
            (!has_self || broker->options.drain_delists);
 }
 
-/* A node that accepts no more jobs stays empty. */
+/* A node that no longer accepts jobs stays empty. */
 static void say_bye(struct rota_broker_settings *settings)
 {
     struct rota_work_broker *broker = settings->broker;

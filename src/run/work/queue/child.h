@@ -18,7 +18,7 @@ struct rota_child;
 
 struct rota_child_options {
     char *const *argv;              /* ends with NULL; found on PATH */
-    const char *const *environment; /* "NAME=value" beside ours, ends with NULL */
+    const char *const *environment; /* "NAME=value", added to ours; ends with NULL */
     struct rota_str input;          /* copied */
     size_t output_max;
     int log_fd; /* receives its log instead of us; 0: none */

@@ -139,7 +139,7 @@ enum rota_status rota_queue_reply_settle(struct rota_queue_task *task, struct ro
             if (!note_added(item, it))
                 return ROTA_STATUS_INTERNAL;
         } else if (it->may_go_elsewhere) {
-            /* One that is not full makes it worth to move the others, too. */
+            /* If one of them is not full, moving the others is worth it, too. */
             if (status == ROTA_STATUS_OK || status == ROTA_STATUS_RESOURCE_EXHAUSTED)
                 status = it->status == ROTA_STATUS_RESOURCE_EXHAUSTED
                              ? ROTA_STATUS_RESOURCE_EXHAUSTED
@@ -152,7 +152,7 @@ enum rota_status rota_queue_reply_settle(struct rota_queue_task *task, struct ro
             item->text = keep_text(task, it->error);
         }
     }
-    return status; /* what an earlier try has become of stays unknown: these keep their ids */
+    return status; /* the outcome of an earlier try stays unknown: these keep their ids */
 }
 
 static void end_add(struct rota_queue_task *task, struct rota_str message)
@@ -345,7 +345,7 @@ static void end_poll(struct rota_queue_task *task, struct rota_str message)
     const struct rota_queue_handed *handed = list.items.items;
     struct rota_queue_work *works =
         rota_arena_take(&queue->arena, (list.items.n + 1) * sizeof *works);
-    if (!works) { /* their leases run out, and others do them */
+    if (!works) { /* their leases expire, and other workers run them */
         rota_queue_reply_fail(task, ROTA_ERR_NO_MEMORY, ROTA_STATUS_UNKNOWN,
                               "not enough memory for the work");
         return;

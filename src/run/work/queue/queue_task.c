@@ -15,7 +15,7 @@ enum { LEARNED_MAX = 4096 }; /* queues whose layout is requested; others use the
 /* A queue in use, whose layout is requested from a node now and then. */
 struct learned {
     rota_time asked_at; /* monotonic */
-    bool is_known;      /* or could not be, which is the same for who waits */
+    bool is_known;      /* or could not be, which is the same for the waiting caller */
     char name[];        /* the key in `learned` */
 };
 
@@ -238,7 +238,7 @@ static void on_task_end(void *data, struct rota_call *call, const struct rota_ca
     (void)call;
     task->call = NULL;
     task->queue->has_answered |= result->may_have_run;
-    if (task->has_heard) /* it was well until now */
+    if (task->has_heard) /* it was healthy until now */
         begin_tries(task, false);
     bool is_undone =
         !result->may_have_run ||
@@ -262,7 +262,7 @@ static void on_message(void *data, struct rota_call *call, struct rota_str messa
     rota_buffer_append_str(&task->last, message);
 }
 
-/* The owner first; others, which carry the call on, when that did not do or can't be reached. */
+/* The owner first; other nodes, which forward the call, if that failed or is unreachable. */
 static struct rota_str node_of(struct rota_queue_task *task)
 {
     enum { NODES_MAX = 256 }; /* examined; of more, the first */
@@ -380,7 +380,7 @@ enum rota_code rota_queue_task_begin(struct rota_queue_task *task, bool may_move
     return ROTA_OK;
 }
 
-/* Without memory, or with too many queues, the options have to do. */
+/* Without memory, or with too many queues, use the options. */
 void rota_queue_task_learn(struct rota_queue *queue, struct rota_str name, bool is_urgent)
 {
     rota_time now = rota_clock_mono();
@@ -400,7 +400,7 @@ void rota_queue_task_learn(struct rota_queue *queue, struct rota_str name, bool 
         learned ? rota_queue_task_make(queue, ROTA_QUEUE_TASK_LEARN, "Nodes", name, NULL, NULL)
                 : NULL;
     if (!task) {
-        if (learned) /* nobody will tell */
+        if (learned) /* no answer will come */
             learned->is_known = true;
         return;
     }

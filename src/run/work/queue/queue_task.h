@@ -93,7 +93,7 @@ struct rota_queue_task *rota_queue_task_make(struct rota_queue *queue, enum rota
                                              const char *method, struct rota_str name, void *data,
                                              struct rota_error *error);
 
-/* A copy in the task's memory; false when there is none. */
+/* Copy it to the task's memory; false if out of memory. */
 bool rota_queue_task_keep(struct rota_queue_task *task, struct rota_str *text);
 
 /* From the loop, as all that follows. */

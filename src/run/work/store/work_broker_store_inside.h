@@ -65,7 +65,7 @@ struct rota_broker_store {
     struct rota_work_broker *broker;
     struct rota_store *store; /* our own, with its thread and connection */
     uint64_t instance;
-    struct rota_error why;               /* it is down; the thread has errors of its own */
+    struct rota_error why;               /* it is down; the thread has its own errors */
     char owner[ROTA_STORE_NAME_MAX + 1]; /* our name there; may be empty */
     uv_timer_t timer;
     unsigned n_parts_open; /* of this struct: the store and the timer */

@@ -162,7 +162,7 @@ void rota_work_broker_store_turn_void(struct rota_broker_store *store,
         if (pending.part != part)
             store->pending.items[n++] = pending;
         else if (!rota_vector_push(&store->voids, pending.number))
-            store->is_all_void = true; /* what can't be remembered is not acknowledged */
+            store->is_all_void = true; /* what can't be remembered must not be acknowledged */
     }
     store->pending.size = n;
     if (store->voids.size > 1)
