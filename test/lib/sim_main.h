@@ -55,7 +55,7 @@ struct sim_suite {
     const char *name;
     uint64_t n_seeds;            /* of a run without arguments */
     uint64_t n_plant_seeds;      /* a plant must be caught within these; 0: n_seeds */
-    uint64_t kept[SIM_KEPT_MAX]; /* seeds that failed once; 0 ends the list */
+    uint64_t kept[SIM_KEPT_MAX]; /* failed once, or catch what few others do; 0 ends it */
     const struct sim_plant *plants;
     int n_plants;
     const struct sim_scenario *scenarios;
