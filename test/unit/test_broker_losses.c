@@ -182,6 +182,32 @@ static void a_lease_that_runs_out_again_and_again_is_a_death_each_time(void **st
                                   rota_str("killed 3 workers: poller, poller, poller")));
 }
 
+static void a_worker_that_is_late_has_not_died(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add_spec(
+        &bench,
+        (struct rota_job_spec){.max_attempts = 20, .backoff = ROTA_SEC, .backoff_max = ROTA_SEC});
+    for (int i = 0; i < 8; i++) {
+        uint64_t before = bench_view(&bench, id).attempt;
+        bench_open_spec(
+            &bench, (struct rota_worker_spec){
+                        .name = rota_str("slow"), .slots = 1, .lease = ROTA_SEC, .is_poll = true});
+        assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+        const struct rota_attempt_end end = {
+            .queue = q, .id = id, .attempt = before, .cause = ROTA_JOB_CAUSE_DONE};
+        if (i > 0 && i < 6)
+            assert_int_equal(
+                i % 2 ? rota_broker_end(bench.broker, bench.now, &end, &bench.number, NULL)
+                      : rota_broker_extend(bench.broker, bench.now, q, id, before, 0, 0,
+                                           rota_str(""), NULL),
+                ROTA_ERR_STALE);
+        bench_tick(&bench, 10 * ROTA_SEC);
+    }
+    assert_true(rota_str_is_equal(bench_view(&bench, id).reason,
+                                  rota_str("killed 3 workers: slow, slow, slow")));
+}
+
 static void a_node_may_tell_that_the_worker_of_its_own_died(void **state)
 {
     (void)state;
@@ -470,6 +496,25 @@ static void a_broker_that_stood_still_gives_everybody_time_to_be_heard(void **st
     assert_int_equal(bench_state(&bench, held), ROTA_JOB_DEAD);
 }
 
+/* The lease has hardly expired when we are back. */
+static void a_pause_that_is_little_longer_than_a_lease_is_no_death(void **state)
+{
+    (void)state;
+    struct rota_job_id id =
+        bench_add_spec(&bench, (struct rota_job_spec){.payload = rota_str("x"), .max_attempts = 1});
+    bench_open_spec(&bench,
+                    (struct rota_worker_spec){
+                        .name = rota_str("p"), .slots = 1, .lease = 2 * ROTA_SEC, .is_poll = true});
+    bench_tick(&bench, 100 * ROTA_MSEC);
+    bench.now.boot += 2 * ROTA_SEC;
+    bench.now.wall += 2 * ROTA_SEC;
+    bench_add(&bench, "y"); /* which comes before the tick */
+    bench_stall(&bench, 0);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+    bench_tick(&bench, ROTA_BROKER_GRACE);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DEAD);
+}
+
 static void a_tick_that_is_a_little_late_excuses_nobody(void **state)
 {
     (void)state;
@@ -478,7 +523,8 @@ static void a_tick_that_is_a_little_late_excuses_nobody(void **state)
     bench_open_spec(&bench,
                     (struct rota_worker_spec){
                         .name = rota_str("p"), .slots = 1, .lease = 2 * ROTA_SEC, .is_poll = true});
-    bench_stall(&bench, 2 * ROTA_SEC + ROTA_BROKER_STALL - 1);
+    bench_tick(&bench, 2 * ROTA_SEC - 1);
+    bench_stall(&bench, ROTA_BROKER_STALL);
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_DEAD);
 }
 
@@ -494,6 +540,7 @@ int main(void)
         LOSS(a_death_is_dated_by_when_it_is_told),
         LOSS(a_worker_that_goes_in_order_kills_nobody),
         LOSS(a_lease_that_runs_out_again_and_again_is_a_death_each_time),
+        LOSS(a_worker_that_is_late_has_not_died),
         LOSS(a_node_may_tell_that_the_worker_of_its_own_died),
         LOSS(an_attempt_that_was_lost_goes_on_when_its_worker_comes_back),
         LOSS(an_attempt_that_was_lost_goes_on_when_its_job_was_written_anew),
@@ -504,6 +551,7 @@ int main(void)
         LOSS(who_is_excused_has_time_to_come_back),
         LOSS(what_cost_no_attempt_is_counted_when_it_goes_on_elsewhere),
         LOSS(a_broker_that_stood_still_gives_everybody_time_to_be_heard),
+        LOSS(a_pause_that_is_little_longer_than_a_lease_is_no_death),
         LOSS(a_tick_that_is_a_little_late_excuses_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

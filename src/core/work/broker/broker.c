@@ -233,6 +233,9 @@ void rota_broker_discard(struct rota_broker *broker, void *block)
 
 void rota_broker_at(struct rota_broker *broker, struct rota_work_now now)
 {
+    rota_time due_at = rota_broker_deadline(broker);
+    if (due_at < ROTA_TIME_NEVER && now.boot - due_at >= ROTA_BROKER_STALL)
+        broker->spare_until = rota_time_add(now.boot, broker->options.grace);
     if (now.boot > broker->now.boot)
         broker->now.boot = now.boot;
     broker->now.wall = now.wall;
@@ -270,12 +273,9 @@ static void retry_undone(struct rota_broker *broker)
 
 void rota_broker_tick(struct rota_broker *broker, struct rota_work_now now)
 {
-    rota_time due_at = rota_broker_deadline(broker);
     rota_broker_at(broker, now);
     if (!broker->is_begun)
         return;
-    if (due_at < ROTA_TIME_NEVER && broker->now.boot - due_at >= ROTA_BROKER_STALL)
-        broker->spare_until = rota_time_add(broker->now.boot, broker->options.grace);
     if (broker->is_starved)
         retry_undone(broker);
     for (uint32_t due; (due = rota_broker_timer_due(broker));)
@@ -287,6 +287,15 @@ void rota_broker_tick(struct rota_broker *broker, struct rota_work_now now)
     rota_broker_match(broker);
 }
 
+/* When a worker may be judged is known, and then whether we were running shortly before: a pause
+ * that ends just after a lease has expired is none of the worker's. */
+static rota_time watch_before(const struct rota_broker *broker, rota_time at)
+{
+    rota_time from = at - ROTA_BROKER_STALL - ROTA_BROKER_WATCH;
+    rota_time next = rota_time_add(broker->now.boot, ROTA_BROKER_WATCH);
+    return rota_time_min(at, from > next ? from : next);
+}
+
 rota_time rota_broker_deadline(const struct rota_broker *broker)
 {
     if (!broker->is_begun)
@@ -295,6 +304,8 @@ rota_time rota_broker_deadline(const struct rota_broker *broker)
     const struct rota_heap_node *alarm = rota_heap_first(&broker->alarms);
     if (alarm)
         at = rota_time_min(at, alarm->at);
+    if (at < ROTA_TIME_NEVER && broker->counts[ROTA_JOB_RUNNING] > 0)
+        at = watch_before(broker, at);
     at = rota_time_min(at, rota_broker_ended_forgets_at(broker));
     if (broker->breath_at)
         at = rota_time_min(at, broker->breath_at);

@@ -41,11 +41,13 @@
  * backoff of a failure, since the job may have killed the worker. At the third death (or the
  * queue's limit) the job is DEAD, and its reason names the workers. A lost attempt is resumed when
  * its worker returns and names it, or ends it, before the job was handed out again: it counts once,
- * and not as a death.
+ * and not as a death. A report that comes while the next attempt runs is rejected, but takes the
+ * death back, too.
  *
  * **Our own absence.** When a tick is late by ROTA_BROKER_STALL we were not running, and could not
- * receive heartbeats: no worker is lost for the next `grace`. An attempt that is lost nevertheless
- * because we were not running, or were restarted, does not count.
+ * receive heartbeats: no worker is lost for the next `grace`. Before a worker may be lost, a tick is
+ * due every ROTA_BROKER_WATCH, so that a pause shows even if it is hardly longer than a lease. An
+ * attempt that is lost nevertheless because we were not running, or were restarted, does not count.
  *
  * Invariants: a job is in one state and, when running, with one attempt; a worker never has more
  * attempts than slots, nor one that it lacks a capability for; no job waits while a free worker
@@ -71,7 +73,8 @@ enum {
 };
 
 #define ROTA_BROKER_GRACE (5 * ROTA_SEC)
-#define ROTA_BROKER_STALL (1 * ROTA_SEC) /* a tick that is this late: we were not running */
+#define ROTA_BROKER_STALL (1 * ROTA_SEC)    /* a tick that is this late: we were not running */
+#define ROTA_BROKER_WATCH (250 * ROTA_MSEC) /* between ticks, before a worker may be lost */
 
 /* How long a setting that was reset is remembered; nodes ask each other more often. */
 #define ROTA_BROKER_SETTING_NEWS (1 * ROTA_MIN)

@@ -270,21 +270,37 @@ struct rota_work_name *rota_broker_end_resumes_for(const struct rota_job_extra *
     return NULL;
 }
 
+/* The worker of the last attempt that was lost did not die. */
+static void take_back_death(struct rota_broker *broker, struct rota_job_extra *extra)
+{
+    struct rota_work_record killed = killed_of(extra);
+    if (!extra->story || !extra->story->was_killed)
+        return;
+    killed.weight--;
+    if (killed.key.size > extra->story->killed_before)
+        killed.key.size = extra->story->killed_before;
+    rota_broker_job_set_killed(broker, extra, &killed);
+}
+
+/* Only who has an attempt knows its number: a report that comes too late, when the job was handed
+ * out again, still shows that its worker lives. */
+static void hear_late(struct rota_broker *broker, const struct rota_job *job, uint64_t attempt)
+{
+    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    if (job->state == ROTA_JOB_RUNNING && extra && extra->ended == attempt &&
+        extra->ended_cause == ROTA_JOB_CAUSE_LOST)
+        take_back_death(broker, extra);
+}
+
 void rota_broker_end_resume(struct rota_broker *broker, uint32_t job_number)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     struct rota_work_name *worker = rota_broker_end_resumes_for(extra);
-    struct rota_work_record killed = killed_of(extra);
     uint32_t n_attempts = extra->n_attempts;
     if (extra->story && extra->story->was_ours)
-        n_attempts++;                               /* it did not count */
-    if (extra->story && extra->story->was_killed) { /* it did not die */
-        killed.weight--;
-        if (killed.key.size > extra->story->killed_before)
-            killed.key.size = extra->story->killed_before;
-        rota_broker_job_set_killed(broker, extra, &killed);
-    }
+        n_attempts++; /* it did not count */
+    take_back_death(broker, extra);
     rota_broker_job_leave(broker, job_number);
     if (worker)
         worker->n_refs++;
@@ -402,8 +418,10 @@ enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now 
     }
     if (bad && (!is_its || !is_of_session(end->session)))
         return rota_error_set(error, bad, "%s", why.text);
-    if (!is_its)
+    if (!is_its) {
+        hear_late(broker, job, end->attempt);
         return refuse_stale(job, end->attempt, error);
+    }
 
     char *result = NULL;
     if (!rota_broker_ready(broker, rota_broker_lane_of(broker, job)) ||
@@ -470,8 +488,10 @@ enum rota_code rota_broker_extend(struct rota_broker *broker, struct rota_work_n
     if (!is_of_session(session) && rota_broker_end_may_resume(broker, job, attempt) &&
         rota_broker_ready(broker, NULL))
         rota_broker_end_resume(broker, job_number);
-    if (!is_running(broker, job, extra, attempt, session))
+    if (!is_running(broker, job, extra, attempt, session)) {
+        hear_late(broker, job, attempt);
         return refuse_stale(job, attempt, error);
+    }
     char *copy = NULL;
     if (!rota_broker_ready(broker, NULL) ||
         (progress.size > 0 && !(copy = rota_broker_job_copy(broker, progress))))
