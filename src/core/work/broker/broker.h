@@ -45,9 +45,10 @@
  * death back, too.
  *
  * **Our own absence.** When a tick is late by ROTA_BROKER_STALL we were not running, and could not
- * receive heartbeats: no worker is lost for the next `grace`. Before a worker may be lost, a tick is
- * due every ROTA_BROKER_WATCH, so that a pause shows even if it is hardly longer than a lease. An
- * attempt that is lost nevertheless because we were not running, or were restarted, does not count.
+ * receive heartbeats: no worker is lost for the next `grace`. Before a worker may be lost, a tick
+ * is due every ROTA_BROKER_WATCH, so that a pause shows even if it is hardly longer than a lease.
+ * An attempt that is lost nevertheless because we were not running, or were restarted, does not
+ * count.
  *
  * Invariants: a job is in one state and, when running, with one attempt; a worker never has more
  * attempts than slots, nor one that it lacks a capability for; no job waits while a free worker
