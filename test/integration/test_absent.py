@@ -248,6 +248,43 @@ def a_node_that_hands_all_over_and_leaves_owes_nothing():
 
 
 @test
+def a_node_that_left_and_came_back_alone_has_jobs_again():
+    with cluster(ROTAD, 2, "--ttl", "2s") as (one, two):
+        folder = os.path.dirname(two.data)
+        two.process.send_signal(signal.SIGTERM)
+        assert two.process.wait(TIMEOUT) == 0
+        await_true(lambda: listed(one) == [one.name] and absent(one) == [])
+        text = rota(one, "job", "show", "q/" + "01" * 16, code=1)
+        assert "NOT_FOUND" in text, text  # it is known to be empty
+        kill(one)
+        two = start_again(two, folder, "--ttl", "2s")
+        again = None
+        try:
+            await_true(lambda: listed(two) == [two.name])
+            job = rota(two, "job", "add", "--queue", "q", "x").strip()
+            kill(two)
+            await_true(lambda: is_dead(two, folder))
+            again = start_again(one, folder, "--ttl", "2s")
+            await_true(lambda: listed(again) == [again.name])
+            text = rota(again, "job", "show", job, code=1)
+            assert f"node {two.name} may have the job" in text and "NOT_FOUND" not in text, text
+            assert absent(again) == [two.name]
+            two = start_again(two, folder, "--ttl", "2s")
+            await_true(lambda: run(again, "job", "show", job).returncode == 0)
+        finally:
+            for node in (two, again):
+                if node:
+                    node.end()
+
+
+def is_dead(node, folder):
+    """Whether the row that it left in the store is no longer that of a live member."""
+    shown = subprocess.run([ROTA, "node", "members", "--store", f"sqlite:{folder}/store.db", "--json"], check=True,
+                           capture_output=True, text=True, timeout=TIMEOUT)
+    return any(row["address"] == node.name and row["state"] == "dead" for row in json.loads(shown.stdout)["members"])
+
+
+@test
 def a_journal_that_moves_to_another_address_is_not_waited_for_at_the_old_one():
     with tempfile.TemporaryDirectory(prefix="rota-absent-") as folder:
         words = ["--store", f"sqlite:{folder}/store.db", "--ttl", "2s", *ANY_PORTS]

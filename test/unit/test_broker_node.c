@@ -460,6 +460,39 @@ static void statements_may_be_a_day_ahead_and_no_more(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+/* The row of a member is seen that is not live. */
+static void was_alive(const char *node, rota_time at)
+{
+    assert_int_equal(rota_broker_node_was_alive(bench.broker, bench.now, rota_str(node), at, NULL),
+                     ROTA_OK);
+    bench_settle(&bench);
+}
+
+static void a_node_that_was_alive_after_it_was_empty_may_hold_jobs(void **state)
+{
+    (void)state;
+    LIST("a:1", "b:1", "c:1");
+    LIST("a:1");
+    rota_time empty_at = bench.now.wall;
+    empty("b:1");
+    empty("c:1");
+    assert_string_equal(absent(), "");
+    was_alive("b:1", empty_at); /* when it left */
+    was_alive("z:1", bench.now.wall);
+    was_alive("a:1", bench.now.wall);
+    assert_string_equal(absent(), "");
+    was_alive("b:1", empty_at + 1);
+    assert_string_equal(absent(), "b:1");
+    bench_restart(&bench);
+    LIST("a:1");
+    assert_string_equal(absent(), "b:1");
+    assert_int_equal(
+        rota_broker_node_forget(bench.broker, bench.now, rota_str("b:1"), &bench.number, NULL),
+        ROTA_OK);
+    was_alive("b:1", empty_at + 1); /* the same row */
+    assert_string_equal(absent(), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -482,6 +515,7 @@ int main(void)
         TEST(node_that_takes_jobs_takes_back_that_it_holds_none),
         TEST(node_that_has_been_empty_for_longest_makes_room),
         TEST(statements_may_be_a_day_ahead_and_no_more),
+        TEST(a_node_that_was_alive_after_it_was_empty_may_hold_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,8 @@
 #include "base/metrics.h"
 #include "io/clock.h"
 #include "node/rules/node_memory.h"
+#include "run/store/store_members.h"
+#include "run/work/cluster/work_broker_settings.h"
 
 #include <rota/broker.h>
 #include <stdio.h>
@@ -34,6 +36,13 @@ static void on_listed(void *data)
     struct queue_role *role = data;
     if (role->broker) /* it is open */
         rota_node_open_look_ready(role->node);
+}
+
+static void on_dead(void *data, struct rota_str address, rota_time at)
+{
+    struct queue_role *role = data;
+    if (role->broker)
+        rota_work_broker_settings_was_alive(role->broker, address, at);
 }
 
 /* Many jobs may die at once, and earlier events should stay visible. */
@@ -71,6 +80,7 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
         free(role);
         return code;
     }
+    rota_store_members_tell_dead(members, on_dead, role);
     struct rota_work_broker_options options = {
         .directory = settings->durability == ROTA_DURABILITY_JOURNAL ? role->directory : NULL,
         .store = settings->durability == ROTA_DURABILITY_STORE ? settings->store : NULL,

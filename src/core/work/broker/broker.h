@@ -473,6 +473,12 @@ enum rota_code rota_broker_node_listed(struct rota_broker *broker, struct rota_s
                                        bool is_placed, struct rota_error *error);
 void rota_broker_nodes_end(struct rota_broker *broker);
 
+/* The store has a row of this node, which is not live: its last heartbeat was at `at`, on the wall
+ * clock. One that came after it was empty may have taken jobs since, while no other node ran. */
+enum rota_code rota_broker_node_was_alive(struct rota_broker *broker, struct rota_work_now now,
+                                          struct rota_str address, rota_time at,
+                                          struct rota_error *error);
+
 /* An operator declares the node lost: no broker waits for its jobs. Gives the record to wait
  * for. An unknown node is not an error. */
 enum rota_code rota_broker_node_forget(struct rota_broker *broker, struct rota_work_now now,

@@ -187,6 +187,17 @@ enum rota_code rota_broker_node_listed(struct rota_broker *broker, struct rota_s
     return code;
 }
 
+enum rota_code rota_broker_node_was_alive(struct rota_broker *broker, struct rota_work_now now,
+                                          struct rota_str address, rota_time at,
+                                          struct rota_error *error)
+{
+    struct rota_work_node *node = find_node(broker, address);
+    rota_broker_at(broker, now);
+    if (!node || node->at == 0 || node->state != ROTA_BROKER_NODE_EMPTY || at <= node->at)
+        return ROTA_OK;
+    return set_node_state(broker, node, ROTA_BROKER_NODE_HOLDS, at, error);
+}
+
 void rota_broker_nodes_end(struct rota_broker *broker)
 {
     for (size_t i = 0; i < broker->nodes.size; i++) {

@@ -99,6 +99,16 @@ static void note_nodes(struct rota_broker_settings *settings)
         log_absent(broker);
 }
 
+void rota_work_broker_settings_was_alive(struct rota_work_broker *broker, struct rota_str address,
+                                         rota_time at)
+{
+    struct rota_error error;
+    if (rota_broker_node_was_alive(broker->core, rota_work_broker_now(), address, at, &error))
+        rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
+                 "node not remembered", ROTA_LOG_FACT("node", address),
+                 ROTA_LOG_FACT("why", error.text));
+}
+
 /* Whether other nodes have partitions, and whether this one has. */
 static void look_at_ring(const struct rota_work_broker *broker, bool *has_others, bool *has_self)
 {

@@ -6,6 +6,10 @@
 
 struct rota_broker_settings;
 
+/* A node whose row in the store is not live had its last heartbeat at `at`, on the wall clock. */
+void rota_work_broker_settings_was_alive(struct rota_work_broker *broker, struct rota_str address,
+                                         rota_time at);
+
 enum rota_code rota_work_broker_settings_open(struct rota_work_broker *broker,
                                               struct rota_error *error);
 void rota_work_broker_settings_close(struct rota_broker_settings *settings);
