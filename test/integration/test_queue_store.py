@@ -156,6 +156,51 @@ def a_job_is_not_denied_while_its_partition_changes_hands():
             assert done.returncode == 1 and "NOT_FOUND" in done.stderr, done
 
 
+@test
+def a_repeated_add_is_never_a_second_job_while_its_partition_changes_hands():
+    """A client whose first add had no answer asks again, at nodes that drain and come back."""
+    one = ["--partitions", "1"]
+    with Node(*one) as first, Node(*one) as second:
+        nodes = [first, second]
+        await_both(nodes)
+        batch = message(_1=[message(_1="again", _2="x", _3=id_at(i)) for i in range(20)])
+        repeated = message(_1=[message(_1="again", _2="x", _3=id_at(i), _17=1) for i in range(20)])
+        clients = [grpc_raw.Client(node.node, TIMEOUT) for node in nodes]
+        path = "/rota.v1.Queue/AddBatch"
+        assert all(is_added and is_new for is_added, is_new, _ in read_added(clients[0].call(path, batch)))
+        n_turns = 0
+        for turn in range(4):
+            node, other = nodes[turn % 2], nodes[1 - turn % 2]
+            n_opened = len(other.logged("partition open"))
+            subprocess.run([ROTA, "node", "drain", node.node, "--store", DATABASE.url], check=True, timeout=TIMEOUT)
+            for _ in range(40):  # while the one gives it up and the other takes it, if the one had it
+                for client in clients:
+                    for is_added, is_new, may_go in read_added(client.call(path, repeated)):
+                        assert not is_new and (is_added or not may_go), (turn, is_added, is_new, may_go)
+                if len(other.logged("partition open")) > n_opened:
+                    n_turns += 1
+                    break
+            subprocess.run([ROTA, "node", "undrain", node.node, "--store", DATABASE.url], check=True, timeout=TIMEOUT)
+        assert n_turns > 0
+        for client in clients:
+            client.close()
+        wait_until(lambda: len(first.jobs("waiting", "again")) == 20, "that all are seen")
+
+
+def id_at(number):
+    """The id of a job in partition 0."""
+    return bytes.fromhex(f"0190000000000000{number + 1:016x}")
+
+
+def read_added(reply):
+    """(was it added, is it new, may it go elsewhere) of each job; of a call that failed: nothing."""
+    added = []
+    for _, entry in grpc_raw.fields(reply or b""):
+        fields = dict(grpc_raw.fields(entry))
+        added.append((fields.get(3, 0) == 0, bool(fields.get(2, 0)), bool(fields.get(5, 0))))
+    return added
+
+
 def is_taken_by(node, queue):
     """Whether this node has the one partition of a queue."""
     node.add("first", queue=queue)

@@ -313,7 +313,8 @@ class World:
     def run(self):
         for broker in self.brokers:
             broker.start()
-        # Workers die at random here, three of them under one job now and then: that is not the job's fault.
+        # Workers are killed and stopped for longer than their lease at random, three of them under one job now and
+        # then: these are deaths, and not the job's fault.
         for broker in self.brokers:
             subprocess.run([self.rota, "queue", "quarantine", QUEUE, "--create", "--deaths", "1000", "--node", broker.node],
                            timeout=PATIENCE, check=True)

@@ -34,6 +34,25 @@ def message(**fields):
     return bytes(out)
 
 
+def fields(text):
+    """(number, value) of each field of a message: a number, or bytes."""
+    def number(at):
+        value = shift = 0
+        while True:
+            value |= (text[at] & 127) << shift
+            at, shift = at + 1, shift + 7
+            if not text[at - 1] & 128:
+                return value, at
+    at, found = 0, []
+    while at < len(text):
+        tag, at = number(at)
+        value, at = number(at)
+        if tag & 7 == 2:
+            value, at = text[at:at + value], at + value
+        found.append((tag >> 3, value))
+    return found
+
+
 def field(name, value):
     """As HPACK's simplest form: a literal that no table remembers."""
     def text(it):

@@ -505,6 +505,31 @@ static void a_node_that_drains_takes_no_new_jobs_and_knows_those_it_has(void **s
     assert_int_equal(add(bench, &FRESH, &another, &added), ROTA_ERR_UNAVAILABLE);
 }
 
+/* Another node, or this one formerly, may have it in the store: nobody has looked. */
+static void with_a_store_a_repeated_add_is_not_refused_as_undone(void **state)
+{
+    struct bench *bench = *state;
+    struct rota_front_new job = new_job(id_in(0, 7)), late = new_job(id_in(3, 8));
+    struct rota_front_action action;
+    struct rota_front_added added;
+    begin(bench, false, true);
+    bench->fsm.is_draining = true;
+    assert_int_equal(add(bench, &FRESH, &job, &added), ROTA_ERR_UNAVAILABLE);
+    assert_true(rota_front_fsm_is_undone(&bench->fsm, &job));
+    job.is_again = true;
+    assert_int_equal(add(bench, &FRESH, &job, &added), ROTA_ERR_UNAVAILABLE);
+    assert_false(rota_front_fsm_is_undone(&bench->fsm, &job));
+    /* It may be in a partition that gets no new jobs any more: its owner is asked. */
+    late.asked = 3;
+    bench->layout.write = 2;
+    assert_int_equal(route(bench, &late, &action), ROTA_ERR_STALE);
+    late.is_again = true;
+    assert_int_equal(route(bench, &late, &action), ROTA_OK);
+    assert_int_equal(action.what, ROTA_FRONT_ASK_OWNER);
+    begin(bench, false, false); /* with journals all nodes are asked first */
+    assert_true(rota_front_fsm_is_undone(&bench->fsm, &job));
+}
+
 static void an_id_and_another_partition_do_not_go_together(void **state)
 {
     struct bench *bench = *state;
@@ -769,6 +794,7 @@ int main(void)
         RULE(a_job_goes_to_the_owner_of_the_partition_of_its_id),
         RULE(a_job_that_is_here_is_added_again_here),
         RULE(a_node_that_drains_takes_no_new_jobs_and_knows_those_it_has),
+        RULE(with_a_store_a_repeated_add_is_not_refused_as_undone),
         RULE(an_id_and_another_partition_do_not_go_together),
         RULE(a_partition_has_to_exist_and_to_be_written),
         RULE(the_place_of_an_id_stands_under_any_layout),

@@ -289,7 +289,8 @@ static enum rota_code check_place(const struct rota_front_fsm *fsm,
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "the unique key of this job belongs to partition %u, its id to %u",
                               of_key, job->partition);
-    if ((job->partition < layout.write && job->partition == of_key) || job->is_sought ||
+    bool may_be_there = job->is_sought || (job->is_again && fsm->options.partitions);
+    if ((job->partition < layout.write && job->partition == of_key) || may_be_there ||
         job->is_placed)
         return ROTA_OK;
     return rota_error_set(
@@ -423,6 +424,11 @@ enum rota_code rota_front_fsm_add(struct rota_front_fsm *fsm, struct rota_work_n
 }
 
 /* --- repeated adds --- */
+
+bool rota_front_fsm_is_undone(const struct rota_front_fsm *fsm, const struct rota_front_new *job)
+{
+    return !fsm->options.partitions || !rota_front_new_may_be_there(job);
+}
 
 bool rota_front_fsm_must_search(const struct rota_front_fsm *fsm,
                                 const struct rota_front_call *call)

@@ -220,6 +220,10 @@ static inline bool rota_front_new_may_be_there(const struct rota_front_new *job)
     return job->is_again || job->is_sought || job->is_known;
 }
 
+/* Whether an add that this node refuses is certainly not there. Where nodes share a store, another
+ * one may have accepted it, or this one before it left the partition: no node was asked. */
+bool rota_front_fsm_is_undone(const struct rota_front_fsm *fsm, const struct rota_front_new *job);
+
 struct rota_front_added {
     struct rota_job_id id;
     bool is_new;

@@ -254,8 +254,9 @@ static void serve_add(struct rota_broker_request *request)
     if (request->n_jobs == 0)
         accept_new(request);
     else if (rota_work_broker_front_route(request, 0, &action, &error))
-        rota_work_broker_reply_bad_add(request->broker, request->call, request->jobs[0].queue,
-                                       &error);
+        rota_work_broker_reply_bad_add(
+            request->broker, request->call, request->jobs[0].queue, &error,
+            rota_front_fsm_is_undone(&request->broker->front.fsm, request->jobs));
     else if (action.what == ROTA_FRONT_ASK_OWNER)
         rota_work_broker_route_add(request, action.owner);
     else

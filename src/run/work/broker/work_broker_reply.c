@@ -47,11 +47,15 @@ void rota_work_broker_reply_error(struct rota_server_call *call, const struct ro
 
 void rota_work_broker_reply_bad_add(const struct rota_work_broker *broker,
                                     struct rota_server_call *call, struct rota_str queue,
-                                    const struct rota_error *error)
+                                    const struct rota_error *error, bool is_undone)
 {
     char n[16];
     if (error->code != ROTA_ERR_STALE) {
-        rota_work_broker_reply_error(call, error, true);
+        rota_work_broker_reply_error(call, error, is_undone);
+        return;
+    }
+    if (!is_undone) {
+        rota_work_broker_reply_finish(call, ROTA_STATUS_UNAVAILABLE, error->text, true, false);
         return;
     }
     snprintf(n, sizeof n, "%u", rota_work_broker_cluster_layout(broker->cluster, queue).write);
@@ -60,13 +64,14 @@ void rota_work_broker_reply_bad_add(const struct rota_work_broker *broker,
     rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, error->text, notes, 3);
 }
 
-struct rota_queue_added rota_work_broker_reply_failed_add(const struct rota_error *error)
+struct rota_queue_added rota_work_broker_reply_failed_add(const struct rota_error *error,
+                                                          bool is_undone)
 {
-    return (struct rota_queue_added){.status = error->code == ROTA_ERR_STALE
-                                                   ? ROTA_STATUS_UNAVAILABLE
-                                                   : rota_grpc_status_of_code(error->code),
-                                     .error = rota_str(error->text),
-                                     .may_go_elsewhere = may_go_elsewhere(error->code)};
+    return (struct rota_queue_added){
+        .status = error->code == ROTA_ERR_STALE ? ROTA_STATUS_UNAVAILABLE
+                                                : rota_grpc_status_of_code(error->code),
+        .error = rota_str(error->text),
+        .may_go_elsewhere = is_undone && may_go_elsewhere(error->code)};
 }
 
 void rota_work_broker_reply_reason(struct rota_server_call *call, enum rota_front_reason reason,

@@ -13,10 +13,11 @@ struct rota_work_broker;
 void rota_work_broker_reply_error(struct rota_server_call *call, const struct rota_error *error,
                                   bool is_partition);
 
-/* ... an add to a queue: with the number of partitions for new jobs. */
+/* ... an add to a queue: with the number of partitions for new jobs. `is_undone`: the job is
+ * certainly not there. */
 void rota_work_broker_reply_bad_add(const struct rota_work_broker *broker,
                                     struct rota_server_call *call, struct rota_str queue,
-                                    const struct rota_error *error);
+                                    const struct rota_error *error, bool is_undone);
 
 /* ... for a reason of front_fsm. `text` replaces that of the reason, unless it is NULL. */
 void rota_work_broker_reply_reason(struct rota_server_call *call, enum rota_front_reason reason,
@@ -40,7 +41,8 @@ void rota_work_broker_reply_buffer(struct rota_work_broker *broker, struct rota_
                                    uint64_t number);
 
 /* The same for one job of a batch; the text is borrowed. */
-struct rota_queue_added rota_work_broker_reply_failed_add(const struct rota_error *error);
+struct rota_queue_added rota_work_broker_reply_failed_add(const struct rota_error *error,
+                                                          bool is_undone);
 
 /* The job that a request names; and the same for a call, false when that was rejected. */
 enum rota_code rota_work_broker_reply_read_id(const struct rota_queue_about *about,

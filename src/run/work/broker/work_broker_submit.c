@@ -45,8 +45,9 @@ void rota_work_broker_submit_add(struct rota_broker_request *request)
     if (is_taken(broker, spec, code)) {
         rota_server_call_finish(request->call, ROTA_STATUS_ALREADY_EXISTS, error.text, NULL, 0);
     } else if (code) {
-        rota_work_broker_reply_bad_add(broker, request->call, spec ? spec->queue : rota_str(""),
-                                       &error);
+        rota_work_broker_reply_bad_add(
+            broker, request->call, spec ? spec->queue : rota_str(""), &error,
+            !spec || rota_front_fsm_is_undone(&broker->front.fsm, request->jobs));
     } else {
         struct rota_queue_added added = {.id = rota_queue_message_id_write(done.id, bytes),
                                          .is_new = done.is_new};
@@ -68,7 +69,8 @@ void rota_work_broker_submit_add_batch(struct rota_broker_request *request)
         char bytes[ROTA_QUEUE_ID_SIZE];
         enum rota_code code = add_job(request, now, i, &done, &error);
         if (code) {
-            added = rota_work_broker_reply_failed_add(&error);
+            added = rota_work_broker_reply_failed_add(
+                &error, rota_front_fsm_is_undone(&broker->front.fsm, &request->jobs[i]));
             if (is_taken(broker, &request->specs[i], code))
                 added.status = ROTA_STATUS_ALREADY_EXISTS;
         } else {

@@ -203,7 +203,8 @@ static struct rota_queue_added refuse_job(struct rota_broker_request *request, s
     if (!rota_work_broker_front_route(request, index, &action, error))
         rota_error_set(error, ROTA_ERR_STALE,
                        "the partitions of this queue have changed; try again");
-    return rota_work_broker_reply_failed_add(error);
+    return rota_work_broker_reply_failed_add(
+        error, rota_front_fsm_is_undone(&request->broker->front.fsm, &request->jobs[index]));
 }
 
 /* The answers of all parts, each job in its place. */
