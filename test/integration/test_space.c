@@ -23,6 +23,8 @@ struct seen {
     enum rota_code code;
     char text[ROTA_SPACE_TEXT_MAX];
     bool closes, drains; /* in on_start */
+    size_t n_refusals;   /* with `is_start_answered`: starts that are refused before one succeeds */
+    const char *problem;
 };
 
 static void on_closed(void *data)
@@ -45,6 +47,13 @@ static void on_start(void *data, uint32_t shard, uint64_t epoch)
     if (seen->drains)
         rota_space_drain(seen->space, on_drained, seen);
     seen->closes = seen->drains = false;
+    if (seen->n_refusals == 0)
+        rota_space_started(seen->space, shard, epoch);
+    else
+        rota_space_refuse(seen->space, shard, epoch, seen->problem);
+    seen->n_refusals -= seen->n_refusals > 0;
+    rota_space_refuse(seen->space, shard, epoch, "too late"); /* is ignored */
+    rota_space_started(seen->space, shard, epoch + 1);
 }
 
 static void on_stop(void *data, uint32_t shard, uint64_t epoch, rota_time until)
@@ -304,6 +313,74 @@ static void who_only_looks_moves_a_space_through_all_engines(void **state)
     close_space(&owner);
 }
 
+static bool explains(const struct seen *seen, uint32_t shard, const char *words)
+{
+    char text[ROTA_SPACE_TEXT_MAX];
+    return strstr(rota_space_explain(seen->space, shard, text, sizeof text), words) != NULL;
+}
+
+static void shard_that_only_this_node_can_have_is_tried_until_it_starts(void **state)
+{
+    char problem[ROTA_SPACE_PROBLEM_MAX + 2], shown[ROTA_SPACE_PROBLEM_MAX + 64];
+    struct seen seen = {.n_refusals = 3, .problem = problem};
+    struct rota_space_options options = options_of(&seen, "ring", 1);
+    (void)state;
+    /* The last character does not fit as a whole, and a line break has no place in a sentence. */
+    memset(problem, 'x', sizeof problem);
+    memcpy(problem, "no\ndisk", 7);
+    memcpy(problem + ROTA_SPACE_PROBLEM_MAX - 1, "\xc3\xa4", 3);
+    snprintf(shown, sizeof shown, "%s could not start it: no disk", options.member);
+    options.is_start_answered = true;
+    open_space(&seen, &options);
+    await(&loop, &seen.n_starts, 2); /* when it is called again the view has the refusal */
+    assert_true(explains(&seen, 0, shown));
+    assert_true(explains(&seen, 0, "xxx"));
+    assert_false(explains(&seen, 0, "\xc3"));
+    seen.problem = NULL;
+    await(&loop, &seen.n_starts, 3);
+    await(&loop, &seen.n_starts, 4);
+    assert_int_equal(seen.n_stops, 0);
+    while (explains(&seen, 0, "could not start it")) /* which is not a change of the map */
+        uv_run(&loop, UV_RUN_ONCE);
+    assert_int_equal(seen.n_starts, 4);
+    close_space(&seen);
+    assert_int_equal(seen.n_stops, 1);
+}
+
+static void refused_shard_goes_to_another_node_and_comes_back(void **state)
+{
+    enum { SHARDS = 16 };
+    struct seen a = {.n_refusals = SIZE_MAX, .problem = "no disk"}, b = {0};
+    struct rota_space_options of_a = options_of(&a, "ring", SHARDS);
+    struct rota_space_options of_b = options_of(&b, "ring", SHARDS);
+    (void)state;
+    of_a.is_start_answered = of_b.is_start_answered = true;
+    of_a.retry_after = ROTA_HOUR;
+    of_b.member = "127.0.0.1:7002";
+    open_space(&b, &of_b);
+    await_owned(&b, SHARDS);
+    open_space(&a, &of_a);
+    await(&loop, &a.n_starts, 1);
+    size_t n_refused = 0;
+    do {
+        uv_run(&loop, UV_RUN_ONCE);
+        n_refused = 0;
+        for (uint32_t i = 0; i < SHARDS; i++)
+            n_refused += explains(&b, i, "127.0.0.1:7001 could not start it: no disk");
+    } while (n_refused < a.n_starts || rota_space_map(b.space)->n_held < SHARDS);
+    assert_int_equal(a.n_stops, 0); /* nothing of it was in use there */
+    assert_int_equal(b.n_stops, a.n_starts);
+    assert_int_equal(b.n_starts, SHARDS + a.n_starts);
+
+    /* Nobody else is left for them: now the hour does not count. */
+    a.n_refusals = 0;
+    close_space(&b);
+    await_owned(&a, SHARDS);
+    await(&loop, &a.n_starts, n_refused + SHARDS);
+    close_space(&a);
+    assert_int_equal(a.n_stops, SHARDS);
+}
+
 static void seats_say_who_owns(void **state)
 {
     struct seen seen = {0};
@@ -456,6 +533,10 @@ int main(void)
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(who_only_looks_sees_all_and_owns_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(who_only_looks_moves_a_space_through_all_engines, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(shard_that_only_this_node_can_have_is_tried_until_it_starts,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(refused_shard_goes_to_another_node_and_comes_back, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(seats_say_who_owns, setup, teardown),
         cmocka_unit_test_setup_teardown(row_that_can_not_be_read_is_not_believed, setup, teardown),
