@@ -21,8 +21,9 @@ that is built with the mutant, alone. A line without code of its own, as in a ta
 that links the file.
 
 Integration programs run for files that do I/O: those that reach the line first, of these those with a
-similar name, then those that reach most of the file in the least time. The file `reached/NAME.json` in
-the folder keeps what a test reaches; remove that of an integration program to measure it again.
+similar name, or that run out of memory near allocations, then those that reach most of the file in the
+least time. The file `reached/NAME.json` in the folder keeps what a test reaches; remove that of an
+integration program to measure it again.
 
 A program that hangs counts apart. A mutant that does not compile, or compiles to the same code, is not
 counted. A test that also fails without the mutant, or is skipped for want of a server, is ignored, and named.
@@ -70,6 +71,7 @@ STATEMENT = re.compile(r"^\s*(?!return\b|break;|goto\b|case\b|default\b|else\b|t
                        r"|assert\b|__builtin_prefetch\b|do\b|while\b|for\b|if\b|switch\b|extern\b|\}|\)|\(void\))"
                        r"(?:[\w>.\[\]*+-]+\s*(?:=|[-+|&*]=).*|[\w>.-]+\(.*\)|[\w>.\[\]-]+(?:\+\+|--)|(?:\+\+|--)[\w>.\[\]-]+);\s*$")
 DECLARATION = re.compile(r"^\s*(?:\w+\s+)+\**\w+(?:\[\w*\])?\s*(?:=.*)?;")
+MEMORY = re.compile(r"alloc\(|str\w?dup\(|_reserve\(|_push\(|_put\(|_take\(|no_memory|NO_MEMORY|\bfailed\b")
 CONDITION = re.compile(r"^(?P<before>\s*(?:\} else )?if )\((?P<what>.*)\)(?P<after>\s*\{?\s*)$")
 
 
@@ -153,8 +155,10 @@ class Test:
         self.seconds = 60  # of its last run
         self.reached = {}  # by source file: the numbers of the lines that it runs; of an integration program, name_of() them
 
-    def likeness(self, path):
-        """How much the names have in common."""
+    def likeness(self, path, lines):
+        """How much the names have in common; and only some programs run out of memory."""
+        if self.name.startswith("no_memory") and any(MEMORY.search(line) for line in lines):
+            return 9
         exact = 4 if self.name == path.stem else 2 if path.stem.startswith(self.name) else 0
         return exact + 2 * len(words_of(path.stem) & self.words)
 
@@ -396,7 +400,7 @@ class Bench:
 
         def rank(test):
             reached = test.reached.get(str(path), set())
-            return not (at + 1 in reached or at_name in reached), -test.likeness(path), test.seconds / (len(reached) or 1)
+            return not (at + 1 in reached or at_name in reached), -test.likeness(path, text[max(at - 2, 0):at + 2]), test.seconds / (len(reached) or 1)
         n = self.n_integration
         for stage in STAGES:
             for test in sorted((test for test in self.tests if test.stage == stage and test.is_steady is not False), key=rank):
