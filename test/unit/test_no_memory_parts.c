@@ -3,6 +3,7 @@
 #include "no_memory.h"
 
 #include "core/call/get/places.h"
+#include "core/call/service/space_table.h"
 #include "core/call/shards/health_fsm.h"
 #include "core/work/cluster/layouts.h"
 #include "core/work/cluster/remote_fsm.h"
@@ -164,6 +165,67 @@ static void run_for_others(void)
     rota_remote_fsm_deinit(&fsm);
 }
 
+/* A snapshot with as many shards and zones, all of one owner. */
+static enum rota_code take_snapshot(struct rota_space_table *table, uint32_t n_shards,
+                                    size_t n_zones, const char *owner)
+{
+    static const char *const zones[] = {"east", "west"};
+    const struct rota_space_table_head head = {.history = 1,
+                                               .version = n_shards,
+                                               .is_snapshot = true,
+                                               .is_whole = true,
+                                               .engine = rota_str("ring"),
+                                               .n_shards = n_shards};
+    const struct rota_space_table_claim claim = {.epoch = n_shards, .owner = 1};
+    size_t zone = 0;
+    enum rota_code code = rota_space_table_begin(table, &head, NULL);
+    if (!code)
+        code = rota_space_table_node(table, 0, rota_str(owner), NULL);
+    for (size_t i = 0; i < n_zones && !code; i++) {
+        code = rota_space_table_zone(table, rota_str(zones[i]), &zone, NULL);
+        for (uint32_t shard = 0; shard < n_shards && !code; shard++)
+            code = rota_space_table_claim(table, zone, shard, &claim, NULL);
+    }
+    if (!code)
+        code = rota_space_table_end(table, &head, NULL);
+    if (code)
+        rota_space_table_abort(table);
+    return code;
+}
+
+static void follow_space(void)
+{
+    struct rota_space_table table;
+    struct rota_space_table_shard found;
+    const char *owner = NULL;
+    uint32_t n_shards = 0;
+    size_t n_zones = 0;
+    rota_space_table_init(&table, 7);
+    for (uint32_t i = 1; i <= 3; i++) {
+        const char *next = i % 2 ? "a:1" : "b:1";
+        const struct rota_replica claim = {.address = rota_str("c:1"), .epoch = 100 + i};
+        enum rota_code code = NO_MEMORY_IN(take_snapshot(&table, 2 * i, i == 2 ? 2 : 1, next));
+        assert_true(code == ROTA_OK || (code == ROTA_ERR_NO_MEMORY && no_memory_has_failed()));
+        if (!code) {
+            owner = next;
+            n_shards = 2 * i;
+            n_zones = i == 2 ? 2 : 1;
+        }
+        assert_false(rota_space_table_look(&table, 0, n_shards, true, &found));
+        assert_int_equal(rota_space_table_look(&table, 0, 0, false, &found), n_shards > 0);
+        if (n_shards == 0)
+            continue;
+        assert_int_equal(found.n_replicas, n_zones);
+        assert_int_equal(found.replicas[0].epoch, n_shards);
+        assert_true(rota_str_is_equal(found.replicas[n_zones - 1].address, rota_str(owner)));
+        bool is_learned = NO_MEMORY_IN(rota_space_table_learn(&table, 0, 1, &claim));
+        assert_true(is_learned || no_memory_has_failed() || n_zones > 1);
+        rota_space_table_look(&table, 0, 1, true, &found);
+        assert_true(!is_learned || found.replicas[0].epoch == 100 + i);
+    }
+    rota_space_table_deinit(&table);
+}
+
 static void tables_refuse_and_keep_what_they_had(void **state)
 {
     (void)state;
@@ -172,6 +234,7 @@ static void tables_refuse_and_keep_what_they_had(void **state)
     no_memory_everywhere(give_places);
     no_memory_everywhere(watch_nodes);
     no_memory_everywhere(run_for_others);
+    no_memory_everywhere(follow_space);
 }
 
 int main(void)

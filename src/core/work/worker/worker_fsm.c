@@ -331,8 +331,6 @@ bool rota_worker_fsm_next(struct rota_worker_fsm *fsm, rota_time now, size_t *pl
 {
     for (; *place < fsm->n_places; ++*place) {
         *action = (struct rota_worker_action){.attempt = (uint32_t)*place};
-        if (fsm->attempts[*place].state == ROTA_WORKER_GONE)
-            continue;
         action->node = fsm->attempts[*place].node;
         if (next_of_attempt(fsm, now, &fsm->attempts[*place], action))
             return true;
