@@ -326,15 +326,13 @@ static void shard_that_only_this_node_can_have_is_tried_until_it_starts(void **s
     struct rota_space_options options = options_of(&seen, "ring", 1);
     (void)state;
     /* The last character does not fit as a whole, and a line break has no place in a sentence. */
-    memset(problem, 'x', sizeof problem);
-    memcpy(problem, "no\ndisk", 7);
-    memcpy(problem + ROTA_SPACE_PROBLEM_MAX - 1, "\xc3\xa4", 3);
+    snprintf(problem, sizeof problem, "no\ndisk%*s\xc3\xa4", ROTA_SPACE_PROBLEM_MAX - 8, "x");
     snprintf(shown, sizeof shown, "%s could not start it: no disk", options.member);
     options.is_start_answered = true;
     open_space(&seen, &options);
     await(&loop, &seen.n_starts, 2); /* when it is called again the view has the refusal */
     assert_true(explains(&seen, 0, shown));
-    assert_true(explains(&seen, 0, "xxx"));
+    assert_true(explains(&seen, 0, "  x"));
     assert_false(explains(&seen, 0, "\xc3"));
     seen.problem = NULL;
     await(&loop, &seen.n_starts, 3);
