@@ -160,6 +160,23 @@ static void on_hold_nothing_is_handed_out(void **state)
     bench_deinit(&bench);
 }
 
+static void job_that_is_rewritten_before_it_is_on_disk_holds_up_no_other(void **state)
+{
+    (void)state;
+    bench_init(&bench);
+    bench.is_slow = true;
+    struct rota_job_id first = bench_add(&bench, "x"), second = bench_add(&bench, "y");
+    uint64_t number = rota_broker_last_number(bench.broker); /* above that of the first alone */
+    assert_int_equal(rota_broker_rewrite(bench.broker, number, 10, SIZE_MAX), 0);
+    bench_open(&bench, "w", 2);
+    assert_int_equal(bench_state(&bench, first), ROTA_JOB_WAITING);
+    bench_sync(&bench);
+    assert_int_equal(bench_state(&bench, first), ROTA_JOB_RUNNING);
+    assert_int_equal(bench_state(&bench, second), ROTA_JOB_RUNNING);
+    bench.is_slow = false;
+    bench_deinit(&bench);
+}
+
 static void what_can_not_be_is_not_loaded(void **state)
 {
     (void)state;
@@ -297,6 +314,7 @@ int main(void)
         cmocka_unit_test(ended_jobs_are_remembered),
         cmocka_unit_test(a_drop_forgets_all_and_cancels_what_runs),
         cmocka_unit_test(on_hold_nothing_is_handed_out),
+        cmocka_unit_test(job_that_is_rewritten_before_it_is_on_disk_holds_up_no_other),
         cmocka_unit_test(what_can_not_be_is_not_loaded),
         cmocka_unit_test(what_is_forgotten_is_told_where_somebody_keeps_rows),
         cmocka_unit_test(life_is_raised_and_never_set_again),

@@ -224,6 +224,8 @@ static void pool_grows_with_the_calls_and_shrinks_without(void **state)
     for (size_t i = 0; i < 100; i++) {
         connections[i] = get(&world, 0, 7, ADDRESS, 1);
         open_from(&world, 0, 2);
+        if (i < 20)
+            assert_int_equal(rota_pool_fsm_size(world.pools, 7), 2);
     }
     assert_int_equal(rota_pool_fsm_size(world.pools, 7), 5);
     for (int i = 0; i < 3; i++)

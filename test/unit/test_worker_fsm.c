@@ -309,6 +309,20 @@ static void a_command_is_dead_before_its_lease_can_be_over(void **state)
     free_world(&world);
 }
 
+static void a_short_lease_is_extended_in_its_first_quarter(void **state)
+{
+    struct world world;
+    (void)state;
+    begin(&world,
+          (struct rota_worker_fsm_options){.lease = 4 * ROTA_SEC, .kill_after = ROTA_SEC / 10});
+    bring(&world, 0, 1);
+    look_at(&world, ROTA_SEC - 1);
+    assert_int_equal(world.n[ROTA_WORKER_DO_EXTEND], 0);
+    look_at(&world, ROTA_SEC);
+    assert_int_equal(world.n[ROTA_WORKER_DO_EXTEND], 1);
+    free_world(&world);
+}
+
 static void the_lease_is_counted_from_the_ask_and_the_first_from_before_it_came(void **state)
 {
     struct world world;
@@ -533,6 +547,7 @@ int main(void)
         cmocka_unit_test(after_the_jobs_timeout_a_command_is_dead_before_another_attempt_begins),
         cmocka_unit_test(a_result_without_end_is_a_failure),
         cmocka_unit_test(a_command_is_dead_before_its_lease_can_be_over),
+        cmocka_unit_test(a_short_lease_is_extended_in_its_first_quarter),
         cmocka_unit_test(the_lease_is_counted_from_the_ask_and_the_first_from_before_it_came),
         cmocka_unit_test(leaving_finishes_what_runs_and_asks_for_no_more),
         cmocka_unit_test(what_is_not_done_in_time_is_given_back),
