@@ -228,6 +228,11 @@ static void chunk_needs_an_address_and_a_start(void **state)
     assert_int_equal(rota_broker_chunk_begin(bench.broker, bench.now, q, 0,
                                              rota_str_of(address, sizeof address), &name, NULL),
                      ROTA_ERR_INVALID);
+    bench_own(&bench, "open"); /* whose jobs may run here any time */
+    bench_add_spec(&bench, (struct rota_job_spec){.queue = rota_str("open")});
+    assert_int_equal(rota_broker_chunk_begin(bench.broker, bench.now, rota_str("open"), 0,
+                                             rota_str("far:1"), &name, NULL),
+                     ROTA_ERR_INVALID);
     name = begin("far:1");
     assert_int_equal(rota_broker_adopting(bench.broker, bench.now, name, NULL), ROTA_ERR_INVALID);
     assert_int_equal(rota_broker_adopting(taker.broker, taker.now, none, NULL), ROTA_ERR_INVALID);

@@ -175,6 +175,24 @@ static void map_in_use_stays_whole_while_a_snapshot_comes(void **state)
     end(&table);
 }
 
+static void a_snapshot_that_starts_again_replaces_its_first_parts(void **state)
+{
+    struct rota_space_table table;
+    struct rota_space_follower follower = {0}, other = {0};
+    struct rota_space_piece piece;
+    struct rota_str before = nodes[0];
+    (void)state;
+    begin(MANY, 3);
+    rota_space_table_init(&table, 1);
+    assert_true(send_piece(&follower, &table, &piece));
+    assert_false(piece.is_whole);
+    nodes[0] = rota_str("x:1"); /* another directory numbers them otherwise */
+    send_all(&other, &table);
+    assert_same(&table);
+    nodes[0] = before;
+    end(&table);
+}
+
 static void a_follower_resumes_where_it_was(void **state)
 {
     struct rota_space_table table;
@@ -381,6 +399,7 @@ int main(void)
         cmocka_unit_test(snapshot_comes_in_parts_then_changes),
         cmocka_unit_test(what_changes_during_a_snapshot_is_not_lost),
         cmocka_unit_test(map_in_use_stays_whole_while_a_snapshot_comes),
+        cmocka_unit_test(a_snapshot_that_starts_again_replaces_its_first_parts),
         cmocka_unit_test(a_follower_resumes_where_it_was),
         cmocka_unit_test(a_follower_that_is_far_behind_gets_a_snapshot),
         cmocka_unit_test(another_number_of_shards_is_another_history),
