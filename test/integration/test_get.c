@@ -118,6 +118,53 @@ static void first_answer_wins_and_the_loser_is_cancelled(void **state)
     world_close(&world);
 }
 
+static struct rota_get_view sum_of_hosts(const struct world *world)
+{
+    struct rota_get_view view, sum = {0};
+    for (size_t place = 0; rota_get_next_host(world->get, &place, &view);) {
+        sum.n_hedges += view.n_hedges;
+        sum.n_hedges_won += view.n_hedges_won;
+        sum.n_cancelled += view.n_cancelled;
+    }
+    return sum;
+}
+
+static size_t await_kept(struct world *world, size_t other)
+{
+    for (;;) {
+        for (size_t i = 0; i < HOSTS; i++)
+            if (i != other && world->hosts[i].n_kept > 0)
+                return i;
+        uv_run(&world->loop, UV_RUN_ONCE);
+    }
+}
+
+static void slow_host_is_hedged_and_that_is_counted(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world, ROTA_GET_MODE_HEDGE);
+    await_holders(&world, HOSTS);
+    name_keys(&world, "key", 1);
+    for (size_t i = 0; i < 50; i++) /* the latencies are known then */
+        assert_int_equal(get_keys(&world, 1, 0), ROTA_OK);
+    struct rota_get_view before = sum_of_hosts(&world);
+    for (size_t i = 0; i < HOSTS; i++)
+        world.hosts[i].is_keeping = true;
+    size_t n_before = world.n_done;
+    start(&world, 1);
+    size_t slow = await_kept(&world, HOSTS), hedge = await_kept(&world, slow);
+    get_host_release(&world.hosts[hedge]);
+    await(&world.loop, &world.n_done, n_before + 1);
+    assert_int_equal(world.code, ROTA_OK);
+    struct rota_get_view sum = sum_of_hosts(&world);
+    assert_int_equal(sum.n_hedges - before.n_hedges, 1);
+    assert_int_equal(sum.n_hedges_won - before.n_hedges_won, 1);
+    assert_int_equal(sum.n_cancelled - before.n_cancelled, 1);
+    await(&world.loop, &world.hosts[slow].n_cancelled, 1);
+    world_close(&world);
+}
+
 static void data_centre_may_be_lost(void **state)
 {
     struct world world;
@@ -291,6 +338,7 @@ int main(void)
         cmocka_unit_test(keys_and_values_are_any_bytes),
         cmocka_unit_test(get_of_many_keys),
         cmocka_unit_test(first_answer_wins_and_the_loser_is_cancelled),
+        cmocka_unit_test(slow_host_is_hedged_and_that_is_counted),
         cmocka_unit_test(data_centre_may_be_lost),
         cmocka_unit_test(failing_host_is_made_up_for),
         cmocka_unit_test(host_that_comes_back_is_found_by_pings),
