@@ -5,8 +5,6 @@ void rota_watch_fsm_init(struct rota_watch_fsm *fsm, size_t n_nodes, size_t firs
     *fsm = (struct rota_watch_fsm){
         .n_nodes = n_nodes,
         .node = first % n_nodes,
-        .first_by = ROTA_TIME_NEVER,
-        .paused_until = ROTA_TIME_NEVER,
         .doubted_at = ROTA_TIME_NEVER,
         .doubt = ROTA_WATCH_DOUBT,
         .backoff = {.first = ROTA_WATCH_PAUSE, .max = ROTA_WATCH_PAUSE_MAX},
@@ -18,8 +16,6 @@ static void start_watch(struct rota_watch_fsm *fsm, rota_time now,
 {
     fsm->state = ROTA_WATCH_WATCHING;
     fsm->first_by = rota_time_add(now, ROTA_WATCH_FIRST_WITHIN);
-    fsm->paused_until = ROTA_TIME_NEVER;
-    fsm->heard_at = now;
     actions->start = true;
     actions->number = ++fsm->number;
     actions->node = fsm->node;
@@ -30,7 +26,6 @@ static void leave_node(struct rota_watch_fsm *fsm, rota_time now, struct rota_ra
                        struct rota_watch_actions *actions)
 {
     fsm->node = (fsm->node + 1) % fsm->n_nodes;
-    fsm->first_by = ROTA_TIME_NEVER;
     if (++fsm->n_failed < fsm->n_nodes) {
         start_watch(fsm, now, actions);
         return;
@@ -47,7 +42,6 @@ static void on_ended(struct rota_watch_fsm *fsm, rota_time now, enum rota_status
         actions->tell_missing = true;
         if (!fsm->is_known) { /* the next call asks again */
             fsm->state = ROTA_WATCH_IDLE;
-            fsm->first_by = ROTA_TIME_NEVER;
             fsm->doubted_at = ROTA_TIME_NEVER;
             return;
         }
@@ -57,7 +51,6 @@ static void on_ended(struct rota_watch_fsm *fsm, rota_time now, enum rota_status
 
 static void on_update(struct rota_watch_fsm *fsm, rota_time now, bool is_whole)
 {
-    fsm->heard_at = now;
     fsm->first_by = is_whole ? ROTA_TIME_NEVER : rota_time_add(now, ROTA_WATCH_FIRST_WITHIN);
     fsm->doubted_at = ROTA_TIME_NEVER;
     if (!is_whole)

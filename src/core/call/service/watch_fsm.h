@@ -28,14 +28,14 @@ enum rota_watch_state { ROTA_WATCH_IDLE, ROTA_WATCH_WATCHING, ROTA_WATCH_PAUSED 
 
 struct rota_watch_fsm {
     enum rota_watch_state state;
-    size_t n_nodes, node; /* the current one */
-    uint64_t number;      /* of the last watch */
-    size_t n_failed;      /* nodes in a row */
-    bool is_known;        /* there was a map, ever */
-    rota_time first_by, paused_until, heard_at;
-    rota_time doubted_at; /* since when a call waits; ROTA_TIME_NEVER: none */
-    rota_time doubt;      /* how long that may last; grows when all nodes were doubted in vain */
-    size_t n_doubted;     /* nodes in a row */
+    size_t n_nodes, node;             /* the current one */
+    uint64_t number;                  /* of the last watch */
+    size_t n_failed;                  /* nodes in a row */
+    bool is_known;                    /* there was a map, ever */
+    rota_time first_by, paused_until; /* while it watches; while it pauses */
+    rota_time doubted_at;             /* since when a call waits; ROTA_TIME_NEVER: none */
+    rota_time doubt;  /* how long that may last; grows when all nodes were doubted in vain */
+    size_t n_doubted; /* nodes in a row */
     struct rota_backoff backoff;
 };
 
