@@ -111,6 +111,16 @@ static void keep_space(void)
     rota_store_session_answer_deinit(&answer);
 }
 
+/* All shards are taken, and why is found out. */
+static void claim_none(void)
+{
+    const struct rota_store_request request = store_claim_of("another-host", 2, 2);
+    struct rota_store_answer answer = {0};
+    attempt(&request, &answer);
+    assert_int_equal(answer.claimed.result, ROTA_STORE_CLAIM_NONE);
+    rota_store_session_answer_deinit(&answer);
+}
+
 /* What the scenarios find. */
 static void fill_store(void)
 {
@@ -165,6 +175,7 @@ static void each_allocation_fails_in(void (*what)(void))
     }
 
 RULE(renew_all)
+RULE(claim_none)
 RULE(read_all)
 RULE(list_members)
 RULE(keep_space)
@@ -172,9 +183,8 @@ RULE(keep_space)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(renew_all_without_memory),
-        cmocka_unit_test(read_all_without_memory),
-        cmocka_unit_test(list_members_without_memory),
+        cmocka_unit_test(renew_all_without_memory),  cmocka_unit_test(claim_none_without_memory),
+        cmocka_unit_test(read_all_without_memory),   cmocka_unit_test(list_members_without_memory),
         cmocka_unit_test(keep_space_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

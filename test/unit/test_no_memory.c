@@ -527,6 +527,8 @@ static void do_jobs(void)
         assert_int_equal(rota_broker_n_jobs(bench.broker), i + 1);
     }
     struct rota_worker_spec worker = {.name = rota_str("w"),
+                                      .epoch = 1,
+                                      .liveness = ROTA_HOUR,
                                       .slots = JOBS,
                                       .queues = &queue,
                                       .n_queues = 1,
