@@ -28,32 +28,37 @@ void rota_node_name_default(struct rota_str host, unsigned port, char name[ROTA_
         name[0] = '\0';
 }
 
-/* A live member that has the name, other than the one at `address`. */
-static const struct rota_store_member *find_rival(struct rota_str name, struct rota_str address,
-                                                  const struct rota_store_member *members, size_t n,
-                                                  rota_time db_now)
+/* A live member that has the name: the one at our address, or another. */
+static const struct rota_store_member *find_holder(const struct rota_node_name_seek *seek,
+                                                   bool is_self,
+                                                   const struct rota_store_member *members,
+                                                   size_t n, rota_time db_now)
 {
     for (size_t i = 0; i < n; i++)
-        if (rota_str_is_equal(members[i].name, name) &&
-            !rota_str_is_equal(members[i].address, address) &&
+        if (rota_str_is_equal(members[i].name, rota_str(seek->name)) &&
+            rota_str_is_equal(members[i].address, rota_str(seek->address)) == is_self &&
             rota_time_add(members[i].heartbeat, members[i].ttl) >= db_now)
             return &members[i];
     return NULL;
 }
 
-enum rota_node_name_verdict rota_node_name_judge(struct rota_node_name_rival *rival,
-                                                 struct rota_str name, struct rota_str address,
-                                                 const struct rota_store_member *members, size_t n,
-                                                 rota_time db_now)
+enum rota_node_name_action rota_node_name_step(struct rota_node_name_seek *seek,
+                                               const struct rota_store_member *members, size_t n,
+                                               rota_time db_now)
 {
-    const struct rota_store_member *found = find_rival(name, address, members, n, db_now);
-    if (!found) {
-        *rival = (struct rota_node_name_rival){0};
-        return ROTA_NODE_NAME_FREE;
+    const struct rota_store_member *rival = find_holder(seek, false, members, n, db_now);
+    if (rival) {
+        bool is_known = rota_str_is_equal(rival->address, rota_str(seek->rival));
+        if (is_known && rival->heartbeat != seek->heartbeat)
+            return ROTA_NODE_NAME_YIELD;
+        seek->heartbeat = rival->heartbeat;
+        snprintf(seek->rival, sizeof seek->rival, "%.*s", ROTA_STR_ARGS(rival->address));
+        return seek->is_written ? ROTA_NODE_NAME_YIELD : ROTA_NODE_NAME_WAIT;
     }
-    if (rota_str_is_equal(found->address, rota_str(rival->address)))
-        return found->heartbeat == rival->heartbeat ? ROTA_NODE_NAME_UNSURE : ROTA_NODE_NAME_TAKEN;
-    rival->heartbeat = found->heartbeat;
-    snprintf(rival->address, sizeof rival->address, "%.*s", ROTA_STR_ARGS(found->address));
-    return ROTA_NODE_NAME_UNSURE;
+    seek->rival[0] = '\0';
+    bool was_written = seek->is_written;
+    seek->is_written = true;
+    if (find_holder(seek, true, members, n, db_now))
+        return ROTA_NODE_NAME_HOLD;
+    return was_written ? ROTA_NODE_NAME_WAIT : ROTA_NODE_NAME_WRITE;
 }

@@ -26,21 +26,24 @@ void rota_node_name_default(struct rota_str host, unsigned port, char name[ROTA_
 
 enum { ROTA_NODE_NAME_PORT = 7700 }; /* the usual one */
 
-/* Another node that has the name. All zero before the first look. */
-struct rota_node_name_rival {
+/* A node that starts, and the name that it wants. Set `name` and `address`, the rest to zero. */
+struct rota_node_name_seek {
+    char name[ROTA_NODE_NAME_MAX + 1];
     char address[ROTA_STORE_NAME_MAX + 1];
-    rota_time heartbeat; /* when it was first seen */
+
+    char rival[ROTA_STORE_NAME_MAX + 1]; /* the address of a node that has the name; empty: none */
+    rota_time heartbeat;                 /* of the rival, when it was first seen */
+    bool is_written;                     /* our heartbeats have the name */
 };
 
-enum rota_node_name_verdict {
-    ROTA_NODE_NAME_FREE,
-    ROTA_NODE_NAME_UNSURE, /* the node in `rival` may be alive: look again */
-    ROTA_NODE_NAME_TAKEN,  /* ... and is */
+enum rota_node_name_action {
+    ROTA_NODE_NAME_WAIT,  /* look again later; the node in `rival`, if any, may be alive */
+    ROTA_NODE_NAME_WRITE, /* send heartbeats with the name, and look again */
+    ROTA_NODE_NAME_HOLD,  /* the name is ours; send heartbeats with it */
+    ROTA_NODE_NAME_YIELD, /* the node in `rival` is alive */
 };
 
-/* Whether the node at `address` may have `name`, by all members of the store as they are at
- * `db_now`. `rival` is kept from look to look. */
-enum rota_node_name_verdict rota_node_name_judge(struct rota_node_name_rival *rival,
-                                                 struct rota_str name, struct rota_str address,
-                                                 const struct rota_store_member *members, size_t n,
-                                                 rota_time db_now);
+/* A look at all members of the store, as they were at `db_now`. */
+enum rota_node_name_action rota_node_name_step(struct rota_node_name_seek *seek,
+                                               const struct rota_store_member *members, size_t n,
+                                               rota_time db_now);
