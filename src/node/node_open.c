@@ -400,8 +400,11 @@ static void on_space_done(void *data, struct rota_str space, const char *text, c
 
 static enum rota_code open_space_service(struct rota_node *node, struct rota_error *error)
 {
-    return rota_space_service_open(node->server, node->store, on_space_done, node,
-                                   &node->space_service, error);
+    enum rota_code code = rota_space_service_open(node->server, node->store, on_space_done, node,
+                                                  &node->space_service, error);
+    if (!code)
+        rota_space_service_use_names(node->space_service, &node->book);
+    return code;
 }
 
 /* The last part: it needs all others until it is closed. */
