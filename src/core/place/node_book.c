@@ -75,7 +75,7 @@ struct rota_str rota_node_book_address(const struct rota_node_book *book, struct
 static bool is_of_address(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           memchr("._-:[]%", c, 7);
+           (c != '\0' && strchr("._-:[]%", c));
 }
 
 /* A full stop or a colon after an address ends it. */
@@ -84,7 +84,7 @@ static size_t word_size(struct rota_str text)
     size_t size = 0;
     while (size < text.size && is_of_address(text.data[size]))
         size++;
-    while (size > 1 && memchr(".:", text.data[size - 1], 2))
+    while (size > 1 && (text.data[size - 1] == '.' || text.data[size - 1] == ':'))
         size--;
     return size;
 }

@@ -13,7 +13,8 @@ bool rota_node_name_is_valid(struct rota_str name)
     if (name.size == 0 || name.size > ROTA_NODE_NAME_MAX || !is_letter(name.data[0]))
         return false;
     for (size_t i = 1; i < name.size; i++)
-        if (!is_letter(name.data[i]) && !memchr("._-", name.data[i], 3))
+        if (!is_letter(name.data[i]) && name.data[i] != '.' && name.data[i] != '_' &&
+            name.data[i] != '-')
             return false;
     return true;
 }
