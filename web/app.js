@@ -46,7 +46,7 @@ function showLink() {
   const away = byId("away");
   away.hidden = !isAway;
   if (!isAway) return;
-  const others = (state.cluster?.nodes ?? []).filter((node) => node.http && node.http !== location.host && node.name !== state.cluster.node?.name && node.is_alive !== false);
+  const others = (state.cluster?.nodes ?? []).filter((node) => node.http && node.http !== location.host && node.address !== state.cluster.node?.address && node.is_alive !== false);
   patch(away, [
     el("b", {}, `The node has not responded for ${span(Math.max(1000, Date.now() - state.linkAt))}. `),
     state.receivedAt ? `The data shown is from ${clock(state.receivedAt)}. ` : "", "Reconnecting.",

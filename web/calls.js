@@ -41,7 +41,7 @@ function showRow(call, edges) {
   const failed = call.n_calls ? (call.n_failed / call.n_calls) * 100 : 0;
   const text = times ? `p50 ${latency(times.p50_ms)}, p90 ${latency(times.p90_ms)}, p99 ${latency(times.p99_ms)}` : "no calls yet";
   return { key: keyOf(call), class: call.circuit === "open" ? "is-dead" : null, cells: [
-    [el("span", { class: "mono" }, call.replica), call.node ? el("span", { class: "quiet under" }, `from ${call.node}`) : null],
+    [el("span", { class: "mono" }, call.replica), call.node ? el("span", { class: "quiet under" }, `from ${call.node_name ?? call.node}`) : null],
     call.shard == null ? "" : number(call.shard),
     times?.buckets?.length ? histogram(times.buckets, edges, [[times.p50_ms, "is-p50"], [times.p99_ms, "is-p99"]], text) : el("span", { class: "quiet" }, "no calls yet"),
     ...["p50_ms", "p90_ms", "p99_ms"].map((key) => (times?.buckets?.length ? latency(times[key]) : "")),
@@ -80,7 +80,7 @@ export function show() {
   if (!calls) return [head, absent(entry, "calls", nothing("No call statistics on this node", "Nodes with the role cache, and nodes that call others, report calls. Open the dashboard of one of them."))];
   if (calls.length === 0) return [head, nothing("No calls yet", "Latency and errors of each replica appear here when nodes call each other.", "rota get --help")];
   const wanted = filter.toLowerCase();
-  const some = calls.filter((call) => `${call.collection} ${call.replica} ${call.node} ${call.circuit}`.toLowerCase().includes(wanted)).slice(0, ROWS_MAX);
+  const some = calls.filter((call) => `${call.collection} ${call.replica} ${call.node} ${call.node_name} ${call.circuit}`.toLowerCase().includes(wanted)).slice(0, ROWS_MAX);
   const sum = (key) => calls.reduce((total, call) => total + (call[key] ?? 0), 0);
   const nOpen = calls.filter((call) => call.circuit === "open").length;
   const collections = [...new Set(some.map((call) => call.collection))].sort();

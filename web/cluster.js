@@ -1,6 +1,6 @@
 // Cluster: the ring with its nodes, zones and shards, shard ownership, and operator actions on nodes.
 import { state, el, live, link, table, card, fact, badge, button, nothing, loading, absent, ask, topic, look, change, confirm,
-  listenTo, onTopic, schedule, number, plural, span, bytes, when, to } from "./core.js";
+  listenTo, onTopic, schedule, nameOf, byName, number, plural, span, bytes, when, to } from "./core.js";
 import { makeRing, chip } from "./ring.js";
 import { spark } from "./charts.js";
 import { showLedger } from "./ledger.js";
@@ -13,16 +13,16 @@ const view = { lit: null, shard: -1, isKept: false, filter: "" };
 
 // --- nodes ---
 
-const usage = new Map(); // name -> { at, cpu, shares: [percent of a core, ...] }
-const gone = new Map(); // name -> the node as it was when it was last listed, with `gone_ms`
+const usage = new Map(); // address -> { at, cpu, shares: [percent of a core, ...] }
+const gone = new Map(); // address -> the node as it was when it was last listed, with `gone_ms`
 const GONE_MAX = 600000;
 
 function measure(nodes) {
   const now = Date.now();
   for (const node of nodes) {
-    const before = usage.get(node.name);
+    const before = usage.get(node.address);
     if (node.cpu_ms == null) continue;
-    if (!before || node.cpu_ms < before.cpu) usage.set(node.name, { at: now, cpu: node.cpu_ms, shares: before?.shares ?? [] });
+    if (!before || node.cpu_ms < before.cpu) usage.set(node.address, { at: now, cpu: node.cpu_ms, shares: before?.shares ?? [] });
     else if (now - before.at >= 950) {
       before.shares.push(((node.cpu_ms - before.cpu) / (now - before.at)) * 100);
       if (before.shares.length > 300) before.shares.shift();
@@ -38,11 +38,11 @@ function allNodes() {
   const cluster = state.cluster;
   if (cluster === listedFor) return [...listed, ...gone.values()];
   const self = cluster.node;
-  const nodes = (cluster.nodes ?? []).map((node) => (node.name === self?.name ? { ...self, ...node, state: node.state ?? self.state } : node));
+  const nodes = (cluster.nodes ?? []).map((node) => (node.address === self?.address ? { ...self, ...node, state: node.state ?? self.state } : node));
   for (const node of listed)
-    if (!nodes.some((each) => each.name === node.name)) gone.set(node.name, { ...node, gone_ms: Date.now(), is_alive: false, is_placed: false });
-  for (const [name, node] of gone)
-    if (nodes.some((each) => each.name === name) || Date.now() - node.gone_ms > GONE_MAX) gone.delete(name);
+    if (!nodes.some((each) => each.address === node.address)) gone.set(node.address, { ...node, gone_ms: Date.now(), is_alive: false, is_placed: false });
+  for (const [address, node] of gone)
+    if (nodes.some((each) => each.address === address) || Date.now() - node.gone_ms > GONE_MAX) gone.delete(address);
   measure(nodes);
   listed = nodes;
   listedFor = cluster;
@@ -67,7 +67,7 @@ const WORDS = {
 };
 
 async function operate(node, what) {
-  const path = `/api/v1/nodes/${encodeURIComponent(node.name)}/${what}`;
+  const path = `/api/v1/nodes/${encodeURIComponent(node.address)}/${what}`;
   const dry = await change(path, { is_dry_run: true });
   if (!dry) return;
   const words = WORDS[what];
@@ -86,19 +86,20 @@ function actions(node) {
 
 function listNodes(nodes, counts) {
   const wanted = view.filter.toLowerCase();
-  const some = nodes.filter((node) => `${node.name} ${node.zone} ${nameOfState(node)[0]} ${node.roles ?? ""}`.toLowerCase().includes(wanted));
+  const some = nodes.filter((node) => `${node.name} ${node.address} ${node.zone} ${nameOfState(node)[0]} ${node.roles ?? ""}`.toLowerCase().includes(wanted));
   const heads = [{ text: "Node" }, { text: "Zone" }, { text: "Weight", n: true }, { text: "State" }, { text: "Shards", n: true },
     { text: "Jobs", n: true }, { text: "Calls", n: true }, { text: "CPU" }, { text: "Memory", n: true }, { text: "Uptime", n: true }, { text: "Actions", isHidden: true }];
-  const light = (name) => () => { view.lit = name; schedule(); };
-  return table("Nodes", heads, some.map((node) => {
+  const light = (address) => () => { view.lit = address; schedule(); };
+  return table("Nodes", heads, some.sort(byName).map((node) => {
     const [name, kind] = nameOfState(node);
-    const cpu = usage.get(node.name)?.shares ?? [];
+    const cpu = usage.get(node.address)?.shares ?? [];
     const last = cpu[cpu.length - 1];
-    const shards = counts?.get(node.name) ?? (counts ? 0 : node.shards);
-    return { key: node.name, class: kind === "bad" ? "is-dead" : null, onpointerenter: light(node.name), onpointerleave: light(null), cells: [
-      el("span", { class: "name" }, chip(node.name, kind === "bad"), " ", node.http && kind !== "bad" && node.http !== location.host
-        ? el("a", { class: "mono", href: `${location.protocol}//${node.http}/`, title: `Dashboard of ${node.name}` }, node.name)
-        : el("span", { class: "mono" }, node.name), node.name === state.cluster.node?.name ? el("span", { class: "quiet" }, " this node") : null),
+    const shards = counts?.get(node.address) ?? (counts ? 0 : node.shards);
+    return { key: node.address, class: kind === "bad" ? "is-dead" : null, onpointerenter: light(node.address), onpointerleave: light(null), cells: [
+      el("span", { class: "name" }, chip(node.address, kind === "bad"), " ", node.http && kind !== "bad" && node.http !== location.host
+        ? el("a", { href: `${location.protocol}//${node.http}/`, title: `Dashboard of ${node.name}` }, node.name)
+        : el("span", {}, node.name), node.address === state.cluster.node?.address ? el("span", { class: "quiet" }, " this node") : null,
+      node.name === node.address ? null : el("span", { class: "quiet mono under" }, node.address)),
       node.zone, number(node.weight), [badge(name, kind, STATE_TITLES[name]), kind === "bad" && (node.gone_ms ?? node.heard_ms)
         ? el("span", { class: "quiet" }, ` last heartbeat ${span(Date.now() - (node.heard_ms ?? node.gone_ms))} ago`) : null],
       number(shards), number(node.jobs), number(node.calls),
@@ -215,7 +216,7 @@ async function pin(name, shard, node) {
   const path = `/api/v1/spaces/${encodeURIComponent(name)}/shards/${shard}/pin`;
   const dry = await change(path, { node, is_dry_run: true });
   if (!dry) return;
-  const title = node ? `Pin shard ${shard} to ${node}?` : `Unpin shard ${shard}?`;
+  const title = node ? `Pin shard ${shard} to ${nameOf(node)}?` : `Unpin shard ${shard}?`;
   if (await confirm(title, dry.plan ?? ["The shard moves to this node if another node has it."], node ? "Pin" : "Unpin")) await change(path, { node, is_dry_run: false });
 }
 
@@ -229,16 +230,16 @@ function showShard(name, shard) {
   return el("section", { class: "card", "data-key": "shard", "aria-live": "polite" },
     el("div", { class: "head" }, el("h3", {}, `Shard ${number(shard)}`), link("Close", "cluster", name)),
     el("dl", { class: "pairs" },
-      el("dt", {}, "Owner"), el("dd", {}, owner ? [chip(owner), " ", el("span", { class: "mono" }, owner)] : badge("none", "bad")),
+      el("dt", {}, "Owner"), el("dd", {}, owner ? [chip(owner), " ", el("span", { title: owner }, nameOf(owner))] : badge("none", "bad")),
       el("dt", {}, "Epoch"), el("dd", {}, number(space.epoch[shard])),
       el("dt", {}, "State"), el("dd", {}, STATES[space.state[shard]]),
       since ? [el("dt", {}, "Since"), el("dd", {}, when(since), ` (${span(Date.now() - since)})`)] : null),
     value?.why ? el("p", {}, value.why) : error ? el("p", { class: "quiet" }, `Can't explain the placement: ${error}`) : null,
     value?.history?.length ? el("ol", { class: "story" }, value.history.slice(0, 12).map((each) => el("li", {},
-      when(each.at_ms), " ", each.what, each.owner ? [" ", el("span", { class: "mono" }, each.owner)] : null, el("span", { class: "quiet" }, ` epoch ${each.epoch}`)))) : null,
+      when(each.at_ms), " ", each.what, each.owner ? [" ", el("span", { title: each.owner }, each.owner_name ?? nameOf(each.owner))] : null, el("span", { class: "quiet" }, ` epoch ${each.epoch}`)))) : null,
     el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); pin(name, shard, event.currentTarget.elements.node.value || null); } },
       el("label", {}, "Pin to ", el("select", { name: "node" }, el("option", { value: "" }, "not pinned"),
-        space.nodes.map((each) => el("option", { value: each }, each)))), el("button", {}, "Pin")));
+        space.nodes.map((each) => el("option", { value: each }, nameOf(each))))), el("button", {}, "Pin")));
 }
 
 // --- the page ---
@@ -248,14 +249,14 @@ function showPicture(nodes, name, shard) {
   const isHere = space && space.name === name;
   const pointed = view.shard >= 0 ? view.shard : shard;
   const owner = isHere && pointed >= 0 ? space.nodes[space.owner[pointed]] : null;
-  const text = isHere && pointed >= 0 ? `${owner ?? "no owner"}, epoch ${space.epoch[pointed]}, ${STATES[space.state[pointed]]}` : "";
-  const model = { nodes: nodes.map((node) => ({ name: node.name, zone: node.zone, weight: node.weight, isDead: isDead(node),
+  const text = isHere && pointed >= 0 ? `${owner ? nameOf(owner) : "no owner"}, epoch ${space.epoch[pointed]}, ${STATES[space.state[pointed]]}` : "";
+  const model = { nodes: nodes.map((node) => ({ address: node.address, zone: node.zone, weight: node.weight, isDead: isDead(node),
     isDraining: Boolean(node.is_draining), isPlaced: node.is_placed !== false && !isDead(node) })), points: cluster.ring?.points, pointsKey: pointsKey(cluster.ring?.points),
     space: isHere ? space : null, lit: view.lit, shard: pointed, text,
     onPoint: (at, isByKey) => { if (at !== view.shard || isByKey) { view.shard = at; schedule(); } },
     onPick: (at) => { location.hash = to("cluster", name, at); } };
   const middle = isHere && pointed >= 0
-    ? [el("b", {}, `shard ${number(pointed)}`), el("span", { class: "mono" }, owner ?? "no owner"), el("span", { class: "quiet" }, `epoch ${number(space.epoch[pointed])}, ${STATES[space.state[pointed]]}`)]
+    ? [el("b", {}, `shard ${number(pointed)}`), el("span", {}, owner ? nameOf(owner) : "no owner"), el("span", { class: "quiet" }, `epoch ${number(space.epoch[pointed])}, ${STATES[space.state[pointed]]}`)]
     : isHere ? [el("b", { class: "big" }, number(space.n)), el("span", {}, `shards of ${name}`), el("span", { class: "quiet" }, `${space.engine}, version ${number(space.version)}`)]
       : [el("b", { class: "big" }, number(nodes.filter((node) => !isDead(node)).length)), el("span", {}, nodes.length === 1 ? "node" : "nodes on the ring")];
   return el("div", { class: "picture", "data-key": "picture" }, live("ring", makeRing, model), el("div", { class: "middle", "aria-hidden": "true" }, middle));
@@ -318,7 +319,7 @@ export function show([asked, shardText]) {
         name && !isHere ? (whyNot?.name === name && whyNot.text ? nothing(`Can't show ${name}`, whyNot.text) : loading(`the shards of ${name}`)) : null,
         absent(spaces, "spaces", el("p", { class: "quiet" }, "No spaces on this node. The ring shows each node's share of the keys.")),
         isHere ? card("Moves", { "data-key": "moves" }, moves.length ? el("ol", { class: "story" }, moves.map((move) => el("li", { "data-key": String(move.number) },
-          when(move.at_ms), " ", plural(move.n, "shard"), " ", chip(move.from), " → ", chip(move.to), el("span", { class: "mono tiny" }, ` ${move.to}`))))
+          when(move.at_ms), " ", plural(move.n, "shard"), " ", chip(move.from), " → ", chip(move.to), el("span", { class: "tiny", title: move.to }, ` ${nameOf(move.to)}`))))
           : el("p", { class: "quiet" }, "No moves since you opened this page.")) : null)),
     el("div", { class: "head", "data-key": "nodes-head" }, el("h2", {}, "Nodes"),
       el("label", {}, el("span", { class: "hidden" }, "Search nodes"), el("input", { type: "search", placeholder: "Search nodes", oninput: (event) => { view.filter = event.currentTarget.value; schedule(); } }))),

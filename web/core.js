@@ -134,6 +134,17 @@ export const state = { cluster: null, spaces: null, queues: null, workers: null,
 const listeners = new Set();
 let isScheduled = false;
 
+// Addresses identify nodes; people read names. Those of nodes that are gone stay known.
+const names = new Map();
+export const nameOf = (address) => names.get(address) ?? address;
+export const byName = (a, b) => a.name.localeCompare(b.name, "en", { numeric: true });
+function noteNames({ node, nodes = [] }) {
+  for (const each of [...(node ? [node] : []), ...nodes]) {
+    each.address ??= each.name; // of a node that has no names
+    names.set(each.address, each.name);
+  }
+}
+
 export const onNews = (listener) => listeners.add(listener);
 
 // Render changes once, with the next frame.
@@ -192,6 +203,7 @@ export function listen() {
   });
   for (const topic of TOPICS)
     hear(topic, (news) => {
+      if (topic === "cluster") noteNames(news);
       state[topic] = news;
       watchers[topic]?.forEach((watcher) => watcher(news));
     });

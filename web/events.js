@@ -28,7 +28,7 @@ export function show(rest, query) {
   for (const event of state.events) counts.set(event.kind, (counts.get(event.kind) ?? 0) + 1);
   const wanted = words.toLowerCase();
   const found = events.filter((event) => (kinds.length === 0 || kinds.includes(event.kind)) &&
-    (!wanted || `${event.kind} ${event.subject} ${event.text} ${event.node ?? ""}`.toLowerCase().includes(wanted)));
+    (!wanted || `${event.kind} ${event.subject} ${event.text} ${event.subject_name ?? ""} ${event.text} ${event.node ?? ""} ${event.node_name ?? ""}`.toLowerCase().includes(wanted)));
   const some = found.slice(-SHOWN_MAX).reverse();
   const isOfSeveral = state.events.some((event) => event.node);
   const nHeld = frozen ? state.events.length - frozen.length : 0;
@@ -47,8 +47,8 @@ export function show(rest, query) {
     found.length > SHOWN_MAX ? el("p", { class: "quiet" }, `Newest ${number(SHOWN_MAX)} of ${number(found.length)}.`) : null,
     el("div", { "data-key": "events" }, table("Events", [{ text: "Time" }, { text: "Kind" }, { text: "Subject" }, { text: "Event", class: "wide" }, ...(isOfSeveral ? [{ text: "Reported by" }] : [])],
       some.map((event) => ({ key: event.name, cells: [el("time", { datetime: new Date(event.at_ms).toISOString(), title: moment(event.at_ms) }, day(event.at_ms)),
-        badge(event.kind, `is-${KINDS.includes(event.kind) ? event.kind : "other"}`), el("span", { class: "mono" }, event.subject), event.text,
-        ...(isOfSeveral ? [el("span", { class: "mono" }, event.node)] : [])] })),
+        badge(event.kind, `is-${KINDS.includes(event.kind) ? event.kind : "other"}`), event.subject_name ? el("span", { title: event.subject }, event.subject_name) : el("span", { class: "mono" }, event.subject), event.text,
+        ...(isOfSeveral ? [el("span", { title: event.node }, event.node_name ?? event.node)] : [])] })),
       events.length ? nothing("No matching events", "Remove a kind or change the search.")
         : state.link === "live" ? nothing("No events yet", "Nodes joining and leaving, shard moves and operator actions appear here as they happen.") : loading("events"))),
   ];

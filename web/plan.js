@@ -1,6 +1,6 @@
 // Plan: what a change of hosts, weights or routing would move, before you apply it; then its outcome
 // compared with the prediction.
-import { state, el, link, table, fact, badge, button, nothing, absent, ask, change, confirm, weigh, schedule, number, plural, to } from "./core.js";
+import { state, el, link, table, fact, badge, button, nothing, absent, ask, change, confirm, weigh, schedule, nameOf, byName, number, plural, to } from "./core.js";
 import { bar } from "./charts.js";
 import { chip } from "./ring.js";
 
@@ -76,20 +76,20 @@ function clear() {
 // --- the form ---
 
 function hostRow(node) {
-  const weight = form.weights.get(node.name) ?? node.weight;
-  const isLost = form.remove.has(node.name) || (form.zone !== "" && node.zone === form.zone);
-  return el("li", { "data-key": node.name, class: isLost ? "is-lost" : null },
-    el("span", { class: "name" }, chip(node.name), " ", el("span", { class: "mono" }, node.name), node.zone ? el("span", { class: "quiet" }, ` ${node.zone}`) : null),
+  const weight = form.weights.get(node.address) ?? node.weight;
+  const isLost = form.remove.has(node.address) || (form.zone !== "" && node.zone === form.zone);
+  return el("li", { "data-key": node.address, class: isLost ? "is-lost" : null },
+    el("span", { class: "name" }, chip(node.address), " ", el("span", { title: node.address }, node.name), node.zone ? el("span", { class: "quiet" }, ` ${node.zone}`) : null),
     el("label", { class: "slide" }, el("span", { class: "hidden" }, `Weight of ${node.name}`),
       el("input", { type: "range", min: "0", max: String(Math.max(4, node.weight * 2)), step: "0.25", value: String(node.weight), disabled: isLost, oninput: (event) => {
         const chosen = Number(event.currentTarget.value);
-        if (chosen === node.weight) form.weights.delete(node.name);
-        else form.weights.set(node.name, chosen);
+        if (chosen === node.weight) form.weights.delete(node.address);
+        else form.weights.set(node.address, chosen);
         touch();
       } }), el("output", { class: weight === node.weight ? "quiet" : "changed" }, isLost ? "removed" : `× ${weight}`)),
     el("label", { class: "check" }, el("input", { type: "checkbox", onchange: (event) => {
-      if (event.currentTarget.checked) form.remove.add(node.name);
-      else form.remove.delete(node.name);
+      if (event.currentTarget.checked) form.remove.add(node.address);
+      else form.remove.delete(node.address);
       touch();
     } }), " remove", el("span", { class: "hidden" }, ` ${node.name}`)));
 }
@@ -104,7 +104,7 @@ function showForm(nodes) {
   const zones = [...new Set(nodes.map((node) => node.zone).filter(Boolean))].sort();
   const queues = state.queues?.items ?? [];
   return el("form", { id: "plan-form", "data-key": "form", class: "plan", onsubmit: (event) => { event.preventDefault(); preview(); } },
-    el("fieldset", {}, el("legend", {}, "Hosts"), el("ul", { class: "hosts" }, nodes.map(hostRow), form.add.map(addedRow)),
+    el("fieldset", {}, el("legend", {}, "Hosts"), el("ul", { class: "hosts" }, [...nodes].sort(byName).map(hostRow), form.add.map(addedRow)),
       button("Add a host", () => { form.add.push({ number: ++nAdded, name: `new-${nAdded}:7700`, zone: zones[0] ?? "", weight: 1 }); touch(); })),
     el("fieldset", {}, el("legend", {}, "Zone and routing"), el("div", { class: "fields" },
       zones.length ? el("label", {}, "Remove zone", el("select", { onchange: (event) => { form.zone = event.currentTarget.value; touch(); } },
@@ -134,7 +134,7 @@ function showSpread(before, after, words = ["before", "after"], format = asMove)
   const top = Math.max(1, ...was.values(), ...will.values());
   return el("ul", { class: "spread", tabindex: "0", "aria-label": `Shards per node, ${words.join(" and ")}` }, names.map((name) => {
     const a = was.get(name) ?? 0, b = will.get(name) ?? 0;
-    return el("li", { "data-key": name }, el("span", { class: "name" }, chip(name), " ", el("span", { class: "mono" }, name)),
+    return el("li", { "data-key": name }, el("span", { class: "name" }, chip(name), " ", el("span", { title: name }, nameOf(name))),
       el("span", { class: "two" }, bar([{ value: a, kind: "is-before" }], top, `${number(a)} ${words[0]}`), bar([{ value: b, kind: "is-after" }], top, `${number(b)} ${words[1]}`)),
       el("span", { class: "n" }, format(a, b)));
   }));

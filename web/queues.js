@@ -1,5 +1,5 @@
 // Queues: depth, throughput, workers, and the jobs themselves.
-import { state, el, link, table, fact, badge, button, nothing, loading, absent, ask, topic, change, onTopic, toast,
+import { state, el, link, table, fact, badge, button, nothing, loading, absent, ask, topic, change, onTopic, toast, nameOf,
   number, short, plural, span, when, shown, to } from "./core.js";
 import { timeline, spark } from "./charts.js";
 import { showJob } from "./job.js";
@@ -52,7 +52,7 @@ const oldest = (queue) => (queue.n_waiting && queue.oldest_ms ? span(Date.now() 
 // --- all queues ---
 
 const without = (entry) => (entry.value?.missing?.length
-  ? el("p", { class: "note warn", title: shown(entry.value.missing_why?.join("\n")) }, `Counts are incomplete. No response from: ${entry.value.missing.join(", ")}.`) : null);
+  ? el("p", { class: "note warn", title: shown(entry.value.missing_why?.join("\n")) }, `Counts are incomplete. No response from: ${entry.value.missing.map(nameOf).join(", ")}.`) : null);
 
 function listQueues(queues) {
   return table("Queues", [{ text: "Queue" }, { text: "Depth", title: "Waiting, delayed and running jobs over the last 2 minutes" }, { text: "Waiting", n: true }, { text: "Delayed", n: true }, { text: "Running", n: true },

@@ -3,7 +3,7 @@
 //
 // The shards are pixels of an image whose map from pixel to shard is computed once per size, so a
 // hundred thousand cost as little as ten.
-import { el, number, short } from "./core.js";
+import { state, el, byName, number, short } from "./core.js";
 
 const PALETTE = ["#4f7fdc", "#dd7f3b", "#2f9f86", "#b264c6", "#c39c22", "#d4597a", "#5b9f45", "#2f9dc0", "#8a70dd", "#a17a58"];
 const FLASH = 1600; // ms that a shard glows after it moved
@@ -15,10 +15,12 @@ const still = window.matchMedia("(prefers-reduced-motion: reduce)");
 
 // --- colors of nodes ---
 
-const numbers = new Map(); // name -> from 1, in the order in which they were seen
-export function numberOf(name) {
-  if (!numbers.has(name)) numbers.set(name, numbers.size + 1);
-  return numbers.get(name);
+const numbers = new Map(); // address -> from 1, by name, and in the order in which they were seen
+export function numberOf(address) {
+  const note = (each) => numbers.has(each) || numbers.set(each, numbers.size + 1);
+  if (!numbers.has(address)) [...(state.cluster?.nodes ?? [])].sort(byName).forEach((node) => note(node.address));
+  note(address);
+  return numbers.get(address);
 }
 
 function hsl(h, s, l) {
@@ -29,8 +31,8 @@ function hsl(h, s, l) {
   return [f(0), f(8), f(4)];
 }
 
-function rgbOf(name) {
-  const i = numberOf(name) - 1;
+function rgbOf(address) {
+  const i = numberOf(address) - 1;
   if (i < PALETTE.length) return [1, 3, 5].map((at) => parseInt(PALETTE[i].slice(at, at + 2), 16));
   return hsl((i * 137.508) % 360, 0.5, [0.5, 0.62, 0.42][i % 3]);
 }
@@ -40,10 +42,10 @@ const luminance = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.072
 const inkOn = (rgb) => (luminance(rgb) > 0.179 ? "#000" : "#fff");
 
 // The number of a node in its color, by which it is known on the ring.
-export function chip(name, isDead = false) {
-  const rgb = rgbOf(name);
+export function chip(address, isDead = false) {
+  const rgb = rgbOf(address);
   return el("span", { class: isDead ? "chip is-dead" : "chip", "aria-hidden": "true",
-    style: isDead ? {} : { background: css(rgb), color: inkOn(rgb) } }, isDead ? "×" : String(numberOf(name)));
+    style: isDead ? {} : { background: css(rgb), color: inkOn(rgb) } }, isDead ? "×" : String(numberOf(address)));
 }
 
 // --- the picture ---
@@ -129,10 +131,10 @@ export function makeRing(box) {
     let at = gap / 2;
     const arcs = [];
     for (const zone of zones) {
-      const inside = model.nodes.filter((node) => (node.zone ?? "") === zone).sort((a, b) => numberOf(a.name) - numberOf(b.name));
+      const inside = model.nodes.filter((node) => (node.zone ?? "") === zone).sort((a, b) => numberOf(a.address) - numberOf(b.address));
       const begin = at;
       for (const node of inside) {
-        angles.set(node.name, at + each / 2);
+        angles.set(node.address, at + each / 2);
         at += each;
       }
       arcs.push({ zone, begin, end: at });
@@ -153,7 +155,7 @@ export function makeRing(box) {
   function stretches() {
     const points = model.points ?? [];
     if (points.length)
-      return points.map(([position, index], i) => ({ name: model.nodes[index]?.name,
+      return points.map(([position, index], i) => ({ name: model.nodes[index]?.address,
         from: ((i ? points[i - 1][0] : points[points.length - 1][0] - 2 ** 32) / 2 ** 32) * TURN, to: (position / 2 ** 32) * TURN }));
     const placed = model.nodes.filter((node) => node.isPlaced);
     const total = placed.reduce((sum, node) => sum + (node.weight || 1), 0);
@@ -161,7 +163,7 @@ export function makeRing(box) {
     return placed.map((node) => {
       const from = at;
       at += ((node.weight || 1) / total) * TURN;
-      return { name: node.name, from, to: at };
+      return { name: node.address, from, to: at };
     });
   }
 
@@ -195,9 +197,9 @@ export function makeRing(box) {
   }
 
   function drawBadge(on, node, badge, radius) {
-    const [x, y] = spot(angles.get(node.name), radius);
-    const rgb = rgbOf(node.name);
-    on.globalAlpha = model.lit && model.lit !== node.name ? 0.3 : 1;
+    const [x, y] = spot(angles.get(node.address), radius);
+    const rgb = rgbOf(node.address);
+    on.globalAlpha = model.lit && model.lit !== node.address ? 0.3 : 1;
     on.beginPath();
     on.arc(x, y, badge, 0, TURN);
     on.fillStyle = node.isDead ? css(theme.card) : css(rgb);
@@ -212,7 +214,7 @@ export function makeRing(box) {
     if (badge > 6) {
       on.fillStyle = node.isDead ? css(theme.bad) : inkOn(rgb);
       on.font = `700 ${badge * 1.05}px system-ui, sans-serif`;
-      on.fillText(node.isDead ? "×" : String(numberOf(node.name)), x, y + badge * 0.06);
+      on.fillText(node.isDead ? "×" : String(numberOf(node.address)), x, y + badge * 0.06);
     }
     on.globalAlpha = 1;
   }

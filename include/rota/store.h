@@ -69,7 +69,8 @@ enum rota_store_verb {
      * For use after a failover to a replica that may lack the last writes. Answer: `hold_until`. */
     ROTA_STORE_HOLD,
 
-    /* Sends a heartbeat of `member`, and of each address in `keys`. Does not change the state. */
+    /* Sends a heartbeat of `member`, and of each address in `keys`: then it has no name. Does not
+     * change the state. */
     ROTA_STORE_BEAT,
 
     /* All members, by address. Answer: `members`. */
@@ -157,7 +158,8 @@ enum rota_store_member_state {
 /* Alive until `heartbeat` + `ttl` on the database's clock. */
 struct rota_store_member {
     struct rota_str address, roles, zone;
-    uint32_t weight;                    /* in thousandths; 0 means ROTA_WEIGHT_ONE */
+    struct rota_str name; /* unique among live nodes; empty: none, and the address serves as one */
+    uint32_t weight;      /* in thousandths; 0 means ROTA_WEIGHT_ONE */
     rota_time start_at, stop_at;        /* wall clock, see struct rota_host; 0: no bound */
     rota_time ttl;                      /* duration */
     enum rota_store_member_state state; /* set by an operator; not changed by BEAT */

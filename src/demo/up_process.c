@@ -65,6 +65,7 @@ static void write_node(const struct rota_up_process *process, struct line *line)
     if (rota_zmq_check(NULL) == ROTA_OK)
         add_address(line, "--workers", process->zmq);
     add_address(line, "--http", process->http);
+    add_option(line, "--name", process->name);
     add_option(line, "--zone", process->zone);
     add_option(line, "--drain-limit", "1s");
     add_word(line, "--config");

@@ -18,24 +18,20 @@ enum {
 
 static void log_state(struct rota_node *node, const char *phrase)
 {
+    const char *name = node->is_named ? rota_node_naming_name(node) : node->naming.name;
     rota_log(node->log, rota_clock_wall(), ROTA_LOG_INFO, phrase,
-             ROTA_LOG_FACT("address", node->advertise));
+             ROTA_LOG_FACT("address", node->advertise), ROTA_LOG_FACT("name", name));
 }
 
 /* The first time, or again after it was drained. */
 static void join_cluster(struct rota_node *node)
 {
-    struct rota_error error;
     log_state(node, "node joining");
     for (size_t i = 0; i < node->n_roles && node->has_drained; i++)
         if (node->roles[i].role->restore)
             node->roles[i].role->restore(node->roles[i].data);
     rota_node_spaces_undrain(node->spaces);
-    if (rota_node_open_heartbeat(node, false, &error)) {
-        rota_log(node->log, rota_clock_wall(), ROTA_LOG_ERROR, "node can't join",
-                 ROTA_LOG_FACT("error", error.text));
-        rota_node_step(node, ROTA_NODE_FAILED);
-    }
+    rota_node_naming_join(node);
 }
 
 static void announce_ready(struct rota_node *node)

@@ -4,6 +4,8 @@
 
 #include "base/list.h"
 #include "core/call/get/places.h"
+#include "core/place/node_book.h"
+#include "core/place/node_name.h"
 #include "io/clock.h"
 #include "io/net/address.h"
 #include "io/net/http.h"
@@ -64,6 +66,10 @@ struct rota_node {
     char *operators, *nodes; /* the texts that `access` points into */
     char *advertise;
     char self_name[ROTA_ADDRESS_HOST_MAX + 1]; /* the host in it: as our certificate has it */
+    struct rota_node_name_seek naming;
+    char name[ROTA_NODE_NAME_MAX + 1]; /* that heartbeats have; empty: the address serves as one */
+    bool is_named;                     /* it is certain that no other node has the name */
+    struct rota_node_book book;
     struct rota_guard guard;
     struct rota_str names[ROTA_NODE_NAMES_MAX];
 
@@ -71,6 +77,7 @@ struct rota_node {
     struct rota_tls *tls, *self_tls, *peers_tls; /* NULL: plain text */
     struct rota_store *store;
     struct rota_members *members;
+    struct rota_members_source *rows; /* of `members`, which owns it */
     struct rota_heartbeat *heartbeat;
     struct rota_server *server;
     struct rota_health *health;
@@ -130,6 +137,20 @@ void rota_node_open_look_ready(struct rota_node *node);
 
 /* The host names that HTTP requests may use: its own address, and those of the settings. */
 void rota_node_open_note_names(struct rota_node *node);
+
+/* --- node_naming.c --- */
+
+/* Choose the name to seek, once the address is known. */
+enum rota_code rota_node_naming_open(struct rota_node *node, struct rota_error *error);
+
+/* Begin heartbeats, if the name may be used; otherwise it is waited for. */
+void rota_node_naming_join(struct rota_node *node);
+
+/* All members of the store, from time to time; `data` is the node. */
+void rota_node_naming_take_rows(void *data, const struct rota_store_answer *answer);
+
+/* The name of this node, or its address. */
+const char *rota_node_naming_name(const struct rota_node *node);
 
 /* --- node_access.c --- */
 

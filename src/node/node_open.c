@@ -1,6 +1,7 @@
 /* The parts of a node, opened in order and closed in reverse. */
 #include "node/node_inside.h"
 #include "run/call/space_directory.h"
+#include "run/store/store_members.h"
 
 #include "io/clock.h"
 #include "io/file.h"
@@ -109,7 +110,7 @@ void rota_node_open_look_ready(struct rota_node *node)
     for (size_t i = 0; i < node->n_roles; i++)
         if (node->roles[i].role->is_ready && !node->roles[i].role->is_ready(node->roles[i].data))
             return;
-    if (node->is_placed)
+    if (node->is_placed && node->is_named)
         rota_node_step(node, ROTA_NODE_JOINED);
 }
 
@@ -122,6 +123,7 @@ enum rota_code rota_node_open_heartbeat(struct rota_node *node, bool is_leaving,
     snprintf(roles, sizeof roles, ROTA_NODE_ROLE ",%s", settings->roles);
     struct rota_store_member member = {
         .address = rota_str(node->advertise),
+        .name = rota_str(node->name),
         .roles = rota_str(roles),
         .zone = rota_str(settings->zone),
         .ttl = settings->ttl,
@@ -139,13 +141,14 @@ enum rota_code rota_node_open_heartbeat(struct rota_node *node, bool is_leaving,
 
 static enum rota_code open_members(struct rota_node *node, struct rota_error *error)
 {
-    struct rota_members_source *source;
     enum rota_code code = rota_store_members_new(node->store, ROTA_NODE_ROLE,
-                                                 node->settings->ttl / 10, &source, error);
-    if (!code)
-        code =
-            rota_members_open(node->loop, source, &(struct rota_members_options){.log = node->log},
-                              &node->members, error);
+                                                 node->settings->ttl / 10, &node->rows, error);
+    if (code)
+        return code;
+    rota_store_members_watch(node->rows, rota_node_naming_take_rows, node);
+    code =
+        rota_members_open(node->loop, node->rows, &(struct rota_members_options){.log = node->log},
+                          &node->members, error);
     return code ? code : rota_members_subscribe(node->members, "node", on_members, node, error);
 }
 
@@ -397,8 +400,11 @@ static void on_space_done(void *data, struct rota_str space, const char *text, c
 
 static enum rota_code open_space_service(struct rota_node *node, struct rota_error *error)
 {
-    return rota_space_service_open(node->server, node->store, on_space_done, node,
-                                   &node->space_service, error);
+    enum rota_code code = rota_space_service_open(node->server, node->store, on_space_done, node,
+                                                  &node->space_service, error);
+    if (!code)
+        rota_space_service_use_names(node->space_service, &node->book);
+    return code;
 }
 
 /* The last part: it needs all others until it is closed. */
@@ -410,14 +416,15 @@ static enum rota_code open_spaces(struct rota_node *node, struct rota_error *err
 enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *error)
 {
     static enum rota_code (*const PARTS[])(struct rota_node * node, struct rota_error * error) = {
-        check_limits, lock_directory,     rota_node_access_open,
-        open_store,   open_server,        open_members,
-        open_peers,   open_space_service, open_service,
-        open_roles,   open_self,          open_http,
-        open_spaces};
+        check_limits, lock_directory, rota_node_access_open,
+        open_store,   open_server,    rota_node_naming_open,
+        open_members, open_peers,     open_space_service,
+        open_service, open_roles,     open_self,
+        open_http,    open_spaces};
     node->metrics = rota_metrics_new((uint64_t)rota_clock_wall());
     if (!node->metrics)
         return rota_error_no_memory(error, "for a node");
+    rota_node_book_init(&node->book, (uint64_t)rota_clock_wall());
     for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++) {
         enum rota_code code = PARTS[i](node, error);
         if (code)
@@ -454,6 +461,7 @@ void rota_node_open_close_parts(struct rota_node *node)
     rota_tls_free(node->self_tls);
     rota_tls_free(node->peers_tls);
     rota_metrics_free(node->metrics);
+    rota_node_book_deinit(&node->book);
     bool is_off_the_list = node->has_left || !node->fsm.has_joined;
     if (node->lock_fd >= 0 && is_off_the_list && ftruncate(node->lock_fd, 0))
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "lock not cleared",

@@ -3,6 +3,7 @@
 #include "base/quote.h"
 #include "base/spell.h"
 #include "core/call/get/lru.h"
+#include "core/place/node_name.h"
 #include "io/log/sync.h"
 #include "node/rules/access.h"
 #include "run/call/directory.h"
@@ -67,6 +68,13 @@ const struct rota_option rota_node_options[] = {
      .min = 1,
      .max = ROTA_STORE_NAME_MAX,
      .help = "address under which other nodes reach this one [default: --listen]"},
+    {.name = "name",
+     INTO(TEXT, name),
+     .value_name = "NAME",
+     .min = 1,
+     .max = ROTA_NODE_NAME_MAX,
+     .help = "name of this node for people, unique in the cluster: letters, digits, '.', '_' and "
+             "'-' [default: the host's name, with the port if that is not 7700]"},
     {.name = "store",
      INTO(TEXT, store),
      .value_name = "URL",
@@ -564,7 +572,7 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
                                         struct rota_error *error)
 {
     const struct rota_node_settings *values = settings->values;
-    char where[ROTA_SETTINGS_WHERE_MAX];
+    char where[ROTA_SETTINGS_WHERE_MAX], quoted[ROTA_QUOTE_MAX];
     uint32_t weight;
     enum rota_code code = check_roles(settings, error);
     if (!code)
@@ -575,6 +583,11 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "%s: a weight must be a number from 0.01 to 1000, such as 2.5",
                               rota_settings_where(settings, "weight", where));
+    if (values->name && !rota_node_name_is_valid(rota_str(values->name)))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "%s: %s is not the name of a node: use " ROTA_NODE_NAME_RULE,
+                              rota_settings_where(settings, "name", where),
+                              rota_quote(rota_str(values->name), quoted));
     if ((values->operators || values->nodes) && !values->ca)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "%s names certificates, but without ca clients send none: set ca to "

@@ -70,7 +70,7 @@ static void note_held(struct entry *entry, const struct rota_space_map *map)
         return;
     entry->n_held = map->n_held;
     rota_node_note(node, ROTA_EVENT_SHARD, map->name, "has %u of its %u shards on %s", map->n_held,
-                   map->n_shards, node->advertise);
+                   map->n_shards, rota_node_naming_name(node));
     rota_log(node->log, rota_clock_wall(), ROTA_LOG_INFO, "space shards held",
              ROTA_LOG_FACT("space", map->name), ROTA_LOG_FACT("shards", (uint64_t)map->n_held),
              ROTA_LOG_FACT("of", (uint64_t)map->n_shards));

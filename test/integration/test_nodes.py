@@ -4,11 +4,14 @@
 What each of them shows of all, what happens when one is killed, drained or evicted, events, and the
 commands. Prints TAP."""
 
+import contextlib
 import http.client
 import json
 import os
 import re
 import signal
+import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -35,7 +38,7 @@ def rota(*words, code=0, node=None):
 
 
 def states(node):
-    return {entry["name"]: entry["state"] for entry in node.get("/api/v1/cluster")["nodes"]}
+    return {entry["address"]: entry["state"] for entry in node.get("/api/v1/cluster")["nodes"]}
 
 
 def add_jobs(node, queue, n):
@@ -81,10 +84,10 @@ def every_node_shows_all():
     with cluster(ROTAD, 3) as nodes:
         for node in nodes:
             shown = node.get("/api/v1/cluster")
-            assert shown["node"]["name"] == node.name
-            assert [entry["name"] for entry in shown["nodes"]] == sorted(one.name for one in nodes)
+            assert shown["node"]["address"] == node.name
+            assert [entry["address"] for entry in shown["nodes"]] == sorted(one.name for one in nodes)
             for entry in shown["nodes"]:
-                own = next(one for one in nodes if one.name == entry["name"])
+                own = next(one for one in nodes if one.name == entry["address"])
                 assert entry["http"] == own.reach["http"] and entry["state"] == "serving", entry
                 assert entry["is_alive"] and entry["is_placed"] and not entry["is_draining"], entry
                 assert entry["memory"] > 1 << 20 and entry["cpu_ms"] > 0 and entry["weight"] == 1, entry
@@ -100,7 +103,7 @@ def killed_node_is_dead_and_one_that_left_is_gone():
     with cluster(ROTAD, 3, "--ttl", "2s") as (one, two, three):
         two.process.kill()
         await_true(lambda: states(one)[two.name] == "dead")
-        dead = next(entry for entry in one.get("/api/v1/cluster")["nodes"] if entry["name"] == two.name)
+        dead = next(entry for entry in one.get("/api/v1/cluster")["nodes"] if entry["address"] == two.name)
         assert not dead["is_alive"] and not dead["is_placed"] and dead["http"] == two.reach["http"], dead
         three.process.send_signal(signal.SIGTERM)
         three.process.wait(TIMEOUT)
@@ -135,11 +138,12 @@ def stopped_node_is_silent_before_it_is_dead():
 def drain_tells_its_plan_moves_all_and_is_taken_back():
     with cluster(ROTAD, 3) as (one, two, three):
         add_jobs(one, "q", 12)
-        jobs = {entry["name"]: entry["jobs"] for entry in one.get("/api/v1/cluster")["nodes"]}
+        jobs = {entry["address"]: entry["jobs"] for entry in one.get("/api/v1/cluster")["nodes"]}
         busy = max((two, three), key=lambda node: jobs[node.name])
         path = f"/api/v1/nodes/{busy.name}/"
         plan = one.post(path + "drain", {"is_dry_run": True})
-        assert not plan["is_done"] and plan["plan"][0].startswith(busy.name), plan
+        assert not plan["is_done"] and plan["plan"][0].startswith(f"{busy.title} hands over"), plan
+        assert plan["node"] == busy.name and one.post(f"/api/v1/nodes/{busy.title}/drain", {"is_dry_run": True}) == plan
         assert any("queue q: " in said and "of its 16 partitions" in said for said in plan["plan"]), plan
         assert states(one)[busy.name] == "serving"
 
@@ -155,7 +159,7 @@ def drain_tells_its_plan_moves_all_and_is_taken_back():
         rota("node", "undrain", busy.name, node=busy)
         await_true(lambda: states(one)[busy.name] == "serving")
         await_true(lambda: next(entry["jobs"] for entry in one.get("/api/v1/cluster")["nodes"]
-                                if entry["name"] == busy.name) > 0, "jobs that come back")
+                                if entry["address"] == busy.name) > 0, "jobs that come back")
         assert busy.ready.count("\n") == 1  # it says that it is ready once
         worker = subprocess.Popen([ROTA, "work", "--node", busy.name, "--queue", "q", "--", "true"],
                                   stderr=subprocess.DEVNULL)
@@ -173,11 +177,12 @@ def evicted_node_is_for_nobody_until_it_is_let_in():
         assert said["is_done"] and said["node"] == two.name and "marked as dead" in said["plan"][0], said
         assert states(one)[two.name] == "evicted"
         await_true(lambda: not next(entry["is_placed"] for entry in one.get("/api/v1/cluster")["nodes"]
-                                    if entry["name"] == two.name))
+                                    if entry["address"] == two.name))
         rota("node", "undrain", two.name, node=one)
         await_true(lambda: states(one)[two.name] == "serving")
         for verb in ("evict", "show"):
-            assert f"no such node; the nodes are {min(one.name, two.name)}, {max(one.name, two.name)}" in rota(
+            listed = sorted((one, two), key=lambda node: node.name)
+            assert "no such node; the nodes are " + ", ".join(f"{node.title} ({node.name})" for node in listed) in rota(
                 "node", verb, "10.9.9.9:1", node=one, code=1)
         assert one.ask("/api/v1/nodes/10.9.9.9:1/drain", "POST", {})[0] == 404
         assert one.ask(f"/api/v1/nodes/{two.name}/drain", "POST", {}, token="x" * 43)[0] in (401, 403)
@@ -319,12 +324,94 @@ def those_who_look_do_not_keep_a_node_from_stopping():
 def list_is_for_people_and_scripts():
     with cluster(ROTAD, 2) as (one, two):
         lines = rota("node", "list", node=one).splitlines()
-        assert [line.split("\t")[:2] for line in lines] == sorted([node.name, "serving"] for node in (one, two)), lines
-        assert {line.split("\t")[2] for line in lines} == {"a", "b"}, lines
+        assert sorted(line.split("\t")[:3] for line in lines) == [[node.title, node.name, "serving"] for node in (one, two)], lines
+        assert {line.split("\t")[3] for line in lines} == {"a", "b"}, lines
         listed = json.loads(rota("node", "list", "--json", "--node", f"127.0.0.1:1,{two.name}"))
-        assert [entry["name"] for entry in listed["nodes"]] == sorted([one.name, two.name])
-        assert rota("node", "show", node=one).splitlines()[:2] == [f"name\t{one.name}", "state\tserving"]
+        assert [entry["address"] for entry in listed["nodes"]] == sorted([one.name, two.name])
+        for words in [], [one.name], [one.title]:
+            assert rota("node", "show", *words, node=one).splitlines()[:3] == [
+                f"name\t{one.title}", f"address\t{one.name}", "state\tserving"]
         assert "no such node" in rota("node", "show", "x:1", node=one, code=1)
+
+
+@contextlib.contextmanager
+def started(folder, name, *words):
+    node = Node(ROTAD, folder, name, "--store", f"sqlite:{folder}/store.db", "--ttl", "2s", *ANY_PORTS, *words)
+    try:
+        yield node
+    finally:
+        node.end()
+
+
+def refused(folder, *words):
+    """What a node that can't start says."""
+    done = subprocess.run([ROTAD, "--data", folder + "/refused", "--store", f"sqlite:{folder}/store.db", *ANY_PORTS, *words],
+                          capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 1 and not done.stdout, done
+    return done.stderr
+
+
+def name_of(node):
+    return node.get("/api/v1/node")["name"]
+
+
+@test
+def name_is_of_one_live_node():
+    with tempfile.TemporaryDirectory(prefix="rota-nodes-") as folder:
+        with started(folder, "one", "--name", "box") as one:
+            why = refused(folder, "--name", "box", "--ttl", "2s")
+            assert f"the node at {one.name} has the name box and is alive: give this node another one" in why, why
+            assert list(states(one)) == [one.name], "the second one was listed"
+            one.process.kill()
+            one.process.wait(TIMEOUT)
+            with started(folder, "two", "--name", "box") as two: # when the ttl of the first is over
+                assert name_of(two) == "box" and states(two) == {one.name: "dead", two.name: "serving"}
+                assert rota("node", "show", "box", node=two).splitlines()[1] == f"address\t{two.name}"
+
+
+@test
+def node_without_a_name_has_that_of_its_host():
+    host = socket.gethostname()
+    with tempfile.TemporaryDirectory(prefix="rota-nodes-") as folder:
+        with started(folder, "one") as one:
+            port = one.name.split(":")[1]
+            assert name_of(one) == f"{host}-{port}"
+            # Another host of the same name: nothing fails because of a name that the node was not given.
+            with started(folder, "two", "--advertise", f"localhost:{port}") as two:
+                assert name_of(two) == f"localhost:{port}"
+                with open(two.data + ".log") as log:
+                    assert f'msg="name of the host is taken" name={host}-{port} by={one.name}' in log.read()
+
+
+@test
+def names_are_shown_and_addresses_kept():
+    with cluster(ROTAD, 2) as (one, two):
+        two.process.send_signal(signal.SIGTERM)
+        assert two.process.wait(TIMEOUT) == 0
+
+        def left():
+            return [event for event in one.get("/api/v1/events?kind=node")["events"]
+                    if event["subject"] == two.name and event["node"] == one.name and "joined" not in event["text"]]
+        event = await_true(left)[0]
+        assert event["subject_name"] == "n1" and event["node_name"] == "n0", event
+        shown = rota("events", node=one)
+        assert f"n1 {event['text']}\tn0" in shown and two.name not in shown, shown
+        listed = [json.loads(line) for line in rota("events", "--json", node=one).splitlines()]
+        assert any(each["subject"] == two.name and each["subject_name"] == "n1" and each["node_name"] == "n0" for each in listed)
+        metrics = one.ask("/metrics")[2].decode()
+        assert f'rota_node_info{{address="{one.name}",node_name="n0"}} 1' in metrics
+
+
+@test
+def old_rows_have_no_names():
+    with cluster(ROTAD, 1) as (one,):
+        store = sqlite3.connect(os.path.join(os.path.dirname(one.data), "store.db"))
+        with store:
+            store.execute("INSERT INTO rota_members (address, roles, zone, weight, state, start_at, stop_at, ttl_ms, heartbeat) "
+                          "SELECT 'old:1', roles, zone, weight, state, start_at, stop_at, 3600000, heartbeat FROM rota_members")
+        store.close()
+        assert await_true(lambda: states(one).get("old:1")) == "silent"
+        assert rota("node", "show", "old:1", node=one).splitlines()[:2] == ["name\told:1", "address\told:1"]
 
 
 if __name__ == "__main__":

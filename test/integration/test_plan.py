@@ -388,7 +388,7 @@ def apply_as_predicted(asked, body, step):
 def weights_that_are_applied_come_as_predicted(nodes):
     weights = {nodes[1].grpc: 2, nodes[0].grpc: 0.5}
     apply_as_predicted(nodes[2], {"weights": weights}, f"give {nodes[1].grpc} the weight 2")
-    shown = {node["name"]: node["weight"] for node in nodes[0].get("/api/v1/cluster")["nodes"]}
+    shown = {node["address"]: node["weight"] for node in nodes[0].get("/api/v1/cluster")["nodes"]}
     assert shown == {nodes[2].grpc: 1, **weights}, shown
 
 

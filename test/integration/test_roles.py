@@ -96,7 +96,7 @@ def any_node_answers_for_every_key():
                 assert call["circuit"] == "closed" and call["n_failed"] == 0, call
                 assert sum(n for _, n in buckets) + call["n_cancelled"] + call["in_flight"] == call["n_calls"], call
             shown = json.loads(one.get("/api/v1/cluster")[1])
-            assert {entry["name"] for entry in shown["nodes"]} == {one.reach["grpc"], two.reach["grpc"]}, shown
+            assert {entry["address"] for entry in shown["nodes"]} == {one.reach["grpc"], two.reach["grpc"]}, shown
 
 
 @test

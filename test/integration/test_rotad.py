@@ -359,7 +359,7 @@ def http_is_for_its_own_names():
         for host in ("rota.example", "localhost", one.reach["http"]):
             assert one.get("/readyz", Host=host)[0] == 200, host
         cluster = json.loads(one.get("/api/v1/cluster")[1])
-        assert [member["name"] for member in cluster["nodes"]] == [one.reach["grpc"]]
+        assert [member["address"] for member in cluster["nodes"]] == [one.reach["grpc"]]
         assert one.get("/nothing")[0] == 404
         for path, method in (("/api/v1/node", "POST"), ("/api/v1/queues", "DELETE"), ("/api/v1/plan", "PUT")):
             assert one.get(path, method)[0] == 405, (path, method)

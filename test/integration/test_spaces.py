@@ -49,7 +49,7 @@ class Node:
         with open(f"{self.folder}/rotad.toml", "w") as file:
             file.write(settings.replace("LOG", f"{folder}/log.db"))
         self.words = [ROTAD, "--config", "rotad.toml", "--store", f"sqlite:{folder}/store.db", "--http", "127.0.0.1:0",
-                      "--workers", "127.0.0.1:0"]
+                      "--workers", "127.0.0.1:0", "--name", name]
         self.grpc = "127.0.0.1:0"
         self.start()
 
@@ -236,11 +236,19 @@ def every_shard_is_owned_once(cluster):
         assert status == 200 and document["engine"] == "ring", document
         assert [document["nodes"][owner] for owner, _, _ in document["shards"]] == \
             [shards[shard][0] for shard in range(SHARDS)]
-        listed = json.loads(node.rota("shard", "list", "orders", "--owner", node.grpc, "--json"))["shards"]
-        assert {entry["shard"] for entry in listed} == share(shards, node.grpc)
+        assert dict(zip(document["nodes"], document["node_names"])) == {each.grpc: each.name for each in cluster.nodes}
+        for owner in node.grpc, node.name:
+            listed = json.loads(node.rota("shard", "list", "orders", "--owner", owner, "--json"))["shards"]
+            assert {entry["shard"] for entry in listed} == share(shards, node.grpc)
+            assert {(entry["owner"], entry["owner_name"]) for entry in listed} == {(node.grpc, node.name)}
+        fields = node.rota("shard", "list", "orders", "--owner", node.name).splitlines()[0].split("\t")
+        assert fields[2] == node.name and fields[-1] == node.grpc, fields
     shown = json.loads(cluster.nodes[0].rota("space", "show", "orders", "--json"))
     assert {entry["node"]: entry["n_owned"] for entry in shown["nodes"]} == \
         {name: len(share(shards, name)) for name in cluster.names()}, shown
+    lines = cluster.nodes[0].rota("space", "show", "orders").splitlines()
+    for node in cluster.nodes:
+        assert f"node\t{node.name}\t{len(share(shards, node.grpc))}\t0\t{node.grpc}" in lines, lines
     names = [space["name"] for space in json.loads(cluster.nodes[1].rota("space", "list", "--json"))["spaces"]]
     assert names == ["few", "orders"], names
     held = int(re.search(r"rota_space_held{space=\"orders\"} (\d+)", metrics(cluster.nodes[0]))[1])
@@ -284,18 +292,19 @@ def pin_moves_one_shard_only(cluster):
     shards, news = next(follow)
     assert len(news["changed"]) == SHARDS  # all at first, and then only what changes
     said = two.rota("shard", "pin", "orders", str(shard), two.grpc, "--dry-run")
-    assert two.grpc in said and said.count("\n") == 1, said
-    two.rota("shard", "move", "orders", str(shard), two.grpc)
+    assert f"from {one.name} to {two.name};" in said and said.count("\n") == 1, said
+    two.rota("shard", "move", "orders", str(shard), two.name)
     while shards[shard][0] != two.grpc or shards[shard][2] != 0:
         shards, news = next(follow)
         assert {entry[0] for entry in news["changed"]} <= {shard}, news
     assert shards[shard][1] > before[shard][1], shards[shard]
     lines = one.rota("shard", "explain", "orders", str(shard)).splitlines()
-    assert "is_pinned\tyes" in lines and f"owner\t{two.grpc}" in lines, lines
-    assert any(line.startswith("change\t20") and f"\towned\t{two.grpc}\t" in line for line in lines), lines
+    assert "is_pinned\tyes" in lines and f"owner\t{two.grpc}" in lines and f"owner_name\t{two.name}" in lines, lines
+    assert any(line.startswith("change\t20") and f"\towned\t{two.name}\t" in line and line.endswith(f"\t{two.grpc}") for line in lines), lines
     explained = one.ask(f"/api/v1/spaces/orders/shards/{shard}")[1]
     assert explained["is_pinned"] and explained["owner"] == two.grpc, explained
-    assert "pin" in explained["why"] and explained["history"][0]["owner"] == two.grpc, explained
+    assert explained["owner_name"] == two.name and explained["history"][0]["owner_name"] == two.name, explained
+    assert "pin" in explained["why"] and two.name in explained["why"] and two.grpc not in explained["why"] and explained["history"][0]["owner"] == two.grpc, explained
     status, plan = one.ask(f"/api/v1/spaces/orders/shards/{shard}/pin", {"node": None})
     assert status == 200 and plan["is_done"] and plan["plan"], plan
     for node, text in ((one, plan["plan"][0]), (two, f"shard {shard} ")):  # over HTTP and over gRPC
@@ -328,7 +337,7 @@ def drained_node_owns_nothing(cluster):
     *left, one = cluster.nodes
     before = cluster.settle("orders")
     store = f"sqlite:{cluster.place.name}/store.db"
-    subprocess.run([ROTA, "node", "drain", "--store", store, one.grpc], check=True, timeout=TIMEOUT,
+    subprocess.run([ROTA, "node", "drain", "--store", store, one.name], check=True, timeout=TIMEOUT,
                    stdout=subprocess.DEVNULL)
     names = cluster.names(*left)
     for node in cluster.nodes:  # the one that drains knows it, too
@@ -371,15 +380,15 @@ def a_space_is_created_seated_and_deleted_by_command(cluster):
     words = ["rooms", "--engine", "static", "--shards", "4", "--seats"]
     assert "would be created" in one.rota("space", "create", *words, f"{one.grpc},{two.grpc}", "--dry-run")
     assert "no space \"rooms\"" in one.rota("space", "show", "rooms", code=1)
-    one.rota("space", "create", *words, f"{one.grpc},{two.grpc}")
+    one.rota("space", "create", *words, f"{one.name},{two.grpc}")
     assert "exists already" in two.rota("space", "create", *words, one.grpc, code=1)
     other = Node(cluster.place.name, "e", SETTINGS + '\n[[space]]\nname = "rooms"\nengine = "lease"\nshards = 9\n')
     try:  # the store decides, not this file
-        other.rota("space", "reseat", "rooms", f"{other.grpc},{two.grpc}")
+        other.rota("space", "reseat", "rooms", f"{other.grpc},{two.name}")
         shards = two.wait("rooms", lambda shards: share(shards, other.grpc) == {0, 2})
         assert sorted(shards) == [0, 1, 2, 3], shards
         assert "engine\tstatic" in two.rota("space", "show", "rooms")
-        assert other.grpc in two.rota("space", "delete", "rooms", code=1), "it has a member"
+        assert re.search(rf"\b{other.name}\b", two.rota("space", "delete", "rooms", code=1)), "it has a member"
     finally:
         assert other.stop() == 0
     assert "would be deleted" in two.rota("space", "delete", "rooms", "--dry-run")

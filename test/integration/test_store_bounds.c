@@ -1,6 +1,7 @@
 /* Requests to a store that no database has to judge: what is out of bounds is refused at once, with
  * the field, and the bounds themselves are not. */
 #include "await.h"
+#include "core/place/node_name.h"
 
 #include <rota/lease.h>
 #include <rota/ring.h>
@@ -252,6 +253,12 @@ static void members(void **state)
     REFUSED(request, member.roles, rota_str("a\nb"), "the roles");
     FINE(request, member.zone, rota_str("z"));
     REFUSED(request, member.zone, rota_str(" z"), "the zone");
+    FINE(request, member.name, letters(ROTA_NODE_NAME_MAX));
+    REFUSED(request, member.name, letters(ROTA_NODE_NAME_MAX + 1), "not the name of a node");
+    REFUSED(request, member.name, rota_str("a:1"), "not the name of a node");
+    request.member.name = rota_str("a");
+    REFUSED(request, n_keys, 1, "several addresses");
+    request.member.name = rota_str("");
     CHECK_WEIGHT(request, member.weight);
     REFUSED(request, member.start_at, -1, "before 1970");
     REFUSED(request, member.stop_at, -1, "before 1970");

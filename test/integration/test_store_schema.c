@@ -133,6 +133,7 @@ static void check_rows(struct rota_store_session *session)
     store_must(session, &request, &answer);
     assert_int_equal(answer.n_members, 1);
     assert_int_equal(answer.members[0].state, ROTA_STORE_MEMBER_DRAINING);
+    assert_int_equal(answer.members[0].name.size, 0); /* its address is its name */
     request.verb = ROTA_STORE_SPACES;
     store_must(session, &request, &answer);
     assert_int_equal(answer.n_spaces, 1);

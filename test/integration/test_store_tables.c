@@ -81,6 +81,33 @@ static void beat_leaves_the_operators_word_alone(void **state)
     assert_true(answer.members[1].heartbeat <= answer.db_now);
 }
 
+static void name_of_a_member_is_kept(void **state)
+{
+    struct rota_store_request list = store_request(ROTA_STORE_MEMBERS),
+                              beat = store_request(ROTA_STORE_BEAT);
+    (void)state;
+    beat.member = (struct rota_store_member){
+        .address = rota_str("a:1"), .name = rota_str("box.1_a-B"), .ttl = TTL};
+    store_must(session, &beat, &answer);
+    store_must(session, &list, &answer);
+    assert_true(is(answer.members[0].name, "box.1_a-B"));
+    beat.member.name = rota_str("other");
+    store_must(session, &beat, &answer);
+    store_must(session, &list, &answer);
+    assert_true(is(answer.members[0].name, "other"));
+
+    /* An older program writes none, and another may write anything. */
+    store_sql(session->sql, "INSERT INTO rota_members (address, roles, zone, weight, state, "
+                            "start_at, stop_at, ttl_ms, heartbeat) "
+                            "VALUES ('b:1', '', '', 1000, 0, 0, 0, 1000, 1)");
+    store_must(session, &list, &answer);
+    assert_true(is(answer.members[1].name, ""));
+    store_sql(session->sql, "UPDATE rota_members SET name = 'a b' WHERE address = 'b:1'");
+    store_must(session, &list, &answer);
+    assert_true(is(answer.members[1].name, ""));
+    assert_true(is(answer.members[0].name, "other"));
+}
+
 static void member_that_is_not_there_is_no_error(void **state)
 {
     struct rota_store_request request = store_request(ROTA_STORE_MEMBER_REMOVE);
@@ -609,6 +636,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(beat_leaves_the_operators_word_alone),
+        TEST(name_of_a_member_is_kept),
         TEST(member_that_is_not_there_is_no_error),
         TEST(many_addresses_are_one_beat),
         TEST(space_is_replaced_only_by_who_has_read_it),

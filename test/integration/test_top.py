@@ -121,7 +121,7 @@ def screen(*words, **options):
 @test
 def nodes_queues_and_one_of_them_are_shown():
     with cluster(ROTAD, 2) as (one, two), screen("--node", one.name) as top:
-        shown = top.await_text(re.escape(one.name) + ".*serving", re.escape(two.name) + ".*serving", r"\[1 nodes\]")
+        shown = top.await_text(one.title + ".*serving", two.title + ".*serving", r"\[1 nodes\]")
         assert top.is_other_page and not top.has_cursor
         assert shown.count("> ") >= 1 and "\x1b" not in shown
         top.type("3")
@@ -140,9 +140,9 @@ def nodes_queues_and_one_of_them_are_shown():
         top.type("?4")
         top.await_text(r"\[4 calls\]", r"shows no calls|  none|REPLICA")
         top.type("1")
-        top.await_text(re.escape(two.name) + ".*serving")
+        top.await_text(two.title + ".*serving")
         two.process.kill()
-        top.await_text(re.escape(two.name) + r" +(silent|dead)")
+        top.await_text(two.title + r" +(silent|dead)")
         top.type("q")
         assert top.await_end() == 0 and top.is_clean()
 
@@ -216,7 +216,7 @@ def it_works_without_colour_and_goes_on_with_another_node():
         top.await_text("serving")
         top.await_text("top  " + re.escape(one.name))
         one.process.kill()
-        top.await_text("top  " + re.escape(two.name), re.escape(one.name) + r" +(silent|dead)")
+        top.await_text("top  " + re.escape(two.name), one.title + r" +(silent|dead)")
         assert not re.search(rb"\x1b\[[0-9;]*m", b"".join(raw)), b"".join(raw)
 
 
@@ -227,7 +227,7 @@ def scripts_get_a_page_and_pipes_a_sentence():
                               timeout=TIMEOUT)
         lines = done.stdout.splitlines()
         assert done.returncode == 0 and lines[0].startswith("NODE ") and len(lines) == 4, done
-        assert {line.split()[0].removeprefix("> ") for line in lines[1:3]} == {one.name, two.name}, lines
+        assert {line.split()[0].removeprefix("> ") for line in lines[1:3]} == {one.title, two.title}, lines
         assert lines[3].startswith("TOTAL "), lines
 
         def once(*words):

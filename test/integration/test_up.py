@@ -142,7 +142,7 @@ def json_line_tells_every_node():
         assert [node["name"] for node in nodes] == ["node-1", "node-2", "node-3"]
         assert [node["zone"] for node in nodes] == ["a", "b", "a"]
         shown = json.loads(get(nodes[2]["http"], "/api/v1/cluster")[1])["nodes"]  # the dashboard numbers them in this order
-        assert [node["name"] for node in shown] == [node["grpc"] for node in nodes], (shown, nodes)
+        assert [(node["name"], node["address"]) for node in shown] == [(node["name"], node["grpc"]) for node in nodes], (shown, nodes)
         assert ready["dashboard"] == f"http://{nodes[0]['http']}/"
         assert len({node[key] for node in nodes for key in ("grpc", "zmq", "http")}) == 9
         for node in nodes:

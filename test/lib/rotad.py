@@ -62,13 +62,14 @@ class Node:
 
 @contextlib.contextmanager
 def cluster(rotad, n, *words, zones=("a", "b")):
-    """`n` nodes on one store; all of them see all."""
+    """`n` nodes on one store, named n0, n1, ...; all of them see all."""
     with tempfile.TemporaryDirectory(prefix="rota-nodes-") as folder:
         nodes = []
         try:
             for i in range(n):
                 nodes.append(Node(rotad, folder, f"n{i}", "--store", f"sqlite:{folder}/store.db",
-                                  "--zone", zones[i % len(zones)], *ANY_PORTS, *words))
+                                  "--name", f"n{i}", "--zone", zones[i % len(zones)], *ANY_PORTS, *words))
+                nodes[i].title = f"n{i}"
             for node in nodes:
                 await_true(lambda node=node: sum(entry["is_placed"] for entry in
                                                  node.get("/api/v1/cluster")["nodes"]) == n)

@@ -75,7 +75,8 @@ static void documents_have_the_members_that_pages_read(void **state)
     json = (struct rota_json){.buffer = &buffer};
     rota_message_json_write(&ROTA_SPACE_EXPLAIN_REPLY, &explanation, &json);
     assert_string_equal(buffer.data, "{\"shard\":7,\"owner\":\"\",\"epoch\":0,\"state\":\"moving\","
-                                     "\"why\":\"\",\"history\":[],\"is_pinned\":false}");
+                                     "\"why\":\"\",\"history\":[],\"is_pinned\":false,"
+                                     "\"owner_name\":\"\"}");
 }
 
 static void null_is_what_is_not_given(void **state)

@@ -23,7 +23,7 @@ function chance(seed) {
 }
 
 function makeNodes(n, now) {
-  return Array.from({ length: n }, (_, i) => ({ name: `10.0.${Math.floor(i / 250)}.${(i % 250) + 1}:7700`, http: `10.0.${Math.floor(i / 250)}.${(i % 250) + 1}:7780`, zone: ZONES[i % Math.min(ZONES.length, n)],
+  return Array.from({ length: n }, (_, i) => ({ name: `box-${i + 1}`, address: `10.0.${Math.floor(i / 250)}.${(i % 250) + 1}:7700`, http: `10.0.${Math.floor(i / 250)}.${(i % 250) + 1}:7780`, zone: ZONES[i % Math.min(ZONES.length, n)],
     weight: 1, state: "serving", is_alive: true, is_draining: false, is_placed: true, roles: ROLES, started_ms: now - 3600000 - i * 1000, heard_ms: now, cpu_ms: 1000 * (i + 1), memory: 20e6 + i * 1e5,
     jobs: 40 + i, calls: 1200 + i, shards: 0 }));
 }
@@ -37,7 +37,7 @@ function makeCluster(n) {
 
 function makeSpace(name, engine, n, nodes) {
   const random = chance(n);
-  return { name, engine, version: 7, nodes: nodes.map((node) => node.name), shards: Array.from({ length: n }, () => [Math.floor(random() * nodes.length), 1 + Math.floor(random() * 7), 0]) };
+  return { name, engine, version: 7, nodes: nodes.map((node) => node.address), node_names: nodes.map((node) => node.name), shards: Array.from({ length: n }, () => [Math.floor(random() * nodes.length), 1 + Math.floor(random() * 7), 0]) };
 }
 
 const ID = "0123456789abcdef0123456789abcdef";
@@ -69,7 +69,7 @@ function makeCalls(nodes) {
   return { calls: nodes.slice(0, 3).flatMap((from) => nodes.slice(0, 3).filter((to) => to !== from).map((to, i) => {
     const middle = 2 + Math.floor(random() * 3), isSlow = to === nodes[2];
     const buckets = edges.map((edge, j) => [edge, Math.max(0, Math.round(900 / (1 + (j - middle - (isSlow ? 3 : 0)) ** 2 * 2) - 18))]);
-    return { collection: "sessions", node: from.name, replica: to.name, shard: i, n_calls: 12000 + Math.round(random() * 5000), n_failed: isSlow ? 420 : 3, n_hedged: isSlow ? 310 : 20, n_hedges_won: isSlow ? 250 : 3,
+    return { collection: "sessions", node: from.address, node_name: from.name, replica: to.address, shard: i, n_calls: 12000 + Math.round(random() * 5000), n_failed: isSlow ? 420 : 3, n_hedged: isSlow ? 310 : 20, n_hedges_won: isSlow ? 250 : 3,
       in_flight: Math.round(random() * 6), score: isSlow ? 41.5 : 3.2 + random(), circuit: isSlow ? (from === nodes[0] ? "open" : "half-open") : "closed",
       latency: { p50_ms: isSlow ? 38 : 3.1, p90_ms: isSlow ? 92 : 6.4, p99_ms: isSlow ? 180 : 14, buckets } };
   })) };
@@ -106,14 +106,14 @@ function serve({ nodes = 3, shards = 512, without = [], isEmpty = false } = {}) 
     groups: { groups: isEmpty ? [] : [{ name: group.name, log: group.log, epoch: group.epoch, n_tasks: 3, n_partitions: group.partitions.length, watermark: group.watermark, why_away: null }] },
     ledger: { ledger: null, why_away: null },
   };
-  const events = isEmpty ? [] : [["node", cluster.nodes[0].name, "serves"], ["node", cluster.nodes[1]?.name ?? "x", "joined zone b"], ["shard", "sessions/17", "moved, epoch 7"], ["operator", "reports", "is paused"],
-    ["job", ID, SCRIPT], ["call", cluster.nodes[2]?.name ?? "x", "circuit is open"], ["group", "orders", "epoch 12 begins"]]
-    .map(([kind, subject, text], i) => ({ number: i + 1, at_ms: now - 60000 + i * 5000, kind, subject, text, node: cluster.nodes[0].name }));
+  const events = isEmpty ? [] : [["node", cluster.nodes[0].address, "serves"], ["node", cluster.nodes[1]?.address ?? "x", "joined zone b"], ["shard", "sessions/17", "moved, epoch 7"], ["operator", "reports", "is paused"],
+    ["job", ID, SCRIPT], ["call", cluster.nodes[2]?.address ?? "x", "circuit is open"], ["group", "orders", "epoch 12 begins"]]
+    .map(([kind, subject, text], i) => ({ number: i + 1, at_ms: now - 60000 + i * 5000, kind, subject, text, subject_name: cluster.nodes.find((node) => node.address === subject)?.name, node: cluster.nodes[0].address, node_name: cluster.nodes[0].name }));
   const changes = []; // that were asked for, and done
   const previews = []; // plans that a test answers itself: is(what is asked for), take(reply), plan
   const clients = new Set();
-  const plan = { moves: Math.round(shards * 0.27), n_shards: shards, minimum: Math.round(shards / 4), spread_before: cluster.nodes.map((node) => [node.name, Math.round(shards / nodes)]),
-    spread_after: [...cluster.nodes.map((node) => [node.name, Math.round(shards / (nodes + 1))]), ["new-1:7700", Math.round(shards / (nodes + 1))]], per_space: [{ name: "sessions", moves: Math.round(shards * 0.27), minimum: Math.round(shards / 4) }],
+  const plan = { moves: Math.round(shards * 0.27), n_shards: shards, minimum: Math.round(shards / 4), spread_before: cluster.nodes.map((node) => [node.address, Math.round(shards / nodes)]),
+    spread_after: [...cluster.nodes.map((node) => [node.address, Math.round(shards / (nodes + 1))]), ["new-1:7700", Math.round(shards / (nodes + 1))]], per_space: [{ name: "sessions", moves: Math.round(shards * 0.27), minimum: Math.round(shards / 4) }],
     steps: ["new-1:7700 joins zone a with weight 1.", `${Math.round(shards * 0.27)} shards of sessions move to it.`] };
 
   const parts = {
@@ -157,7 +157,7 @@ function serve({ nodes = 3, shards = 512, without = [], isEmpty = false } = {}) 
     if (node && wanted.is_dry_run) return answer(response, 200, { plan: [`171 shards move to others.`], is_done: false });
     changes.push([name, wanted]);
     if (node) {
-      const one = cluster.nodes.find((each) => each.name === decodeURIComponent(node[1]));
+      const one = cluster.nodes.find((each) => each.address === decodeURIComponent(node[1]));
       Object.assign(one, node[2] === "drain" ? { state: "draining", is_draining: true } : { state: "serving", is_draining: false });
       tell("cluster");
       return answer(response, 200, { plan: [], is_done: true });

@@ -40,7 +40,7 @@ async function startNode(name, zone, listen = "127.0.0.1:0", http = "127.0.0.1:0
   const data = path.join(folder, name);
   fs.mkdirSync(data, { recursive: true });
   fs.writeFileSync(path.join(data, "rotad.toml"), SETTINGS);
-  const child = start(rotad, ["--config", path.join(data, "rotad.toml"), "--data", data, "--store", `sqlite:${folder}/store.db`, "--listen", listen, "--http", http, "--workers", "127.0.0.1:0", "--zone", zone]);
+  const child = start(rotad, ["--config", path.join(data, "rotad.toml"), "--data", data, "--store", `sqlite:${folder}/store.db`, "--name", name, "--listen", listen, "--http", http, "--workers", "127.0.0.1:0", "--zone", zone]);
   const line = await lineOf(child, (each) => each.startsWith("ready "));
   const reach = Object.fromEntries(line.split(" ").slice(1).map((word) => word.split("=")));
   return { name, zone, child, data, ...reach, address: `http://${reach.http}`, token: () => fs.readFileSync(path.join(data, "token"), "utf8").trim() };
@@ -72,6 +72,7 @@ test("the cluster is shown with its nodes, zones and shards", async (page) => {
   await go(page, one.address, "#/cluster");
   for (const node of [one, two, three]) {
     await row(page, node.grpc).getByText("serving").waitFor();
+    await row(page, node.grpc).getByText(node.name, { exact: true }).waitFor();
     assert.equal(await row(page, node.grpc).locator("td").nth(1).innerText(), node.zone);
   }
   await fact(page, "shards owned").getByText(String(SHARDS), { exact: true }).waitFor();
@@ -80,7 +81,7 @@ test("the cluster is shown with its nodes, zones and shards", async (page) => {
   for (const [key, shard] of [["Home", 0], ["End", SHARDS - 1]]) {
     const [owner, epoch] = document.shards[shard];
     await page.keyboard.press(key);
-    await until(`shard ${shard} is told`, async () => (await ring(page).getAttribute("aria-valuetext")) === `shard ${shard} of orders: ${document.nodes[owner]}, epoch ${epoch}, owned`);
+    await until(`shard ${shard} is told`, async () => (await ring(page).getAttribute("aria-valuetext")) === `shard ${shard} of orders: ${document.node_names[owner]}, epoch ${epoch}, owned`);
   }
   for (const node of [one, two, three]) {
     const n = document.shards.filter(([owner]) => document.nodes[owner] === node.grpc).length;
@@ -170,12 +171,12 @@ test("a node is drained and undrained from the page", async (page) => {
   const [one, two] = await live();
   await go(page, one.address, "#/cluster");
   await giveToken(page, one);
-  await page.getByRole("button", { name: `Drain ${two.grpc}` }).click();
+  await page.getByRole("button", { name: `Drain ${two.name}` }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Drain" }).click();
-  await page.getByRole("button", { name: `Undrain ${two.grpc}` }).click();
+  await page.getByRole("button", { name: `Undrain ${two.name}` }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Undrain" }).click();
   await row(page, two.grpc).getByText("serving").waitFor();
-  await page.getByRole("button", { name: `Drain ${two.grpc}` }).waitFor();
+  await page.getByRole("button", { name: `Drain ${two.name}` }).waitFor();
 });
 
 test("a plan that is applied from the page does what it predicted", async (page) => {
@@ -188,19 +189,19 @@ test("a plan that is applied from the page does what it predicted", async (page)
   const n = document.shards.filter(([owner]) => document.nodes[owner] === two.grpc).length;
   await go(page, one.address, "#/plan");
   await giveToken(page, one);
-  await page.getByLabel(`remove ${two.grpc}`).check();
+  await page.getByLabel(`remove ${two.name}`).check();
   await page.getByRole("heading", { name: "Preview" }).waitFor();
   await page.locator("tr", { hasText: "orders" }).getByText(String(n), { exact: true }).first().waitFor();
   await until("it can be applied", async () => !(await page.getByRole("button", { name: "Apply" }).isDisabled()));
   await shoot(page, screenshots, "live-plan");
-  assert.equal((await get(one, "cluster")).document.nodes.find((each) => each.name === two.grpc).is_draining, false);
+  assert.equal((await get(one, "cluster")).document.nodes.find((each) => each.address === two.grpc).is_draining, false);
   await page.getByRole("button", { name: "Apply" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Apply" }).click();
   await page.getByText("The outcome matches the prediction.").waitFor();
   await shoot(page, screenshots, "live-outcome");
   await go(page, one.address, "#/cluster");
   await until("it has no shards", async () => (await row(page, two.grpc).locator("td").nth(4).innerText()) === "0");
-  await page.getByRole("button", { name: `Undrain ${two.grpc}` }).click();
+  await page.getByRole("button", { name: `Undrain ${two.name}` }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Undrain" }).click();
   await row(page, two.grpc).getByText("serving").waitFor();
 });
@@ -257,14 +258,14 @@ test("a node that was killed is shown dead, and its shards elsewhere, within the
   await fact(page, "shards owned").getByText(String(SHARDS), { exact: true }).waitFor();
   await page.locator("section", { hasText: "Moves" }).getByText(/\d+ shards?/).first().waitFor();
   await shoot(page, screenshots, "live-dead");
-  const heard = (await get(one, "cluster")).document.nodes.find((each) => each.name === three.grpc).heard_ms;
+  const heard = (await get(one, "cluster")).document.nodes.find((each) => each.address === three.grpc).heard_ms;
 
   await go(page, one.address, `#/cluster/orders/${shard}`);
   const section = page.locator("section").filter({ has: page.getByRole("heading", { name: `Shard ${shard}`, exact: true }) });
-  const since = async () => (await section.locator(".story li").first().innerText()).includes(three.grpc) ? null : (await stamps(section))[0];
+  const since = async () => (await section.locator(".story li").first().innerText()).includes(three.name) ? null : (await stamps(section))[0];
   await section.locator(".story li").first().waitFor();
   const moved = await until("the page says since when another has it", since);
-  await go(page, one.address, `#/events?kind=node&q=${encodeURIComponent(`${three.grpc} is dead`)}`);
+  await go(page, one.address, `#/events?kind=node&q=${encodeURIComponent(`${three.name} is dead`)}`);
   const died = await until("its death is an event", async () => (await stamps(page.locator("tbody tr")))[0]);
   const delay = 2 * endDelays();
   console.log(`# dead after ${died - heard} ms, shards elsewhere after ${moved - heard} ms; others waited for up to ${delay / 2} ms`);
@@ -292,7 +293,11 @@ test("a cluster with its load fills all pages", async (page) => {
   const ready = JSON.parse(await lineOf(up, (line) => JSON.parse(line).event === "ready"));
   const node = { address: ready.dashboard.replace(/\/$/, "") };
   await go(page, node.address, "#/cluster");
-  for (const { grpc } of ready.nodes) await row(page, grpc).getByText("serving").waitFor();
+  for (const { name, grpc } of ready.nodes) {
+    await row(page, grpc).getByText("serving").waitFor();
+    await row(page, grpc).getByText(name, { exact: true }).waitFor();
+    assert.equal(await row(page, grpc).locator(".chip").innerText(), name.replace("node-", "")); // the numbers of the ring are those of the names
+  }
   await go(page, node.address, "#/queues/sample");
   await until("jobs are done", async () => parseFloat(await fact(page, "done").innerText()) > 0);
   await shoot(page, screenshots, "live-queue");

@@ -7,7 +7,7 @@ const [screenshots, ...names] = process.argv.slice(2);
 const PAGES = { cluster: "#/cluster", shard: "#/cluster/sessions/17", queues: "#/queues", queue: "#/queues/mail?state=dead", job: `#/queues/mail/${ID}`, calls: "#/calls", groups: "#/groups",
   group: "#/groups/orders/p0-0", plan: "#/plan", outcome: "#/plan/1", events: "#/events" };
 // What each shows that only its documents can tell it.
-const TRUTHS = { cluster: ["512", "shards of sessions", "10.0.0.2:7700"], shard: ["Shard 17", "the next point after its place"], queues: ["mail", "mailer-1", "smtp"], queue: [ID, "Rate per second"], job: ["3 attempts failed", "451 greylisted"],
+const TRUTHS = { cluster: ["512", "shards of sessions", "box-2", "10.0.0.2:7700"], shard: ["Shard 17", "the next point after its place"], queues: ["mail", "mailer-1", "smtp"], queue: [ID, "Rate per second"], job: ["3 attempts failed", "451 greylisted"],
   calls: ["sessions", "half-open", "180 ms"], groups: ["orders", "sqlite:orders.db"], group: ["p0-0-1", "leader"], plan: ["Queue partitions"], outcome: ["The outcome matches the prediction."], events: ["joined zone b", "epoch 12 begins"] };
 
 async function withServer(options, run) {
@@ -162,7 +162,7 @@ recorded("the ring tells of each shard who owns it under which epoch", async (pa
   for (const [key, shard] of [["Home", 0], ["ArrowDown", 1], ["End", 511], ["ArrowUp", 510]]) {
     await page.keyboard.press(key);
     const [owner, epoch] = server.space.shards[shard];
-    await until(`shard ${shard} is told`, async () => (await ring(page).getAttribute("aria-valuetext")) === `shard ${shard} of sessions: ${server.space.nodes[owner]}, epoch ${epoch}, owned`);
+    await until(`shard ${shard} is told`, async () => (await ring(page).getAttribute("aria-valuetext")) === `shard ${shard} of sessions: ${server.space.node_names[owner]}, epoch ${epoch}, owned`);
   }
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: "Shard 510" }).waitFor();
@@ -187,15 +187,34 @@ recorded("a shard is told with its owner since when, and who had it before", asy
   assert.equal(since, newest);
   assert.ok(newest > oldest);
   const [owner] = server.space.shards[17];
-  assert.match(await section.locator(".story li").first().innerText(), new RegExp(`${server.space.nodes[owner]} `));
+  assert.match(await section.locator(".story li").first().innerText(), new RegExp(`${server.space.node_names[owner]} `));
 });
+
+recorded("people see the names of nodes, and their addresses beside them", async (page, server) => {
+  server.documents.cluster.nodes[3].name = server.space.node_names[3] = SCRIPT; // whatever a node calls itself is text
+  await show(page, server, "cluster");
+  await page.locator("td").getByText(SCRIPT, { exact: true }).waitFor();
+  assert.match(await row(page, "box-2").locator("td").first().innerText(), /box-2\s+10\.0\.0\.2:7700/);
+  await page.getByPlaceholder("Search nodes").fill("10.0.0.3");
+  await until("one is found by its address", async () => (await row(page, "box-").count()) === 1 && (await row(page, "box-3").count()) === 1);
+  await page.getByPlaceholder("Search nodes").fill("");
+  await show(page, server, "shard");
+  const [owner] = server.space.shards[17];
+  assert.equal(await page.locator("dt", { hasText: "Owner" }).locator("+ dd span").last().innerText(), server.space.node_names[owner]);
+  assert.deepEqual(await page.getByLabel("Pin to").locator("option").allInnerTexts(), ["not pinned", ...server.space.node_names]);
+  for (const name of ["plan", "events", "calls"]) {
+    await show(page, server, name);
+    await page.locator("main").getByText("box-1").first().waitFor();
+  }
+  assert.equal(await page.evaluate(() => window.isBroken), undefined);
+}, { nodes: 4 });
 
 recorded("moves are seen as they happen", async (page, server) => {
   await show(page, server, "shard");
   const [owner] = server.space.shards[17];
   const next = (owner + 1) % 3;
   server.move([[17, next], [18, next]]);
-  await until("the owner is another", async () => (await ring(page).getAttribute("aria-valuetext")) === `shard 17 of sessions: ${server.space.nodes[next]}, epoch 8, owned`);
+  await until("the owner is another", async () => (await ring(page).getAttribute("aria-valuetext")) === `shard 17 of sessions: ${server.space.node_names[next]}, epoch 8, owned`);
   await page.locator("section").filter({ hasText: "Moves" }).getByText(/\d shards?/).first().waitFor();
 });
 
@@ -258,7 +277,7 @@ recorded("a hundred nodes and a hundred thousand shards are drawn, and move", as
   await ring(page).focus();
   await page.keyboard.press("End");
   const [owner, epoch] = server.space.shards[99999];
-  await until("the last shard is told", async () => (await ring(page).getAttribute("aria-valuetext")) === `shard 99999 of sessions: ${server.space.nodes[owner]}, epoch ${epoch}, owned`);
+  await until("the last shard is told", async () => (await ring(page).getAttribute("aria-valuetext")) === `shard 99999 of sessions: ${server.space.node_names[owner]}, epoch ${epoch}, owned`);
 }, { nodes: 100, shards: 100000 });
 
 // --- changing ---
@@ -266,7 +285,7 @@ recorded("a hundred nodes and a hundred thousand shards are drawn, and move", as
 recorded("a node is drained after its plan was shown, and not before", async (page, server) => {
   await show(page, server, "cluster");
   await giveToken(page);
-  const drain = page.getByRole("button", { name: "Drain 10.0.0.2:7700" });
+  const drain = page.getByRole("button", { name: "Drain box-2" });
   await drain.click();
   await page.getByText("171 shards move to others.").waitFor();
   await page.getByRole("button", { name: "Cancel" }).click();
@@ -306,8 +325,8 @@ recorded("cancelling the question for a token changes nothing", async (page, ser
 recorded("a plan is shown before it is applied, and its outcome after", async (page, server) => {
   await show(page, server, "plan");
   await page.getByRole("button", { name: "Add a host" }).click();
-  await page.getByLabel("remove 10.0.0.1:7700").check();
-  await page.getByLabel("Weight of 10.0.0.2:7700").fill("2");
+  await page.getByLabel("remove box-1").check();
+  await page.getByLabel("Weight of box-2").fill("2");
   await page.getByText("138", { exact: true }).first().waitFor();
   await page.getByText("new-1:7700 joins zone a").waitFor(); // the token is for changes
   assert.deepEqual(server.changes, []);
@@ -345,7 +364,7 @@ recorded("what is applied is what is shown, whatever answer comes late", async (
   await giveToken(page);
   await page.getByRole("button", { name: "Add a host" }).click();
   await until("the first form is asked about", () => replies.length === 1);
-  await page.getByLabel("remove 10.0.0.1:7700").check();
+  await page.getByLabel("remove box-1").check();
   await until("the second form is asked about", () => replies.length === 2);
   replies[1]();
   await page.getByText("The later form.").waitFor();
@@ -366,7 +385,7 @@ recorded("a late answer does not make a plan of a form that was changed since", 
   await show(page, server, "plan");
   await page.getByRole("button", { name: "Add a host" }).click();
   await until("the form is asked about", () => reply);
-  await page.getByLabel("remove 10.0.0.1:7700").check();
+  await page.getByLabel("remove box-1").check();
   const late = page.waitForResponse((response) => response.url().endsWith("/api/v1/plan") && response.request().method() === "POST");
   reply();
   await (await late).finished();
@@ -386,7 +405,7 @@ recorded("queues name the nodes that are not counted", async (page, server) => {
   await show(page, server, "queues");
   Object.assign(server.documents.queues, { missing: ["10.0.0.3:7700"], missing_why: ["node 10.0.0.3:7700: connecting"] });
   server.tell("queues");
-  const note = page.getByText("No response from: 10.0.0.3:7700");
+  const note = page.getByText("No response from: box-3");
   await note.waitFor();
   assert.equal(await note.getAttribute("title"), "node 10.0.0.3:7700: connecting");
 });
@@ -513,7 +532,7 @@ recorded("a node that goes away is told, and so is its return", async (page, ser
   server.disconnect();
   await page.getByText(/The node has not responded for/).waitFor();
   await page.getByText(/The data shown is from/).waitFor();
-  assert.equal(await page.getByRole("link", { name: "10.0.0.2:7700" }).first().getAttribute("href"), "http://10.0.0.2:7780/#/queues");
+  assert.equal(await page.getByRole("link", { name: "box-2" }).first().getAttribute("href"), "http://10.0.0.2:7780/#/queues");
   assert.ok(await page.getByText("mailer-1").isVisible());
   const { found } = await faint(page);
   assert.deepEqual(found, []);

@@ -49,6 +49,12 @@ struct reader {
 
 /* --- printing --- */
 
+/* An older node sends no names. */
+static struct rota_str name_of(struct rota_str name, struct rota_str address)
+{
+    return name.size > 0 ? name : address;
+}
+
 static void append_json(struct rota_buffer *buffer, const struct rota_nodes_event *event)
 {
     const struct {
@@ -64,6 +70,9 @@ static void append_json(struct rota_buffer *buffer, const struct rota_nodes_even
     rota_json_add_uint(&json, "at_ms", event->at_ms);
     for (size_t i = 0; i < sizeof TEXTS / sizeof TEXTS[0]; i++)
         rota_json_add_string(&json, TEXTS[i].name, TEXTS[i].value);
+    if (event->subject_name.size > 0)
+        rota_json_add_string(&json, "subject_name", event->subject_name);
+    rota_json_add_string(&json, "node_name", name_of(event->node_name, event->node));
     rota_json_end_object(&json);
 }
 
@@ -79,11 +88,11 @@ static void append_text(struct rota_buffer *buffer, const struct rota_nodes_even
     rota_buffer_append_char(buffer, '\t');
     rota_terminal_append(buffer, event->kind);
     rota_buffer_append_char(buffer, '\t');
-    rota_terminal_append(buffer, event->subject);
+    rota_terminal_append(buffer, name_of(event->subject_name, event->subject));
     rota_buffer_append_char(buffer, ' ');
     rota_terminal_append(buffer, event->text);
     rota_buffer_append_char(buffer, '\t');
-    rota_terminal_append(buffer, event->node);
+    rota_terminal_append(buffer, name_of(event->node_name, event->node));
 }
 
 enum { TIME_WIDTH = 19, KIND_WIDTH = 8, INDENT = TIME_WIDTH + 2 + KIND_WIDTH + 2 };
@@ -98,12 +107,12 @@ static void append_wrapped(struct rota_buffer *buffer, const struct rota_nodes_e
     rota_terminal_append(buffer, event->kind);
     int room = KIND_WIDTH - rota_terminal_columns(event->kind);
     rota_buffer_print(buffer, "%*s", room > 0 ? room + 2 : 2, "");
-    rota_terminal_append(&text, event->subject);
+    rota_terminal_append(&text, name_of(event->subject_name, event->subject));
     rota_buffer_append_char(&text, ' ');
     rota_terminal_append(&text, event->text);
     if (!rota_str_is_equal(event->subject, event->node)) {
         rota_buffer_append_text(&text, " @");
-        rota_terminal_append(&text, event->node);
+        rota_terminal_append(&text, name_of(event->node_name, event->node));
     }
     rota_buffer_append_char(&text, '\0');
     if (!text.failed)

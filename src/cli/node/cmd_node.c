@@ -17,9 +17,9 @@ struct node {
 
 /* --- looking --- */
 
-enum { NAME, STATE, JOBS, SHARDS };
+enum { ADDRESS, STATE, JOBS, SHARDS };
 
-static const char *const FIELDS[] = {"name", "state", "jobs", "shards"};
+static const char *const FIELDS[] = {"address", "state", "jobs", "shards"};
 enum { N_FIELDS = sizeof FIELDS / sizeof FIELDS[0] };
 
 static enum rota_code ask_cluster(struct rota_client *client, struct rota_str *document,
@@ -78,8 +78,8 @@ static enum rota_code show(struct rota_client *client, const char *name, struct 
 /* --- changing --- */
 
 /* How much work the node still has; `*is_over`: none, or it is no longer a member. */
-static enum rota_code look_at(struct rota_client *client, const char *name, bool *is_over,
-                              char *left, size_t size, struct rota_error *error)
+static enum rota_code look_at(struct rota_client *client, const char *address, const char *name,
+                              bool *is_over, char *left, size_t size, struct rota_error *error)
 {
     struct rota_rows rows;
     enum rota_code code = read_nodes(client, &rows, error);
@@ -87,7 +87,7 @@ static enum rota_code look_at(struct rota_client *client, const char *name, bool
         return code;
     *is_over = true;
     for (size_t i = 0; i < rows.n_rows; i++) {
-        if (!rota_str_is_equal(rota_rows_cell(&rows, i, NAME), rota_str(name)))
+        if (!rota_str_is_equal(rota_rows_cell(&rows, i, ADDRESS), rota_str(address)))
             continue;
         unsigned long long jobs = rota_documents_number(rota_rows_cell(&rows, i, JOBS));
         unsigned long long shards = rota_documents_number(rota_rows_cell(&rows, i, SHARDS));
@@ -103,8 +103,8 @@ static enum rota_code look_at(struct rota_client *client, const char *name, bool
     return code;
 }
 
-static enum rota_code await_drained(struct rota_client *client, const char *name,
-                                    struct rota_error *error)
+static enum rota_code await_drained(struct rota_client *client, const char *address,
+                                    const char *name, struct rota_error *error)
 {
     enum { EVERY_MS = 500 };
     struct rota_progress progress = {0};
@@ -113,14 +113,14 @@ static enum rota_code await_drained(struct rota_client *client, const char *name
     enum rota_code code = ROTA_OK;
     while (!code && !is_over) {
         rota_client_pause(client, EVERY_MS);
-        code = look_at(client, name, &is_over, left, sizeof left, error);
+        code = look_at(client, address, name, &is_over, left, sizeof left, error);
         rota_terminal_progress_print(&progress, "waiting until %s is drained: %s", name, left);
     }
     rota_terminal_progress_end(&progress);
     return code;
 }
 
-static void append_plan(struct rota_buffer *buffer, const struct node *options, const char *name,
+static void append_plan(struct rota_buffer *buffer, const struct node *options, const char *address,
                         const struct rota_nodes_changed *changed)
 {
     struct rota_json json = {.buffer = buffer};
@@ -132,7 +132,7 @@ static void append_plan(struct rota_buffer *buffer, const struct node *options, 
         return;
     }
     rota_json_begin_object(&json);
-    rota_json_add_text(&json, "node", name);
+    rota_json_add_text(&json, "node", address);
     rota_json_key(&json, "plan");
     rota_json_begin_array(&json);
     for (size_t i = 0; i < changed->plan.n; i++)
@@ -150,17 +150,20 @@ static enum rota_code change(struct rota_client *client, const struct node *opti
     const struct rota_nodes_change request = {.node = rota_str(name),
                                               .is_dry_run = options->is_dry_run};
     struct rota_nodes_changed changed;
+    char address[ROTA_STORE_NAME_MAX + 1];
     enum rota_code code = rota_client_ask(client, method, &ROTA_NODES_CHANGE, &request,
                                           &ROTA_NODES_CHANGED, &changed, error);
     if (code)
         return code;
-    append_plan(buffer, options, name, &changed);
+    snprintf(address, sizeof address, "%.*s",
+             ROTA_STR_ARGS(changed.node.size > 0 ? changed.node : rota_str(name)));
+    append_plan(buffer, options, address, &changed);
     if (!options->is_waited || options->is_dry_run)
         return ROTA_OK;
     fwrite(buffer->data, 1, buffer->size, stdout); /* show the plan before waiting */
     fflush(stdout);
     rota_buffer_clear(buffer);
-    return await_drained(client, name, error);
+    return await_drained(client, address, name, error);
 }
 
 /* --- commands --- */
@@ -197,6 +200,7 @@ static const struct rota_option LIST_OPTIONS[] = {ROTA_CLIENT_LIST_OPTIONS(struc
 
 static const struct rota_table_column NODE_COLUMNS[] = {
     {"NODE", "name", ROTA_TABLE_NAME, false},
+    {"ADDRESS", "address", ROTA_TABLE_NAME, true},
     {"STATE", "state", ROTA_TABLE_STATE, false},
     {"ZONE", "zone", ROTA_TABLE_TEXT, false},
     {"WEIGHT", "weight", ROTA_TABLE_NUMBER, true},
@@ -224,7 +228,8 @@ const struct rota_cli_command rota_cmd_node_list = {
                 "`drained` and `stopping`, as the nodes report them, and `silent` (it does not "
                 "answer), `dead` (its last heartbeat is older than its ttl; listed for an hour) "
                 "and `evicted`.\n\n"
-                "Columns: NODE, STATE, ZONE, WEIGHT, ROLES, JOBS, RUNNING (jobs), SHARDS, CALLS "
+                "Columns: NODE (its name), ADDRESS, STATE, ZONE, WEIGHT, ROLES, JOBS, RUNNING "
+                "(jobs), SHARDS, CALLS "
                 "(in flight), DASHBOARD.\n\n"
                 "With --json: {\"nodes\": [...]}, as GET /api/v1/cluster returns them.",
             .options = LIST_OPTIONS,
@@ -237,6 +242,7 @@ const struct rota_cli_command rota_cmd_node_list = {
 
 static const struct rota_table_column SHOW_COLUMNS[] = {
     {"NODE", "name", ROTA_TABLE_NAME, false},
+    {"ADDRESS", "address", ROTA_TABLE_NAME, false},
     {"STATE", "state", ROTA_TABLE_STATE, false},
     {"ZONE", "zone", ROTA_TABLE_TEXT, false},
     {"WEIGHT", "weight", ROTA_TABLE_NUMBER, false},
@@ -276,18 +282,19 @@ const struct rota_cli_command rota_cmd_node_show = {
         {
             .name = "node show",
             .summary = "Show everything known about a node",
-            .arguments = "[ADDRESS]",
+            .arguments = "[NODE]",
             .max_arguments = 1,
-            .description = "Prints what is known about the node with this address [default: the "
-                           "node you ask], one field per line: a title and a value on a terminal, "
-                           "where -o wide shows all of them; elsewhere the name of the field, a "
-                           "tab and its value. HEARTBEAT is how long ago the node was last seen, "
-                           "MEMORY is in bytes where the output is not a terminal.\n\nWith --json: "
-                           "one object, as GET /api/v1/cluster "
-                           "lists it; fields may be missing if the node runs another version.",
+            .description =
+                "Prints what is known about the node with this name or address [default: the "
+                "node you ask], one field per line: a title and a value on a terminal, "
+                "where -o wide shows all of them; elsewhere the name of the field, a "
+                "tab and its value. HEARTBEAT is how long ago the node was last seen, "
+                "MEMORY is in bytes where the output is not a terminal.\n\nWith --json: "
+                "one object, as GET /api/v1/cluster "
+                "lists it; fields may be missing if the node runs another version.",
             .options = LIST_OPTIONS,
             .n_options = sizeof LIST_OPTIONS / sizeof *LIST_OPTIONS,
-            .examples = "rota node show 10.0.0.7:7700 --node 10.0.0.8:7700\n",
+            .examples = "rota node show box-2 --node 10.0.0.8:7700\n",
         },
     .table = &SHOW_SHEET,
     .run = run_show,
@@ -327,16 +334,17 @@ static const struct rota_option DRAIN_OPTIONS[] = {
             {                                                                                      \
                 .name = "node " #word,                                                             \
                 .summary = (does),                                                                 \
-                .arguments = "ADDRESS",                                                            \
+                .arguments = "NODE",                                                               \
                 .min_arguments = 1,                                                                \
                 .max_arguments = 1,                                                                \
-                .description =                                                                     \
-                    long_text "\n\nPrints the plan, one sentence per line: what moves, and which " \
-                              "nodes get it. With --json: {\"node\", \"plan\": [...], "            \
-                              "\"is_done\"}. Exits 1 if there is no such node.",                   \
+                .description = long_text                                                           \
+                "\n\nNODE is a name or an address. Prints the plan, one sentence per line: what "  \
+                "moves, and which "                                                                \
+                "nodes get it. With --json: {\"node\", \"plan\": [...], "                          \
+                "\"is_done\"}, where `node` is its address. Exits 1 if there is no such node.",    \
                 .options = (table),                                                                \
                 .n_options = sizeof(table) / sizeof *(table),                                      \
-                .examples = "rota node " #word " 10.0.0.7:7700 --dry-run --node 10.0.0.8:7700\n",  \
+                .examples = "rota node " #word " box-2 --dry-run --node 10.0.0.8:7700\n",          \
             },                                                                                     \
         .run = run_##word,                                                                         \
     }

@@ -62,6 +62,7 @@ static void append_json(struct rota_buffer *buffer, const struct rota_store_answ
         rota_json_begin_object(&json);
         rota_json_key(&json, "address");
         rota_json_string(&json, member->address);
+        rota_json_add_string(&json, "name", member->name);
         rota_json_key(&json, "state");
         rota_json_text(&json, state_of(member, answer->db_now));
         rota_json_key(&json, "roles");
@@ -92,6 +93,7 @@ static const struct rota_table_column COLUMNS[] = {
     {"HEARTBEAT", "heartbeat", ROTA_TABLE_AGE, false},
     {"START AT", "start_at", ROTA_TABLE_TIME, true},
     {"STOP AT", "stop_at", ROTA_TABLE_TIME, true},
+    {"NAME", "name", ROTA_TABLE_NAME, false},
 };
 static const struct rota_table TABLE = ROTA_TABLE_OF("members", COLUMNS);
 
@@ -122,9 +124,11 @@ const struct rota_cli_command rota_cmd_node_members = {
                 "Columns: ADDRESS; STATE: `in`, `draining` (gets no new shards), `evicted` "
                 "(excluded from the cluster) or `dead` (its last heartbeat is older than its ttl); "
                 "WEIGHT; ZONE; ROLES; the last HEARTBEAT by the database's clock; START AT and "
-                "STOP AT. Commands with --store use the members that are in or draining as "
+                "STOP AT; the NAME of a node. Commands with --store use the members that are in or "
+                "draining as "
                 "hosts.\n\nWith "
-                "--json: {\"now\", \"members\": [{\"address\", \"state\", \"roles\", \"zone\", "
+                "--json: {\"now\", \"members\": [{\"address\", \"name\", \"state\", \"roles\", "
+                "\"zone\", "
                 "\"weight\", \"heartbeat\", \"start_at\", \"stop_at\", \"ttl\": seconds}]}.",
             .options = LIST_OPTIONS,
             .n_options = sizeof LIST_OPTIONS / sizeof *LIST_OPTIONS,
@@ -139,13 +143,20 @@ const struct rota_cli_command rota_cmd_node_members = {
 static const struct rota_option CHANGE_OPTIONS[] = {ROTA_STORE_OPTION(struct members, store),
                                                     ROTA_DRY_RUN_OPTION(struct members, dry_run)};
 
+/* By its address, or by its name: of several that had the name, the last. */
 static const struct rota_store_member *find_member(const struct rota_store_answer *answer,
-                                                   const char *address)
+                                                   const char *text)
 {
-    for (size_t i = 0; i < answer->n_members; i++)
-        if (rota_str_is_equal(answer->members[i].address, rota_str(address)))
-            return &answer->members[i];
-    return NULL;
+    const struct rota_store_member *found = NULL;
+    for (size_t i = 0; i < answer->n_members; i++) {
+        const struct rota_store_member *member = &answer->members[i];
+        if (rota_str_is_equal(member->address, rota_str(text)))
+            return member;
+        if (*text && rota_str_is_equal(member->name, rota_str(text)) &&
+            (!found || member->heartbeat > found->heartbeat))
+            found = member;
+    }
+    return found;
 }
 
 /* Read the members in the store. Fills `*answer`; returns the exit code. */
@@ -179,17 +190,30 @@ static int plan_change(const char *store, const char *address, const char *fate)
     return code ? code : printed;
 }
 
-static int make_change(const char *store, const struct rota_store_request *request)
+/* The request has the member's name or address. */
+static int make_change(const char *store, struct rota_store_request request)
 {
     struct rota_store_answer answer = {0};
     struct rota_error error;
-    if (rota_store_options_ask(store, request, 1, &answer, &error))
-        return rota_cli_fail_error(&error);
-    bool is_done = answer.is_done;
+    const char *text = request.member.address.data;
+    char address[ROTA_STORE_NAME_MAX + 1] = "";
+    int code = ask_members(store, &answer);
+    if (code)
+        return code;
+    const struct rota_store_member *member = find_member(&answer, text);
+    if (member)
+        snprintf(address, sizeof address, "%.*s", ROTA_STR_ARGS(member->address));
     rota_store_session_answer_deinit(&answer);
+    request.member.address = rota_str(address);
+    bool is_done = false;
+    if (member) {
+        if (rota_store_options_ask(store, &request, 1, &answer, &error))
+            return rota_cli_fail_error(&error);
+        is_done = answer.is_done;
+        rota_store_session_answer_deinit(&answer);
+    }
     return is_done ? ROTA_CLI_OK
-                   : rota_cli_fail(ROTA_CLI_NO, "%.*s is not a member of the store",
-                                   ROTA_STR_ARGS(request->member.address));
+                   : rota_cli_fail(ROTA_CLI_NO, "%s is not a member of the store", text);
 }
 
 int rota_cmd_node_store_change(const char *store, const char *address,
@@ -202,7 +226,7 @@ int rota_cmd_node_store_change(const char *store, const char *address,
     };
     const struct rota_store_request request = {
         .verb = ROTA_STORE_MEMBER_STATE, .member = {.address = rota_str(address), .state = state}};
-    return is_dry_run ? plan_change(store, address, FATES[state]) : make_change(store, &request);
+    return is_dry_run ? plan_change(store, address, FATES[state]) : make_change(store, request);
 }
 
 static int run_remove(int argc, char *const *argv)
@@ -218,7 +242,7 @@ static int run_remove(int argc, char *const *argv)
         int result = options.dry_run ? plan_change(options.store, addresses.items[i],
                                                    "be removed from the list until its next "
                                                    "heartbeat")
-                                     : make_change(options.store, &request);
+                                     : make_change(options.store, request);
         code = result ? result : code;
     }
     return code;
@@ -229,10 +253,10 @@ const struct rota_cli_command rota_cmd_node_remove = {
         {
             .name = "node remove",
             .summary = "Remove nodes and other members from the list in a store",
-            .arguments = "ADDRESS...",
+            .arguments = "NODE...",
             .min_arguments = 1,
-            .description = "For members that are permanently gone; a live one returns with its "
-                           "next heartbeat. Exits 1 if an address is not a member.",
+            .description = "For members that are permanently gone, by name or address; a live one "
+                           "returns with its next heartbeat. Exits 1 if there is no such member.",
             .options = CHANGE_OPTIONS,
             .n_options = sizeof CHANGE_OPTIONS / sizeof *CHANGE_OPTIONS,
             .examples = "rota node remove 10.0.0.7:7000 --store sqlite:/var/lib/rota/store.db\n",

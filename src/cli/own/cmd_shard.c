@@ -46,12 +46,23 @@ static struct rota_str owner_of(const struct rota_space_show *show, size_t shard
     return claim->owner > 0 ? show->nodes.items[claim->owner - 1] : rota_str("");
 }
 
+/* An older node sends no names. */
+static struct rota_str owner_name(const struct rota_space_show *show, size_t shard)
+{
+    const struct rota_space_claim_info *claim =
+        (const struct rota_space_claim_info *)show->shards.items + shard;
+    return claim->owner > 0 && claim->owner <= show->node_names.n
+               ? show->node_names.items[claim->owner - 1]
+               : owner_of(show, shard);
+}
+
 static bool is_wanted(const struct rota_space_show *show, const struct rota_space_words *words,
                       size_t shard)
 {
     const struct rota_space_claim_info *claim =
         (const struct rota_space_claim_info *)show->shards.items + shard;
-    return (!words->owner || rota_str_is_equal(owner_of(show, shard), rota_str(words->owner))) &&
+    return (!words->owner || rota_str_is_equal(owner_of(show, shard), rota_str(words->owner)) ||
+            rota_str_is_equal(owner_name(show, shard), rota_str(words->owner))) &&
            (words->state == 0 || claim->state + 1 == (uint64_t)words->state);
 }
 
@@ -62,6 +73,7 @@ static void add_claim(struct rota_json *json, const struct rota_space_show *show
     rota_json_begin_object(json);
     rota_json_add_uint(json, "shard", shard);
     rota_json_add_string(json, "owner", owner_of(show, shard));
+    rota_json_add_string(json, "owner_name", owner_name(show, shard));
     rota_json_add_uint(json, "epoch", claim->epoch);
     rota_json_add_text(json, "state", rota_space_message_state_name(claim->state));
     rota_json_add_bool(json, "is_pinned", claim->is_pinned);
@@ -142,10 +154,11 @@ static enum rota_code await_owner(struct rota_client *client, const struct rota_
 {
     struct rota_progress progress = {0};
     for (;;) {
-        struct rota_space_explanation reply;
+        struct rota_space_explanation reply = {0};
         enum rota_code code = look_up_shard(client, words, &reply, error);
-        if (code || (reply.state == ROTA_SPACE_OWNED &&
-                     rota_str_is_equal(reply.owner, rota_str(words->node)))) {
+        bool is_there = rota_str_is_equal(reply.owner, rota_str(words->node)) ||
+                        rota_str_is_equal(reply.owner_name, rota_str(words->node));
+        if (code || (reply.state == ROTA_SPACE_OWNED && is_there)) {
             rota_terminal_progress_end(&progress);
             return code;
         }
@@ -197,21 +210,21 @@ static enum rota_code move(struct rota_client *client, const struct rota_space_w
 
 static const struct rota_table_column COLUMNS[] = {
     {"SHARD", "shard", ROTA_TABLE_NUMBER, false},    {"STATE", "state", ROTA_TABLE_STATE, false},
-    {"OWNER", "owner", ROTA_TABLE_NAME, false},      {"EPOCH", "epoch", ROTA_TABLE_NUMBER, false},
-    {"PINNED", "is_pinned", ROTA_TABLE_FLAG, false},
+    {"OWNER", "owner_name", ROTA_TABLE_NAME, false}, {"EPOCH", "epoch", ROTA_TABLE_NUMBER, false},
+    {"PINNED", "is_pinned", ROTA_TABLE_FLAG, false}, {"ADDRESS", "owner", ROTA_TABLE_NAME, true},
 };
 static const struct rota_table TABLE = ROTA_TABLE_OF("shards", COLUMNS);
 
 static const struct rota_table_column SHOW_COLUMNS[] = {
     {"SHARD", "shard", ROTA_TABLE_NUMBER, false},    {"STATE", "state", ROTA_TABLE_STATE, false},
-    {"OWNER", "owner", ROTA_TABLE_NAME, false},      {"EPOCH", "epoch", ROTA_TABLE_NUMBER, false},
-    {"PINNED", "is_pinned", ROTA_TABLE_FLAG, false}, {"WHY", "why", ROTA_TABLE_LINES, false},
+    {"OWNER", "owner_name", ROTA_TABLE_NAME, false}, {"EPOCH", "epoch", ROTA_TABLE_NUMBER, false},
+    {"PINNED", "is_pinned", ROTA_TABLE_FLAG, false}, {"ADDRESS", "owner", ROTA_TABLE_NAME, false},
+    {"WHY", "why", ROTA_TABLE_LINES, false},
 };
 static const struct rota_table_column HISTORY_COLUMNS[] = {
-    {"TIME", "at_ms", ROTA_TABLE_TIME, false},
-    {"STATE", "what", ROTA_TABLE_STATE, false},
-    {"OWNER", "owner", ROTA_TABLE_NAME, false},
-    {"EPOCH", "epoch", ROTA_TABLE_NUMBER, false},
+    {"TIME", "at_ms", ROTA_TABLE_TIME, false},       {"STATE", "what", ROTA_TABLE_STATE, false},
+    {"OWNER", "owner_name", ROTA_TABLE_NAME, false}, {"EPOCH", "epoch", ROTA_TABLE_NUMBER, false},
+    {"ADDRESS", "owner", ROTA_TABLE_NAME, true},
 };
 static const struct rota_table HISTORY = ROTA_TABLE_PART("history", "change", HISTORY_COLUMNS);
 static const struct rota_table SHEET = {.is_sheet = true,
@@ -223,36 +236,38 @@ static const struct rota_table EXPLAIN_SHEET = ROTA_TABLE_SHEET(SHOW_COLUMNS, &H
 COMMAND(
     list, LIST_OPTIONS, &TABLE, "SPACE", 1, 1,
     "Columns: SHARD; STATE: `owned`, `moving` or `unowned`; its OWNER, or the node it moves to; "
-    "EPOCH; whether it is PINNED.\n\n"
-    "With --json: {\"shards\": [{\"shard\", \"owner\", \"epoch\", \"state\", "
-    "\"is_pinned\"}]}.",
+    "EPOCH; whether it is PINNED; the ADDRESS of the owner.\n\n"
+    "With --json: {\"shards\": [{\"shard\", \"owner\": address, \"owner_name\", \"epoch\", "
+    "\"state\", \"is_pinned\"}]}.",
     "List the shards of a space and their owners",
-    "rota shard list orders --owner 127.0.0.1:7700\n"
+    "rota shard list orders --owner box-1\n"
     "rota shard list orders --state unowned\n");
 COMMAND(show, SHOW_OPTIONS, &SHEET, "SPACE SHARD", 2, 2,
         "Prints the columns of `shard list` for one shard, one per line: a title and a value on a "
         "terminal, elsewhere the name of a field, a tab and its value.\n\nWith --json: {\"shard\", "
-        "\"owner\", \"epoch\", \"state\", \"why\", \"history\": [{\"at_ms\", \"owner\", \"epoch\", "
-        "\"what\"}], \"is_pinned\"}.",
+        "\"owner\": address, \"epoch\", \"state\", \"why\", \"history\": [{\"at_ms\", \"owner\", "
+        "\"epoch\", "
+        "\"what\", \"owner_name\"}], \"is_pinned\", \"owner_name\"}.",
         "Show the owner of a shard", "rota shard show orders 17\n");
 COMMAND(explain, SHOW_OPTIONS, &EXPLAIN_SHEET, "SPACE SHARD", 2, 2,
         "Prints what `shard show` prints, WHY the shard is where it is, and its history, newest "
         "first, as seen by the node you asked. Where the output is not a terminal, a line of the "
-        "history has `change`, the time, state, owner and epoch.\n\nWith --json: the same document "
+        "history has `change`, the time, state, owner, epoch and the owner's address.\n\nWith "
+        "--json: the same document "
         "as `shard show`.",
         "Explain why a shard is where it is", "rota shard explain orders 17\n");
 COMMAND(pin, PIN_OPTIONS, NULL, "SPACE SHARD [NODE]", 2, 3,
-        "The node keeps the shard, whatever the engine would decide, until --off. Nothing else "
+        "The node, given by its name or address, keeps the shard, whatever the engine would "
+        "decide, until --off. Nothing else "
         "moves. The previous owner stops first. Fails with the engines lease and group, which "
         "can't pin.\n\nReturns when the pin is in the store; `shard move` waits for the "
         "shard.\n\nWith --json: {\"plan\": [sentence...], \"is_done\"}.",
         "Pin a shard to a node",
-        "rota shard pin orders 17 127.0.0.1:7710\n"
+        "rota shard pin orders 17 box-2\n"
         "rota shard pin orders 17 --off --dry-run\n");
 COMMAND(move, MOVE_OPTIONS, NULL, "SPACE SHARD NODE", 3, 3,
         "Pins the shard as `shard pin` does, and waits, without a time limit, until the node owns "
         "it. The shard stays pinned, since the engine would take it back otherwise. With --once it "
         "is unpinned as soon as it is there, and the engine may move it again.\n\nWith --json: "
         "{\"plan\": [sentence...], \"is_done\"}.",
-        "Move a shard to a node and wait until it is there",
-        "rota shard move orders 17 127.0.0.1:7710\n");
+        "Move a shard to a node and wait until it is there", "rota shard move orders 17 box-2\n");

@@ -44,7 +44,7 @@ static const struct rota_option CREATE_OPTIONS[] = {
     {.name = "seats",
      ROTA_OPTION_INTO(TEXT, struct rota_space_words, seats),
      .value_name = "NODES",
-     .help = "engine static: addresses of its nodes, separated by commas"},
+     .help = "engine static: names or addresses of its nodes, separated by commas"},
 };
 
 /* --- list --- */
@@ -94,6 +94,9 @@ static void append_show_json(struct rota_buffer *buffer, const struct rota_space
     for (size_t i = 0; i < show->nodes.n; i++) {
         rota_json_begin_object(&json);
         rota_json_add_string(&json, "node", show->nodes.items[i]);
+        rota_json_add_string(&json, "name",
+                             i < show->node_names.n ? show->node_names.items[i]
+                                                    : show->nodes.items[i]);
         rota_json_add_uint(&json, "n_owned", shares[i].n_owned);
         rota_json_add_uint(&json, "n_moving", shares[i].n_moving);
         rota_json_end_object(&json);
@@ -260,9 +263,10 @@ static const struct rota_table_column SHOW_COLUMNS[] = {
     {"TROUBLE", "trouble", ROTA_TABLE_LINES, false},
 };
 static const struct rota_table_column NODE_COLUMNS[] = {
-    {"NODE", "node", ROTA_TABLE_NAME, false},
+    {"NODE", "name", ROTA_TABLE_NAME, false},
     {"OWNED", "n_owned", ROTA_TABLE_NUMBER, false},
     {"MOVING", "n_moving", ROTA_TABLE_NUMBER, false},
+    {"ADDRESS", "node", ROTA_TABLE_NAME, true},
 };
 static const struct rota_table NODES = ROTA_TABLE_PART("nodes", "node", NODE_COLUMNS);
 static const struct rota_table SHEET = ROTA_TABLE_SHEET(SHOW_COLUMNS, &NODES, 1);
@@ -282,8 +286,10 @@ COMMAND(
     "Prints the columns of `space list`, one per line, and then a row per node with the number of "
     "shards it owns (OWNED) and the number moving to it (MOVING). Where the output is not a "
     "terminal, each line has the name of a field, a tab and its value; a node has `node`, its "
-    "address and both numbers. Exits 1 if there is no such space.\n\nWith --json: the object of "
-    "`space list`, with \"nodes\": [{\"node\", \"n_owned\", \"n_moving\"}] and \"n_unowned\".",
+    "name, both numbers and its address. Exits 1 if there is no such space.\n\nWith --json: the "
+    "object of "
+    "`space list`, with \"nodes\": [{\"node\": address, \"name\", \"n_owned\", \"n_moving\"}] and "
+    "\"n_unowned\".",
     "Show a space and how many shards each node owns", "rota space show orders\n");
 COMMAND(migrate, MIGRATE_OPTIONS, NULL, "SPACE ENGINE", 2,
         "The engines are static, ring, lease and group. First the new engine runs in shadow mode "
@@ -316,8 +322,9 @@ COMMAND(delete, CHANGE_OPTIONS, NULL, "SPACE", 1,
         "Delete a space that is not in use", "rota space delete orders --dry-run\n");
 COMMAND(reseat, CHANGE_OPTIONS, NULL, "SPACE NODES", 2,
         "Sets the seats of a static space: shard N is owned by the node at seat N modulo the "
-        "number of seats, and has no owner while that node is down. NODES are addresses, separated "
-        "by commas. Every shard gets a new epoch. In a space with another engine the seats take "
+        "number of seats, and has no owner while that node is down. NODES are names or addresses, "
+        "separated by commas. Every shard gets a new epoch. In a space with another engine the "
+        "seats take "
         "effect when it migrates to static.\n\nWith --json: {\"plan\": [sentence...], "
         "\"is_done\"}.",
         "Set the nodes of a static space", "rota space reseat rooms 10.0.0.1:7700,10.0.0.3:7700\n");

@@ -2,6 +2,7 @@
 
 #include "base/quote.h"
 #include "base/utf8.h"
+#include "core/place/node_name.h"
 
 #include <rota/ring.h>
 
@@ -176,6 +177,20 @@ static enum rota_code check_address(struct rota_str address, bool is_beat, struc
     return code;
 }
 
+static enum rota_code check_node_name(const struct rota_store_request *request,
+                                      struct rota_error *error)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    if (!rota_node_name_is_valid(request->member.name))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "%s is not the name of a node: use " ROTA_NODE_NAME_RULE,
+                              rota_quote(request->member.name, quoted));
+    if (request->n_keys > 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "a member with several addresses can't have a name");
+    return ROTA_OK;
+}
+
 static enum rota_code check_member(const struct rota_store_request *request,
                                    struct rota_error *error)
 {
@@ -194,6 +209,8 @@ static enum rota_code check_member(const struct rota_store_request *request,
     code = check_text("the roles", member->roles, ROTA_STORE_ROLES_MAX, true, error);
     if (!code && member->zone.size > 0)
         code = check_name("the zone", member->zone, error);
+    if (!code && member->name.size > 0)
+        code = check_node_name(request, error);
     if (!code && member->weight)
         code = check_number("the weight", member->weight, ROTA_WEIGHT_MIN, ROTA_WEIGHT_MAX, error);
     if (!code && (member->start_at < 0 || member->stop_at < 0))

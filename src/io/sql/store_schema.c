@@ -80,6 +80,7 @@ static const struct table tables[] = {
              {"stop_at", "int", "off the ring from this time; 0: no limit"},
              {"ttl_ms", "int", "dead this long after its last heartbeat, in milliseconds"},
              {"heartbeat", "int", "last heartbeat"},
+             {"name", "name", "name of the node; empty: its address serves as the name"},
          }},
     {.name = "rota_spaces",
      .what = "Spaces and their configuration",
@@ -220,6 +221,7 @@ static const struct step {
     {8, .table = "rota_layouts", .column = "from_mode"},
     {8, .table = "rota_layouts", .column = "start_at"},
     {8, .table = "rota_layouts", .column = "end_at"},
+    {9, .table = "rota_members", .column = "name"},
 };
 
 enum { N_STEPS = sizeof steps / sizeof *steps };

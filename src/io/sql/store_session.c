@@ -1,5 +1,6 @@
 #include "io/sql/store_inside.h"
 
+#include "core/place/node_name.h"
 #include "io/clock.h"
 
 #include <rota/ring.h>
@@ -233,6 +234,7 @@ static enum rota_code do_dcs(struct rota_store_session *session,
 static void read_member(const struct rota_sql_result *result, size_t row, void *made)
 {
     int64_t state = rota_sql_int_at(result, row, 4);
+    struct rota_str name = rota_sql_bytes_at(result, row, 9);
     *(struct rota_store_member *)made = (struct rota_store_member){
         .address = rota_sql_bytes_at(result, row, 0),
         .roles = rota_sql_bytes_at(result, row, 1),
@@ -245,6 +247,7 @@ static void read_member(const struct rota_sql_result *result, size_t row, void *
         .stop_at = rota_store_time(rota_sql_int_at(result, row, 6)),
         .ttl = rota_store_span(rota_sql_int_at(result, row, 7)),
         .heartbeat = rota_store_time(rota_sql_int_at(result, row, 8)),
+        .name = rota_node_name_is_valid(name) ? name : rota_str(""),
     };
 }
 
@@ -255,7 +258,7 @@ static enum rota_code do_members(struct rota_store_session *session,
     answer->members =
         list_rows(session,
                   "SELECT address, roles, zone, weight, state, start_at, stop_at, "
-                  "ttl_ms, heartbeat FROM rota_members ORDER BY address",
+                  "ttl_ms, heartbeat, name FROM rota_members ORDER BY address",
                   NULL, 0, sizeof *answer->members, read_member, answer, &answer->n_members, &code);
     return code;
 }
@@ -280,6 +283,7 @@ static enum rota_code do_beat(struct rota_store_session *session,
         ROTA_STORE_INT("start_at", rota_store_us(member->start_at)),
         ROTA_STORE_INT("stop_at", rota_store_us(member->stop_at)),
         ROTA_STORE_INT("ttl_ms", member->ttl / ROTA_MSEC),
+        ROTA_STORE_STR("name", member->name),
     };
     const size_t n = sizeof arguments / sizeof *arguments;
     enum rota_code code = rota_store_text_now(session, &answer->db_now, &answer->error);
@@ -289,21 +293,24 @@ static enum rota_code do_beat(struct rota_store_session *session,
     bool is_written = rota_store_text_append(
         session,
         "INSERT INTO rota_members (address, roles, zone, weight, state, start_at, stop_at, "
-        "ttl_ms, heartbeat) VALUES ",
+        "ttl_ms, heartbeat, name) VALUES ",
         arguments, n);
     for (size_t i = 0; is_written && i <= request->n_keys; i++) {
         arguments[0].value = rota_sql_bytes(address_at(request, i));
         rota_buffer_append_text(&session->text, i ? ", " : "");
         is_written = rota_store_text_append(
-            session, "(:address, :roles, :zone, :weight, 0, :start_at, :stop_at, :ttl_ms, $now)",
+            session, "(:address, :roles, :zone, :weight, 0, :start_at, :stop_at, :ttl_ms, $now, ",
             arguments, n);
+        is_written =
+            is_written && rota_store_text_append(session, i ? "'')" : ":name)", arguments, n);
     }
-    is_written = is_written &&
-                 rota_store_text_append(
-                     session,
-                     " $or_update_address roles = :roles, zone = :zone, weight = :weight, "
-                     "start_at = :start_at, stop_at = :stop_at, ttl_ms = :ttl_ms, heartbeat = $now",
-                     arguments, n);
+    is_written =
+        is_written && rota_store_text_append(
+                          session,
+                          " $or_update_address roles = :roles, zone = :zone, weight = :weight, "
+                          "start_at = :start_at, stop_at = :stop_at, ttl_ms = :ttl_ms, "
+                          "heartbeat = $now, name = :name",
+                          arguments, n);
     return rota_store_text_run(session, is_written, NULL, &answer->error);
 }
 

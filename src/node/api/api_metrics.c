@@ -94,6 +94,12 @@ static void measure_disk(const struct rota_node *node)
 
 static void measure_state(const struct rota_node *node)
 {
+    const struct rota_label about[] = {{"node_name", rota_str(rota_node_naming_name(node))},
+                                       {"address", rota_str(node->advertise)}};
+    if (node->is_named)
+        rota_gauge_set(rota_metrics_gauge(node->metrics, "rota_node_info",
+                                          "1, with the node's name and address.", about, 2),
+                       1);
     for (int i = ROTA_NODE_STARTING; i <= ROTA_NODE_ENDED; i++) {
         struct rota_label label = {"state",
                                    rota_str(rota_node_fsm_state_name((enum rota_node_state)i))};

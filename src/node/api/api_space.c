@@ -30,8 +30,8 @@ static struct rota_space *look_up_space(struct rota_api_call *call, uint64_t sha
     return space;
 }
 
-static void write_space(const struct rota_space_map *map, const struct rota_space_info *info,
-                        struct rota_json *json)
+static void write_space(const struct rota_node_book *book, const struct rota_space_map *map,
+                        const struct rota_space_info *info, struct rota_json *json)
 {
     rota_json_begin_object(json);
     rota_message_json_write_members(&ROTA_SPACE_INFO, info, json);
@@ -39,6 +39,11 @@ static void write_space(const struct rota_space_map *map, const struct rota_spac
     rota_json_begin_array(json);
     for (size_t i = 0; i < map->n_nodes; i++)
         rota_json_string(json, map->nodes[i]);
+    rota_json_end_array(json);
+    rota_json_key(json, "node_names");
+    rota_json_begin_array(json);
+    for (size_t i = 0; i < map->n_nodes; i++)
+        rota_json_string(json, rota_node_book_name(book, map->nodes[i]));
     rota_json_end_array(json);
     rota_json_key(json, "shards");
     rota_json_begin_array(json);
@@ -65,7 +70,7 @@ void rota_api_space(struct rota_api_call *call)
         rota_api_refuse(call, 503, "not enough memory for the response");
         return;
     }
-    write_space(rota_space_map(space), &info, &json);
+    write_space(&call->node->book, rota_space_map(space), &info, &json);
     rota_api_answer_json(call, 200, &buffer);
 }
 
@@ -94,7 +99,8 @@ void rota_api_shard(struct rota_api_call *call)
     struct rota_space *space = read_shard(call, &shard) ? look_up_space(call, shard) : NULL;
     if (!space)
         return;
-    if (!rota_space_service_explain(space, (uint32_t)shard, &call->arena, &explanation)) {
+    if (!rota_space_service_explain(call->node->space_service, space, (uint32_t)shard, &call->arena,
+                                    &explanation)) {
         rota_api_refuse(call, 503, "not enough memory for the response");
         return;
     }

@@ -55,13 +55,18 @@ static bool read_request(struct rota_server_call *call, const struct rota_messag
 static struct rota_nodes_event message_of(const struct rota_node *node,
                                           const struct rota_event *event)
 {
+    struct rota_str by = rota_str(event->node[0] ? event->node : node->advertise);
+    struct rota_str subject = rota_str(event->subject);
+    struct rota_str name = rota_node_book_name(&node->book, subject);
     return (struct rota_nodes_event){
         .number = event->number,
         .at_ms = (uint64_t)(event->at / ROTA_MSEC),
         .kind = rota_str(rota_event_kind_name(event->kind)),
-        .subject = rota_str(event->subject),
+        .subject = subject,
         .text = rota_str(event->text),
-        .node = rota_str(event->node[0] ? event->node : node->advertise),
+        .node = by,
+        .node_name = rota_node_book_name(&node->book, by),
+        .subject_name = rota_str_is_equal(name, subject) ? rota_str("") : name,
     };
 }
 
@@ -196,7 +201,7 @@ struct showing {
     char name[ROTA_STORE_NAME_MAX + 1];
 };
 
-static bool is_named(struct rota_str object, const char *name)
+static bool has_address(struct rota_str object, const char *address)
 {
     char *room = malloc(object.size + 1);
     struct rota_scan scan;
@@ -207,8 +212,8 @@ static bool is_named(struct rota_str object, const char *name)
     rota_json_scan_init(&scan, object, room);
     rota_json_scan_object(&scan);
     while (rota_json_scan_key(&scan, &key) && !is_it) {
-        if (rota_str_is_equal(key, rota_str("name")))
-            is_it = rota_str_is_equal(rota_json_scan_string(&scan), rota_str(name));
+        if (rota_str_is_equal(key, rota_str("address")))
+            is_it = rota_str_is_equal(rota_json_scan_string(&scan), rota_str(address));
         else
             rota_json_scan_skip(&scan);
     }
@@ -217,7 +222,7 @@ static bool is_named(struct rota_str object, const char *name)
 }
 
 /* The entry in the list of nodes; empty: none. */
-static struct rota_str find_entry(struct rota_str document, const char *name)
+static struct rota_str find_entry(struct rota_str document, const char *address)
 {
     struct rota_str key, entry, found = rota_str("");
     struct rota_scan scan;
@@ -233,7 +238,7 @@ static struct rota_str find_entry(struct rota_str document, const char *name)
         }
         rota_json_scan_array(&scan);
         while (found.size == 0 && rota_json_scan_item(&scan))
-            if ((entry = rota_json_scan_skip(&scan)).size > 0 && is_named(entry, name))
+            if ((entry = rota_json_scan_skip(&scan)).size > 0 && has_address(entry, address))
                 found = entry;
     }
     free(room);
@@ -243,7 +248,9 @@ static struct rota_str find_entry(struct rota_str document, const char *name)
 static void on_shown(void *data, const struct rota_error *error, struct rota_str json)
 {
     struct showing *showing = data;
-    struct rota_str entry = error ? rota_str("") : find_entry(json, showing->name);
+    const struct rota_peer *peer =
+        rota_peers_seek(showing->service->node->peers, rota_str(showing->name));
+    struct rota_str entry = error || !peer ? rota_str("") : find_entry(json, peer->address);
     char none[ROTA_PEERS_NONE_MAX], text[2 * ROTA_PEERS_NONE_MAX];
     showing->service->n_calls--;
     if (error)
@@ -468,13 +475,14 @@ static void on_weigh(void *data, struct rota_server_call *call)
     struct rota_node *node = ((struct rota_node_service *)data)->node;
     struct rota_arena arena = {0};
     struct rota_nodes_change request;
-    struct rota_nodes_changed changed = {.is_done = true};
+    struct rota_nodes_changed changed = {.is_done = true, .node = rota_str(node->advertise)};
     struct rota_error error;
     if (!read_request(call, &ROTA_NODES_WEIGH, &request, &arena)) {
         rota_arena_deinit(&arena);
         return;
     }
-    if (!rota_str_is_equal(request.node, rota_str(node->advertise)))
+    if (!rota_str_is_equal(request.node, rota_str(node->advertise)) &&
+        !rota_str_is_equal(request.node, rota_str(node->name)))
         refuse_call(call, ROTA_STATUS_INVALID_ARGUMENT,
                     "only the node itself can change its weight");
     else if (request.weight < ROTA_WEIGHT_MIN || request.weight > ROTA_VIEW_WEIGHT_MAX)
@@ -485,8 +493,9 @@ static void on_weigh(void *data, struct rota_server_call *call)
     else {
         node->weight = (uint32_t)request.weight;
         char actor[ROTA_SERVER_ACTOR_MAX];
-        rota_node_note(node, ROTA_EVENT_OPERATOR, request.node, "has weight %g now, set by %s",
-                       (double)node->weight / ROTA_WEIGHT_ONE, rota_server_call_actor(call, actor));
+        rota_node_note(node, ROTA_EVENT_OPERATOR, rota_str(node->advertise),
+                       "has weight %g now, set by %s", (double)node->weight / ROTA_WEIGHT_ONE,
+                       rota_server_call_actor(call, actor));
         if (rota_node_open_heartbeat(node, false, &error))
             refuse_call(call, ROTA_STATUS_UNAVAILABLE, error.text);
         else

@@ -19,14 +19,15 @@ struct change {
     struct rota_arena arena;
     struct rota_str plan[ROTA_NODES_PLAN_MAX];
     size_t n_plan;
-    char address[ROTA_STORE_NAME_MAX + 1];
+    char address[ROTA_STORE_NAME_MAX + 1]; /* at first as it was given: perhaps its name */
     char actor[ROTA_SERVER_ACTOR_MAX]; /* as of the request: later its connection may be closed */
 };
 
 static void finish_change(struct change *change, const struct rota_error *error, bool is_done)
 {
     const struct rota_nodes_changed changed = {.plan = {change->plan, change->n_plan},
-                                               .is_done = is_done};
+                                               .is_done = is_done,
+                                               .node = rota_str(change->address)};
     rota_list_remove(&change->link);
     change->on_changed(change->data, change->call, error, &changed);
     rota_arena_deinit(&change->arena);
@@ -73,7 +74,7 @@ static void on_queues(void *data, const struct rota_error *error, struct rota_st
     struct change *change = data;
     struct rota_node_moves moves = {
         .peers = change->node->peers,
-        .peer = rota_peers_find(change->node->peers, rota_str(change->address)),
+        .peer = rota_peers_seek(change->node->peers, rota_str(change->address)),
         .state = change->state,
         .queues = error ? rota_str("") : json,
         .arena = &change->arena,
@@ -83,6 +84,7 @@ static void on_queues(void *data, const struct rota_error *error, struct rota_st
         fail_change(change, ROTA_ERR_NOT_FOUND, rota_peers_format_none(change->node->peers, none));
         return;
     }
+    memcpy(change->address, moves.peer->address, sizeof change->address);
     rota_node_moves_tell(&moves);
     change->n_plan = moves.n;
     if (change->is_dry_run)
@@ -101,12 +103,12 @@ static void on_cluster(void *data, const struct rota_error *error, struct rota_s
         rota_topic_ask(change->node, rota_topic_find(rota_str("queues")), on_queues, change);
 }
 
-void rota_node_change(struct rota_node *node, struct rota_str address,
+void rota_node_change(struct rota_node *node, struct rota_str name,
                       enum rota_store_member_state state, bool is_dry_run,
                       rota_node_on_changed *on_changed, void *data, struct rota_server_call *call)
 {
     struct rota_error error;
-    struct change *change = address.size <= ROTA_STORE_NAME_MAX ? calloc(1, sizeof *change) : NULL;
+    struct change *change = name.size <= ROTA_STORE_NAME_MAX ? calloc(1, sizeof *change) : NULL;
     if (!change) {
         rota_error_set(&error, ROTA_ERR_NOT_FOUND, "no such node");
         on_changed(data, call, &error, NULL);
@@ -120,8 +122,8 @@ void rota_node_change(struct rota_node *node, struct rota_str address,
     change->call = call;
     if (call)
         rota_server_call_actor(call, change->actor);
-    if (address.size > 0)
-        memcpy(change->address, address.data, address.size);
+    if (name.size > 0)
+        memcpy(change->address, name.data, name.size);
     rota_topic_ask(node, &rota_topics[ROTA_TOPIC_CLUSTER], on_cluster, change);
 }
 

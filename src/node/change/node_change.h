@@ -17,9 +17,9 @@ typedef void rota_node_on_changed(void *data, struct rota_server_call *call,
                                   const struct rota_error *error,
                                   const struct rota_nodes_changed *changed);
 
-/* Describe the effect of setting the state of the node at `address` and, unless it is a dry run,
- * set it. `on_changed` is called once, later or from inside; `call` is passed to it. */
-void rota_node_change(struct rota_node *node, struct rota_str address,
+/* Describe the effect of setting the state of the node with this name or address and, unless it is
+ * a dry run, set it. `on_changed` is called once, later or from inside; `call` is passed to it. */
+void rota_node_change(struct rota_node *node, struct rota_str name,
                       enum rota_store_member_state state, bool is_dry_run,
                       rota_node_on_changed *on_changed, void *data, struct rota_server_call *call);
 

@@ -32,8 +32,9 @@ static void report_moves(struct rota_node_moves *moves, const char *format, ...)
 }
 
 /* "3 to a:1, 2 to b:1"; more than a few are counted. */
-static void name_targets(const struct rota_ring *ring, const uint32_t *counts, uint32_t total,
-                         bool is_share, char *text, size_t size)
+static void name_targets(const struct rota_node_moves *moves, const struct rota_ring *ring,
+                         const uint32_t *counts, uint32_t total, bool is_share, char *text,
+                         size_t size)
 {
     size_t at = 0, n_named = 0, n_more = 0;
     for (uint32_t i = 0; i < rota_ring_size(ring); i++) {
@@ -43,12 +44,13 @@ static void name_targets(const struct rota_ring *ring, const uint32_t *counts, u
             n_more++;
             continue;
         }
-        struct rota_str address = rota_ring_host(ring, i).address;
+        const struct rota_peer *peer =
+            rota_peers_find(moves->peers, rota_ring_host(ring, i).address);
+        const char *name = peer ? rota_peer_name(peer) : "";
         const char *comma = n_named++ > 0 ? ", " : "";
-        int n = is_share ? snprintf(text + at, size - at, "%s%.1f %% to %.*s", comma,
-                                    100.0 * counts[i] / total, ROTA_STR_ARGS(address))
-                         : snprintf(text + at, size - at, "%s%u to %.*s", comma, counts[i],
-                                    ROTA_STR_ARGS(address));
+        int n = is_share ? snprintf(text + at, size - at, "%s%.1f %% to %s", comma,
+                                    100.0 * counts[i] / total, name)
+                         : snprintf(text + at, size - at, "%s%u to %s", comma, counts[i], name);
         if (n < 0 || (at += (size_t)n) >= size)
             return;
     }
@@ -119,7 +121,7 @@ static void tell_ring(struct rota_node_moves *moves, struct rings *rings)
         count_moves(rings->before, rings->after, rings->from, rings->to, SAMPLES, rings->counts);
     if (n == 0)
         return;
-    name_targets(rings->after, rings->counts, SAMPLES, true, targets, sizeof targets);
+    name_targets(moves, rings->after, rings->counts, SAMPLES, true, targets, sizeof targets);
     report_moves(moves, "about %.1f %% of the ring moves: %s", 100.0 * n / SAMPLES, targets);
 }
 
@@ -142,7 +144,7 @@ static enum rota_code tell_queue(void *data, const struct rota_node_queue *queue
                              rings->counts);
     if (n == 0)
         return ROTA_OK;
-    name_targets(rings->after, rings->counts, layout->read, false, targets, sizeof targets);
+    name_targets(moves, rings->after, rings->counts, layout->read, false, targets, sizeof targets);
     report_moves(moves, "queue %.*s: %u of its %u partitions move: %s", ROTA_STR_ARGS(queue->name),
                  n, layout->read, targets);
     return ROTA_OK;
@@ -222,24 +224,24 @@ void rota_node_moves_tell(struct rota_node_moves *moves)
     if (peer->state == moves->state) {
         static const char *const ALREADY[] = {"is already serving", "is already drained",
                                               "is already evicted"};
-        report_moves(moves, "%s %s: nothing changes", peer->address, ALREADY[moves->state]);
+        report_moves(moves, "%s %s: nothing changes", rota_peer_name(peer), ALREADY[moves->state]);
         return;
     }
     switch (moves->state) {
     case ROTA_STORE_MEMBER_IN:
-        report_moves(moves, "%s gets work again%s", peer->address,
+        report_moves(moves, "%s gets work again%s", rota_peer_name(peer),
                      is_alive ? "" : " when it is back; it is dead now");
         break;
     case ROTA_STORE_MEMBER_DRAINING:
         report_moves(moves,
                      is_alive ? "%s hands over its work and gets nothing new"
                               : "%s is dead now; it gets no work when it restarts",
-                     peer->address);
+                     rota_peer_name(peer));
         break;
     case ROTA_STORE_MEMBER_EVICTED:
         report_moves(moves,
                      "%s is marked as dead, regardless of its heartbeats, until it is undrained",
-                     peer->address);
+                     rota_peer_name(peer));
         break;
     }
     if (!is_alive)

@@ -33,7 +33,8 @@ static size_t find_host(const struct rota_node_plan *plan, struct rota_str name)
 static enum rota_code need_host(struct rota_node_plan *plan, struct rota_str name, size_t *place,
                                 struct rota_error *error)
 {
-    *place = find_host(plan, name);
+    const struct rota_peer *peer = rota_peers_seek(plan->node->peers, name);
+    *place = find_host(plan, peer ? rota_str(peer->address) : name);
     if (*place < plan->hosts.size)
         return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_NOT_FOUND, "no node %.*s",

@@ -77,6 +77,7 @@ static void add_replica(const struct rota_node *node, const char *collection,
     rota_json_text(json, collection);
     rota_json_key(json, "node");
     rota_json_text(json, node->advertise);
+    rota_json_add_string(json, "node_name", rota_str(rota_node_naming_name(node)));
     rota_json_key(json, "replica");
     rota_json_string(json, view->address);
     rota_json_key(json, "zone");

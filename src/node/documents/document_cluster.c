@@ -40,7 +40,8 @@ void rota_document_cluster_write_self(struct rota_node *node, struct rota_json *
 {
     struct rota_server_counts counts = rota_server_counts(node->server);
     rota_json_begin_object(json);
-    rota_json_add_string(json, "name", rota_str(node->advertise));
+    rota_json_add_string(json, "name", rota_str(rota_node_naming_name(node)));
+    rota_json_add_string(json, "address", rota_str(node->advertise));
     rota_json_add_string(json, "state", rota_str(rota_node_fsm_state_name(node->fsm.state)));
     rota_json_add_string(json, "zone", rota_str(node->settings->zone));
     rota_json_add_string(json, "roles", rota_str(node->settings->roles));
@@ -71,7 +72,7 @@ void rota_document_cluster_write_part(struct rota_node *node, struct rota_json *
 /* --- the cluster --- */
 
 /* The fields from the list of members; the node itself reports the rest. */
-static const char *const OF_MEMBERS[] = {"name", "zone", "roles", "state"};
+static const char *const OF_MEMBERS[] = {"name", "address", "zone", "roles", "state"};
 
 static bool is_of_members(struct rota_str key)
 {
@@ -143,7 +144,8 @@ static void add_peer(struct rota_node *node, const struct rota_peer *peer, struc
     if (peer->is_self)
         rota_document_cluster_write_part(node, &own_json);
     rota_json_begin_object(json);
-    rota_json_add_string(json, "name", rota_str(peer->address));
+    rota_json_add_string(json, "name", rota_str(rota_peer_name(peer)));
+    rota_json_add_string(json, "address", rota_str(peer->address));
     rota_json_add_string(json, "zone", rota_str(peer->zone));
     rota_json_add_string(json, "roles", rota_str(peer->roles));
     rota_json_key(json, "weight");
@@ -209,17 +211,22 @@ void rota_document_cluster_write(struct rota_node *node, struct rota_json *json)
 void rota_document_cluster_write_event(const struct rota_node *node, const struct rota_event *event,
                                        struct rota_json *json)
 {
+    const char *by = event->node[0] ? event->node : node->advertise;
+    struct rota_str subject = rota_str(event->subject);
+    struct rota_str name = rota_node_book_name(&node->book, subject);
     rota_json_begin_object(json);
     rota_json_key(json, "number");
     rota_json_uint(json, event->number);
     add_ms(json, "at_ms", event->at);
     rota_json_key(json, "kind");
     rota_json_text(json, rota_event_kind_name(event->kind));
-    rota_json_key(json, "subject");
-    rota_json_text(json, event->subject);
+    rota_json_add_string(json, "subject", subject);
+    if (!rota_str_is_equal(name, subject))
+        rota_json_add_string(json, "subject_name", name);
     rota_json_key(json, "text");
     rota_json_text(json, event->text);
     rota_json_key(json, "node");
-    rota_json_text(json, event->node[0] ? event->node : node->advertise);
+    rota_json_text(json, by);
+    rota_json_add_string(json, "node_name", rota_node_book_name(&node->book, rota_str(by)));
     rota_json_end_object(json);
 }

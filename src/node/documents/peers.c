@@ -68,15 +68,46 @@ const struct rota_peer *rota_peers_find(const struct rota_peers *peers, struct r
     return place == SIZE_MAX ? NULL : peers->list.items[place];
 }
 
+const char *rota_peer_name(const struct rota_peer *peer)
+{
+    return peer->name[0] ? peer->name : peer->address;
+}
+
+const struct rota_peer *rota_peers_seek(const struct rota_peers *peers, struct rota_str name)
+{
+    const struct rota_peer *found = rota_peers_find(peers, name);
+    if (found)
+        return found;
+    bool is_clear = true;
+    for (size_t i = 0; i < peers->list.size; i++) {
+        const struct rota_peer *peer = peers->list.items[i];
+        if (!rota_str_is_equal(rota_str(peer->name), name) || name.size == 0)
+            continue;
+        bool was_alive = found && rota_peer_is_alive(found);
+        is_clear &= !was_alive || !rota_peer_is_alive(peer);
+        found = was_alive ? found : peer;
+    }
+    return is_clear ? found : NULL;
+}
+
+/* "box (a:1)", or "a:1". */
+static size_t append_peer(char *text, size_t size, const char *comma, const struct rota_peer *peer)
+{
+    enum { SHOWN = 100 };
+    return (size_t)(peer->name[0] ? snprintf(text, size, "%s%s (%.*s)", comma, peer->name, SHOWN,
+                                             peer->address)
+                                  : snprintf(text, size, "%s%.*s", comma, SHOWN, peer->address));
+}
+
 char *rota_peers_format_none(const struct rota_peers *peers, char text[ROTA_PEERS_NONE_MAX])
 {
-    enum { NAMED = 8, NAME_SHOWN = 100 };
+    enum { NAMED = 8 };
     size_t n = rota_peers_n(peers), size;
     size = (size_t)snprintf(text, ROTA_PEERS_NONE_MAX, "no such node%s",
                             n > 0 ? "; the nodes are " : "");
     for (size_t i = 0; i < n && i < NAMED; i++)
-        size += (size_t)snprintf(text + size, ROTA_PEERS_NONE_MAX - size, "%s%.*s",
-                                 i > 0 ? ", " : "", NAME_SHOWN, rota_peers_at(peers, i)->address);
+        size += append_peer(text + size, ROTA_PEERS_NONE_MAX - size, i > 0 ? ", " : "",
+                            rota_peers_at(peers, i));
     if (n > NAMED)
         snprintf(text + size, ROTA_PEERS_NONE_MAX - size, " and %zu more", n - NAMED);
     return text;
@@ -136,6 +167,7 @@ static void take_row(struct rota_peer *peer, const struct rota_store_member *row
                      const struct rota_store_answer *answer)
 {
     copy_text(peer->zone, sizeof peer->zone, row->zone);
+    copy_text(peer->name, sizeof peer->name, row->name);
     size_t before = sizeof ROTA_NODE_ROLE; /* with its comma */
     copy_text(peer->roles, sizeof peer->roles,
               rota_str_of(row->roles.data + before, row->roles.size - before));

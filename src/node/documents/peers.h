@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/list.h"
+#include "core/place/node_name.h"
 #include "node/documents/topic.h"
 
 #include <rota/channel.h>
@@ -28,6 +29,7 @@ enum { ROTA_PEERS_MAX = 4096 }; /* more are ignored */
 struct rota_peer {
     char address[ROTA_STORE_NAME_MAX + 1], zone[ROTA_STORE_NAME_MAX + 1];
     char roles[ROTA_STORE_ROLES_MAX + 1];
+    char name[ROTA_NODE_NAME_MAX + 1]; /* empty: none; see rota_peer_name() */
     uint32_t weight;
     enum rota_store_member_state state; /* an operator's */
     rota_time ttl;
@@ -77,13 +79,18 @@ size_t rota_peers_n(const struct rota_peers *peers);
 const struct rota_peer *rota_peers_at(const struct rota_peers *peers, size_t i);
 const struct rota_peer *rota_peers_find(const struct rota_peers *peers, struct rota_str address);
 
+/* The node with this name or address, as an operator gave it. Of several with one name it is the
+ * one that is alive; NULL if more than one is. */
+const struct rota_peer *rota_peers_seek(const struct rota_peers *peers, struct rota_str name);
+
 /* Its place; SIZE_MAX: it is not known. */
 size_t rota_peers_place(const struct rota_peers *peers, struct rota_str address);
 
-/* "there is no such node; there are a:1, b:1 and 7 more". Returns `text`. */
-enum { ROTA_PEERS_NONE_MAX = 1024 };
+/* "no such node; the nodes are box (a:1), b:1 and 7 more". Returns `text`. */
+enum { ROTA_PEERS_NONE_MAX = 2048 };
 char *rota_peers_format_none(const struct rota_peers *peers, char text[ROTA_PEERS_NONE_MAX]);
 
 /* By its heartbeat in the store, or because it talks to us. */
 bool rota_peer_is_alive(const struct rota_peer *peer);
+const char *rota_peer_name(const struct rota_peer *peer); /* or its address */
 bool rota_peer_has_role(const struct rota_peer *peer, const char *role);

@@ -17,6 +17,9 @@ struct rota_role {
     /* Whether it can serve; rota_node_open_look_ready() is called when it can. NULL: at once. */
     bool (*is_ready)(const void *role_data);
 
+    /* The store has the node's first heartbeat: a good time to read the members. NULL: nothing. */
+    void (*look)(void *role_data);
+
     /* Accept nothing new, and hand over what there is; then is_idle is called now and then. */
     void (*drain)(void *role_data);
     bool (*is_idle)(const void *role_data);

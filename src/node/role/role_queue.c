@@ -18,6 +18,7 @@ struct queue_role {
     struct rota_node *node;
     rota_time news_second; /* the one that news are counted in */
     size_t n_news;
+    struct rota_members_source *members; /* the broker's */
     struct rota_work_broker *broker;
     char directory[4200];
     char reach[300];
@@ -69,13 +70,12 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
 {
     const struct rota_node_settings *settings = node->settings;
     struct queue_role *role = calloc(1, sizeof *role);
-    struct rota_members_source *members;
     if (!role)
         return rota_error_no_memory(error, "for queues");
     role->node = node;
     snprintf(role->directory, sizeof role->directory, "%s/jobs", settings->data);
     enum rota_code code =
-        rota_store_members_new(node->store, "queue", settings->ttl / 10, &members, error);
+        rota_store_members_new(node->store, "queue", settings->ttl / 10, &role->members, error);
     if (code) {
         free(role);
         return code;
@@ -92,7 +92,7 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
         .workers_file = settings->workers_list,
         .is_insecure = settings->insecure,
         .token = node->secret,
-        .members = members,
+        .members = role->members,
         .advertise = node->advertise,
         .drain_delists = true,
         .tls = node->peers_tls,
@@ -114,6 +114,11 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
                  rota_work_broker_workers_address(role->broker));
     *role_data = role;
     return ROTA_OK;
+}
+
+static void look(void *data)
+{
+    rota_store_members_look(((struct queue_role *)data)->members);
 }
 
 static bool is_ready(const void *data)
@@ -215,6 +220,7 @@ const struct rota_role rota_role_queue = {
     .name = "queue",
     .open = open_role,
     .is_ready = is_ready,
+    .look = look,
     .drain = drain_queues,
     .is_idle = is_idle,
     .restore = restore_queues,

@@ -16,7 +16,8 @@ struct rota_space_service {
     bool is_ended;
     rota_space_service_on_done *on_done;
     void *data;
-    struct rota_list_node waiting; /* changes that are not in the store yet */
+    const struct rota_node_book *book; /* may be NULL */
+    struct rota_list_node waiting;     /* changes that are not in the store yet */
 };
 
 /* A call that changes something. */
@@ -29,6 +30,35 @@ struct change {
     struct rota_list_node link;
     char actor[ROTA_SERVER_ACTOR_MAX];
 };
+
+/* --- names --- */
+
+static struct rota_str name_of(const struct rota_space_service *service, struct rota_str address)
+{
+    return service->book ? rota_node_book_name(service->book, address) : address;
+}
+
+static void append_named(const struct rota_space_service *service, const char *text,
+                         struct rota_buffer *buffer)
+{
+    if (service->book)
+        rota_node_book_rewrite(service->book, rota_str(text), buffer);
+    else
+        rota_buffer_append_text(buffer, text);
+}
+
+/* A list of names and addresses as one of addresses, for free(). NULL: there is no memory. */
+static char *resolve_list(const struct rota_space_service *service, struct rota_str list)
+{
+    struct rota_buffer buffer = {0};
+    if (service->book)
+        rota_node_book_resolve(service->book, list, &buffer);
+    else
+        rota_buffer_append_str(&buffer, list);
+    char *copy = buffer.failed ? NULL : rota_text_copy(rota_buffer_str(&buffer));
+    rota_buffer_deinit(&buffer);
+    return copy;
+}
 
 /* --- as messages --- */
 
@@ -71,15 +101,18 @@ bool rota_space_service_list(const struct rota_space_service *service, struct ro
     return is_filled;
 }
 
-static bool show_space(const struct rota_space *space, struct rota_arena *arena,
-                       struct rota_space_show *show)
+static bool show_space(const struct rota_space_service *service, const struct rota_space *space,
+                       struct rota_arena *arena, struct rota_space_show *show)
 {
     const struct rota_space_map *map = rota_space_map(space);
     struct rota_space_info *info = rota_arena_take(arena, sizeof *info);
     struct rota_space_claim_info *claims =
         rota_arena_take(arena, ((size_t)map->n_shards + 1) * sizeof *claims);
-    if (!info || !claims || !rota_space_service_info(space, arena, info))
+    struct rota_str *names = rota_arena_take(arena, (map->n_nodes + 1) * sizeof *names);
+    if (!info || !claims || !names || !rota_space_service_info(space, arena, info))
         return false;
+    for (size_t i = 0; i < map->n_nodes; i++)
+        names[i] = name_of(service, map->nodes[i]);
     for (uint32_t i = 0; i < map->n_shards; i++) {
         const struct rota_space_shard *shard = &map->shards[i];
         claims[i] = (struct rota_space_claim_info){
@@ -90,12 +123,29 @@ static bool show_space(const struct rota_space *space, struct rota_arena *arena,
             .held = rota_space_epoch(space, i),
         };
     }
-    *show = (struct rota_space_show){
-        .space = info, .nodes = {map->nodes, map->n_nodes}, .shards = {claims, map->n_shards}};
+    *show = (struct rota_space_show){.space = info,
+                                     .nodes = {map->nodes, map->n_nodes},
+                                     .shards = {claims, map->n_shards},
+                                     .node_names = {names, map->n_nodes}};
     return true;
 }
 
-bool rota_space_service_explain(const struct rota_space *space, uint32_t shard,
+static struct rota_str explain_shard(const struct rota_space_service *service,
+                                     const struct rota_space *space, uint32_t shard,
+                                     struct rota_arena *arena)
+{
+    char why[ROTA_SPACE_TEXT_MAX];
+    struct rota_buffer text = {0};
+    append_named(service, rota_space_explain(space, shard, why, sizeof why), &text);
+    struct rota_str kept = {0};
+    if (!text.failed)
+        kept = rota_arena_copy(arena, rota_buffer_str(&text));
+    rota_buffer_deinit(&text);
+    return kept;
+}
+
+bool rota_space_service_explain(const struct rota_space_service *service,
+                                const struct rota_space *space, uint32_t shard,
                                 struct rota_arena *arena,
                                 struct rota_space_explanation *explanation)
 {
@@ -104,8 +154,10 @@ bool rota_space_service_explain(const struct rota_space *space, uint32_t shard,
     struct rota_space_event events[ROTA_SPACE_SERVICE_HISTORY];
     size_t n = rota_space_history(space, shard, events, ROTA_SPACE_SERVICE_HISTORY);
     struct rota_space_change *changes = rota_arena_take(arena, (n + 1) * sizeof *changes);
-    char *why = rota_arena_take(arena, ROTA_SPACE_TEXT_MAX);
-    if (!changes || !why)
+    struct rota_str why = explain_shard(service, space, shard, arena);
+    struct rota_str owner =
+        claim->owner == ROTA_SPACE_NOBODY ? rota_str("") : map->nodes[claim->owner];
+    if (!changes || !why.data)
         return false;
     for (size_t i = 0; i < n; i++)
         changes[i] = (struct rota_space_change){
@@ -113,15 +165,17 @@ bool rota_space_service_explain(const struct rota_space *space, uint32_t shard,
             .owner = events[i].owner,
             .epoch = events[i].epoch,
             .what = rota_str(rota_space_message_state_name(events[i].state)),
+            .owner_name = name_of(service, events[i].owner),
         };
     *explanation = (struct rota_space_explanation){
         .shard = shard,
-        .owner = claim->owner == ROTA_SPACE_NOBODY ? rota_str("") : map->nodes[claim->owner],
+        .owner = owner,
         .epoch = claim->epoch,
         .state = claim->state,
-        .why = rota_str(rota_space_explain(space, shard, why, ROTA_SPACE_TEXT_MAX)),
+        .why = why,
         .history = {changes, n},
         .is_pinned = claim->is_pinned,
+        .owner_name = name_of(service, owner),
     };
     return true;
 }
@@ -221,7 +275,7 @@ static void on_show(void *data, struct rota_server_call *call)
     struct rota_space *space = read_request(data, call, &ROTA_SPACE_SHOW, &request);
     if (!space)
         return;
-    if (show_space(space, &arena, &show))
+    if (show_space(data, space, &arena, &show))
         reply_message(call, &ROTA_SPACE_SHOW_REPLY, &show);
     else
         refuse_memory(call);
@@ -236,7 +290,7 @@ static void on_explain(void *data, struct rota_server_call *call)
     struct rota_space *space = read_request(data, call, &ROTA_SPACE_EXPLAIN, &request);
     if (!space)
         return;
-    if (rota_space_service_explain(space, (uint32_t)request.shard, &arena, &explanation))
+    if (rota_space_service_explain(data, space, (uint32_t)request.shard, &arena, &explanation))
         reply_message(call, &ROTA_SPACE_EXPLAIN_REPLY, &explanation);
     else
         refuse_memory(call);
@@ -247,16 +301,20 @@ static void on_explain(void *data, struct rota_server_call *call)
 
 static void finish_change(struct change *change, enum rota_code code, const char *text)
 {
-    struct rota_str sentence = rota_str(text ? text : "");
+    struct rota_buffer named = {0};
+    append_named(change->service, text ? text : "", &named);
+    rota_buffer_append_char(&named, '\0');
+    struct rota_str sentence = rota_str(named.failed || !text ? "" : named.data);
     struct rota_space_plan plan = {.plan = {&sentence, sentence.size > 0},
                                    .is_done = !change->is_dry_run};
     if (code)
         rota_server_call_finish(change->call,
                                 code == ROTA_ERR_INVALID ? ROTA_STATUS_FAILED_PRECONDITION
                                                          : rota_grpc_status_of_code(code),
-                                text, NULL, 0);
+                                sentence.data, NULL, 0);
     else
         reply_message(change->call, &ROTA_SPACE_PLAN_REPLY, &plan);
+    rota_buffer_deinit(&named);
     rota_list_remove(&change->link);
     rota_space_admin_forget(&change->admin);
     free(change);
@@ -267,7 +325,12 @@ static void on_outcome(void *data, const struct rota_space_outcome *outcome)
     struct change *change = data;
     struct rota_space_service *service = change->service;
     if (!outcome->code && !change->is_dry_run && service->on_done) {
-        service->on_done(service->data, rota_str(change->name), outcome->text, change->actor);
+        struct rota_buffer named = {0};
+        append_named(service, outcome->text, &named);
+        rota_buffer_append_char(&named, '\0');
+        service->on_done(service->data, rota_str(change->name),
+                         named.failed ? outcome->text : named.data, change->actor);
+        rota_buffer_deinit(&named);
     }
     finish_change(change, outcome->code, outcome->code ? outcome->error.text : outcome->text);
 }
@@ -300,8 +363,10 @@ static void on_pin(void *data, struct rota_server_call *call)
     struct change *change = space ? begin_change(data, &request, call) : NULL;
     if (!change)
         return;
-    enum rota_code code = rota_space_pin(space, (uint32_t)request.shard, request.node,
-                                         request.is_dry_run, on_outcome, change, &error);
+    const struct rota_node_book *book = change->service->book;
+    struct rota_str node = book ? rota_node_book_address(book, request.node) : request.node;
+    enum rota_code code = rota_space_pin(space, (uint32_t)request.shard, node, request.is_dry_run,
+                                         on_outcome, change, &error);
     if (code)
         finish_change(change, code, error.text);
 }
@@ -338,7 +403,7 @@ static void on_reseat(void *data, struct rota_server_call *call)
     struct change *change = space ? begin_change(data, &request, call) : NULL;
     if (!change)
         return;
-    char *seats = rota_text_copy(request.seats);
+    char *seats = resolve_list(data, request.seats);
     enum rota_code code =
         seats ? rota_space_reseat(space, seats, request.is_dry_run, on_outcome, change, &error)
               : rota_error_no_memory(&error, "for the seats");
@@ -389,7 +454,7 @@ static void on_create(void *data, struct rota_server_call *call)
     if (!change)
         return;
     char *engine = rota_text_copy(request.engine.size ? request.engine : rota_str_of("ring", 4));
-    char *seats = rota_text_copy(request.seats);
+    char *seats = resolve_list(service, request.seats);
     char *name = rota_text_copy(request.space);
     const struct rota_space_options options = {
         .name = name,
@@ -424,6 +489,12 @@ static void on_delete(void *data, struct rota_server_call *call)
 }
 
 /* --- life --- */
+
+void rota_space_service_use_names(struct rota_space_service *service,
+                                  const struct rota_node_book *book)
+{
+    service->book = book;
+}
 
 enum rota_code rota_space_service_open(struct rota_server *server, struct rota_store *store,
                                        rota_space_service_on_done *on_done, void *data,

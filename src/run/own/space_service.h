@@ -5,6 +5,7 @@
  * fill messages are shared with modules that show the same in another form. */
 #pragma once
 
+#include "core/place/node_book.h"
 #include "wire/message/space_message.h"
 
 #include <rota/server.h>
@@ -24,6 +25,11 @@ enum rota_code rota_space_service_open(struct rota_server *server, struct rota_s
                                        rota_space_service_on_done *on_done, void *data,
                                        struct rota_space_service **service,
                                        struct rota_error *error);
+
+/* Show the names of nodes beside their addresses and in sentences, and let requests use them;
+ * `book` is kept. */
+void rota_space_service_use_names(struct rota_space_service *service,
+                                  const struct rota_node_book *book);
 
 /* Takes `service`, which may be NULL, after the server was closed. */
 void rota_space_service_close(struct rota_space_service *service);
@@ -49,7 +55,8 @@ bool rota_space_service_info(const struct rota_space *space, struct rota_arena *
                              struct rota_space_info *info);
 bool rota_space_service_list(const struct rota_space_service *service, struct rota_arena *arena,
                              struct rota_space_list *list);
-bool rota_space_service_explain(const struct rota_space *space, uint32_t shard,
+bool rota_space_service_explain(const struct rota_space_service *service,
+                                const struct rota_space *space, uint32_t shard,
                                 struct rota_arena *arena,
                                 struct rota_space_explanation *explanation);
 

@@ -62,7 +62,7 @@ static struct rota_heartbeat *make_heartbeat(const struct rota_store_member *mem
 {
     struct rota_heartbeat *made;
     size_t size = sizeof *made + n_more * sizeof *more + member->address.size + member->roles.size +
-                  member->zone.size + 1;
+                  member->zone.size + member->name.size + 1;
     for (size_t i = 0; i < n_more; i++)
         size += more[i].size;
     made = calloc(1, size);
@@ -73,6 +73,7 @@ static struct rota_heartbeat *make_heartbeat(const struct rota_store_member *mem
     made->member.address = rota_text_put(&to, member->address);
     made->member.roles = rota_text_put(&to, member->roles);
     made->member.zone = rota_text_put(&to, member->zone);
+    made->member.name = rota_text_put(&to, member->name);
     made->n_more = n_more;
     for (size_t i = 0; i < n_more; i++)
         made->more[i] = rota_text_put(&to, more[i]);

@@ -20,6 +20,8 @@ struct source {
     void (*on_dead)(void *data, struct rota_str address, rota_time at); /* or NULL */
     void *dead_data;
     bool is_started, is_away, is_stopped;
+    rota_store_on_answer *on_rows; /* may be NULL */
+    void *data;
     char role[];
 };
 
@@ -122,6 +124,8 @@ static void on_answer(void *data, const struct rota_store_answer *answer)
         report_failure(source, &error);
         return;
     }
+    if (source->on_rows)
+        source->on_rows(source->data, answer);
     if (!list_hosts(source, answer)) {
         rota_error_no_memory(&error, "for the members in the store");
         report_failure(source, &error);
@@ -192,4 +196,19 @@ enum rota_code rota_store_members_new(struct rota_store *store, const char *role
     memcpy(source->role, role ? role : "", size);
     *result = &source->base;
     return ROTA_OK;
+}
+
+void rota_store_members_watch(struct rota_members_source *base, rota_store_on_answer *on_rows,
+                              void *data)
+{
+    struct source *source = (struct source *)base;
+    source->on_rows = on_rows;
+    source->data = data;
+}
+
+void rota_store_members_look(struct rota_members_source *base)
+{
+    struct source *source = (struct source *)base;
+    if (source->is_started)
+        uv_timer_start(&source->timer, on_timer, 0, 0);
 }

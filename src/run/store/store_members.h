@@ -2,6 +2,7 @@
 #pragma once
 
 #include <rota/host.h>
+#include <rota/members.h>
 #include <rota/store.h>
 
 /* Alive by the database's clock, not evicted, and with `role` among its comma-separated roles;
@@ -19,3 +20,11 @@ void rota_store_members_tell_dead(struct rota_members_source *source,
 
 /* Its texts are borrowed from the member. */
 struct rota_host rota_store_member_host(const struct rota_store_member *member);
+
+/* Pass every answer of a source of rota_store_members_new() that has rows to `on_rows`, before the
+ * members are made of it. It must not close the members. */
+void rota_store_members_watch(struct rota_members_source *source, rota_store_on_answer *on_rows,
+                              void *data);
+
+/* Read the rows now, if it is open. */
+void rota_store_members_look(struct rota_members_source *source);

@@ -18,7 +18,7 @@ TYPE(ROTA_NODES_SHOWN, "reply", struct rota_nodes_shown, SHOWN);
 
 #define THIS struct rota_nodes_changed
 static const struct rota_message_field CHANGED[] = {F_MAX(1, STRS, plan, ROTA_NODES_PLAN_MAX),
-                                                    F(2, BOOL, is_done)};
+                                                    F(2, BOOL, is_done), F(3, STR, node)};
 #undef THIS
 TYPE(ROTA_NODES_CHANGED, "reply", struct rota_nodes_changed, CHANGED);
 
@@ -40,8 +40,8 @@ static TYPE(DOCUMENT_TYPE, "document", struct rota_nodes_document, DOCUMENT);
 
 #define THIS struct rota_nodes_event
 static const struct rota_message_field EVENT[] = {
-    F(1, UINT, number), F(2, UINT, at_ms), F(3, STR, kind),
-    F(4, STR, subject), F(5, STR, text),   F(6, STR, node),
+    F(1, UINT, number), F(2, UINT, at_ms), F(3, STR, kind),      F(4, STR, subject),
+    F(5, STR, text),    F(6, STR, node),   F(7, STR, node_name), F(8, STR, subject_name),
 };
 #undef THIS
 TYPE(ROTA_NODES_EVENT, "event", struct rota_nodes_event, EVENT);

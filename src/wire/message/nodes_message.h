@@ -35,6 +35,7 @@ struct rota_nodes_document {
 struct rota_nodes_event {
     uint64_t number, at_ms;
     struct rota_str kind, subject, text, node;
+    struct rota_str node_name, subject_name; /* of nodes, when they are known */
 };
 
 struct rota_nodes_documents_reply {
@@ -52,6 +53,7 @@ struct rota_nodes_events {
 struct rota_nodes_changed {
     struct rota_message_strs plan;
     bool is_done;
+    struct rota_str node;
 };
 
 extern const struct rota_message_type ROTA_NODES_SHOW, ROTA_NODES_SHOWN, ROTA_NODES_DOCUMENTS,

@@ -62,16 +62,14 @@ static const struct rota_message_field SHOW_REPLY[] = {
     F_OF(1, INNER, space, ROTA_SPACE_INFO),
     F_MAX(2, STRS, nodes, ROTA_SPACE_SHARDS_MAX),
     F_LIST(3, shards, ROTA_SPACE_CLAIM, ROTA_SPACE_SHARDS_MAX),
+    F_MAX(4, STRS, node_names, ROTA_SPACE_SHARDS_MAX),
 };
 #undef THIS
 TYPE(ROTA_SPACE_SHOW_REPLY, "reply", struct rota_space_show, SHOW_REPLY);
 
 #define THIS struct rota_space_change
 static const struct rota_message_field CHANGE[] = {
-    F(1, UINT, at_ms),
-    F(2, STR, owner),
-    F(3, UINT, epoch),
-    F(4, STR, what),
+    F(1, UINT, at_ms), F(2, STR, owner), F(3, UINT, epoch), F(4, STR, what), F(5, STR, owner_name),
 };
 #undef THIS
 static TYPE(ROTA_SPACE_CHANGE, "change", struct rota_space_change, CHANGE);
@@ -85,6 +83,7 @@ static const struct rota_message_field EXPLANATION[] = {
     F(5, STR, why),
     F_OF(6, INNERS, history, ROTA_SPACE_CHANGE),
     F(7, BOOL, is_pinned),
+    F(8, STR, owner_name),
 };
 #undef THIS
 TYPE(ROTA_SPACE_EXPLAIN_REPLY, "reply", struct rota_space_explanation, EXPLANATION);

@@ -42,6 +42,7 @@ struct rota_space_show {
     const void *space; /* a struct rota_space_info */
     struct rota_message_strs nodes;
     struct rota_message_list shards; /* of struct rota_space_claim_info */
+    struct rota_message_strs node_names;
 };
 
 struct rota_space_change {
@@ -49,6 +50,7 @@ struct rota_space_change {
     struct rota_str owner;
     uint64_t epoch;
     struct rota_str what;
+    struct rota_str owner_name;
 };
 
 struct rota_space_explanation {
@@ -58,6 +60,7 @@ struct rota_space_explanation {
     struct rota_str why;
     struct rota_message_list history; /* of struct rota_space_change */
     bool is_pinned;
+    struct rota_str owner_name;
 };
 
 /* All requests. */

@@ -88,7 +88,7 @@ def a_beat_tells_weight_and_moments():
         listed = {m["address"]: m for m in ok("node", "members", "--store", url, "--json").json()["members"]}
         assert listed["b:1"]["weight"] == 2.5 and listed["b:1"]["start_at"] == "2030-01-01T00:00:00.000000Z", listed
         assert listed["b:1"]["stop_at"] == "2040-01-01T00:00:00.000000Z" and listed["a:1"]["start_at"] is None, listed
-        assert b"\t2030-01-01T00:00:00.000Z\t2040-01-01T00:00:00.000Z\n" in ok("node", "members", "--store", url).out
+        assert b"\t2030-01-01T00:00:00.000Z\t2040-01-01T00:00:00.000Z\t-\n" in ok("node", "members", "--store", url).out
         for moment, state in ("2029-12-31T00:00:00Z", b"not yet"), ("2030-01-02T00:00:00Z", b"on ring"):
             hosts = ok("hosts", "check", "--store", url, "--at", moment).lines()
             assert hosts[1].split(b"\t")[:3] == [b"b:1", state, b"2.5"], hosts
