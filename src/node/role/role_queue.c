@@ -80,7 +80,7 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
         free(role);
         return code;
     }
-    rota_store_members_tell_dead(members, on_dead, role);
+    rota_store_members_tell_dead(role->members, on_dead, role);
     struct rota_work_broker_options options = {
         .directory = settings->durability == ROTA_DURABILITY_JOURNAL ? role->directory : NULL,
         .store = settings->durability == ROTA_DURABILITY_STORE ? settings->store : NULL,
