@@ -39,11 +39,18 @@ static void on_listed(void *data)
         rota_node_open_look_ready(role->node);
 }
 
-static void on_dead(void *data, struct rota_str address, rota_time at)
+/* A row that is neither live nor draining or evicted was left by a node that died. */
+static void on_rows(void *data, const struct rota_store_answer *answer)
 {
     struct queue_role *role = data;
-    if (role->broker)
-        rota_work_broker_settings_was_alive(role->broker, address, at);
+    rota_time ahead = answer->db_now - rota_clock_wall();
+    for (size_t i = 0; role->broker && i < answer->n_members; i++) {
+        const struct rota_store_member *member = &answer->members[i];
+        if (member->state == ROTA_STORE_MEMBER_IN &&
+            !rota_store_member_is_listed(member, rota_str(""), answer->db_now))
+            rota_work_broker_settings_was_alive(role->broker, member->address,
+                                                member->heartbeat - ahead);
+    }
 }
 
 /* Many jobs may die at once, and earlier events should stay visible. */
@@ -80,7 +87,7 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
         free(role);
         return code;
     }
-    rota_store_members_tell_dead(role->members, on_dead, role);
+    rota_store_members_watch(role->members, on_rows, role);
     struct rota_work_broker_options options = {
         .directory = settings->durability == ROTA_DURABILITY_JOURNAL ? role->directory : NULL,
         .store = settings->durability == ROTA_DURABILITY_STORE ? settings->store : NULL,

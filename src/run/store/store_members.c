@@ -2,7 +2,6 @@
 #include "run/store/store_members.h"
 
 #include "base/vector.h"
-#include "io/clock.h"
 
 #include <rota/store_members.h>
 #include <stdlib.h>
@@ -17,8 +16,6 @@ struct source {
     rota_time interval;
     uint64_t version; /* counts deliveries */
     ROTA_VECTOR(struct rota_host) hosts;
-    void (*on_dead)(void *data, struct rota_str address, rota_time at); /* or NULL */
-    void *dead_data;
     bool is_started, is_away, is_stopped;
     rota_store_on_answer *on_rows; /* may be NULL */
     void *data;
@@ -92,28 +89,6 @@ static bool list_hosts(struct source *source, const struct rota_store_answer *an
     return true;
 }
 
-void rota_store_members_tell_dead(struct rota_members_source *base,
-                                  void (*on_dead)(void *data, struct rota_str address,
-                                                  rota_time at),
-                                  void *data)
-{
-    struct source *source = (struct source *)base;
-    source->on_dead = on_dead;
-    source->dead_data = data;
-}
-
-static void tell_dead(const struct source *source, const struct rota_store_answer *answer)
-{
-    rota_time ahead = answer->db_now - rota_clock_wall();
-    for (size_t i = 0; source->on_dead && i < answer->n_members; i++) {
-        const struct rota_store_member *member = &answer->members[i];
-        if (member->state == ROTA_STORE_MEMBER_IN &&
-            has_role(member->roles, rota_str(source->role)) &&
-            !rota_store_member_is_listed(member, rota_str(source->role), answer->db_now))
-            source->on_dead(source->dead_data, member->address, member->heartbeat - ahead);
-    }
-}
-
 /* Delivering is last, since it may stop us; we are freed when the loop continues. */
 static void on_answer(void *data, const struct rota_store_answer *answer)
 {
@@ -131,7 +106,6 @@ static void on_answer(void *data, const struct rota_store_answer *answer)
         report_failure(source, &error);
         return;
     }
-    tell_dead(source, answer);
     enum rota_code code = source->sink.on_snapshot(source->sink.data, ++source->version,
                                                    source->hosts.items, source->hosts.size, &error);
     if (source->is_stopped)

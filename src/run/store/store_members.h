@@ -10,14 +10,6 @@
 bool rota_store_member_is_listed(const struct rota_store_member *member, struct rota_str role,
                                  rota_time db_now);
 
-/* Tell `on_dead` of each row with the source's role that is not live, nor draining or evicted,
- * before each list of members; `at`: its last heartbeat, on our wall clock. */
-struct rota_members_source;
-void rota_store_members_tell_dead(struct rota_members_source *source,
-                                  void (*on_dead)(void *data, struct rota_str address,
-                                                  rota_time at),
-                                  void *data);
-
 /* Its texts are borrowed from the member. */
 struct rota_host rota_store_member_host(const struct rota_store_member *member);
 
