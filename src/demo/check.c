@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 const char *rota_check_fault_name(enum rota_check_fault fault)
 {
@@ -55,12 +54,12 @@ uint64_t rota_check_n_faults(const struct rota_check *check)
 uint64_t rota_check_count(struct rota_check *check, const char *name, uint64_t value,
                           struct rota_str reply)
 {
-    char text[24];
-    snprintf(text, sizeof text, "%.*s", ROTA_STR_ARGS(reply));
-    uint64_t now = strtoull(text, NULL, 10);
+    uint64_t now = 0;
+    for (size_t i = 0; i < reply.size && reply.data[i] >= '0' && reply.data[i] <= '9'; i++)
+        now = 10 * now + (uint64_t)(reply.data[i] - '0');
     if (now == 0 || (value > 0 && now != value + 1))
-        rota_check_tell(check, ROTA_CHECK_COUNT_WRONG, "counter %.80s went from %llu to %.20s",
-                        name, (unsigned long long)value, text);
+        rota_check_tell(check, ROTA_CHECK_COUNT_WRONG, "counter %.80s went from %llu to %llu", name,
+                        (unsigned long long)value, (unsigned long long)now);
     return now;
 }
 
