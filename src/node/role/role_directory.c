@@ -140,8 +140,10 @@ static void add_cache(const struct rota_node_cache *cache, const struct rota_get
     for (size_t place = 0; channels && rota_get_next_host(get, &place, &view);) {
         struct rota_str address = rota_arena_copy(&draft->arena, view.address);
         draft->has_failed |= !address.data;
-        if (address.data && view.has_shard && view.shard.of == n_shards)
-            add_replica(&channels[view.shard.from], ZONES_MAX, address, view.epoch);
+        for (size_t i = 0; address.data && i < view.n_shards; i++)
+            if (view.shards[i].interval.of == n_shards)
+                add_replica(&channels[view.shards[i].interval.from], ZONES_MAX, address,
+                            view.shards[i].epoch);
     }
 }
 

@@ -235,7 +235,7 @@ static void on_stop(void *data, uint32_t shard, uint64_t epoch, enum rota_lease_
         if (!slot->is_held || slot->shard != shard)
             continue;
         if (slot->gets)
-            rota_get_server_drop(slot->gets);
+            rota_get_server_drop(slot->gets, NULL);
         slot->is_held = false;
         set_health(slot);
     }

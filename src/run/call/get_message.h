@@ -23,6 +23,7 @@ struct rota_get_reader {
     struct rota_str response;
     ROTA_VECTOR(struct rota_get_entry) entries;
     ROTA_VECTOR(struct rota_get_problem) problems;
+    ROTA_VECTOR(struct rota_interval_claim) shards;
     struct rota_arena *arena; /* for what is not part of the response */
     bool has_failed;          /* no memory, or too many entries */
 };

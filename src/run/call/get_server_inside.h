@@ -22,7 +22,7 @@ enum rota_get_ending {
 struct rota_get_server_series {
     struct rota_counter *ended[ROTA_GET_ENDINGS];
     struct rota_counter *found, *absent, *refused, *left;
-    struct rota_gauge *epoch; /* of the shard that is held; 0: none */
+    struct rota_gauge *shards; /* that are held */
 };
 
 struct rota_get_batch {
@@ -35,11 +35,16 @@ struct rota_get_batch {
     ROTA_VECTOR(struct rota_get_entry) entries;
     ROTA_VECTOR(struct rota_get_problem) problems; /* ids are indices until it is finished */
     struct rota_arena arena;
-    struct rota_interval shard;
-    uint64_t epoch;
+    ROTA_VECTOR(struct rota_interval_claim) shards; /* of its keys, as they were at the start */
     void *data;
     bool has_failed, is_too_large;
     bool allows_problems, leaves_rest;
+};
+
+/* A shard that the server holds, or did. */
+struct rota_get_held {
+    struct rota_interval_claim claim;
+    bool is_held;
 };
 
 struct rota_get_server {
@@ -51,9 +56,10 @@ struct rota_get_server {
     struct rota_get_writer writer;
     struct rota_get_batch *at_rest;
     size_t n_at_rest, n_batches; /* in use */
-    struct rota_interval shard;
-    uint64_t epoch; /* of the shard, which is the last one when none is held */
-    bool has_shard, is_closed;
+    ROTA_VECTOR(struct rota_get_held) held;
+    ROTA_VECTOR(struct rota_interval_claim) looked; /* room for rota_get_server_look() */
+    uint64_t epoch;                                 /* the highest that it ever had */
+    bool is_closed;
 };
 
 static inline void rota_get_server_count(struct rota_get_server *server,
@@ -64,8 +70,8 @@ static inline void rota_get_server_count(struct rota_get_server *server,
 
 /* --- get_server.c --- */
 
-/* What an answer that is sent now may say about the shard. */
-struct rota_get_head rota_get_server_look(const struct rota_get_server *server);
+/* What an answer that is sent now may say about the shards; valid until the next look. */
+struct rota_get_head rota_get_server_look(struct rota_get_server *server);
 void rota_get_server_free(struct rota_get_server *server);
 
 /* --- get_batch.c --- */
