@@ -248,7 +248,6 @@ static int run_cache(int argc, char *const *argv)
                   {"memory", "cache.memory", false},
                   {"keep", "cache.keep", false},
                   {"wanted", "cache.wanted", false},
-                  {"port", "cache.port", false},
                   {"loss", "cache.loss", false},
                   {"reshard", "cache.reshard", true},
                   {"drain", "drain-limit", false}},
@@ -270,13 +269,13 @@ const struct rota_cli_command rota_cmd_cache_serve = {
             .description =
                 "Replaces itself with `rotad --roles cache`, and takes the options of rotad "
                 "(`rotad --help`). It leases a shard of its data center and serves "
-                "rota.v1.Cache/Get for the keys of that shard at the address `cache`, and for all "
-                "keys at the address `grpc`, by asking the others. If no shard is free, it is a "
-                "standby until one is. Prints `ready grpc=ADDRESS cache=ADDRESS http=ADDRESS` when "
-                "clients can find it.\n\nThe cache is one [[cache]] section: --source SOURCE, "
+                "rota.v1.Cache/Get for the keys of that shard, and rota.v1.Cache/Relay for all "
+                "keys, by asking the others. If no shard is free, it is a standby until one is. "
+                "Prints `ready grpc=ADDRESS http=ADDRESS` when it serves.\n\nThe cache is one "
+                "[[cache]] section: --source SOURCE, "
                 "--shards N and --dc NAME (the zone); --space NAME [default: cache], "
-                "--memory, --keep, --wanted N [1], --port PORT of the shards' servers, "
-                "--reshard, and --loss abort, exit or standby [abort] when a shard is lost. "
+                "--memory, --keep, --wanted N [1], --reshard, and --loss abort, exit or standby "
+                "[abort] when a shard is lost. "
                 "--listen and --http use free ports of loopback, and --data a temporary directory, "
                 "unless you give them; with --data DIR it reclaims its shards at once after a "
                 "crash.\n\nThe source sql:TABLE reads the columns `key` and `value`, sql:TABLE:K:V "

@@ -118,8 +118,12 @@ enum rota_code rota_node_open_heartbeat(struct rota_node *node, bool is_leaving,
 {
     const struct rota_node_settings *settings = node->settings;
     rota_time at = rota_members_align(rota_clock_wall(), settings->align, ROTA_MEMBERS_PROPAGATION);
-    char roles[ROTA_STORE_ROLES_MAX];
-    snprintf(roles, sizeof roles, ROTA_NODE_ROLE ",%s", settings->roles);
+    char roles[2 * ROTA_STORE_ROLES_MAX];
+    size_t n = (size_t)snprintf(roles, sizeof roles, ROTA_NODE_ROLE ",%s", settings->roles);
+    for (size_t i = 0; i < node->n_roles && n < sizeof roles; i++)
+        if (node->roles[i].role->member_roles)
+            n += (size_t)snprintf(roles + n, sizeof roles - n, "%s",
+                                  node->roles[i].role->member_roles(node->roles[i].data));
     struct rota_store_member member = {
         .address = rota_str(node->advertise),
         .roles = rota_str(roles),

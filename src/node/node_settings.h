@@ -42,7 +42,7 @@ enum {
 /* A collection of values that the cluster serves in shards. */
 struct rota_node_cache {
     const char *name, *source;
-    int64_t shards, memory, wanted, port;
+    int64_t shards, memory, wanted;
     rota_time keep;
     int loss; /* enum rota_lease_loss */
     bool reshard;

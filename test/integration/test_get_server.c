@@ -1,6 +1,7 @@
 /* The server's side of a Get, as a plain call meets it. */
 #include "get_hosts.h"
 
+#include "run/call/get_server_inside.h"
 #include "wire/message/cache_message.h"
 
 #include <rota/channel.h>
@@ -454,6 +455,34 @@ static void loss_of_one_shard_does_not_harm_the_answers_of_another(void **state)
     world_close(&world);
 }
 
+static void on_idle(void *data)
+{
+    ++*(size_t *)data;
+}
+
+static void server_that_leaves_finishes_what_it_has_begun(void **state)
+{
+    struct world world;
+    size_t n_idle = 0;
+    char one[32];
+    (void)state;
+    world_open(&world);
+    world.host.is_keeping = true;
+    const char *keys[] = {key_of(1, "a", one)};
+    start(&world, 7, keys, 1);
+    await(&world.loop, &world.host.n_kept, 1);
+    rota_get_server_leave(world.host.gets, on_idle, &n_idle);
+    get(&world, 0, NULL, 0); /* clients go elsewhere from now on */
+    assert_int_equal(world.response.shard.n, 0);
+    assert_int_equal(n_idle, 0);
+    get_host_release(&world.host);
+    await(&world.loop, &world.n_ended, 2);
+    assert_true(world.response.all_matched);
+    assert_int_equal(world.response.entry.n, 1);
+    assert_int_equal(n_idle, 1);
+    world_close(&world);
+}
+
 static void more_shards_than_a_server_can_hold_are_refused(void **state)
 {
     struct world world;
@@ -512,6 +541,7 @@ int main(void)
         cmocka_unit_test(bad_shards_are_refused),
         cmocka_unit_test(several_shards_are_served_at_one_address),
         cmocka_unit_test(loss_of_one_shard_does_not_harm_the_answers_of_another),
+        cmocka_unit_test(server_that_leaves_finishes_what_it_has_begun),
         cmocka_unit_test(more_shards_than_a_server_can_hold_are_refused),
         cmocka_unit_test(batch_may_be_finished_after_the_server_is_gone),
     };

@@ -33,6 +33,10 @@ struct rota_role {
     /* Set series that are not counted as things happen; before they are shown. NULL: none. */
     void (*measure)(const void *role_data, struct rota_metrics *metrics);
 
+    /* What it adds to the roles by which others find the node among the members: ",cache/fruit".
+     * NULL: nothing. Borrowed. */
+    const char *(*member_roles)(void *role_data);
+
     /* Where others reach it beside gRPC, "zmq=ADDRESS" for the ready line; NULL: nowhere.
      * Borrowed. */
     const char *(*reach)(const void *role_data);

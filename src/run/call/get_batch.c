@@ -69,8 +69,12 @@ static void release_batch(struct rota_get_batch *batch)
     } else {
         rota_get_batch_free(batch);
     }
-    if (server->is_closed && server->n_batches == 0)
+    if (server->n_batches > 0)
+        return;
+    if (server->is_closed)
         rota_get_server_free(server);
+    else if (server->on_idle)
+        server->on_idle(server->idle_data);
 }
 
 void *rota_get_batch_add(struct rota_get_batch *batch)

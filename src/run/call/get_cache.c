@@ -171,17 +171,21 @@ static enum rota_code write_response(void *data, const struct rota_get_head *hea
     return write_message(&ROTA_CACHE_RESPONSE, &response, n_most, &writer->buffer, error);
 }
 
+#define CACHE(the_method)                                                                          \
+    {                                                                                              \
+        .method = (the_method), .key_size = sizeof(struct rota_str), .sharding_key = sharding_key, \
+        .name_key = name_key, .write_request = write_request, .read_response = read_response,      \
+        .read_request = rota_get_server_read_request, .write_response = write_response             \
+    }
+
 const struct rota_get_service *rota_get_cache(void)
 {
-    static const struct rota_get_service cache = {
-        .method = "/rota.v1.Cache/Get",
-        .key_size = sizeof(struct rota_str),
-        .sharding_key = sharding_key,
-        .name_key = name_key,
-        .write_request = write_request,
-        .read_response = read_response,
-        .read_request = rota_get_server_read_request,
-        .write_response = write_response,
-    };
+    static const struct rota_get_service cache = CACHE("/rota.v1.Cache/Get");
     return &cache;
+}
+
+const struct rota_get_service *rota_get_cache_relay(void)
+{
+    static const struct rota_get_service relay = CACHE("/rota.v1.Cache/Relay");
+    return &relay;
 }

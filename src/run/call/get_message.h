@@ -32,6 +32,9 @@ struct rota_get_reader {
 void rota_get_cache_reader_clear(struct rota_get_reader *reader);
 void rota_get_cache_reader_deinit(struct rota_get_reader *reader);
 
+/* rota.v1.Cache/Relay: otherwise like rota_get_cache(). */
+const struct rota_get_service *rota_get_cache_relay(void);
+
 /* Of the cache's own service: its read_request, since get_server.c has the batch. */
 enum rota_code rota_get_server_read_request(void *data, struct rota_str request,
                                             struct rota_get_batch *batch, uint64_t *epoch,

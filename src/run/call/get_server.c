@@ -158,9 +158,8 @@ static bool read_batch(struct rota_get_batch *batch, uint64_t *epoch)
     return false;
 }
 
-static void on_call(void *data, struct rota_server_call *call)
+void rota_get_server_take(struct rota_get_server *server, struct rota_server_call *call)
 {
-    struct rota_get_server *server = data;
     struct rota_get_batch *batch = rota_get_batch_take(server, call);
     uint64_t epoch = 0;
     if (!batch) {
@@ -173,7 +172,9 @@ static void on_call(void *data, struct rota_server_call *call)
     rota_server_call_set_data(call, batch);
     if (!read_batch(batch, &epoch))
         return;
-    struct rota_get_head head = rota_get_server_look(server);
+    struct rota_get_head head = {0};
+    if (!server->on_idle)
+        head = rota_get_server_look(server);
     /* A caller that knows a later epoch than any of ours knows of claims after us. */
     head.all_matched = head.n_shards > 0 && epoch <= server->epoch && all_match(batch, &head);
     if (batch->n_keys == 0)
@@ -184,11 +185,26 @@ static void on_call(void *data, struct rota_server_call *call)
         server->options.on_batch(server->options.data, batch);
 }
 
-static void on_cancel(void *data, struct rota_server_call *call)
+static void on_call(void *data, struct rota_server_call *call)
 {
-    struct rota_get_server *server = data;
-    if (server->options.on_cancel)
-        server->options.on_cancel(server->options.data, rota_server_call_data(call));
+    rota_get_server_take(data, call);
+}
+
+void rota_get_server_cancel(void *data, struct rota_server_call *call)
+{
+    struct rota_get_batch *batch = rota_server_call_data(call);
+    const struct rota_get_server_options *options = &batch->server->options;
+    (void)data;
+    if (options->on_cancel)
+        options->on_cancel(options->data, batch);
+}
+
+void rota_get_server_leave(struct rota_get_server *server, void (*on_idle)(void *data), void *data)
+{
+    server->on_idle = on_idle;
+    server->idle_data = data;
+    if (server->n_batches == 0)
+        on_idle(data);
 }
 
 /* --- life --- */
@@ -250,27 +266,39 @@ static enum rota_code check_service(const struct rota_get_service *service,
     return ROTA_OK;
 }
 
-enum rota_code rota_get_server_open(struct rota_server *server,
-                                    const struct rota_get_server_options *options,
-                                    struct rota_get_server **result, struct rota_error *error)
+enum rota_code rota_get_server_new(const struct rota_get_server_options *options,
+                                   struct rota_get_server **result, struct rota_error *error)
 {
     const struct rota_get_service *service = options->service ? options->service : rota_get_cache();
     enum rota_code code = check_service(service, error);
     if (code)
         return code;
-    struct rota_get_server *ours = calloc(1, sizeof *ours);
-    if (!ours)
+    struct rota_get_server *server = calloc(1, sizeof *server);
+    if (!server)
         return rota_error_no_memory(error, "for a multi-get server");
-    ours->options = *options;
-    ours->service = *service;
-    ours->server = server;
-    if (make_series(ours)) {
-        struct rota_server_method method = {
-            .path = service->method, .on_call = on_call, .on_cancel = on_cancel, .data = ours};
-        code = rota_server_add(server, &method, error);
-    } else {
-        code = rota_error_no_memory(error, "for the metrics of a multi-get server");
+    server->options = *options;
+    server->service = *service;
+    if (!make_series(server)) {
+        rota_get_server_free(server);
+        return rota_error_no_memory(error, "for the metrics of a multi-get server");
     }
+    *result = server;
+    return ROTA_OK;
+}
+
+enum rota_code rota_get_server_open(struct rota_server *server,
+                                    const struct rota_get_server_options *options,
+                                    struct rota_get_server **result, struct rota_error *error)
+{
+    struct rota_get_server *ours;
+    enum rota_code code = rota_get_server_new(options, &ours, error);
+    if (code)
+        return code;
+    const struct rota_server_method method = {.path = ours->service.method,
+                                              .on_call = on_call,
+                                              .on_cancel = rota_get_server_cancel,
+                                              .data = ours};
+    code = rota_server_add(server, &method, error);
     if (code) {
         rota_get_server_free(ours);
         return code;

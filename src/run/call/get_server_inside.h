@@ -50,7 +50,6 @@ struct rota_get_held {
 struct rota_get_server {
     struct rota_get_server_options options;
     struct rota_get_service service;
-    struct rota_server *server;
     struct rota_metrics *metrics; /* our own, when none was given */
     struct rota_get_server_series series;
     struct rota_get_writer writer;
@@ -59,6 +58,8 @@ struct rota_get_server {
     ROTA_VECTOR(struct rota_get_held) held;
     ROTA_VECTOR(struct rota_interval_claim) looked; /* room for rota_get_server_look() */
     uint64_t epoch;                                 /* the highest that it ever had */
+    void (*on_idle)(void *data);                    /* when the last batch ends; NULL: stays */
+    void *idle_data;
     bool is_closed;
 };
 
@@ -69,6 +70,17 @@ static inline void rota_get_server_count(struct rota_get_server *server,
 }
 
 /* --- get_server.c --- */
+
+/* A get server that is on no rota_server: the caller adds the method, and passes each call on. So
+ * several collections can share a method. `rota_get_server_cancel` is an on_cancel. */
+enum rota_code rota_get_server_new(const struct rota_get_server_options *options,
+                                   struct rota_get_server **get_server, struct rota_error *error);
+void rota_get_server_take(struct rota_get_server *server, struct rota_server_call *call);
+void rota_get_server_cancel(void *data, struct rota_server_call *call);
+
+/* Tell clients from now on that no shard is held, but finish the batches there are; then on_idle
+ * is called, from the loop or at once. */
+void rota_get_server_leave(struct rota_get_server *server, void (*on_idle)(void *data), void *data);
 
 /* What an answer that is sent now may say about the shards; valid until the next look. */
 struct rota_get_head rota_get_server_look(struct rota_get_server *server);
