@@ -1,4 +1,4 @@
-/* rota broker, rota cache serve, rota directory serve: short names for `rotad` with one role.
+/* rota broker, rota cache serve: short names for `rotad` with one role.
  *
  * The command line becomes that of rotad, which then replaces this process: there is only one
  * server program. */
@@ -180,58 +180,6 @@ const struct rota_cli_command rota_cmd_broker = {
                         "rota broker --durability memory\n",
         },
     .run = run_broker,
-};
-
-/* --- directory serve --- */
-
-static int run_directory(int argc, char *const *argv)
-{
-    static const struct server DIRECTORY = {
-        .command = &rota_cmd_directory_serve,
-        .role = "directory",
-        .names = {{"map", "directory.map", false},
-                  {"hosts", "directory.hosts", false},
-                  {"role", "directory.members", false},
-                  {"shards", "directory.shards", false},
-                  {"replicas", "directory.replicas", false},
-                  {"database", "directory.database", false},
-                  {"collection", "directory.name", false},
-                  {"id", "directory.id", false}},
-        .presets = {{"ROTA_LISTEN", "127.0.0.1:0"},
-                    {"ROTA_HTTP", "127.0.0.1:0"},
-                    {"ROTA_DATA", ""},
-                    {"directory.name", "shards"},
-                    {"directory.shards", "16"},
-                    {"directory.replicas", "2"}},
-    };
-    return start_rotad(&DIRECTORY, argc, argv);
-}
-
-const struct rota_cli_command rota_cmd_directory_serve = {
-    .command =
-        {
-            .name = "directory serve",
-            .summary = "Start rotad with only the role directory",
-            .description =
-                "Replaces itself with `rotad --roles directory`, which serves rota.v1.Directory, "
-                "and takes the options of rotad (`rotad --help`). Prints `ready grpc=ADDRESS "
-                "http=ADDRESS` when it is ready. Files and members are watched, and clients are "
-                "notified of changes at once. An invalid or missing file, or an unreachable store, "
-                "is logged and changes nothing.\n\nThe shards are those of one [[directory]] "
-                "section: --map FILE, --hosts FILE, or --role ROLE for members of --store; by "
-                "default the nodes of --store. --collection NAME [default: shards], --id, "
-                "--database, --shards [16] and --replicas [2] are its other settings. --listen and "
-                "--http use free ports of loopback, and --data a temporary directory, unless you "
-                "give them.\n\nA map has one line per replica: DATABASE COLLECTION ID CHANNEL NODE "
-                "ADDRESS (the channel is the shard's name), optionally followed by "
-                "serviceable=false and epoch=N; # starts a comment. Otherwise there is one "
-                "collection, whose shards are named COLLECTION-0, COLLECTION-1 and so on, and "
-                "whose replicas are the hosts that own the shard's name on the ring.",
-            .examples = "rota directory serve --map shards --listen 127.0.0.1:7500\nrota directory "
-                        "serve --hosts hosts --shards 64 --replicas 3\nrota directory serve "
-                        "--store sqlite:/var/lib/rota/store.db --role search\n",
-        },
-    .run = run_directory,
 };
 
 /* --- cache serve --- */

@@ -48,13 +48,6 @@ struct rota_node_cache {
     bool reshard;
 };
 
-/* A collection whose shards are placed on the ring of nodes, of other members of the store or of
- * the hosts of a file; or the collections of a file. */
-struct rota_node_directory {
-    const char *name, *map, *hosts, *members, *database;
-    int64_t id, shards, replicas;
-};
-
 /* A group of tasks that is watched. */
 struct rota_node_group {
     const char *name, *log;

@@ -86,7 +86,7 @@ def any_node_answers_for_every_key():
                 return found
 
             def told():
-                found = rota("directory", "get", "--node", two.reach["grpc"], "--collection", "fruit", "--json")
+                found = rota("directory", "get", "--node", two.reach["grpc"], "--collection", "cache/fruit", "--json")
                 return {at["address"] for shard in json.loads(found)["shards"] for at in shard["nodes"]}
 
             await_true(folder, lambda: held() == {(at.reach["grpc"], name): shards for at in (one, two)

@@ -3,8 +3,11 @@
 
 #include <rota/error.h>
 #include <stdbool.h>
+#include <stddef.h>
 
+struct rota_get;
 struct rota_node;
+struct rota_node_cache;
 struct rota_json;
 struct rota_metrics;
 
@@ -43,6 +46,9 @@ struct rota_role {
 };
 
 extern const struct rota_role rota_role_cache;
-extern const struct rota_role rota_role_directory;
 extern const struct rota_role rota_role_group;
 extern const struct rota_role rota_role_queue;
+
+/* Collection number `i` of the role "cache" and its client; NULL: there are no more. */
+const struct rota_node_cache *rota_role_cache_at(const struct rota_node *node, size_t i,
+                                                 const struct rota_get **get);

@@ -10,9 +10,3 @@
 #include "node/node_settings.h"
 
 #include <rota/get.h>
-
-struct rota_node;
-
-/* Collection number `i` of a node and its client; NULL: there are no more. */
-const struct rota_node_cache *rota_role_cache_at(const struct rota_node *node, size_t i,
-                                                 const struct rota_get **get);
