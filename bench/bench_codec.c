@@ -14,10 +14,10 @@ enum { KEYS = 100, KEY_SIZE = 16, VALUE_SIZE = 12, N = 2000, ROUNDS = 31 };
 static char keys[KEYS][KEY_SIZE], values[KEYS][VALUE_SIZE];
 static struct rota_str key_strs[KEYS];
 static struct rota_get_entry entries[KEYS];
-static const struct rota_interval shard = {128, 192, 1024};
+static const struct rota_interval_claim shard = {{128, 192, 1024}, 123456};
 static const struct rota_cache_request request = {.key = {key_strs, KEYS}, .epoch = 123456};
 static const struct rota_cache_response response = {
-    .entry = {entries, KEYS}, .shard = &shard, .epoch = 123456, .all_matched = true};
+    .entry = {entries, KEYS}, .shard = {&shard, 1}, .all_matched = true};
 static struct rota_arena arena;
 static struct rota_buffer request_bytes, response_bytes, out;
 static Rota__V1__GetRequest *request_theirs;

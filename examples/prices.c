@@ -48,8 +48,10 @@ static enum rota_code write_response(void *data, const struct rota_get_head *hea
         rota_get_write_number(writer, 1, entries[i].id);
         rota_get_write_bytes(writer, 2, entries[i].value);
     }
-    rota_get_write_number(writer, 3, head->shard.from);
-    rota_get_write_number(writer, 4, head->has_shard ? head->shard.of : 0);
+    for (size_t i = 0; i < head->n_shards; i++) {
+        rota_get_write_number(writer, 3, head->shards[i].interval.from);
+        rota_get_write_number(writer, 4, head->shards[i].interval.of);
+    }
     rota_get_write_number(writer, 5, head->all_matched);
     return ROTA_OK;
 }
@@ -61,9 +63,11 @@ static enum rota_code read_response(void *data, struct rota_str bytes, struct ro
     (void)data;
     if (!costs)
         return rota_error_set(error, ROTA_ERR_INVALID, "not a list of costs");
-    head->has_shard = costs->shards > 0;
-    head->shard = rota_interval_of(costs->shard, costs->shards);
     head->all_matched = costs->all_matched;
+    for (size_t i = 0; i < costs->n_shard && i < costs->n_shards; i++) {
+        struct rota_interval shard = rota_interval_of(costs->shard[i], costs->shards[i]);
+        rota_get_read_shard(reader, &(struct rota_interval_claim){shard, 0});
+    }
     for (size_t i = 0; i < costs->n_place && i < costs->n_price; i++) {
         struct rota_str price = rota_str_of(costs->price[i].data, costs->price[i].len);
         rota_get_read(reader, &(struct rota_get_entry){costs->place[i], price});

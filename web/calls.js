@@ -12,7 +12,7 @@ let filter = "";
 // --- calls per second, computed on the page ---
 
 const rates = new Map(); // of a row -> { at, n, values }
-const keyOf = (call) => [call.collection, call.node, call.replica, call.shard].join("\n");
+const keyOf = (call) => [call.collection, call.node, call.replica].join("\n");
 
 function sample() {
   const now = Date.now();
@@ -42,7 +42,7 @@ function showRow(call, edges) {
   const text = times ? `p50 ${latency(times.p50_ms)}, p90 ${latency(times.p90_ms)}, p99 ${latency(times.p99_ms)}` : "no calls yet";
   return { key: keyOf(call), class: call.circuit === "open" ? "is-dead" : null, cells: [
     [el("span", { class: "mono" }, call.replica), call.node ? el("span", { class: "quiet under" }, `from ${call.node_name ?? call.node}`) : null],
-    call.shard == null ? "" : number(call.shard),
+    number(call.n_shards ?? 0),
     times?.buckets?.length ? histogram(times.buckets, edges, [[times.p50_ms, "is-p50"], [times.p99_ms, "is-p99"]], text) : el("span", { class: "quiet" }, "no calls yet"),
     ...["p50_ms", "p90_ms", "p99_ms"].map((key) => (times?.buckets?.length ? latency(times[key]) : "")),
     [spark(values, "one", `${short(rate)} calls per second`, 60), el("span", { class: "tiny" }, ` ${short(rate)}/s`)],
@@ -68,7 +68,7 @@ function showCollection(name, calls) {
   const edges = edgesOf(calls);
   return el("section", { "data-key": name },
     el("h3", {}, name), el("p", { class: "quiet" }, edges.length ? `All histograms share one axis (${latency(edges[0])} to ${latency(edges[edges.length - 1])}); lines mark p50 and p99.` : "No calls yet."),
-    table(`Replicas of ${name}`, [{ text: "Replica" }, { text: "Shard", n: true }, { text: "Latency" }, { text: "p50", n: true }, { text: "p90", n: true }, { text: "p99", n: true },
+    table(`Replicas of ${name}`, [{ text: "Replica" }, { text: "Shards", n: true }, { text: "Latency" }, { text: "p50", n: true }, { text: "p90", n: true }, { text: "p99", n: true },
       { text: "Calls/s" }, { text: "Failed", n: true }, { text: "Hedges won", title: "Second requests that answered before the first" }, { text: "In flight", n: true }, { text: "Score", n: true, title: "Expected wait in microseconds; the lowest score gets the call" }, { text: "Circuit", title: "The circuit breaker: open rejects calls" }],
     calls.map((call) => showRow(call, edges)), null));
 }
@@ -92,6 +92,6 @@ export function show() {
       fact(number(nOpen), nOpen === 1 ? "circuit open" : "circuits open", nOpen ? "bad" : null)),
     calls.length > ROWS_MAX && some.length === ROWS_MAX ? el("p", { class: "quiet" }, `First ${ROWS_MAX} of ${number(calls.length)}. Search to find others.`) : null,
     collections.length ? collections.map((name) => showCollection(name, some.filter((call) => call.collection === name)
-      .sort((a, b) => (a.shard ?? 0) - (b.shard ?? 0) || String(a.replica).localeCompare(b.replica)))) : nothing("No matching replicas", "Try another search."),
+      .sort((a, b) => String(a.replica).localeCompare(b.replica)))) : nothing("No matching replicas", "Try another search."),
   ];
 }

@@ -39,9 +39,10 @@ void answer(const rota::v1::GetRequest &request, rota::v1::GetResponse &reply)
         entry->set_id(static_cast<uint64_t>(i));
         entry->set_value(value, sizeof value);
     }
-    reply.mutable_shard()->set_to(64);
-    reply.mutable_shard()->set_of(64);
-    reply.set_epoch(request.epoch());
+    rota::v1::Interval *shard = reply.add_shard();
+    shard->set_to(64);
+    shard->set_of(64);
+    shard->set_epoch(request.epoch());
     reply.set_all_matched(true);
 }
 
@@ -146,8 +147,8 @@ bool is_right(uint64_t id, const bench::Message &reply)
 
 bool is_right(uint64_t id, const rota::v1::GetResponse &reply)
 {
-    if (reply.epoch() != id || reply.entry_size() != LOAD_KEYS || !reply.all_matched() ||
-        reply.shard().to() != 64)
+    if (reply.entry_size() != LOAD_KEYS || !reply.all_matched() || reply.shard_size() != 1 ||
+        reply.shard(0).epoch() != id || reply.shard(0).to() != 64)
         return false;
     for (unsigned i = 0; i < LOAD_KEYS; i++) {
         const auto &entry = reply.entry(static_cast<int>(i));

@@ -68,9 +68,9 @@ bool messages_is_right(bool is_batch, uint64_t id, struct rota_str reply)
     if (!get_message(&ROTA_CACHE_RESPONSE, reply, &response))
         return false;
     const struct rota_get_entry *entries = response.entry.items;
-    const struct rota_interval *shard = response.shard;
-    if (response.epoch != id || response.entry.n != LOAD_KEYS || !response.all_matched || !shard ||
-        shard->to != 64)
+    const struct rota_interval_claim *shard = response.shard.items;
+    if (response.entry.n != LOAD_KEYS || !response.all_matched || response.shard.n != 1 ||
+        shard->epoch != id || shard->interval.to != 64)
         return false;
     for (unsigned i = 0; i < LOAD_KEYS; i++) {
         char key[LOAD_KEY_SIZE], value[LOAD_VALUE_SIZE];
@@ -87,7 +87,6 @@ bool messages_answer(bool is_batch, struct rota_str request, struct rota_buffer 
 {
     static char values[LOAD_KEYS][LOAD_VALUE_SIZE];
     static struct rota_get_entry entries[LOAD_KEYS];
-    static const struct rota_interval shard = {0, 64, 64};
     struct rota_cache_request batch;
     struct echo echo;
     if (!is_batch)
@@ -101,9 +100,8 @@ bool messages_answer(bool is_batch, struct rota_str request, struct rota_buffer 
         load_value(batch.key.items[i].data, values[i]);
         entries[i] = (struct rota_get_entry){i, {values[i], LOAD_VALUE_SIZE}};
     }
-    const struct rota_cache_response response = {.entry = {entries, batch.key.n},
-                                                 .shard = &shard,
-                                                 .epoch = batch.epoch,
-                                                 .all_matched = true};
+    const struct rota_interval_claim shard = {{0, 64, 64}, batch.epoch};
+    const struct rota_cache_response response = {
+        .entry = {entries, batch.key.n}, .shard = {&shard, 1}, .all_matched = true};
     return put_message(&ROTA_CACHE_RESPONSE, &response, reply);
 }

@@ -3,7 +3,7 @@
  * Describe a service once, by struct rota_get_service: what a key is, which shard it belongs to,
  * and how keys and values map to the messages of its own .proto. The client asks every shard that
  * has some of the keys, in one or all data centers, and takes the first answer for each key. The
- * server side answers only for keys of the shard that it holds now. rota_get_cache() is a ready
+ * server side answers only for keys of the shards that it holds now. rota_get_cache() is a ready
  * description of rota.v1.Cache, for keys and values that are plain bytes. docs/get.md has the
  * details and the guarantees under each fault.
  *
@@ -42,6 +42,7 @@ enum {
     ROTA_GET_KEYS_MAX = 65536,    /* of one Get, and of one batch */
     ROTA_GET_RUNS_MAX = 65536,    /* Gets in progress */
     ROTA_GET_HOSTS_MAX = 4096,    /* of one service; further hosts are ignored */
+    ROTA_GET_SHARDS_MAX = 1024,   /* that one server holds */
     ROTA_GET_NAME_MAX = 255,      /* bytes of a data center's name */
     ROTA_GET_KEY_SIZE_MAX = 1024, /* bytes of a key's struct */
 };
@@ -56,11 +57,12 @@ struct rota_get_problem {
 
 /* What a response contains besides values. */
 struct rota_get_head {
-    struct rota_interval shard; /* the shard that the server holds */
-    uint64_t epoch;             /* of its claim; 0: none */
-    bool has_shard;             /* false: the server holds no shard now */
-    bool all_matched;           /* false: a key is not of this shard; there are no values */
-    const struct rota_get_problem *problems; /* only when a response is written */
+    bool all_matched; /* false: a key is not of the server's shards; there are no values */
+
+    /* Only when a response is written. */
+    const struct rota_interval_claim *shards; /* that the server holds now, with their epochs */
+    size_t n_shards;
+    const struct rota_get_problem *problems;
     size_t n_problems;
 };
 
@@ -87,15 +89,17 @@ struct rota_get_service {
     /* Writes the key as errors show it, with a final NUL. NULL means its index in the Get. */
     void (*name_key)(void *data, const void *key, char *text, size_t size);
 
-    /* Client: writes a request for these keys, in this order. `epoch` is that of the claim it was
-     * routed by, 0 if unknown. Without keys the request asks only for the shard. */
+    /* Client: writes a request for these keys, in this order. `epoch` is the highest of the
+     * server's claims as the client knows them, 0 if unknown. Without keys the request asks only
+     * for the shards. */
     enum rota_code (*write_request)(void *data, const void *const *keys, size_t n_keys,
                                     uint64_t epoch, struct rota_get_writer *writer,
                                     struct rota_error *error);
 
-    /* Client: reads a response. Fill in `head`, which is zeroed, and call rota_get_read() for each
-     * entry and rota_get_read_problem() for each problem, if the service has them. If all matched,
-     * a key with neither has no value. */
+    /* Client: reads a response. Set `all_matched` of `head`, which is zeroed, and call
+     * rota_get_read_shard() for each shard of the server, rota_get_read() for each entry, and
+     * rota_get_read_problem() for each problem, if the service has them. If all matched, a key
+     * with neither entry nor problem has no value. */
     enum rota_code (*read_response)(void *data, struct rota_str response,
                                     struct rota_get_head *head, struct rota_get_reader *reader,
                                     struct rota_error *error);
@@ -107,8 +111,9 @@ struct rota_get_service {
                                    struct rota_get_batch *batch, uint64_t *epoch,
                                    struct rota_error *error);
 
-    /* Server: writes a response: an entry for each key that has a value, and no entries if not all
-     * matched. The head has problems only if they are allowed. */
+    /* Server: writes a response: the shards of the head, and an entry for each key that has a
+     * value; there are no entries if not all matched. The head has problems only if they are
+     * allowed. */
     enum rota_code (*write_response)(void *data, const struct rota_get_head *head,
                                      const struct rota_get_entry *entries, size_t n_entries,
                                      struct rota_get_writer *writer, struct rota_error *error);
@@ -130,6 +135,9 @@ void *rota_get_write(struct rota_get_writer *writer, size_t size);
  * field, so you need no array of all elements. `field` is its number in the .proto file. */
 void rota_get_write_number(struct rota_get_writer *writer, uint32_t field, uint64_t value);
 void rota_get_write_bytes(struct rota_get_writer *writer, uint32_t field, struct rota_str value);
+
+/* Reports a shard that the server holds. */
+void rota_get_read_shard(struct rota_get_reader *reader, const struct rota_interval_claim *shard);
 
 /* Reports the answer for the key with this id. A value inside the response is kept by reference,
  * any other is copied. Unknown ids are ignored. */
@@ -215,7 +223,7 @@ struct rota_get_item {
     enum rota_get_state state;
     struct rota_str value;
     struct rota_str host;       /* that answered; empty if missing */
-    struct rota_interval shard; /* that the host held, under this epoch */
+    struct rota_interval shard; /* of the key, which the host held under this epoch */
     uint64_t epoch;
     rota_time elapsed;  /* from the start of the Get to this answer */
     const char *reason; /* NULL unless missing */
@@ -275,9 +283,8 @@ void rota_get_cancel(struct rota_get_run *run);
 /* A host as this client sees it. */
 struct rota_get_view {
     struct rota_str address, dc;
-    bool has_shard; /* has answered, and holds a shard */
-    struct rota_interval shard;
-    uint64_t epoch;
+    const struct rota_interval_claim *shards; /* that it holds, as its last answer says */
+    size_t n_shards;
     bool is_connected;
 
     /* This client's requests to the host, without pings. Cancelled requests count neither as failed
@@ -312,18 +319,18 @@ struct rota_get_server_options {
     const struct rota_get_service *service; /* copied; NULL means rota_get_cache() */
 
     /* Answers a batch: call rota_get_batch_put() for each key that has a value, then
-     * rota_get_batch_finish(), now or later. There is at least one key, and all are of the shard
-     * held. */
+     * rota_get_batch_finish(), now or later. There is at least one key, and all are of shards that
+     * are held. */
     void (*on_batch)(void *data, struct rota_get_batch *batch);
 
     /* The client no longer wants the answer: it cancelled, or its deadline passed. You must still
      * finish the batch. May be NULL. */
     void (*on_cancel)(void *data, struct rota_get_batch *batch);
 
-    /* Whether this process still holds the shard under `epoch`. Called before a batch starts and
-     * again before its answer is sent, so that a process that was paused does not answer for a
-     * shard that it has lost: check the lease or the claims here. NULL: it is held until
-     * rota_get_server_drop(). */
+    /* Whether this process still holds the shard under `epoch`. Called for each shard before a
+     * batch starts and again before its answer is sent, so that a process that was paused does not
+     * answer for a shard that it has lost: check the lease or the claims here. NULL: it is held
+     * until rota_get_server_drop(). */
     bool (*is_held)(void *data, const struct rota_interval *shard, uint64_t epoch);
     void *data; /* kept */
 
@@ -342,16 +349,17 @@ enum rota_code rota_get_server_open(struct rota_server *server,
                                     struct rota_get_server **get_server, struct rota_error *error);
 void rota_get_server_close(struct rota_get_server *get_server);
 
-/* Answers for this shard from now on, instead of the previous one. A get server holds one shard; a
- * process with several opens a server for each, with its own address. Open batches for another
- * shard or epoch are answered as not matched. ROTA_ERR_INVALID for an empty interval (such as one
- * with shards = 0) and for an epoch below the one that the same shard had here. */
+/* Answers for this shard, too, from now on; or under another epoch, if it is held already: then
+ * open batches of the former epoch are answered as not matched. ROTA_ERR_INVALID for an empty
+ * interval (such as one with shards = 0) and for an epoch below the one that the same shard had
+ * here; ROTA_ERR_LIMIT above ROTA_GET_SHARDS_MAX. */
 enum rota_code rota_get_server_hold(struct rota_get_server *get_server,
                                     const struct rota_interval *shard, uint64_t epoch,
                                     struct rota_error *error);
 
-/* Holds no shard: every Get is answered with all_matched = false and no shard. */
-void rota_get_server_drop(struct rota_get_server *get_server);
+/* Holds this shard no longer, or no shard at all if it is NULL. Open batches with a key of it are
+ * answered as not matched. */
+void rota_get_server_drop(struct rota_get_server *get_server, const struct rota_interval *shard);
 
 /* --- a batch, for read_request and on_batch --- */
 
@@ -388,13 +396,14 @@ void rota_get_batch_refuse(struct rota_get_batch *batch, size_t index, const cha
  * response. */
 void rota_get_batch_leave_rest(struct rota_get_batch *batch);
 
-/* The shard of the batch, and how long the client still waits (ROTA_TIME_NEVER if it has no
- * deadline). */
-const struct rota_interval *rota_get_batch_shard(const struct rota_get_batch *batch,
-                                                 uint64_t *epoch);
+/* The shard of a key of the batch, with the epoch under which it is held. */
+const struct rota_interval_claim *rota_get_batch_shard(const struct rota_get_batch *batch,
+                                                       size_t index);
+
+/* How long the client still waits; ROTA_TIME_NEVER if it has no deadline. */
 rota_time rota_get_batch_time_left(const struct rota_get_batch *batch);
 
-/* Whether the answer is no longer wanted or the shard no longer held. */
+/* Whether the answer is no longer wanted, or one of its shards no longer held. */
 bool rota_get_batch_is_cancelled(const struct rota_get_batch *batch);
 
 void rota_get_batch_set_data(struct rota_get_batch *batch, void *data);

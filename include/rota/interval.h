@@ -17,6 +17,12 @@ struct rota_interval {
     uint64_t from, to, of;
 };
 
+/* An interval that a server holds, under this epoch. */
+struct rota_interval_claim {
+    struct rota_interval interval;
+    uint64_t epoch; /* fencing token of the claim; 0: none */
+};
+
 /* Shard number `shard` of `n_shards`; an invalid interval if there is no such shard. */
 static inline struct rota_interval rota_interval_of(uint64_t shard, uint64_t n_shards)
 {

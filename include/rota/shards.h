@@ -46,6 +46,9 @@ struct rota_shards_map {
     int64_t id; /* of the collection; never 0 */
     const struct rota_shard_channel *channels;
     size_t n_channels;
+
+    /* The collection's name, by which servers claim its shards; empty: they do so by its id. */
+    struct rota_str name;
 };
 
 /* A source. It answers each question once with rota_shards_tell(), at once or later. */

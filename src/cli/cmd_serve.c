@@ -1,4 +1,4 @@
-/* rota broker, rota cache serve, rota directory serve: short names for `rotad` with one role.
+/* rota broker, rota cache serve: short names for `rotad` with one role.
  *
  * The command line becomes that of rotad, which then replaces this process: there is only one
  * server program. */
@@ -182,58 +182,6 @@ const struct rota_cli_command rota_cmd_broker = {
     .run = run_broker,
 };
 
-/* --- directory serve --- */
-
-static int run_directory(int argc, char *const *argv)
-{
-    static const struct server DIRECTORY = {
-        .command = &rota_cmd_directory_serve,
-        .role = "directory",
-        .names = {{"map", "directory.map", false},
-                  {"hosts", "directory.hosts", false},
-                  {"role", "directory.members", false},
-                  {"shards", "directory.shards", false},
-                  {"replicas", "directory.replicas", false},
-                  {"database", "directory.database", false},
-                  {"collection", "directory.name", false},
-                  {"id", "directory.id", false}},
-        .presets = {{"ROTA_LISTEN", "127.0.0.1:0"},
-                    {"ROTA_HTTP", "127.0.0.1:0"},
-                    {"ROTA_DATA", ""},
-                    {"directory.name", "shards"},
-                    {"directory.shards", "16"},
-                    {"directory.replicas", "2"}},
-    };
-    return start_rotad(&DIRECTORY, argc, argv);
-}
-
-const struct rota_cli_command rota_cmd_directory_serve = {
-    .command =
-        {
-            .name = "directory serve",
-            .summary = "Start rotad with only the role directory",
-            .description =
-                "Replaces itself with `rotad --roles directory`, which serves rota.v1.Directory, "
-                "and takes the options of rotad (`rotad --help`). Prints `ready grpc=ADDRESS "
-                "http=ADDRESS` when it is ready. Files and members are watched, and clients are "
-                "notified of changes at once. An invalid or missing file, or an unreachable store, "
-                "is logged and changes nothing.\n\nThe shards are those of one [[directory]] "
-                "section: --map FILE, --hosts FILE, or --role ROLE for members of --store; by "
-                "default the nodes of --store. --collection NAME [default: shards], --id, "
-                "--database, --shards [16] and --replicas [2] are its other settings. --listen and "
-                "--http use free ports of loopback, and --data a temporary directory, unless you "
-                "give them.\n\nA map has one line per replica: DATABASE COLLECTION ID CHANNEL NODE "
-                "ADDRESS (the channel is the shard's name), optionally followed by "
-                "serviceable=false and epoch=N; # starts a comment. Otherwise there is one "
-                "collection, whose shards are named COLLECTION-0, COLLECTION-1 and so on, and "
-                "whose replicas are the hosts that own the shard's name on the ring.",
-            .examples = "rota directory serve --map shards --listen 127.0.0.1:7500\nrota directory "
-                        "serve --hosts hosts --shards 64 --replicas 3\nrota directory serve "
-                        "--store sqlite:/var/lib/rota/store.db --role search\n",
-        },
-    .run = run_directory,
-};
-
 /* --- cache serve --- */
 
 static int run_cache(int argc, char *const *argv)
@@ -248,7 +196,6 @@ static int run_cache(int argc, char *const *argv)
                   {"memory", "cache.memory", false},
                   {"keep", "cache.keep", false},
                   {"wanted", "cache.wanted", false},
-                  {"port", "cache.port", false},
                   {"loss", "cache.loss", false},
                   {"reshard", "cache.reshard", true},
                   {"drain", "drain-limit", false}},
@@ -270,13 +217,13 @@ const struct rota_cli_command rota_cmd_cache_serve = {
             .description =
                 "Replaces itself with `rotad --roles cache`, and takes the options of rotad "
                 "(`rotad --help`). It leases a shard of its data center and serves "
-                "rota.v1.Cache/Get for the keys of that shard at the address `cache`, and for all "
-                "keys at the address `grpc`, by asking the others. If no shard is free, it is a "
-                "standby until one is. Prints `ready grpc=ADDRESS cache=ADDRESS http=ADDRESS` when "
-                "clients can find it.\n\nThe cache is one [[cache]] section: --source SOURCE, "
+                "rota.v1.Cache/Get for the keys of that shard, and rota.v1.Cache/Relay for all "
+                "keys, by asking the others. If no shard is free, it is a standby until one is. "
+                "Prints `ready grpc=ADDRESS http=ADDRESS` when it serves.\n\nThe cache is one "
+                "[[cache]] section: --source SOURCE, "
                 "--shards N and --dc NAME (the zone); --space NAME [default: cache], "
-                "--memory, --keep, --wanted N [1], --port PORT of the shards' servers, "
-                "--reshard, and --loss abort, exit or standby [abort] when a shard is lost. "
+                "--memory, --keep, --wanted N [1], --reshard, and --loss abort, exit or standby "
+                "[abort] when a shard is lost. "
                 "--listen and --http use free ports of loopback, and --data a temporary directory, "
                 "unless you give them; with --data DIR it reclaims its shards at once after a "
                 "crash.\n\nThe source sql:TABLE reads the columns `key` and `value`, sql:TABLE:K:V "

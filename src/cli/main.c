@@ -34,7 +34,6 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_config_check,
     &rota_cmd_config_show,
     &rota_cmd_config_watch,
-    &rota_cmd_directory_serve,
     &rota_cmd_directory_get,
     &rota_cmd_directory_show,
     &rota_cmd_directory_watch,

@@ -1,4 +1,5 @@
 #include "demo/up.h"
+#include "run/call/get_message.h"
 
 #include "io/clock.h"
 
@@ -135,7 +136,8 @@ enum rota_code rota_up_gets_open(uv_loop_t *loop, const char *const *nodes, size
     for (size_t i = 0; i < n; i++)
         hosts[i] = (struct rota_get_host){.address = rota_str(nodes[i])};
     rota_random_init(&gets->random, uv_hrtime());
-    const struct rota_get_options options = {.hosts = hosts,
+    const struct rota_get_options options = {.service = rota_get_cache_relay(),
+                                             .hosts = hosts,
                                              .n_hosts = n,
                                              .mode = ROTA_GET_MODE_HEDGE,
                                              .timeout = GET_LIMIT,

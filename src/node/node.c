@@ -1,3 +1,4 @@
+#include "node/node_directory.h"
 #include "node/node_inside.h"
 
 #include "io/clock.h"
@@ -31,6 +32,7 @@ static void join_cluster(struct rota_node *node)
         if (node->roles[i].role->restore)
             node->roles[i].role->restore(node->roles[i].data);
     rota_node_spaces_undrain(node->spaces);
+    rota_node_directory_restore(node->directory);
     rota_node_naming_join(node);
 }
 
@@ -62,12 +64,13 @@ static void drain_node(struct rota_node *node)
     log_state(node, "node draining");
     rota_node_note(node, ROTA_EVENT_NODE, rota_str(node->advertise), "is draining");
     rota_health_set(node->health, "", false, NULL);
-    if (!node->is_drained_by_operator && rota_node_open_heartbeat(node, true, &error))
-        rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN,
-                 "node can't announce that it is leaving", ROTA_LOG_FACT("error", error.text));
     node->has_drained = true;
     for (size_t i = 0; i < node->n_roles; i++)
         node->roles[i].role->drain(node->roles[i].data);
+    rota_node_directory_drain(node->directory);
+    if (rota_node_open_heartbeat(node, !node->is_drained_by_operator, &error))
+        rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN,
+                 "node can't announce that it is leaving", ROTA_LOG_FACT("error", error.text));
     rota_node_spaces_drain(node->spaces);
 }
 

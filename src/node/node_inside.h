@@ -92,6 +92,7 @@ struct rota_node {
     size_t n_measured;
     struct rota_space_service *space_service;
     struct rota_space_directory *space_directory;
+    struct rota_node_directory *directory;
     struct rota_node_spaces *spaces;
     size_t n_shards;               /* of all spaces, that this node has now */
     struct rota_list_node gone;    /* nodes whose state is being asked for, see node_news.c */

@@ -1,4 +1,5 @@
 /* The parts of a node, opened in order and closed in reverse. */
+#include "node/node_directory.h"
 #include "node/node_inside.h"
 #include "run/call/space_directory.h"
 #include "run/store/store_members.h"
@@ -29,7 +30,7 @@
 #include <unistd.h>
 
 static const struct rota_role *const ROLES[] = {&rota_role_queue, &rota_role_cache,
-                                                &rota_role_directory, &rota_role_group};
+                                                &rota_role_group};
 
 /* --- the data directory --- */
 
@@ -119,8 +120,12 @@ enum rota_code rota_node_open_heartbeat(struct rota_node *node, bool is_leaving,
 {
     const struct rota_node_settings *settings = node->settings;
     rota_time at = rota_members_align(rota_clock_wall(), settings->align, ROTA_MEMBERS_PROPAGATION);
-    char roles[ROTA_STORE_ROLES_MAX];
-    snprintf(roles, sizeof roles, ROTA_NODE_ROLE ",%s", settings->roles);
+    char roles[2 * ROTA_STORE_ROLES_MAX];
+    size_t n = (size_t)snprintf(roles, sizeof roles, ROTA_NODE_ROLE ",%s", settings->roles);
+    for (size_t i = 0; i < node->n_roles && n < sizeof roles; i++)
+        if (node->roles[i].role->member_roles)
+            n += (size_t)snprintf(roles + n, sizeof roles - n, "%s",
+                                  node->roles[i].role->member_roles(node->roles[i].data));
     struct rota_store_member member = {
         .address = rota_str(node->advertise),
         .name = rota_str(node->name),
@@ -410,7 +415,12 @@ static enum rota_code open_space_service(struct rota_node *node, struct rota_err
 /* The last part: it needs all others until it is closed. */
 static enum rota_code open_spaces(struct rota_node *node, struct rota_error *error)
 {
-    return rota_node_spaces_open(node, &node->spaces, error);
+    enum rota_code code = rota_node_directory_open(node, &node->directory, error);
+    if (!code)
+        code = rota_node_spaces_open(node, &node->spaces, error);
+    if (!code)
+        rota_node_directory_changed(node->directory);
+    return code;
 }
 
 enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *error)
@@ -452,6 +462,7 @@ void rota_node_open_close_parts(struct rota_node *node)
         node->roles[i].role->close(node->roles[i].data);
     rota_node_service_close(node->service);
     rota_space_directory_close(node->space_directory);
+    rota_node_directory_close(node->directory);
     rota_space_service_close(node->space_service);
     rota_health_close(node->health);
     rota_reflection_close(node->reflection);

@@ -6,7 +6,6 @@
 #include "core/place/node_name.h"
 #include "io/log/sync.h"
 #include "node/rules/access.h"
-#include "run/call/directory.h"
 #include "wire/text/hosts_file.h"
 
 #include <rota/host.h>
@@ -25,7 +24,7 @@ static const char *const ENGINES[] = {"static", "ring", "lease", "group", NULL};
 
 static const char *const LOSSES[] = {"abort", "exit", "standby", NULL}; /* enum rota_lease_loss */
 
-static const char *const ROLES[] = {"cache", "directory", "group", "queue"};
+static const char *const ROLES[] = {"cache", "group", "queue"};
 
 const struct rota_option rota_node_options[] = {
     {.name = "data",
@@ -94,8 +93,8 @@ const struct rota_option rota_node_options[] = {
     {.name = "roles",
      INTO(TEXT, roles),
      .value_name = "ROLE,...",
-     .default_text = "queue,cache,directory,group",
-     .help = "roles of this node: queue, cache, directory, group"},
+     .default_text = "queue,cache,group",
+     .help = "roles of this node: queue, cache, group"},
     {.name = "durability",
      INTO(CHOICE, durability),
      .value_name = "HOW",
@@ -281,13 +280,6 @@ static const struct rota_option CACHE_OPTIONS[] = {
      .min = 0,
      .max = ROTA_LEASE_WANTED_MAX,
      .help = "number of shards that this node holds; 0 means its share of those in its zone"},
-    {.name = "port",
-     ROTA_OPTION_INTO(INT, struct rota_node_cache, port),
-     .value_name = "PORT",
-     .default_text = "0",
-     .min = 0,
-     .max = UINT16_MAX,
-     .help = "first port of the servers of its shards, one each; 0 means free ones"},
     {.name = "loss",
      ROTA_OPTION_INTO(CHOICE, struct rota_node_cache, loss),
      .value_name = "WHAT",
@@ -298,62 +290,6 @@ static const struct rota_option CACHE_OPTIONS[] = {
     {.name = "reshard",
      ROTA_OPTION_INTO(FLAG, struct rota_node_cache, reshard),
      .help = "allow changing the zone's number of shards"},
-};
-
-static const struct rota_option DIRECTORY_OPTIONS[] = {
-    {.name = "name",
-     ROTA_OPTION_INTO(TEXT, struct rota_node_directory, name),
-     .value_name = "NAME",
-     .min = 1,
-     .max = ROTA_SHARD_NAME_MAX,
-     .is_required = true,
-     .help = "name of the collection"},
-    {.name = "id",
-     ROTA_OPTION_INTO(INT, struct rota_node_directory, id),
-     .value_name = "N",
-     .default_text = "1",
-     .min = 1,
-     .max = UINT32_MAX,
-     .help = "id of the collection"},
-    {.name = "shards",
-     ROTA_OPTION_INTO(INT, struct rota_node_directory, shards),
-     .value_name = "N",
-     .default_text = "64",
-     .min = 1,
-     .max = ROTA_SHARD_CHANNELS_MAX,
-     .help = "number of shards on the ring"},
-    {.name = "replicas",
-     ROTA_OPTION_INTO(INT, struct rota_node_directory, replicas),
-     .value_name = "N",
-     .default_text = "1",
-     .min = 1,
-     .max = ROTA_SHARD_REPLICAS_MAX,
-     .help = "number of nodes that serve each shard"},
-    {.name = "database",
-     ROTA_OPTION_INTO(TEXT, struct rota_node_directory, database),
-     .value_name = "NAME",
-     .default_text = ROTA_DIRECTORY_DEFAULT,
-     .min = 1,
-     .max = ROTA_SHARD_NAME_MAX,
-     .help = "database of the collection"},
-    {.name = "members",
-     ROTA_OPTION_INTO(TEXT, struct rota_node_directory, members),
-     .value_name = "ROLE",
-     .min = 1,
-     .max = ROTA_STORE_NAME_MAX,
-     .help = "place the shards on the members of the store with this role, not on the nodes"},
-    {.name = "hosts",
-     ROTA_OPTION_INTO(TEXT, struct rota_node_directory, hosts),
-     .value_name = "FILE",
-     .min = 1,
-     .max = 4000,
-     .help = "place the shards on the hosts of this file, which is watched"},
-    {.name = "map",
-     ROTA_OPTION_INTO(TEXT, struct rota_node_directory, map),
-     .value_name = "FILE",
-     .min = 1,
-     .max = 4000,
-     .help = "serve the collections of this shard map, which is watched; only the name applies"},
 };
 
 static const struct rota_option GROUP_OPTIONS[] = {
@@ -377,10 +313,6 @@ const struct rota_settings_kind rota_node_kinds[] = {
      .options = CACHE_OPTIONS,
      .n_options = sizeof CACHE_OPTIONS / sizeof CACHE_OPTIONS[0],
      .size = sizeof(struct rota_node_cache)},
-    {.name = "directory",
-     .options = DIRECTORY_OPTIONS,
-     .n_options = sizeof DIRECTORY_OPTIONS / sizeof DIRECTORY_OPTIONS[0],
-     .size = sizeof(struct rota_node_directory)},
     {.name = "group",
      .options = GROUP_OPTIONS,
      .n_options = sizeof GROUP_OPTIONS / sizeof GROUP_OPTIONS[0],
@@ -432,12 +364,11 @@ static enum rota_code check_roles(const struct rota_settings *settings, struct r
                 break;
         }
         if (i == sizeof ROLES / sizeof ROLES[0])
-            return rota_error_set(
-                error, ROTA_ERR_INVALID,
-                "%s: %s is not a role: use queue, cache, directory or group%s%s%s",
-                rota_settings_where(settings, "roles", where), rota_quote(name, quoted),
-                spell.best ? "; did you mean " : "", spell.best ? spell.best : "",
-                spell.best ? "?" : "");
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "%s: %s is not a role: use queue, cache or group%s%s%s",
+                                  rota_settings_where(settings, "roles", where),
+                                  rota_quote(name, quoted), spell.best ? "; did you mean " : "",
+                                  spell.best ? spell.best : "", spell.best ? "?" : "");
     }
     return ROTA_OK;
 }
@@ -459,10 +390,8 @@ static enum rota_code check_names(const struct rota_settings *settings, struct r
         for (size_t k = 0; k < i; k++) {
             const struct rota_settings_section *one = &settings->sections[k];
             const struct rota_settings_section *other = &settings->sections[i];
-            bool is_lone = strcmp(one->kind->name, "directory") == 0 ||
-                           strcmp(one->kind->name, "group") == 0 ||
-                           strcmp(other->kind->name, "directory") == 0 ||
-                           strcmp(other->kind->name, "group") == 0;
+            bool is_lone =
+                strcmp(one->kind->name, "group") == 0 || strcmp(other->kind->name, "group") == 0;
             if ((one->kind != other->kind && is_lone) ||
                 strcmp(*(char *const *)one->values, *(char *const *)other->values) != 0)
                 continue;
@@ -483,20 +412,6 @@ static enum rota_code check_caches(const struct rota_settings *settings, struct 
             return rota_error_set(error, ROTA_ERR_INVALID,
                                   "[[cache]] %.200s: wanted = %lld is more than shards = %lld",
                                   cache->name, (long long)cache->wanted, (long long)cache->shards);
-    }
-    return ROTA_OK;
-}
-
-static enum rota_code check_directories(const struct rota_settings *settings,
-                                        struct rota_error *error)
-{
-    for (size_t i = 0; i < settings->n_sections; i++) {
-        const struct rota_node_directory *directory = settings->sections[i].values;
-        if (strcmp(settings->sections[i].kind->name, "directory") == 0 &&
-            !!directory->map + !!directory->hosts + !!directory->members > 1)
-            return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "[[directory]] %.200s: set one of map, hosts and members",
-                                  directory->name);
     }
     return ROTA_OK;
 }
@@ -612,8 +527,6 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "durability = \"store\" needs a store that all nodes share");
     code = check_spaces(settings, error);
-    if (!code)
-        code = check_directories(settings, error);
     if (!code)
         code = check_caches(settings, error);
     return code ? code : rota_node_check_reach(settings, error);

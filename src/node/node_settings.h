@@ -42,17 +42,10 @@ enum {
 /* A collection of values that the cluster serves in shards. */
 struct rota_node_cache {
     const char *name, *source;
-    int64_t shards, memory, wanted, port;
+    int64_t shards, memory, wanted;
     rota_time keep;
     int loss; /* enum rota_lease_loss */
     bool reshard;
-};
-
-/* A collection whose shards are placed on the ring of nodes, of other members of the store or of
- * the hosts of a file; or the collections of a file. */
-struct rota_node_directory {
-    const char *name, *map, *hosts, *members, *database;
-    int64_t id, shards, replicas;
 };
 
 /* A group of tasks that is watched. */

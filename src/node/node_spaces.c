@@ -1,5 +1,7 @@
 #include "node/node_spaces.h"
 
+#include "node/node_directory.h"
+
 #include "node/node_inside.h"
 #include "node/rules/space_watch.h"
 #include "run/call/space_directory.h"
@@ -28,6 +30,7 @@ struct rota_node_spaces {
     size_t n_entries;
     size_t n_open; /* that are not closed yet; those that were deleted included */
     uv_timer_t timer;
+    bool is_listed; /* the store was asked which there are */
     bool is_draining, is_closing;
     void (*on_closed)(void *data);
     void *data;
@@ -98,6 +101,7 @@ static void on_change(void *data)
         return;
     const struct rota_space_map *map = rota_space_map(entry->space);
     rota_space_directory_changed(entry->spaces->node->space_directory, entry->space);
+    rota_node_directory_changed(entry->spaces->node->directory);
     note_engine(entry, map);
     note_held(entry, map);
     note_trouble(entry, map);
@@ -198,6 +202,7 @@ static void forget_deleted(struct rota_node_spaces *spaces, const struct rota_st
         rota_space_close(entry->space, on_space_closed, entry);
     }
     spaces->n_entries = n;
+    rota_node_directory_changed(spaces->node->directory);
 }
 
 static void on_spaces(void *data, const struct rota_store_answer *answer)
@@ -205,6 +210,7 @@ static void on_spaces(void *data, const struct rota_store_answer *answer)
     struct rota_node_spaces *spaces = data;
     if (spaces->is_closing)
         return;
+    spaces->is_listed |= !answer->code;
     if (!answer->code)
         forget_deleted(spaces, answer);
     for (size_t i = 0; !answer->code && i < answer->n_spaces; i++)
@@ -231,6 +237,16 @@ static void on_timer(uv_timer_t *timer)
 static void look_up(void *data)
 {
     rota_node_spaces_refresh(data);
+}
+
+bool rota_node_spaces_is_listed(const struct rota_node_spaces *spaces)
+{
+    return spaces->is_listed;
+}
+
+const struct rota_space_map *rota_node_spaces_map(const struct rota_node_spaces *spaces, size_t i)
+{
+    return i < spaces->n_entries ? rota_space_map(spaces->entries[i]->space) : NULL;
 }
 
 /* --- draining --- */

@@ -17,7 +17,7 @@ static void make_map(void *data, const struct rota_shards_map *read)
 {
     struct rota_shard_map *map = NULL;
     (void)data;
-    if (rota_shard_map_new(read->id, read->channels, read->n_channels, &map, NULL))
+    if (rota_shard_map_new(read->id, rota_str(""), read->channels, read->n_channels, &map, NULL))
         return;
     assert(map->n_channels <= ROTA_SHARD_CHANNELS_MAX);
     for (size_t i = 0; i < map->n_channels; i++) {

@@ -231,11 +231,12 @@ def a_database_that_is_restarted_is_not_noticed_by_those_who_ask(database):
     with cluster(database, "restart", "--keep", "1h", "--ttl", "30s") as world:
         nodes = ",".join(server.address for servers in world.dcs.values() for server in servers)
         for dc in world.dcs:  # so that all is in memory, everywhere
-            own = ",".join(server.address for server in world.dcs[dc])
-            assert world.get("--node", own, *KEYS).code == 0
+            hosts = world.files.write(f"hosts-{dc}", "".join(f"{server.address} zone={dc}\n" for server in world.dcs[dc]))
+            assert ok("get", "--hosts", hosts, *KEYS).code == 0
         database.stop()
-        answer = world.get("--node", nodes, *KEYS)
-        assert answer.code == 0, answer.err
+        for source in (("--hosts", hosts), ("--node", nodes)):
+            answer = ok("get", *source, "--timeout", "60s", *KEYS)
+            assert answer.code == 0, answer.err
         database.start()
         assert values(world, *KEYS, "new") == VALUES
 

@@ -26,7 +26,7 @@ SETTINGS = f"""[[space]]
 name = "large"
 shards = {SHARDS}
 
-[[directory]]
+[[space]]
 name = "catalog"
 shards = 4096
 """

@@ -20,7 +20,7 @@ static void ask(void *data, struct rota_shards *shards, uint64_t question,
                 const struct rota_shards_name *name)
 {
     struct world *world = data;
-    struct rota_shards_map map = {1, &world->channel, 1};
+    struct rota_shards_map map = {.id = 1, .channels = &world->channel, .n_channels = 1};
     (void)name;
     world->n_asked++;
     rota_shards_tell(shards, question, &map, NULL);
@@ -198,7 +198,8 @@ static void client_that_is_ahead_is_served_when_the_node_has_heard(void **state)
     node_claim(&world.nodes[2], "a", &world.nodes[2], 6);
     execute(&world);
     place(&world, 2, 7); /* the directory is ahead of node 2 for good, */
-    rota_shards_replace(world.shards, &(struct rota_shards_map){1, &world.channel, 1});
+    rota_shards_replace(world.shards, &(struct rota_shards_map){
+                                          .id = 1, .channels = &world.channel, .n_channels = 1});
     place(&world, 3, 8); /* and then names another */
     node_claim(&world.nodes[3], "a", &world.nodes[3], 8);
     execute(&world);

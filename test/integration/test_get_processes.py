@@ -114,7 +114,7 @@ class Host:
     def __init__(self, world, dc, number):
         subnet = os.getpid() % 65000 + 256  # of our own, so that nobody else takes a port of ours
         self.world, self.dc, self.process, self.is_stopped = world, dc, None, False
-        self.node, self.address = (f"127.{subnet >> 8}.{subnet & 255}.{number}:{port}" for port in (7600, 7601))
+        self.address = f"127.{subnet >> 8}.{subnet & 255}.{number}:7600"
         self.tail, self.events = Tail(world.folder / f"{dc}-{number}.log"), []
 
     def start(self, shards, ttl, *more):
@@ -122,14 +122,14 @@ class Host:
         with open(self.tail.path, "ab") as log:
             self.process = subprocess.Popen(
                 [ROTA, "cache", "serve", "--dc", self.dc, "--space", SPACE, "--shards", str(shards),
-                 "--source", "sql:items", "--listen", self.node, "--port", "7601", "--ttl", f"{ttl}s", "--keep", "1h",
+                 "--source", "sql:items", "--listen", self.address, "--ttl", f"{ttl}s", "--keep", "1h",
                  "--loss", "standby", *more],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
                 env=dict(os.environ, ROTA_STORE=self.world.url))
 
     def ready(self):
         line = self.process.stdout.readline().decode()
-        check(line.startswith(f"ready grpc={self.node} cache={self.address} "), f"{self.node} is not ready: {line!r}")
+        check(line.startswith(f"ready grpc={self.address} "), f"{self.address} is not ready: {line!r}")
 
     def read(self):
         self.events += get_history.parse_log(self.address, self.tail.lines())
@@ -238,8 +238,9 @@ class World:
 
     def get_all_from(self, dc):
         """Each holder of the data centre has all its keys in memory after this."""
-        nodes = ",".join(host.address for host in self.holders(dc))
-        done = subprocess.run([ROTA, "get", "--node", nodes, "--timeout", f"{HANG_S}s", "--json", *KEYS],
+        hosts = self.folder / f"{dc}.hosts"
+        hosts.write_text("".join(f"{host.address} zone={dc}\n" for host in self.holders(dc)))
+        done = subprocess.run([ROTA, "get", "--hosts", hosts, "--timeout", f"{HANG_S}s", "--json", *KEYS],
                               capture_output=True, timeout=2 * HANG_S, check=False)
         found = [json.loads(line) for line in done.stdout.splitlines()]
         check({item["key"]: item.get("value") for item in found if item["state"] == "found"} == VALUES, done.stderr)

@@ -1,6 +1,7 @@
 /* The server's side of a Get, as a plain call meets it. */
 #include "get_hosts.h"
 
+#include "run/call/get_server_inside.h"
 #include "wire/message/cache_message.h"
 
 #include <rota/channel.h>
@@ -23,7 +24,8 @@ struct world {
     char *message;
     struct rota_arena arena;
     struct rota_cache_response response;
-    struct rota_interval shard; /* of the response; zero: none */
+    struct rota_interval shard; /* the first of the response; zero: none */
+    uint64_t epoch;
     const struct rota_get_entry *entries;
 };
 
@@ -75,8 +77,12 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
                      ROTA_OK);
     world->entries = world->response.entry.items;
     world->shard = (struct rota_interval){0};
-    if (world->response.shard)
-        world->shard = *(const struct rota_interval *)world->response.shard;
+    world->epoch = 0;
+    if (world->response.shard.n > 0) {
+        const struct rota_interval_claim *first = world->response.shard.items;
+        world->shard = first->interval;
+        world->epoch = first->epoch;
+    }
 }
 
 static struct rota_call *start_bytes(struct world *world, struct rota_str request)
@@ -133,9 +139,9 @@ static void assert_shard_alone(const struct world *world, uint64_t shard, uint64
     assert_int_equal(world->status, ROTA_STATUS_OK);
     assert_false(world->response.all_matched);
     assert_int_equal(world->response.entry.n, 0);
-    assert_non_null(world->response.shard);
+    assert_int_equal(world->response.shard.n, 1);
     assert_int_equal(world->shard.from, shard);
-    assert_int_equal(world->response.epoch, epoch);
+    assert_int_equal(world->epoch, epoch);
 }
 
 static void keys_of_the_shard_are_answered(void **state)
@@ -148,7 +154,7 @@ static void keys_of_the_shard_are_answered(void **state)
     get(&world, 0, keys, 2);
     assert_int_equal(world.status, ROTA_STATUS_OK);
     assert_true(world.response.all_matched);
-    assert_int_equal(world.response.epoch, 7);
+    assert_int_equal(world.epoch, 7);
     assert_int_equal(world.shard.from, 1);
     assert_int_equal(world.shard.to, 2);
     assert_int_equal(world.shard.of, SHARDS);
@@ -194,14 +200,14 @@ static void empty_get_tells_the_shard(void **state)
     world_open(&world);
     get(&world, 0, NULL, 0);
     assert_int_equal(world.status, ROTA_STATUS_OK);
-    assert_non_null(world.response.shard);
+    assert_int_equal(world.response.shard.n, 1);
     assert_true(world.response.all_matched);
     assert_int_equal(world.shard.from, 1);
     assert_int_equal(world.host.n_batches, 0);
     get_host_hold(&world.host, 0, 0, 0);
     get(&world, 0, NULL, 0);
     assert_int_equal(world.status, ROTA_STATUS_OK);
-    assert_null(world.response.shard);
+    assert_int_equal(world.response.shard.n, 0);
     assert_false(world.response.all_matched);
     world_close(&world);
 }
@@ -217,7 +223,7 @@ static void spare_answers_no_key(void **state)
     get(&world, 0, keys, 1);
     assert_int_equal(world.status, ROTA_STATUS_OK);
     assert_false(world.response.all_matched);
-    assert_null(world.response.shard);
+    assert_int_equal(world.response.shard.n, 0);
     assert_int_equal(world.host.n_batches, 0);
     world_close(&world);
 }
@@ -233,7 +239,7 @@ static void caller_that_knows_a_later_epoch_is_not_served(void **state)
     assert_shard_alone(&world, 1, 7);
     get(&world, 6, keys, 1); /* who is behind is told, with the values */
     assert_true(world.response.all_matched);
-    assert_int_equal(world.response.epoch, 7);
+    assert_int_equal(world.epoch, 7);
     world_close(&world);
 }
 
@@ -247,7 +253,7 @@ static void loss_that_nobody_has_noticed_is_seen_by_each_get(void **state)
     world.host.has_lost = true;
     get(&world, 7, keys, 1);
     assert_false(world.response.all_matched);
-    assert_null(world.response.shard);
+    assert_int_equal(world.response.shard.n, 0);
     assert_int_equal(world.host.n_batches, 0);
     world_close(&world);
 }
@@ -384,10 +390,116 @@ static void bad_shards_are_refused(void **state)
     assert_int_equal(rota_get_server_hold(world.host.gets, &held, 6, &error), ROTA_ERR_INVALID);
     assert_non_null(strstr(error.text, "must not go backwards"));
     get(&world, 0, NULL, 0);
-    assert_int_equal(world.response.epoch, 7); /* as it was */
+    assert_int_equal(world.epoch, 7); /* as it was */
+    rota_get_server_drop(world.host.gets, &held);
+    assert_int_equal(rota_get_server_hold(world.host.gets, &held, 6, &error), ROTA_ERR_INVALID);
     assert_int_equal(rota_get_server_hold(world.host.gets, &all, 9, NULL), ROTA_OK);
     get(&world, 0, NULL, 0);
     assert_int_equal(world.shard.to, 0);
+    world_close(&world);
+}
+
+static void several_shards_are_served_at_one_address(void **state)
+{
+    struct world world;
+    struct rota_interval third = rota_interval_of(3, SHARDS);
+    const struct rota_interval_claim *shards = NULL;
+    char one[32], two[32], other[32];
+    (void)state;
+    world_open(&world);
+    assert_int_equal(rota_get_server_hold(world.host.gets, &third, 5, NULL), ROTA_OK);
+    const char *keys[] = {key_of(1, "a", one), key_of(3, "b", two), key_of(2, "c", other)};
+    get(&world, 7, keys, 2);
+    assert_true(world.response.all_matched);
+    assert_int_equal(world.response.entry.n, 2);
+    assert_int_equal(world.response.shard.n, 2);
+    shards = world.response.shard.items;
+    assert_true(shards[0].interval.from == 1 && shards[0].epoch == 7);
+    assert_true(shards[1].interval.from == 3 && shards[1].epoch == 5);
+    get(&world, 7, keys, 3);
+    assert_false(world.response.all_matched);
+    assert_int_equal(world.response.entry.n, 0);
+    assert_int_equal(world.response.shard.n, 2);
+    rota_get_server_drop(world.host.gets, &third);
+    get(&world, 7, keys + 1, 1);
+    assert_shard_alone(&world, 1, 7);
+    world_close(&world);
+}
+
+static void loss_of_one_shard_does_not_harm_the_answers_of_another(void **state)
+{
+    struct world world;
+    struct rota_interval third = rota_interval_of(3, SHARDS);
+    char one[32], two[32];
+    (void)state;
+    world_open(&world);
+    assert_int_equal(rota_get_server_hold(world.host.gets, &third, 5, NULL), ROTA_OK);
+    const char *keys[] = {key_of(1, "a", one), key_of(3, "b", two)};
+    world.host.is_keeping = true;
+    start(&world, 7, keys, 1);
+    await(&world.loop, &world.host.n_kept, 1);
+    rota_get_server_drop(world.host.gets, &third);
+    get_host_release(&world.host);
+    await(&world.loop, &world.n_ended, 1);
+    assert_true(world.response.all_matched);
+    assert_int_equal(world.response.entry.n, 1);
+
+    assert_int_equal(rota_get_server_hold(world.host.gets, &third, 6, NULL), ROTA_OK);
+    start(&world, 7, keys, 2);
+    await(&world.loop, &world.host.n_kept, 1);
+    assert_int_equal(rota_get_server_hold(world.host.gets, &third, 8, NULL), ROTA_OK);
+    get_host_release(&world.host);
+    await(&world.loop, &world.n_ended, 2);
+    assert_false(world.response.all_matched); /* a key was of the former claim */
+    assert_int_equal(world.response.entry.n, 0);
+    world_close(&world);
+}
+
+static void on_idle(void *data)
+{
+    ++*(size_t *)data;
+}
+
+static void server_that_leaves_finishes_what_it_has_begun(void **state)
+{
+    struct world world;
+    size_t n_idle = 0;
+    char one[32];
+    (void)state;
+    world_open(&world);
+    world.host.is_keeping = true;
+    const char *keys[] = {key_of(1, "a", one)};
+    start(&world, 7, keys, 1);
+    await(&world.loop, &world.host.n_kept, 1);
+    rota_get_server_leave(world.host.gets, on_idle, &n_idle);
+    get(&world, 0, NULL, 0); /* clients go elsewhere from now on */
+    assert_int_equal(world.response.shard.n, 0);
+    assert_int_equal(n_idle, 0);
+    get_host_release(&world.host);
+    await(&world.loop, &world.n_ended, 2);
+    assert_true(world.response.all_matched);
+    assert_int_equal(world.response.entry.n, 1);
+    assert_int_equal(n_idle, 1);
+    world_close(&world);
+}
+
+static void more_shards_than_a_server_can_hold_are_refused(void **state)
+{
+    struct world world;
+    struct rota_error error;
+    (void)state;
+    world_open(&world);
+    for (uint64_t i = 0; i < ROTA_GET_SHARDS_MAX - 1; i++) {
+        struct rota_interval shard = rota_interval_of(i, 5000);
+        assert_int_equal(rota_get_server_hold(world.host.gets, &shard, 5, NULL), ROTA_OK);
+    }
+    struct rota_interval more = rota_interval_of(4999, 5000), first = rota_interval_of(0, 5000);
+    assert_int_equal(rota_get_server_hold(world.host.gets, &more, 5, &error), ROTA_ERR_LIMIT);
+    assert_non_null(strstr(error.text, "1024"));
+    rota_get_server_drop(world.host.gets, &first);
+    assert_int_equal(rota_get_server_hold(world.host.gets, &more, 5, &error), ROTA_OK);
+    get(&world, 0, NULL, 0);
+    assert_int_equal(world.response.shard.n, ROTA_GET_SHARDS_MAX);
     world_close(&world);
 }
 
@@ -427,6 +539,10 @@ int main(void)
         cmocka_unit_test(cancelled_call_is_told_to_the_program),
         cmocka_unit_test(more_batches_than_handlers_wait_and_then_are_refused),
         cmocka_unit_test(bad_shards_are_refused),
+        cmocka_unit_test(several_shards_are_served_at_one_address),
+        cmocka_unit_test(loss_of_one_shard_does_not_harm_the_answers_of_another),
+        cmocka_unit_test(server_that_leaves_finishes_what_it_has_begun),
+        cmocka_unit_test(more_shards_than_a_server_can_hold_are_refused),
         cmocka_unit_test(batch_may_be_finished_after_the_server_is_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,7 +94,7 @@ static enum rota_code write_response(void *data, const struct rota_get_head *hea
     if (!lines)
         return ROTA_ERR_NO_MEMORY;
     memset(lines, 0, (1 + n + head->n_problems) * sizeof *lines);
-    lines[0].id = head->epoch;
+    lines[0].id = head->n_shards > 0 ? head->shards[0].epoch : 0;
     lines[0].is_problem = head->all_matched;
     for (size_t i = 0; i < n; i++) {
         lines[1 + i].id = entries[i].id;
@@ -116,9 +116,7 @@ static enum rota_code read_response(void *data, struct rota_str bytes, struct ro
     if (world.is_malformed && bytes.size > sizeof line)
         return ROTA_ERR_INVALID; /* without a word */
     memcpy(&line, bytes.data, sizeof line);
-    head->has_shard = true;
-    head->shard = rota_interval_of(0, 1);
-    head->epoch = line.id;
+    rota_get_read_shard(reader, &(struct rota_interval_claim){rota_interval_of(0, 1), line.id});
     head->all_matched = line.is_problem;
     for (size_t i = 1; i < bytes.size / sizeof line; i++) {
         memcpy(&line, bytes.data + i * sizeof line, sizeof line);
@@ -146,16 +144,14 @@ static const struct rota_get_service numbers = {
 static void on_batch(void *data, struct rota_get_batch *batch)
 {
     size_t n = rota_get_batch_n_keys(batch);
-    uint64_t epoch = 0;
     (void)data;
     world.n_batches++;
     if (n > world.n_keys_max)
         world.n_keys_max = n;
-    const struct rota_interval *shard = rota_get_batch_shard(batch, &epoch);
+    const struct rota_interval_claim *shard = rota_get_batch_shard(batch, n - 1);
     const struct rota_interval whole = rota_interval_of(0, 1);
-    assert_int_equal(epoch, EPOCH);
-    assert_true(rota_interval_is_equal(shard, &whole));
-    assert_ptr_equal(rota_get_batch_shard(batch, NULL), shard);
+    assert_int_equal(shard->epoch, EPOCH);
+    assert_true(rota_interval_is_equal(&shard->interval, &whole));
     for (size_t i = 0; i < n && i < AT_A_TIME; i++) {
         const uint64_t *key = rota_get_batch_key(batch, i);
         char text[24];

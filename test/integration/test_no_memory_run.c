@@ -174,7 +174,7 @@ static struct rota_shard_channel shard;
 static void on_ask(void *data, struct rota_shards *shards, uint64_t question,
                    const struct rota_shards_name *name)
 {
-    const struct rota_shards_map map = {1, &shard, 1};
+    const struct rota_shards_map map = {.id = 1, .channels = &shard, .n_channels = 1};
     (void)data, (void)name;
     rota_shards_tell(shards, question, &map, NULL);
 }

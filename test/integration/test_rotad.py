@@ -329,11 +329,42 @@ def directory_has_one_node_at_a_time():
 
 
 @test
+def directory_has_every_space_with_the_epochs_of_its_claims():
+    with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
+        config = write(folder, '[[space]]\nname = "books"\nshards = 12\n')
+        with node("--config", config, *ANY_PORTS) as one:
+            asked = ["--node", one.reach["grpc"], "--json"]
+
+            def rota(*words):
+                done = subprocess.run([ROTA, *words, *asked], capture_output=True, timeout=TIMEOUT, check=False)
+                return json.loads(done.stdout) if done.returncode == 0 else None
+
+            def agree():
+                found, shards = rota("directory", "get", "--collection", "books"), rota("shard", "list", "books")
+                if not found or not shards or any(shard["state"] != "owned" for shard in shards["shards"]):
+                    return False
+                claims = {str(shard["shard"]): [(shard["owner"], shard["epoch"])] for shard in shards["shards"]}
+                return {shard["channel"]: [(at["address"], at["epoch"]) for at in shard["nodes"] if at["serviceable"]]
+                        for shard in found["shards"]} == claims
+
+            while not agree():
+                pass
+            assert rota("directory", "get", "--collection", "papers") is None
+            assert rota("space", "create", "papers", "--shards", "2", "--engine", "static", "--seats", "10.0.0.1:1")
+            while not rota("directory", "get", "--collection", "papers"):
+                pass
+
+
+@test
 def who_watches_the_directory_is_sent_away_by_a_drain():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
-        config = write(folder, '[[directory]]\nname = "books"\nid = 7\nshards = 4\n')
+        config = write(folder, '[[space]]\nname = "books"\nshards = 4\n')
         with node("--config", config, *ANY_PORTS, "--drain-limit", "1h") as one:
-            watch = subprocess.Popen([ROTA, "directory", "watch", "--id", "7", "--node", one.reach["grpc"]],
+            while subprocess.run([ROTA, "directory", "get", "--collection", "books", "--node", one.reach["grpc"]],
+                                 capture_output=True, timeout=TIMEOUT, check=False).returncode != 0:
+                pass  # it has not read its spaces yet
+            watch = subprocess.Popen([ROTA, "directory", "watch", "--collection", "books", "--node",
+                                      one.reach["grpc"]],
                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             try:
                 assert watch.stdout.readline()
@@ -526,7 +557,7 @@ def what_others_can_read_or_change_is_refused():
         os.chmod(segment, 0o644)
         os.chmod(jobs, 0o755)
         refused(folder, "other users can read the jobs in it (mode 0644)", *ANY_PORTS)
-        assert run(*ANY_PORTS, "--roles", "directory", "--check-config", folder=folder).returncode == 0
+        assert run(*ANY_PORTS, "--roles", "group", "--check-config", folder=folder).returncode == 0
         os.chmod(segment, 0o600)
         os.chmod(jobs, 0o700)
         with node(*ANY_PORTS, folder=folder) as one:

@@ -502,8 +502,9 @@ static void run_can_be_cancelled_before_anything_is_known(void **state)
     world_open(&world);
     world.is_holding = true;
     rota_shards_cancel(start(&world, request(&world, ROTA_SHARDS_ALL)));
-    rota_shards_tell(world.shards, world.held, &(struct rota_shards_map){1, world.channels, 2},
-                     NULL);
+    rota_shards_tell(
+        world.shards, world.held,
+        &(struct rota_shards_map){.id = 1, .channels = world.channels, .n_channels = 2}, NULL);
     execute(&world, request(&world, ROTA_SHARDS_ALL));
     assert_int_equal(world.n_done, 1);
     assert_int_equal(world.result.status, ROTA_STATUS_OK);
@@ -611,7 +612,8 @@ static void map_that_is_replaced_or_dropped_is_not_used_again(void **state)
     execute(&world, request(&world, ROTA_SHARDS_NAMED));
     place(&world, 0, 3, 3, 7);
     world.channels[0].n_replicas = 1;
-    rota_shards_replace(world.shards, &(struct rota_shards_map){1, world.channels, 2});
+    rota_shards_replace(world.shards, &(struct rota_shards_map){
+                                          .id = 1, .channels = world.channels, .n_channels = 2});
     execute(&world, request(&world, ROTA_SHARDS_NAMED));
     assert_int_equal(world.by[0], 3);
     assert_int_equal(world.n_asked, 1);
@@ -638,7 +640,8 @@ static void map_that_is_dropped_under_a_call_serves_it_to_its_end(void **state)
     RUN_UNTIL(world.nodes[1].n_kept + world.nodes[2].n_kept == 1);
     rota_shards_invalidate(world.shards, &id, 1);
     place(&world, 0, 3, 1, 7);
-    rota_shards_replace(world.shards, &(struct rota_shards_map){1, world.channels, 2});
+    rota_shards_replace(world.shards, &(struct rota_shards_map){
+                                          .id = 1, .channels = world.channels, .n_channels = 2});
     rota_shards_remove_database(world.shards, rota_str("db"));
     struct node *node = &world.nodes[world.nodes[1].n_kept ? 1 : 2];
     rota_server_call_reply(node->kept[--node->n_kept], rota_str("done"));
@@ -660,7 +663,8 @@ static void node_that_comes_back_elsewhere_is_met_anew(void **state)
     node_open(&world.nodes[1], 1);
     place(&world, 0, 1, 1, 6);
     world.channels[0].n_replicas = 1;
-    rota_shards_replace(world.shards, &(struct rota_shards_map){1, world.channels, 2});
+    rota_shards_replace(world.shards, &(struct rota_shards_map){
+                                          .id = 1, .channels = world.channels, .n_channels = 2});
     execute(&world, request(&world, ROTA_SHARDS_NAMED));
     assert_int_equal(world.result.status, ROTA_STATUS_OK);
     assert_int_equal(world.nodes[1].n_calls, 1);
@@ -685,7 +689,8 @@ static void what_the_old_process_did_is_not_held_against_the_new(void **state)
     node_close(&world.nodes[1]);
     node_open(&world.nodes[1], 1);
     place(&world, 0, 1, 2, 6);
-    rota_shards_replace(world.shards, &(struct rota_shards_map){1, world.channels, 2});
+    rota_shards_replace(world.shards, &(struct rota_shards_map){
+                                          .id = 1, .channels = world.channels, .n_channels = 2});
     execute(&world, what);
     assert_int_equal(world.by[0], 1);
     world_close(&world);

@@ -2,7 +2,7 @@
 
 usage: test_shards.py ROTA DIRECTORY
 
-Starts `rota directory serve`, nodes (shard_server) and a client (shard_client) that
+Starts a directory (shard_directory), nodes (shard_server) and a client (shard_client) that
 makes calls at a steady pace and writes a ledger, a line for each call that ended. A
 scenario waits for some lines, does something to a node or to somebody's wall clock
 (test/lib/wall_clock.c), and reads on. Then the ledger is checked: each call was answered once, none later than its deadline and a
@@ -123,7 +123,7 @@ class World:
     def start_directory(self):
         self.directory, _ = start(
             self.clocks["directory"],
-            ROTA, "directory", "serve", "--map", self.map, "--listen", self.directory_address
+            PROGRAMS / "shard_directory", self.map, self.directory_address
         )
         self.processes.append(self.directory)
 

@@ -85,7 +85,7 @@ static void ask(void *data, struct rota_shards *shards, uint64_t question,
 {
     struct world *world = data;
     const struct rota_shard_channel channel = {rota_str("s"), world->replicas, NODES};
-    const struct rota_shards_map map = {1, &channel, 1};
+    const struct rota_shards_map map = {.id = 1, .channels = &channel, .n_channels = 1};
     (void)name;
     rota_shards_tell(shards, question, &map, NULL);
 }

@@ -46,7 +46,7 @@ struct rota_shard_map *map_of(int64_t collection, const char *channel, int64_t n
     struct rota_replica replica = {node, {"a:1", 3}, 1, true};
     struct rota_shard_channel row = {rota_str(channel), &replica, 1};
     struct rota_shard_map *map;
-    assert_int_equal(rota_shard_map_new(collection, &row, 1, &map, NULL), ROTA_OK);
+    assert_int_equal(rota_shard_map_new(collection, rota_str(""), &row, 1, &map, NULL), ROTA_OK);
     return map;
 }
 

@@ -9,7 +9,7 @@ struct rota_shard_map *map_of(size_t n, const int64_t *nodes, uint32_t unservice
     for (size_t i = 0; i < n; i++)
         replicas[i] = (struct rota_replica){nodes[i], {"a:1", 3}, 1, !(unserviceable >> i & 1)};
     struct rota_shard_channel channel = {CHANNEL, replicas, n};
-    assert_int_equal(rota_shard_map_new(1, &channel, 1, &map, NULL), ROTA_OK);
+    assert_int_equal(rota_shard_map_new(1, rota_str(""), &channel, 1, &map, NULL), ROTA_OK);
     return map;
 }
 

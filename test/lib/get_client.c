@@ -81,7 +81,7 @@ void await_holders(struct world *world, size_t wanted)
         struct rota_get_view view;
         size_t place = 0, n = 0;
         while (rota_get_next_host(world->get, &place, &view))
-            n += view.has_shard && view.is_connected;
+            n += view.n_shards > 0 && view.is_connected;
         if (n == wanted)
             return;
         uv_run(&world->loop, UV_RUN_ONCE);
@@ -95,7 +95,8 @@ void await_shard(struct world *world, size_t host, uint64_t from, uint64_t of)
         size_t place = 0;
         while (rota_get_next_host(world->get, &place, &view))
             if (rota_str_is_equal(view.address, rota_str(world->hosts[host].address)) &&
-                view.has_shard && view.shard.from == from && view.shard.of == of)
+                view.n_shards == 1 && view.shards[0].interval.from == from &&
+                view.shards[0].interval.of == of)
                 return;
         uv_run(&world->loop, UV_RUN_ONCE);
     }

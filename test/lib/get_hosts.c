@@ -59,9 +59,8 @@ void get_host_hold(struct get_host *host, uint64_t shard, uint64_t of, uint64_t 
 {
     struct rota_interval interval = rota_interval_of(shard, of);
     struct rota_error error;
-    if (of == 0)
-        rota_get_server_drop(host->gets);
-    else if (rota_get_server_hold(host->gets, &interval, epoch, &error))
+    rota_get_server_drop(host->gets, NULL);
+    if (of > 0 && rota_get_server_hold(host->gets, &interval, epoch, &error))
         fail_msg("%s", error.text);
 }
 

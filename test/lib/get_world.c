@@ -24,7 +24,8 @@ uint64_t id_at(size_t index)
 
 void teach(size_t index, struct rota_interval shard, uint64_t epoch)
 {
-    struct rota_interval_lesson lesson = {rota_interval_map_number(world.map), true, shard, epoch};
+    struct rota_interval_claim claim = {shard, epoch};
+    struct rota_interval_lesson lesson = {rota_interval_map_number(world.map), &claim, 1};
     rota_interval_map_learn(world.map, id_at(index), &lesson);
 }
 
@@ -183,16 +184,17 @@ struct rota_get_fsm_event answer_of(const struct sent *sent)
 {
     static uint64_t ids[KEYS_MAX];
     const struct rota_interval_host *host = rota_interval_map_find(world.map, sent->host);
+    assert_true(host->n_claims <= CLAIMS_MAX);
+    memcpy(world.claims, host->claims, host->n_claims * sizeof *host->claims);
     for (size_t i = 0; i < sent->n_keys; i++)
         ids[i] = world.ids[sent->keys[i]];
     return (struct rota_get_fsm_event){
         .type = ROTA_GET_ANSWER,
         .number = sent->number,
         .host = sent->host,
-        .has_shard = true,
         .all_matched = true,
-        .shard = host->shard,
-        .epoch = host->epoch,
+        .claims = world.claims,
+        .n_claims = host->n_claims,
         .ids = ids,
         .n_ids = sent->n_keys,
     };
@@ -205,13 +207,13 @@ void answer(const struct sent *sent)
 
 void mismatch(const struct sent *sent, struct rota_interval shard, uint64_t epoch)
 {
+    struct rota_interval_claim claim = {shard, epoch};
     step((struct rota_get_fsm_event){
         .type = ROTA_GET_ANSWER,
         .number = sent->number,
         .host = sent->host,
-        .has_shard = true,
-        .shard = shard,
-        .epoch = epoch,
+        .claims = &claim,
+        .n_claims = 1,
     });
 }
 

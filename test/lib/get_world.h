@@ -5,7 +5,7 @@
 #include "core/call/get/get_fsm.h"
 #include "vectors.h"
 
-enum { LOG_MAX = 256, KEYS_MAX = 64, HOSTS_MAX = 16, N_SHARDS = 2 };
+enum { LOG_MAX = 256, KEYS_MAX = 64, HOSTS_MAX = 16, N_SHARDS = 2, CLAIMS_MAX = 8 };
 
 /* One that was sent. */
 struct sent {
@@ -34,7 +34,8 @@ struct world {
     size_t n_sent, n_finished, n_missing;
     enum rota_failure failure;
     uint64_t ids[KEYS_MAX], keys[KEYS_MAX];
-    struct rota_get_stats counted; /* by the actions, to compare with `stats` */
+    struct rota_interval_claim claims[CLAIMS_MAX]; /* of the answer that is being made */
+    struct rota_get_stats counted;                 /* by the actions, to compare with `stats` */
 };
 
 extern struct world world; /* large */

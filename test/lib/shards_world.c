@@ -4,7 +4,7 @@ void ask(void *data, struct rota_shards *shards, uint64_t question,
          const struct rota_shards_name *name)
 {
     struct world *world = data;
-    struct rota_shards_map map = {1, world->channels, 2};
+    struct rota_shards_map map = {.id = 1, .channels = world->channels, .n_channels = 2};
     struct rota_error error;
     (void)name;
     world->n_asked++;

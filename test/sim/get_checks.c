@@ -1,6 +1,7 @@
 #include "get_checks.h"
 
 #include <stdio.h>
+#include <string.h>
 
 const struct sim_plant plants[N_PLANTS - 1] = {
     {"older-teaches", "an answer teaches the map however old its request is"},
@@ -69,22 +70,26 @@ uint64_t *seen_of(struct world *world, uint32_t node, const struct rota_interval
 void note_told(struct world *world, uint32_t node, const struct message *message)
 {
     struct told *told = &world->told[node];
-    if (message->has_shard) {
-        uint64_t *seen = seen_of(world, node, &message->shard);
-        *seen = message->epoch > *seen ? message->epoch : *seen;
+    for (size_t i = 0; i < message->n_claims; i++) {
+        uint64_t *seen = seen_of(world, node, &message->claims[i].interval);
+        *seen = message->claims[i].epoch > *seen ? message->claims[i].epoch : *seen;
     }
-    if (message->number > told->number)
-        *told = (struct told){message->number, message->has_shard, message->shard, message->epoch};
+    if (message->number <= told->number)
+        return;
+    told->number = message->number;
+    told->n_claims = message->n_claims;
+    memcpy(told->claims, message->claims, sizeof told->claims);
 }
 
 void check_map(struct world *world, uint32_t node)
 {
     const struct told *told = &world->told[node];
     const struct rota_interval_host *host = rota_interval_map_find(world->map, id_of(world, node));
-    if (told->number &&
-        (host->has_shard != told->has_shard ||
-         (host->has_shard &&
-          (host->epoch != told->epoch || !rota_interval_is_equal(&host->shard, &told->shard)))))
+    bool is_same = host->n_claims == told->n_claims;
+    for (size_t i = 0; i < told->n_claims && is_same; i++)
+        is_same = host->claims[i].epoch == told->claims[i].epoch &&
+                  rota_interval_is_equal(&host->claims[i].interval, &told->claims[i].interval);
+    if (told->number && !is_same)
         violate(world, "the map does not say what the newest answer of a host said");
 }
 
@@ -97,6 +102,19 @@ void note_end(struct get *get, uint64_t number)
         }
 }
 
+/* Whether the answer has the key in a claim; and in one that is not over. */
+static bool has_key(struct world *world, uint32_t node, const struct message *message, uint64_t key,
+                    bool is_fresh)
+{
+    for (size_t i = 0; i < message->n_claims; i++) {
+        const struct rota_interval_claim *claim = &message->claims[i];
+        if (rota_interval_has(&claim->interval, key) &&
+            (!is_fresh || claim->epoch >= *seen_of(world, node, &claim->interval)))
+            return true;
+    }
+    return false;
+}
+
 void check_taken(struct world *world, struct get *get, uint32_t node, const struct message *message)
 {
     for (size_t i = 0; i < get->n_keys; i++) {
@@ -107,9 +125,9 @@ void check_taken(struct world *world, struct get *get, uint32_t node, const stru
         get->is_answered[i] = true;
         if (result.number != message->number)
             violate(world, "C1: a key was answered by another answer than this");
-        if (!message->all_matched || !rota_interval_has(&message->shard, get->keys[i]))
+        if (!message->all_matched || !has_key(world, node, message, get->keys[i], false))
             violate(world, "R3: a key was answered by a shard that does not hold it");
-        else if (message->epoch < *seen_of(world, node, &message->shard))
+        else if (!has_key(world, node, message, get->keys[i], true))
             violate(world, "O3: an answer of an epoch that is over was believed");
         if (is_found != cluster_has(get->keys[i]))
             violate(world, "C1: a key that is there is not found, or the other way round");

@@ -64,9 +64,8 @@ struct get {
 /* What the client has been told by a host, by the newest of its requests. */
 struct told {
     uint64_t number;
-    bool has_shard;
-    struct rota_interval shard;
-    uint64_t epoch;
+    struct rota_interval_claim claims[SHARDS_MAX];
+    size_t n_claims;
 };
 
 /* How a run is meant to be: faults and checks, or load. */

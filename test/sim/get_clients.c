@@ -73,17 +73,29 @@ static void carry_out(struct world *world, struct get *get)
     rota_sim_set_timer(world->sim, 0, (uint32_t)(get - world->gets), ROTA_SIM_MONO, at);
 }
 
+static bool is_replica(const struct world *world, const struct rota_interval_host *host,
+                       uint64_t key)
+{
+    for (size_t i = 0; i < host->n_claims; i++) {
+        const struct rota_interval *shard = &host->claims[i].interval;
+        if (rota_interval_has(shard, key) &&
+            host->claims[i].epoch == rota_interval_map_epoch(world->map, host->dc, shard))
+            return true;
+    }
+    return false;
+}
+
 /* A broadcast has asked every live replica of each key that is pending. */
 static void check_asked(struct world *world, const struct get *get)
 {
     for (uint32_t node = FIRST_SERVER; node < N_NODES; node++) {
         const struct rota_interval_host *host =
             rota_interval_map_find(world->map, id_of(world, node));
-        if (!host->is_replica || !host->is_live || get->asked[node] == host->lesson)
+        if (!host->is_live || get->asked[node] == host->lesson)
             continue;
         for (size_t i = 0; i < get->n_keys; i++)
             if (rota_get_fsm_result(&get->fsm, i).state == ROTA_GET_PENDING &&
-                rota_interval_has(&host->shard, get->keys[i]))
+                is_replica(world, host, get->keys[i]))
                 violate(world, "a broadcast has not asked a replica that it could know of");
     }
 }
@@ -196,9 +208,8 @@ void on_pong(struct world *world, uint32_t from, const struct message *message)
 {
     struct rota_interval_lesson lesson = {
         .number = message->number,
-        .has_shard = message->has_shard,
-        .shard = message->shard,
-        .epoch = message->epoch,
+        .claims = message->claims,
+        .n_claims = message->n_claims,
     };
     if (world->plant == PLANT_OLDER_TEACHES)
         lesson.number = rota_interval_map_number(world->map);
@@ -210,16 +221,17 @@ void on_pong(struct world *world, uint32_t from, const struct message *message)
 
 /* What a bug in the reading of an answer would make of it. */
 static void plant_answer(struct world *world, uint32_t from, struct rota_get_fsm_event *event,
-                         uint64_t *ids)
+                         struct rota_interval_claim *claims, uint64_t *ids)
 {
     const struct rota_interval_host *host = rota_interval_map_find(world->map, event->host);
-    uint64_t seen = event->has_shard ? *seen_of(world, from, &event->shard) : 0;
-    if (world->plant == PLANT_STALE_TAKEN && event->epoch < seen)
-        event->epoch = seen;
-    if (world->plant == PLANT_MISMATCH_TAKEN && !event->all_matched && host->has_shard) {
-        event->all_matched = event->has_shard = true;
-        event->shard = host->shard;
-        event->epoch = host->epoch;
+    for (size_t i = 0; i < event->n_claims && world->plant == PLANT_STALE_TAKEN; i++) {
+        uint64_t seen = *seen_of(world, from, &claims[i].interval);
+        claims[i].epoch = claims[i].epoch < seen ? seen : claims[i].epoch;
+    }
+    if (world->plant == PLANT_MISMATCH_TAKEN && !event->all_matched && host->n_claims > 0) {
+        event->all_matched = true;
+        event->n_claims = host->n_claims;
+        memcpy(claims, host->claims, host->n_claims * sizeof *claims);
     }
     if (world->plant == PLANT_MISMATCH_AGAIN && !event->all_matched)
         *event = (struct rota_get_fsm_event){
@@ -236,7 +248,9 @@ void on_response(struct world *world, uint32_t from, const struct message *messa
     struct get *get = &world->gets[message->slot];
     bool is_its = get->serial == message->serial;
     uint64_t ids[REQUEST_KEYS_MAX];
+    struct rota_interval_claim claims[SHARDS_MAX];
     struct rota_get_fsm_problem left[REQUEST_KEYS_MAX];
+    memcpy(claims, message->claims, sizeof claims);
     for (size_t i = 0; i < message->n; i++)
         ids[i] = message->entries[i].id;
     for (size_t i = 0; i < message->n_left; i++)
@@ -245,10 +259,9 @@ void on_response(struct world *world, uint32_t from, const struct message *messa
         .type = ROTA_GET_ANSWER,
         .number = message->number,
         .host = id_of(world, from),
-        .has_shard = message->has_shard,
         .all_matched = message->all_matched,
-        .shard = message->shard,
-        .epoch = message->epoch,
+        .claims = claims,
+        .n_claims = message->n_claims,
         .cost = &message->cost,
         .ids = ids,
         .n_ids = message->n,
@@ -260,7 +273,7 @@ void on_response(struct world *world, uint32_t from, const struct message *messa
         return;
     }
     if (world->plant)
-        plant_answer(world, from, &event, ids);
+        plant_answer(world, from, &event, claims, ids);
     for (size_t i = 0; i < get->n_running && !message->all_matched; i++)
         if (get->running[i].number == message->number)
             for (size_t t = 0; t < rota_get_fsm_n_tries(&get->fsm); t++)

@@ -1,5 +1,9 @@
 #include "get_servers.h"
 
+#include "core/call/get/interval_map.h"
+
+#include <string.h>
+
 #define LEASE_TTL   (150 * ROTA_MSEC)
 #define LEASE_RENEW (50 * ROTA_MSEC)
 #define LEASE_FREE  (200 * ROTA_MSEC) /* after the last renewal */
@@ -28,18 +32,25 @@ static void cluster_grant(struct cluster *cluster, uint32_t node, uint64_t shard
     struct row *row = &cluster->rows[server->dc][shard];
     uint64_t of = cluster->n_shards[server->dc];
     *row = (struct row){node, ++cluster->epoch, of, rota_sim_now(cluster->sim)};
-    server->has_shard = true;
-    server->shard = rota_interval_of(shard, of);
-    server->epoch = row->epoch;
-    server->believes_until = rota_sim_mono(cluster->sim, node) + LEASE_TTL;
+    server->claims[server->n_claims] =
+        (struct rota_interval_claim){rota_interval_of(shard, of), row->epoch};
+    server->believes_until[server->n_claims++] = rota_sim_mono(cluster->sim, node) + LEASE_TTL;
     rota_sim_note(cluster->sim, node, "holds shard %d of %d, epoch %d", (int)shard, (int)of,
                   (int)row->epoch);
 }
 
 static bool cluster_is_free(const struct cluster *cluster, uint32_t node, uint32_t dc)
 {
-    return cluster->servers[node].dc == dc && !cluster->servers[node].has_shard &&
+    return cluster->servers[node].dc == dc && cluster->servers[node].n_claims < cluster->n_each &&
            rota_sim_is_up(cluster->sim, node) && !rota_sim_is_paused(cluster->sim, node);
+}
+
+static bool server_has(const struct server *server, uint64_t epoch)
+{
+    for (size_t i = 0; i < server->n_claims; i++)
+        if (server->claims[i].epoch == epoch)
+            return true;
+    return false;
 }
 
 void cluster_assign(struct cluster *cluster)
@@ -47,7 +58,8 @@ void cluster_assign(struct cluster *cluster)
     for (uint32_t dc = 0; dc < N_DCS; dc++)
         for (uint64_t shard = 0; shard < cluster->n_shards[dc]; shard++) {
             struct row *row = &cluster->rows[dc][shard];
-            if (row->holder && cluster_is_free(cluster, row->holder, dc)) {
+            bool is_held = row->holder && server_has(&cluster->servers[row->holder], row->epoch);
+            if (row->holder && !is_held && cluster_is_free(cluster, row->holder, dc)) {
                 cluster_grant(cluster, row->holder, shard);
                 continue;
             }
@@ -61,9 +73,13 @@ void cluster_assign(struct cluster *cluster)
         }
 }
 
-static void server_stop(struct server *server)
+static void server_stop(struct server *server, size_t claim)
 {
-    server->has_shard = false;
+    server->n_claims--;
+    for (size_t i = claim; i < server->n_claims; i++) {
+        server->claims[i] = server->claims[i + 1];
+        server->believes_until[i] = server->believes_until[i + 1];
+    }
 }
 
 void server_renew(struct cluster *cluster, uint32_t node)
@@ -71,15 +87,15 @@ void server_renew(struct cluster *cluster, uint32_t node)
     struct server *server = &cluster->servers[node];
     rota_time now = rota_sim_mono(cluster->sim, node);
     rota_sim_set_timer(cluster->sim, node, TIMER_RENEW, ROTA_SIM_MONO, now + LEASE_RENEW);
-    if (!server->has_shard)
-        return;
-    struct row *row = &cluster->rows[server->dc][server->shard.from];
-    if (row->holder != node || row->epoch != server->epoch) {
-        server_stop(server);
-        return;
+    for (size_t i = server->n_claims; i-- > 0;) {
+        struct row *row = &cluster->rows[server->dc][server->claims[i].interval.from];
+        if (row->holder != node || row->epoch != server->claims[i].epoch) {
+            server_stop(server, i);
+            continue;
+        }
+        row->renewed_at = rota_sim_now(cluster->sim);
+        server->believes_until[i] = now + LEASE_TTL;
     }
-    row->renewed_at = rota_sim_now(cluster->sim);
-    server->believes_until = now + LEASE_TTL;
 }
 
 /* --- requests --- */
@@ -89,7 +105,7 @@ void server_start(struct cluster *cluster, uint32_t node)
     struct server *server = &cluster->servers[node];
     uint32_t dc = (node - FIRST_SERVER) / N_HOSTS;
     server->dc = dc;
-    server->has_shard = false;
+    server->n_claims = 0;
     server->first = server->n_queued = 0;
     for (size_t i = 0; i < SLOTS_MAX; i++)
         server->is_running[i] = false;
@@ -101,16 +117,17 @@ static void server_check(struct cluster *cluster, uint32_t node, struct message 
 {
     struct server *server = &cluster->servers[node];
     uint32_t n = 0;
-    if (server->has_shard && rota_sim_mono(cluster->sim, node) >= server->believes_until)
-        server_stop(server);
+    for (size_t i = server->n_claims; i-- > 0;)
+        if (rota_sim_mono(cluster->sim, node) >= server->believes_until[i])
+            server_stop(server, i);
     message->type = RESPONSE;
-    message->has_shard = message->all_matched = server->has_shard;
-    message->shard = server->shard;
-    message->epoch = server->epoch;
+    message->all_matched = server->n_claims > 0;
+    message->n_claims = server->n_claims;
+    memcpy(message->claims, server->claims, sizeof message->claims);
     if (server->is_confused && message->n > 0)
         message->all_matched = false;
     for (uint32_t i = 0; i < message->n; i++)
-        if (!rota_interval_has(&server->shard, message->entries[i].key))
+        if (!rota_interval_find_claim(server->claims, server->n_claims, message->entries[i].key))
             message->all_matched = false;
     if (message->all_matched && message->n > 1 && cluster->leaves_out &&
         rota_random_chance(&cluster->random, 0.1))

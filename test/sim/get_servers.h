@@ -5,7 +5,7 @@
  * own clock, checks each request against what it holds as it takes it up, and
  * answers when the work is done: which may be late, if it was stopped meanwhile. Now
  * and then it has no room for all values, and leaves some keys out.
- * A row whose holder has not renewed for longer goes to a host that is free. */
+ * A row whose holder has not renewed for longer goes to a host that may hold more. */
 #pragma once
 
 #include "sim/sim.h"
@@ -32,12 +32,12 @@ enum message_type { REQUEST, RESPONSE, REFUSAL, CANCEL };
 
 struct message {
     enum message_type type;
-    bool is_ping, has_shard, all_matched;
+    bool is_ping, all_matched;
     uint32_t slot, n;
     uint32_t n_left;         /* of a response: keys that it leaves out, behind the entries */
     uint64_t serial, number; /* of the Get, of the request */
-    struct rota_interval shard;
-    uint64_t epoch;
+    struct rota_interval_claim claims[SHARDS_MAX];
+    size_t n_claims;
     struct rota_cost cost;
     struct message_entry {
         uint64_t id, key; /* of a response: the value */
@@ -54,12 +54,11 @@ struct job {
 
 struct server {
     uint32_t dc;
-    bool has_shard;
-    struct rota_interval shard;
-    uint64_t epoch;
-    rota_time believes_until; /* by its own clock */
-    rota_time service;        /* mean */
-    bool is_confused;         /* it says that nothing matches */
+    struct rota_interval_claim claims[SHARDS_MAX];
+    rota_time believes_until[SHARDS_MAX]; /* in each of them, by its own clock */
+    size_t n_claims;
+    rota_time service; /* mean */
+    bool is_confused;  /* it says that nothing matches */
     struct job queue[QUEUE_MAX];
     size_t first, n_queued;
     struct job running[SLOTS_MAX];
@@ -77,7 +76,8 @@ struct cluster {
     struct rota_sim *sim;
     struct rota_random random;
     uint32_t n_slots;
-    bool is_steady; /* all work takes as long as the mean */
+    uint32_t n_each; /* shards that a host may hold */
+    bool is_steady;  /* all work takes as long as the mean */
     bool leaves_out;
     uint64_t n_shards[N_DCS];
     struct row rows[N_DCS][SHARDS_MAX];

@@ -512,7 +512,7 @@ static void client_told(struct world *world, const struct message *message)
     struct rota_shard_channel channel = {rota_str("channel"), replicas, N_LEADERS};
     if (world->plant == PLANT_ONE_REPLICA)
         channel.n_replicas = 1;
-    if (rota_shard_map_new(1, &channel, 1, &map, NULL))
+    if (rota_shard_map_new(1, rota_str(""), &channel, 1, &map, NULL))
         violate(world, "the directory talks nonsense");
     else
         rota_shard_cache_answered(world->cache, clock_of(world), message->flight, ROTA_FAILURE_NONE,

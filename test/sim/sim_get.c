@@ -191,7 +191,7 @@ static void on_freeze(void *data, uint64_t step)
     for (uint32_t node = first_of(0); node < first_of(1); node++) {
         if (step == 0)
             world->cluster.servers[node].service *= 50;
-        else if (step == 1 && node % 2 == 0 && world->cluster.servers[node].has_shard)
+        else if (step == 1 && node % 2 == 0 && world->cluster.servers[node].n_claims > 0)
             rota_sim_pause(world->sim, node);
         else if (step == 2)
             rota_sim_resume(world->sim, node);
@@ -267,6 +267,7 @@ static void open_world(struct world *world, const struct sim_case *run)
     world->cluster.n_slots = setting->n_slots;
     world->cluster.is_steady = setting->is_steady;
     world->cluster.leaves_out = !is_loaded;
+    world->cluster.n_each = is_loaded ? 1 : 1 + (uint32_t)(run->seed / ROTA_GET_MODES % 3);
     world->cluster.n_shards[0] = world->cluster.n_shards[1] = 4;
     rota_random_init(&world->cluster.random, run->seed + 1);
     for (uint32_t node = FIRST_SERVER; node < N_NODES; node++)
@@ -336,7 +337,7 @@ static void on_frozen(void *data, uint64_t number)
     struct world *world = (struct world *)data;
     (void)number;
     for (uint32_t node = first_of(0); node < first_of(1); node++)
-        if (world->cluster.servers[node].has_shard) {
+        if (world->cluster.servers[node].n_claims > 0) {
             rota_sim_pause(world->sim, node);
             return;
         }

@@ -345,7 +345,7 @@ static void go(struct world *world, uint32_t slot, const struct rota_space_table
                                             .address = shard->replicas[i].address,
                                             .epoch = shard->replicas[i].epoch,
                                             .is_serviceable = true};
-    if (rota_shard_map_new(1, &channel, 1, &map, NULL))
+    if (rota_shard_map_new(1, rota_str(""), &channel, 1, &map, NULL))
         abort();
     call->asked = 0;
     drive(world, slot,

@@ -29,7 +29,7 @@ static struct rota_shard_map *map_of(size_t n_shards)
         replicas[i] = (struct rota_replica){i + 1, {"a:1", 3}, 1, true};
     for (size_t i = 0; i < n_shards; i++)
         channels[i] = (struct rota_shard_channel){rota_str(names[i]), replicas, LEADERS};
-    assert_int_equal(rota_shard_map_new(1, channels, n_shards, &map, NULL), ROTA_OK);
+    assert_int_equal(rota_shard_map_new(1, rota_str(""), channels, n_shards, &map, NULL), ROTA_OK);
     return map;
 }
 

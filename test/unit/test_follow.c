@@ -252,7 +252,7 @@ static void rejections_cost_a_call_neither_attempts_nor_tokens(void **state)
     rota_budget_init(&budget, 0, &none);
     assert_int_equal(rota_balancer_new(&(struct rota_balancer_options){.seed = 1}, &balancer, NULL),
                      ROTA_OK);
-    assert_int_equal(rota_shard_map_new(1, &channel, 1, &map, NULL), ROTA_OK);
+    assert_int_equal(rota_shard_map_new(1, rota_str(""), &channel, 1, &map, NULL), ROTA_OK);
     const struct rota_call_shared shared = {
         .balancer = balancer, .random = &any, .budget = &budget, .stats = &stats};
     const struct rota_call_fsm_options options = {.collection = 1,

@@ -61,7 +61,7 @@ static void a_late_answer_only_teaches_the_map(void **state)
     assert_well();
     mismatch(&late, rota_interval_of(1, 2), 50);
     assert_int_equal(world.n_finished, 1);
-    assert_int_equal(rota_interval_map_host(world.map, 2)->shard.from, 1);
+    assert_int_equal(rota_interval_map_host(world.map, 2)->claims[0].interval.from, 1);
     assert_int_equal(rota_interval_map_host(world.map, 2)->epoch, 50);
 }
 
@@ -517,7 +517,7 @@ static void useless_answers_are_counted_and_marked(void **state)
     assert_int_equal(world.stats.n_mismatched, 1);
     assert_true(rota_get_fsm_try(&world.fsm, 0)->is_mismatch);
     struct rota_get_fsm_event event = answer_of(sent_to(1));
-    event.epoch = 1;
+    world.claims[0].epoch = 1;
     step(event);
     assert_int_equal(world.stats.n_stale, 1);
     for (size_t i = 0; i < rota_get_fsm_n_tries(&world.fsm); i++) {

@@ -150,8 +150,9 @@ static void a_key_that_the_answering_shard_does_not_have_is_not_answered(void **
     (void)state;
     START(ROTA_GET_MODE_HEDGE, ROTA_SEC, 0, 2);
     struct rota_get_fsm_event event = answer_of(&world.sent[0]);
-    event.shard = rota_interval_of(0, 4); /* has key 0 and not key 2, whatever it says */
-    event.epoch = 50;
+    world.claims[0].interval =
+        rota_interval_of(0, 4); /* has key 0 and not key 2, whatever it says */
+    world.claims[0].epoch = 50;
     step(event);
     assert_int_equal(state_of(0), ROTA_GET_FOUND);
     assert_int_equal(state_of(1), ROTA_GET_PENDING);
@@ -191,14 +192,71 @@ static void an_answer_without_a_shard_or_with_nonsense_is_a_failure(void **state
     (void)state;
     START(ROTA_GET_MODE_BROADCAST, ROTA_SEC, 0);
     struct rota_get_fsm_event event = answer_of(sent_to(0));
-    event.shard = (struct rota_interval){9, 3, 0};
+    world.claims[0].interval = (struct rota_interval){9, 3, 0};
     step(event);
     event = answer_of(sent_to(2));
-    event.has_shard = false;
+    event.n_claims = 0;
     step(event);
     assert_int_equal(state_of(0), ROTA_GET_PENDING);
     assert_int_equal(rota_get_fsm_try(&world.fsm, 0)->failure, ROTA_FAILURE_INTERNAL);
     assert_int_equal(rota_get_fsm_try(&world.fsm, 1)->failure, ROTA_FAILURE_INTERNAL);
+}
+
+static void hold_both(size_t index, uint64_t first_epoch, uint64_t second_epoch)
+{
+    struct rota_interval_claim claims[] = {{rota_interval_of(0, 2), first_epoch},
+                                           {rota_interval_of(1, 2), second_epoch}};
+    struct rota_interval_lesson lesson = {rota_interval_map_number(world.map), claims, 2};
+    rota_interval_map_learn(world.map, id_at(index), &lesson);
+}
+
+static void a_host_with_several_shards_is_asked_once_for_all_its_keys(void **state)
+{
+    (void)state;
+    list_hosts(2);
+    hold_both(0, 10, 20);
+    START(ROTA_GET_MODE_BROADCAST, 10 * ROTA_SEC, 0, 1, 2, 3);
+    assert_int_equal(world.n_sent, 1);
+    assert_int_equal(world.sent[0].n_keys, 4);
+    assert_int_equal(world.sent[0].epoch, 20);
+    answer(&world.sent[0]);
+    assert_well();
+}
+
+static void an_answer_counts_for_those_of_its_shards_that_are_not_over(void **state)
+{
+    (void)state;
+    list_hosts(2);
+    hold_both(0, 10, 20);
+    START(ROTA_GET_MODE_HEDGE, 10 * ROTA_SEC, 0, 1);
+    struct rota_get_fsm_event event = answer_of(&world.sent[0]);
+    teach(1, rota_interval_of(1, 2), 30); /* another host has it by now */
+    step(event);
+    assert_int_equal(state_of(0), ROTA_GET_FOUND);
+    assert_int_equal(state_of(1), ROTA_GET_PENDING);
+    assert_int_equal(world.n_sent, 2);
+    assert_int_equal(world.sent[1].index, 1);
+    answer(&world.sent[1]);
+    assert_well();
+    assert_int_equal(world.stats.n_stale, 1);
+}
+
+static void a_host_that_lost_one_shard_is_asked_again_for_the_other(void **state)
+{
+    (void)state;
+    list_hosts(2);
+    hold_both(0, 10, 20);
+    START(ROTA_GET_MODE_HEDGE, 10 * ROTA_SEC, 0, 1);
+    mismatch(&world.sent[0], rota_interval_of(0, 2), 10);
+    assert_int_equal(world.n_sent, 2);
+    assert_int_equal(world.sent[1].index, 0);
+    assert_int_equal(world.sent[1].n_keys, 1);
+    answer(&world.sent[1]);
+    assert_int_equal(state_of(0), ROTA_GET_FOUND);
+    teach(1, rota_interval_of(1, 2), 30);
+    step((struct rota_get_fsm_event){.type = ROTA_GET_MAP_CHANGED});
+    answer(&world.sent[2]);
+    assert_well();
 }
 
 int main(void)
@@ -218,6 +276,9 @@ int main(void)
         TEST(a_stale_epoch_is_refused),
         TEST(a_host_that_has_left_is_not_believed),
         TEST(an_answer_without_a_shard_or_with_nonsense_is_a_failure),
+        TEST(a_host_with_several_shards_is_asked_once_for_all_its_keys),
+        TEST(an_answer_counts_for_those_of_its_shards_that_are_not_over),
+        TEST(a_host_that_lost_one_shard_is_asked_again_for_the_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,8 @@ static enum rota_interval_learned teach_by(struct rota_interval_map *map, size_t
                                            uint64_t number, struct rota_interval shard,
                                            uint64_t epoch)
 {
-    struct rota_interval_lesson lesson = {number, true, shard, epoch};
+    struct rota_interval_claim claim = {shard, epoch};
+    struct rota_interval_lesson lesson = {number, &claim, 1};
     return rota_interval_map_learn(map, id_at(map, index), &lesson);
 }
 
@@ -58,6 +59,17 @@ static const char *holders(struct rota_interval_map *map, uint64_t key)
                                  host->address.data);
     }
     return text;
+}
+
+static bool holds(const struct rota_interval_host *host, uint64_t key)
+{
+    for (size_t i = 0; i < host->n_claims; i++) {
+        const struct rota_interval *shard = &host->claims[i].interval;
+        uint64_t at = shard->of ? key % shard->of : key;
+        if (at >= shard->from && (shard->to == 0 || at < shard->to))
+            return true;
+    }
+    return false;
 }
 
 static void a_host_is_a_replica_of_what_it_says_it_holds(void **state)
@@ -119,7 +131,7 @@ static void of_two_hosts_of_a_dc_the_one_with_the_later_epoch_counts(void **stat
     assert_string_equal(holders(map, 0), "a1 b0 ");
     assert_int_equal(teach(map, 0, rota_interval_of(0, 2), 7), ROTA_INTERVAL_STALE);
     assert_string_equal(holders(map, 0), "a1 b0 ");
-    assert_false(rota_interval_map_host(map, 0)->is_replica);
+    assert_int_equal(rota_interval_map_host(map, 0)->n_replicas, 0);
     rota_interval_map_free(map);
 }
 
@@ -216,6 +228,81 @@ static void a_host_that_holds_nothing_is_no_replica(void **state)
     struct rota_interval_lesson spare = {.number = rota_interval_map_number(map)};
     assert_int_equal(rota_interval_map_learn(map, id_at(map, 0), &spare), ROTA_INTERVAL_NEW);
     assert_string_equal(holders(map, 0), "");
+    rota_interval_map_free(map);
+}
+
+static enum rota_interval_learned teach_two(struct rota_interval_map *map, size_t index, uint64_t a,
+                                            uint64_t a_epoch, uint64_t b, uint64_t b_epoch)
+{
+    struct rota_interval_claim claims[] = {{rota_interval_of(a, 4), a_epoch},
+                                           {rota_interval_of(b, 4), b_epoch}};
+    struct rota_interval_lesson lesson = {rota_interval_map_number(map), claims, 2};
+    return rota_interval_map_learn(map, id_at(map, index), &lesson);
+}
+
+static void a_host_may_hold_several_shards(void **state)
+{
+    struct rota_interval_map *map = map_with(2, 0);
+    (void)state;
+    assert_int_equal(teach_two(map, 0, 0, 5, 2, 6), ROTA_INTERVAL_NEW);
+    assert_int_equal(teach_two(map, 1, 1, 7, 3, 8), ROTA_INTERVAL_NEW);
+    assert_string_equal(holders(map, 0), "a0 ");
+    assert_string_equal(holders(map, 1), "a1 ");
+    assert_string_equal(holders(map, 6), "a0 ");
+    assert_string_equal(holders(map, 7), "a1 ");
+    assert_int_equal(rota_interval_map_host(map, 1)->epoch, 8);
+    assert_int_equal(teach_two(map, 1, 1, 7, 3, 8), ROTA_INTERVAL_NOTHING);
+    assert_int_equal(teach(map, 0, rota_interval_of(2, 4), 6), ROTA_INTERVAL_NEW);
+    assert_string_equal(holders(map, 0), ""); /* it let go of this one */
+    assert_string_equal(holders(map, 2), "a0 ");
+    rota_interval_map_free(map);
+}
+
+static void of_several_shards_a_host_loses_those_that_others_have_since(void **state)
+{
+    struct rota_interval_map *map = map_with(2, 0);
+    (void)state;
+    teach_two(map, 0, 0, 5, 2, 6);
+    uint64_t lesson = rota_interval_map_host(map, 0)->lesson;
+    assert_int_equal(teach(map, 1, rota_interval_of(2, 4), 9), ROTA_INTERVAL_NEW);
+    assert_string_equal(holders(map, 2), "a1 ");
+    assert_string_equal(holders(map, 0), "a0 ");
+    assert_int_equal(rota_interval_map_host(map, 0)->n_replicas, 1);
+    assert_int_equal(rota_interval_map_host(map, 0)->epoch, 5);
+    assert_true(rota_interval_map_host(map, 0)->lesson != lesson);
+    assert_int_equal(teach_two(map, 0, 0, 5, 2, 6), ROTA_INTERVAL_STALE);
+    assert_string_equal(holders(map, 0), "a0 ");
+    rota_interval_map_free(map);
+}
+
+static void a_host_whose_shards_overlap_is_one_replica(void **state)
+{
+    struct rota_interval_map *map = map_with(1, 1);
+    struct rota_interval_claim claims[] = {{{0, 3, 4}, 1}, {{2, 4, 4}, 2}, {{0, 1, 2}, 3}};
+    struct rota_interval_lesson lesson = {rota_interval_map_number(map), claims, 3};
+    (void)state;
+    assert_int_equal(rota_interval_map_learn(map, id_at(map, 0), &lesson), ROTA_INTERVAL_NEW);
+    teach(map, 1, rota_interval_of(0, 2), 1);
+    assert_string_equal(holders(map, 2), "a0 b0 ");
+    assert_string_equal(holders(map, 3), "a0 ");
+    rota_interval_map_free(map);
+}
+
+static void an_answer_with_too_many_shards_teaches_nothing(void **state)
+{
+    enum { MANY = ROTA_INTERVAL_CLAIMS_MAX + 1 };
+    static struct rota_interval_claim claims[MANY];
+    struct rota_interval_map *map = map_with(1, 0);
+    (void)state;
+    for (uint64_t i = 0; i < MANY; i++)
+        claims[i] = (struct rota_interval_claim){rota_interval_of(i, MANY), 1 + i};
+    struct rota_interval_lesson lesson = {rota_interval_map_number(map), claims, MANY};
+    assert_int_equal(rota_interval_map_learn(map, id_at(map, 0), &lesson), ROTA_INTERVAL_NOTHING);
+    assert_string_equal(holders(map, 0), "");
+    lesson.n_claims--;
+    assert_int_equal(rota_interval_map_learn(map, id_at(map, 0), &lesson), ROTA_INTERVAL_NEW);
+    assert_string_equal(holders(map, MANY - 2), "a0 ");
+    assert_string_equal(holders(map, MANY - 1), "");
     rota_interval_map_free(map);
 }
 
@@ -326,20 +413,13 @@ static void keys_of_one_route_have_the_same_replicas_and_only_those(void **state
             struct rota_interval_replicas replicas = rota_interval_map_replicas(map, routes[i]);
             size_t n = 0;
             for (size_t h = 0; h < N_HOSTS; h++)
-                n += rota_interval_has(&rota_interval_map_host(map, h)->shard, keys[i]);
+                n += holds(rota_interval_map_host(map, h), keys[i]);
             assert_int_equal(replicas.n, n);
             for (size_t r = 0; r < replicas.n; r++)
-                assert_true(rota_interval_has(&replicas.items[r]->shard, keys[i]));
+                assert_true(holds(replicas.items[r], keys[i]));
         }
         rota_interval_map_free(map);
     }
-}
-
-static bool holds(const struct rota_interval_host *host, uint64_t key)
-{
-    uint64_t of = host->shard.of, at = of ? key % of : key;
-    return host->has_shard && at >= host->shard.from &&
-           (host->shard.to == 0 || at < host->shard.to);
 }
 
 /* Against all hosts, one by one: with moduli that have a table and that have none, and with so
@@ -494,8 +574,8 @@ static void host_that_holds_nothing_any_more_has_no_epoch(void **state)
     assert_int_equal(rota_interval_map_host(map, 0)->epoch, 5);
     struct rota_interval_lesson nothing = {.number = rota_interval_map_number(map)};
     rota_interval_map_learn(map, id_at(map, 0), &nothing);
-    assert_false(rota_interval_map_host(map, 0)->has_shard);
-    assert_false(rota_interval_map_host(map, 0)->is_replica);
+    assert_int_equal(rota_interval_map_host(map, 0)->n_claims, 0);
+    assert_int_equal(rota_interval_map_host(map, 0)->n_replicas, 0);
     assert_int_equal(rota_interval_map_host(map, 0)->epoch, 0);
     rota_interval_map_free(map);
 }
@@ -525,6 +605,10 @@ int main(void)
         cmocka_unit_test(the_end_of_a_modulus_can_be_said_in_two_ways),
         cmocka_unit_test(what_can_not_be_an_interval_teaches_nothing),
         cmocka_unit_test(a_host_that_holds_nothing_is_no_replica),
+        cmocka_unit_test(a_host_may_hold_several_shards),
+        cmocka_unit_test(of_several_shards_a_host_loses_those_that_others_have_since),
+        cmocka_unit_test(a_host_whose_shards_overlap_is_one_replica),
+        cmocka_unit_test(an_answer_with_too_many_shards_teaches_nothing),
         cmocka_unit_test(hosts_that_stay_keep_what_is_known_of_them),
         cmocka_unit_test(a_bad_list_of_hosts_changes_nothing),
         cmocka_unit_test(shards_without_a_host_are_forgotten_at_the_bound),

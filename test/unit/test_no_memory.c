@@ -19,7 +19,6 @@
 #include "wire/text/kafka_url.h"
 #include "wire/text/keys_file.h"
 #include "wire/text/pairs_file.h"
-#include "wire/text/shards_file.h"
 #include "wire/text/view_text.h"
 
 #include <rota/claims.h>
@@ -113,14 +112,6 @@ static void read_hosts(void)
         rota_hosts_file_deinit(&hosts);
 }
 
-static void read_shards(void)
-{
-    struct rota_shards_file file;
-    struct rota_error error;
-    if (is_read(rota_shards_file_parse(input, "f", &file, &error)))
-        rota_shards_file_deinit(&file);
-}
-
 static void read_pairs(void)
 {
     struct rota_pairs pairs = {.seed = 5};
@@ -207,7 +198,6 @@ static void readers_refuse_and_leak_nothing(void **state)
 {
     (void)state;
     read_corpus("hosts", read_hosts);
-    read_corpus("shards", read_shards);
     read_corpus("pairs", read_pairs);
     read_corpus("kafka_url", read_kafka_url);
     read_corpus("view", read_view);

@@ -162,9 +162,11 @@ static void learn_intervals(void)
         keys[i] = i;
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < HOSTS; i++) {
-            struct rota_interval_lesson lesson = {
-                rota_interval_map_number(map), true,
-                i < 2 ? rota_interval_of(i, 2) : rota_interval_of(i - 2, 3), 10 + (uint64_t)round};
+            struct rota_interval_claim claims[] = {
+                {i < 2 ? rota_interval_of(i, 2) : rota_interval_of(i - 2, 3), 10 + (uint64_t)round},
+                {rota_interval_of(1000 + i, 2000), 10 + (uint64_t)round},
+            };
+            struct rota_interval_lesson lesson = {rota_interval_map_number(map), claims, 2};
             NO_MEMORY_DURING(
                 rota_interval_map_learn(map, rota_interval_map_host(map, i)->id, &lesson));
         }

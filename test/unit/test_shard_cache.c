@@ -379,7 +379,7 @@ static void serviceable_flag_comes_with_a_refresh(void **state)
     fill(&world, 0, DB, "", 1, 5);
     assert_true(rota_shard_cache_peek(world.cache, 1)->channels[0].replicas[0].is_serviceable);
     get(&world, 0, forced(by_id(1, 1)));
-    rota_shard_map_new(1, &row, 1, &map, NULL);
+    rota_shard_map_new(1, rota_str(""), &row, 1, &map, NULL);
     answer(&world, 0, world.last_ask.flight, map);
     assert_false(rota_shard_cache_peek(world.cache, 1)->channels[0].replicas[0].is_serviceable);
     teardown(&world);

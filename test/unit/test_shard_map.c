@@ -16,9 +16,10 @@ static void c21_shuffle_goes_round_and_keeps_everybody(void **state)
     rota_random_init(&random, 5);
     for (size_t n = 0; n <= 5; n++) /* none, one, several */
         channels[n] = (struct rota_shard_channel){rota_str_of(&"abcdef"[n], 1), replicas, n};
-    assert_int_equal(rota_shard_map_new(1, channels, 6, &map, NULL), ROTA_OK);
+    assert_int_equal(rota_shard_map_new(1, rota_str("books"), channels, 6, &map, NULL), ROTA_OK);
     for (uint64_t turn = 0; turn < 100; turn++) {
         assert_int_equal(rota_shard_map_shuffle(map, turn, &random, &shuffled, NULL), ROTA_OK);
+        assert_true(rota_str_is_equal(shuffled->name, rota_str("books")));
         for (size_t n = 0; n <= 5; n++) {
             const struct rota_replica *order = shuffled->channels[n].replicas;
             uint32_t seen = 0;
@@ -49,17 +50,18 @@ static void hostile_maps_are_refused(void **state)
     struct rota_shard_map *map = NULL;
     struct rota_error error;
     (void)state;
-    assert_int_equal(rota_shard_map_new(1, &row, 1, &map, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_shard_map_new(1, rota_str(""), &row, 1, &map, &error), ROTA_ERR_INVALID);
     assert_string_equal(error.text, "shard map: duplicate node 1 in a channel");
-    assert_int_equal(rota_shard_map_new(1, same, 2, &map, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_shard_map_new(1, rota_str(""), same, 2, &map, &error), ROTA_ERR_INVALID);
     row = (struct rota_shard_channel){{"a", 1}, many, ROTA_SHARD_REPLICAS_MAX + 1};
-    assert_int_equal(rota_shard_map_new(1, &row, 1, &map, &error), ROTA_ERR_LIMIT);
-    assert_int_equal(rota_shard_map_new(1, rows, ROTA_SHARD_CHANNELS_MAX + 1, &map, &error),
-                     ROTA_ERR_LIMIT);
+    assert_int_equal(rota_shard_map_new(1, rota_str(""), &row, 1, &map, &error), ROTA_ERR_LIMIT);
+    assert_int_equal(
+        rota_shard_map_new(1, rota_str(""), rows, ROTA_SHARD_CHANNELS_MAX + 1, &map, &error),
+        ROTA_ERR_LIMIT);
     row = (struct rota_shard_channel){{"", 0}, many, 1};
-    assert_int_equal(rota_shard_map_new(1, &row, 1, &map, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_shard_map_new(1, rota_str(""), &row, 1, &map, &error), ROTA_ERR_INVALID);
     assert_null(map);
-    assert_int_equal(rota_shard_map_new(1, NULL, 0, &map, &error), ROTA_OK);
+    assert_int_equal(rota_shard_map_new(1, rota_str(""), NULL, 0, &map, &error), ROTA_OK);
     rota_shard_map_drop(map);
 }
 
@@ -78,7 +80,8 @@ static void map_at_its_bounds_is_taken(void **state)
     }
     rows[0].replicas = many;
     rows[0].n_replicas = ROTA_SHARD_REPLICAS_MAX;
-    assert_int_equal(rota_shard_map_new(1, rows, ROTA_SHARD_CHANNELS_MAX, &map, NULL), ROTA_OK);
+    assert_int_equal(rota_shard_map_new(1, rota_str(""), rows, ROTA_SHARD_CHANNELS_MAX, &map, NULL),
+                     ROTA_OK);
     assert_int_equal(map->n_channels, ROTA_SHARD_CHANNELS_MAX);
     rota_shard_map_drop(map);
 }
@@ -102,7 +105,7 @@ static void claim_takes_the_place_of_who_refused(void **state)
     struct rota_shard_channel channels[] = {{{"a", 1}, replicas, 1}, {{"b", 1}, replicas, 3}};
     struct rota_shard_map *map, *applied;
     (void)state;
-    assert_int_equal(rota_shard_map_new(1, channels, 2, &map, NULL), ROTA_OK);
+    assert_int_equal(rota_shard_map_new(1, rota_str("books"), channels, 2, &map, NULL), ROTA_OK);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct rota_replica claim = {rows[i].claimed_by, {"new", 3}, rows[i].epoch, true};
         assert_int_equal(
@@ -122,6 +125,7 @@ static void claim_takes_the_place_of_who_refused(void **state)
         assert_int_equal(changed->n_replicas, n);
         assert_int_equal(applied->channels[0].n_replicas, 1); /* as it was */
         assert_int_equal(applied->collection, 1);
+        assert_true(rota_str_is_equal(applied->name, rota_str("books")));
         rota_shard_map_drop(applied);
     }
     struct rota_replica claim = {4, {"new", 3}, 99, true};

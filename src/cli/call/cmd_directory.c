@@ -208,8 +208,9 @@ const struct rota_cli_command rota_cmd_directory_get = {
             .name = "directory get",
             .summary = "Print the shard map of a collection",
             .description =
-                "Columns, for each replica: SHARD (its channel); NODE (with -o wide) and ADDRESS; "
-                "EPOCH of its "
+                "A node has a collection for each space, and one named cache/NAME for each of its "
+                "caches.\n\nColumns, for each replica: SHARD (its channel); NODE (with -o wide) "
+                "and ADDRESS; EPOCH of its "
                 "claim; whether it is SERVICEABLE now. A shard without replicas has - as its node. "
                 "Exits 1 if there is no such collection or no directory is reachable.\n\nWith "
                 "--json: "
@@ -217,8 +218,9 @@ const struct rota_cli_command rota_cmd_directory_get = {
                 "\"nodes\": [{\"node\", \"address\", \"serviceable\", \"epoch\"}]}]}.",
             .options = GET_OPTIONS,
             .n_options = sizeof GET_OPTIONS / sizeof *GET_OPTIONS,
-            .examples = "rota directory get --node 127.0.0.1:7500 --collection books\n"
-                        "ROTA_NODE=a:7500,b:7500 rota directory get --id 12 --json\n",
+            .examples =
+                "rota directory get --collection books\n"
+                "ROTA_NODE=a:7700,b:7700 rota directory get --collection cache/fruit --json\n",
         },
     .table = &TABLE,
     .run = run_get,

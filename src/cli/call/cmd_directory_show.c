@@ -207,8 +207,9 @@ const struct rota_cli_command rota_cmd_directory_show = {
                 "health checks.",
             .options = SHOW_OPTIONS,
             .n_options = sizeof SHOW_OPTIONS / sizeof *SHOW_OPTIONS,
-            .examples = "rota directory show --node 127.0.0.1:7500 --collection books\n"
-                        "ROTA_NODE=a:7500,b:7500 rota directory show --id 12 --rounds 20 --json\n",
+            .examples = "rota directory show --collection books\n"
+                        "ROTA_NODE=a:7700,b:7700 rota directory show --collection books --rounds "
+                        "20 --json\n",
         },
     .run = run_show,
 };
@@ -372,7 +373,7 @@ const struct rota_cli_command rota_cmd_directory_watch = {
                 "\"event\": \"refused\", \"error\"}.",
             .options = WATCH_OPTIONS,
             .n_options = sizeof WATCH_OPTIONS / sizeof *WATCH_OPTIONS,
-            .examples = "rota directory watch --node 127.0.0.1:7500 --collection books\n",
+            .examples = "rota directory watch --collection books\n",
         },
     .run = run_watch,
 };

@@ -7,6 +7,7 @@
 #include "cli/tls_options.h"
 #include "io/net/address.h"
 #include "run/call/cache_service.h"
+#include "run/call/get_message.h"
 
 #include <rota/store_members.h>
 #include <stdio.h>
@@ -36,13 +37,13 @@ static const struct rota_option OPTIONS[] = {
     {.name = "node",
      ROTA_OPTION_INTO(TEXT, struct options, node),
      .value_name = "ADDRESS",
-     .help = "instead of --store: comma-separated servers " ROTA_NODE_HELP},
+     .help = "instead of --store: comma-separated nodes to ask for all keys " ROTA_NODE_HELP},
     {.name = "collection",
      ROTA_OPTION_INTO(TEXT, struct options, collection),
      .value_name = "NAME",
      .min = 1,
      .max = ROTA_STORE_NAME_MAX,
-     .help = "with --node: collection to get from [default: the node's first]"},
+     .help = "with --node or --hosts: collection to get from [default: the node's first]"},
     {.name = "timeout",
      ROTA_OPTION_INTO(SPAN, struct options, timeout),
      .value_name = "DURATION",
@@ -98,7 +99,6 @@ static enum rota_code open_get(struct client *client, struct rota_get_options wi
     if (with.timeout > 5 * ROTA_SEC) /* a longer wait lets a server take longer, for large values */
         with.host_timeout = with.timeout / 5;
     with.message_max = MESSAGE_MAX;
-    with.collection = client->options->collection;
     with.tls = client->tls;
     with.insecure = client->options->insecure;
     return rota_get_open(&client->loop, &with, &client->get, error);
@@ -185,10 +185,12 @@ static enum rota_code open_by_store(struct client *client, struct rota_error *er
         code = open_members(client, role, error);
     if (code)
         return code;
-    return open_get(client, (struct rota_get_options){.members = client->members}, error);
+    const struct rota_get_options servers = {.members = client->members,
+                                             .collection = client->options->space};
+    return open_get(client, servers, error);
 }
 
-/* Their data centers are unknown, so each host counts as its own, and all of them are asked. */
+/* Nodes relay. Their data centers are unknown, so each counts as its own, and all are asked. */
 static enum rota_code open_by_nodes(struct client *client, const char *nodes,
                                     struct rota_error *error)
 {
@@ -204,7 +206,10 @@ static enum rota_code open_by_nodes(struct client *client, const char *nodes,
         if (!rota_vector_push(&client->hosts, host))
             return rota_error_no_memory(error, "for the addresses");
     }
-    struct rota_get_options with = {.hosts = client->hosts.items, .n_hosts = client->hosts.size};
+    struct rota_get_options with = {.service = rota_get_cache_relay(),
+                                    .hosts = client->hosts.items,
+                                    .n_hosts = client->hosts.size,
+                                    .collection = client->options->collection};
     return open_get(client, with, error);
 }
 
@@ -237,7 +242,10 @@ static enum rota_code open_client(struct client *client, struct rota_error *erro
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "give only one of --store, --hosts and --node");
     if (options->hosts)
-        return open_get(client, (struct rota_get_options){.hosts_file = options->hosts}, error);
+        return open_get(client,
+                        (struct rota_get_options){.hosts_file = options->hosts,
+                                                  .collection = options->collection},
+                        error);
     if (node && *node)
         return open_by_nodes(client, node, error);
     if (node)
@@ -349,8 +357,10 @@ const struct rota_cli_command rota_cmd_get = {
             .min_arguments = 1,
             .description =
                 "Asks the servers of `rota cache serve`, or of any program that serves "
-                "rota.v1.Cache, in all data centers, each for the keys of its shard; the first "
-                "answer for a key is used. - reads keys from standard input, one per line, ending "
+                "rota.v1.Cache, in all data centers, each for the keys of its shards; the first "
+                "answer for a key is used. With --node it asks only these nodes, which ask the "
+                "others (rota.v1.Cache/Relay). - reads keys from standard input, one per line, "
+                "ending "
                 "with LF or CRLF; empty lines are skipped.\n\nPrints each key that has a value, a "
                 "tab and the value, in the order of the keys. Tabs, newlines, backslashes and "
                 "invisible characters are escaped as in a file of `rota cache serve`, so you can "

@@ -160,7 +160,7 @@ static bool take_map(struct rota_probe *probe, const struct rota_shards_map *fro
     ROTA_VECTOR(struct rota_probe_node *) before = {0};
     if (is_same_map(old, from))
         return true;
-    if (rota_shard_map_new(from->id, from->channels, from->n_channels, &map, NULL))
+    if (rota_shard_map_new(from->id, from->name, from->channels, from->n_channels, &map, NULL))
         return false;
     before.items = probe->nodes.items;
     before.size = probe->nodes.size;

@@ -46,7 +46,7 @@ static const struct rota_top_column QUEUES[] = {
 static const struct rota_top_column CALLS[] = {
     {"REPLICA", "replica", ROTA_TOP_TEXT, NULL},
     {"COLLECTION", "collection", ROTA_TOP_TEXT, NULL},
-    {"SHARD", "shard", ROTA_TOP_VALUE, NULL},
+    {"SHARDS", "n_shards", ROTA_TOP_NUMBER, NULL},
     {"CALLER", "node_name", ROTA_TOP_TEXT, NULL},
     {"CALLS/S", "n_calls", ROTA_TOP_RATE, "calls_per_s"},
     {"FAILED", "n_failed", ROTA_TOP_NUMBER, NULL},

@@ -82,12 +82,7 @@ static void add_replica(const struct rota_node *node, const char *collection,
     rota_json_string(json, view->address);
     rota_json_key(json, "zone");
     rota_json_string(json, view->dc);
-    rota_json_key(json, "shard");
-    if (view->has_shard)
-        rota_json_uint(json, view->shard.from);
-    else
-        rota_json_null(json);
-    rota_json_add_uint(json, "epoch", view->has_shard ? view->epoch : 0);
+    rota_json_add_uint(json, "n_shards", view->n_shards);
     rota_json_key(json, "is_connected");
     rota_json_bool(json, view->is_connected);
     add_counts(view, json);
@@ -105,7 +100,7 @@ void rota_document_calls_write(struct rota_node *node, struct rota_json *json)
     rota_json_begin_array(json);
     for (size_t i = 0; (cache = rota_role_cache_at(node, i, &get)); i++)
         for (size_t place = 0; rota_get_next_host(get, &place, &view);)
-            if (view.has_shard || view.n_calls > 0) /* others are on standby */
+            if (view.n_shards > 0 || view.n_calls > 0) /* others are on standby */
                 add_replica(node, cache->name, &view, json);
     rota_json_end_array(json);
     rota_json_end_object(json);

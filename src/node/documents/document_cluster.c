@@ -1,5 +1,6 @@
 /* This node, the others, and their events. */
 #include "node/documents/document.h"
+#include "node/node_directory.h"
 
 #include "core/place/ring_points.h"
 #include "io/clock.h"
@@ -54,6 +55,8 @@ void rota_document_cluster_write_self(struct rota_node *node, struct rota_json *
     rota_json_uint(json, counts.calls_total);
     rota_json_key(json, "shards");
     rota_json_uint(json, node->n_shards);
+    rota_json_add_uint(json, "collections", rota_node_directory_n_collections(node->directory));
+    rota_json_add_uint(json, "watchers", rota_node_directory_n_watchers(node->directory));
     for (size_t i = 0; i < node->n_roles; i++)
         node->roles[i].role->show(node->roles[i].data, json);
     rota_json_end_object(json);

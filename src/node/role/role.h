@@ -3,8 +3,11 @@
 
 #include <rota/error.h>
 #include <stdbool.h>
+#include <stddef.h>
 
+struct rota_get;
 struct rota_node;
+struct rota_node_cache;
 struct rota_json;
 struct rota_metrics;
 
@@ -36,11 +39,18 @@ struct rota_role {
     /* Set series that are not counted as things happen; before they are shown. NULL: none. */
     void (*measure)(const void *role_data, struct rota_metrics *metrics);
 
+    /* What it adds to the roles by which others find the node among the members: ",cache/fruit".
+     * NULL: nothing. Borrowed. */
+    const char *(*member_roles)(void *role_data);
+
     /* Its address apart from gRPC, "zmq=ADDRESS" for the ready line; NULL: none. Borrowed. */
     const char *(*reach)(const void *role_data);
 };
 
 extern const struct rota_role rota_role_cache;
-extern const struct rota_role rota_role_directory;
 extern const struct rota_role rota_role_group;
 extern const struct rota_role rota_role_queue;
+
+/* Collection number `i` of the role "cache" and its client; NULL: there are no more. */
+const struct rota_node_cache *rota_role_cache_at(const struct rota_node *node, size_t i,
+                                                 const struct rota_get **get);

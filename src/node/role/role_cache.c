@@ -1,9 +1,10 @@
 #include "node/role/role_cache.h"
 
 #include "base/json.h"
-#include "io/net/address.h"
+#include "io/clock.h"
 #include "node/node_inside.h"
 #include "run/call/cache_service.h"
+#include "run/call/get_server_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,9 @@ enum { MESSAGE_MAX = 64 << 20 }; /* bytes of an answer */
 
 #define TIMEOUT (10 * ROTA_SEC) /* of a Get without its own */
 
-/* All front doors are equally good: each of them always has everything. */
+static const char NO_ZONE[] = "default"; /* the data centre of nodes without a zone */
+
+/* Who relays has all keys, always. */
 static const struct rota_interval WHOLE = {0, 1, 1};
 enum { WHOLE_EPOCH = 1 };
 
@@ -21,16 +24,15 @@ struct cache_role;
 struct collection {
     struct cache_role *role;
     const struct rota_node_cache *settings;
-    struct rota_cache_service *service; /* NULL: it was drained */
-    bool is_left, is_draining;
-    bool is_settled; /* it serves, or can't */
-    char listen[ROTA_ADDRESS_TEXT_MAX];
-    struct rota_members *servers;   /* of its shards, for our own Gets */
-    struct rota_members *processes; /* that divide them */
+    struct rota_cache_service *service; /* NULL: it can't be opened again after a drain */
+    bool is_ready;                      /* it serves: clients should find it */
+    bool is_left, is_draining, is_restoring;
+    bool is_settled;              /* it serves, or can't */
+    struct rota_members *members; /* that serve it */
     struct rota_get *get;
 };
 
-/* A Get that a client sent to this node. */
+/* A Get that this node relays. */
 struct visit {
     struct rota_list_node link;
     struct collection *collection;
@@ -41,16 +43,17 @@ struct visit {
 
 struct cache_role {
     struct rota_node *node;
-    struct rota_get_server *door;
+    struct rota_get_server *relay;
     struct rota_list_node visits;
-    char store[4200], reach[512];
+    char store[4200];
+    char roles[ROTA_STORE_ROLES_MAX]; /* of the collections that are ready */
     char dc[ROTA_STORE_NAME_MAX + 1]; /* the zone, as it was: shards do not move with a setting */
     uint64_t n_gets, n_failed;
     size_t n_visits, n_collections;
     struct collection collections[];
 };
 
-/* --- Gets of clients --- */
+/* --- Gets that are relayed --- */
 
 static void end_visit(struct visit *visit)
 {
@@ -83,10 +86,12 @@ static void on_done(void *data, const struct rota_get_result *result)
     rota_get_batch_finish(batch);
 }
 
-static struct collection *find_collection(struct cache_role *role, struct rota_get_batch *batch)
+static struct collection *find_collection(struct cache_role *role, struct rota_server_call *call)
 {
     struct rota_str name;
-    if (!rota_get_batch_metadata(batch, ROTA_GET_COLLECTION, &name))
+    size_t n;
+    const struct rota_metadata *pairs = rota_server_call_metadata(call, &n);
+    if (!rota_metadata_get(pairs, n, ROTA_GET_COLLECTION, &name))
         return &role->collections[0];
     for (size_t i = 0; i < role->n_collections; i++)
         if (rota_str_is_equal(name, rota_str(role->collections[i].settings->name)))
@@ -94,15 +99,17 @@ static struct collection *find_collection(struct cache_role *role, struct rota_g
     return NULL;
 }
 
+static const char NO_COLLECTION[] = "no such collection on this node";
+
 static void on_batch(void *data, struct rota_get_batch *batch)
 {
     struct cache_role *role = data;
-    struct collection *collection = find_collection(role, batch);
+    struct collection *collection = find_collection(role, batch->call);
     struct rota_error error;
     rota_time left = rota_get_batch_time_left(batch);
     role->n_gets++;
     if (!collection) {
-        rota_get_batch_fail(batch, ROTA_STATUS_NOT_FOUND, "no such collection on this node");
+        rota_get_batch_fail(batch, ROTA_STATUS_NOT_FOUND, NO_COLLECTION);
         return;
     }
     struct visit *visit = calloc(1, sizeof *visit);
@@ -141,33 +148,57 @@ static void on_cancel(void *data, struct rota_get_batch *batch)
     cancel_visit(rota_get_batch_data(batch));
 }
 
-static enum rota_code open_door(struct cache_role *role, struct rota_error *error)
+/* --- Gets for our own shards --- */
+
+static void on_get(void *data, struct rota_server_call *call)
 {
-    struct rota_get_server_options options = {.on_batch = on_batch,
+    struct collection *collection = find_collection(data, call);
+    if (!collection)
+        rota_server_call_finish(call, ROTA_STATUS_NOT_FOUND, NO_COLLECTION, NULL, 0);
+    else if (!collection->service)
+        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE,
+                                "the collection can't be served here", NULL, 0);
+    else
+        rota_cache_service_take(collection->service, call);
+}
+
+static enum rota_code open_methods(struct cache_role *role, struct rota_error *error)
+{
+    const struct rota_server_method get = {.path = rota_get_cache()->method,
+                                           .on_call = on_get,
+                                           .on_cancel = rota_get_server_cancel,
+                                           .data = role};
+    struct rota_get_server_options options = {.service = rota_get_cache_relay(),
+                                              .on_batch = on_batch,
                                               .on_cancel = on_cancel,
                                               .message_max = MESSAGE_MAX,
                                               .metrics = role->node->metrics,
                                               .data = role};
-    enum rota_code code = rota_get_server_open(role->node->server, &options, &role->door, error);
-    return code ? code : rota_get_server_hold(role->door, &WHOLE, WHOLE_EPOCH, error);
+    enum rota_code code = rota_server_add(role->node->server, &get, error);
+    if (!code)
+        code = rota_get_server_open(role->node->server, &options, &role->relay, error);
+    return code ? code : rota_get_server_hold(role->relay, &WHOLE, WHOLE_EPOCH, error);
 }
 
 /* --- our share of the shards --- */
 
-/* The shards of the zone divided by its servers; a new server counts itself. */
+/* The shards of the zone divided by its nodes; a new node counts itself. */
 static uint32_t share_of(const struct collection *collection)
 {
     size_t n_members, n = 0;
     uint32_t n_shards = (uint32_t)collection->settings->shards;
     if (collection->settings->wanted > 0)
         return (uint32_t)collection->settings->wanted;
-    const struct rota_member *members = rota_members_list(collection->processes, &n_members);
-    for (size_t i = 0; i < n_members; i++)
-        n += rota_str_is_equal(members[i].host.zone, rota_str(collection->role->dc));
+    const struct rota_member *members = rota_members_list(collection->members, &n_members);
+    for (size_t i = 0; i < n_members; i++) {
+        struct rota_str zone = members[i].host.zone;
+        n += rota_str_is_equal(zone.size > 0 ? zone : rota_str(NO_ZONE),
+                               rota_str(collection->role->dc));
+    }
     return n == 0 ? 1 : (n_shards + (uint32_t)n - 1) / (uint32_t)n;
 }
 
-static void on_processes(void *data, const struct rota_members_change *change)
+static void on_members(void *data, const struct rota_members_change *change)
 {
     struct collection *collection = data;
     (void)change;
@@ -175,13 +206,39 @@ static void on_processes(void *data, const struct rota_members_change *change)
         rota_cache_service_set_wanted(collection->service, share_of(collection));
 }
 
+/* Tell the members of the cluster which collections this node serves now. */
+static void announce_collections(const struct cache_role *role)
+{
+    struct rota_node *node = role->node;
+    struct rota_error error;
+    if (node->heartbeat && rota_node_open_heartbeat(node, false, &error))
+        rota_log(node->log, rota_clock_wall(), ROTA_LOG_ERROR, "cache not announced",
+                 ROTA_LOG_FACT("error", error.text));
+}
+
 static void on_ready(void *data)
 {
     struct collection *collection = data;
     rota_log(collection->role->node->log, rota_clock_wall(), ROTA_LOG_INFO, "cache ready",
              ROTA_LOG_FACT("collection", collection->settings->name));
-    collection->is_settled = true;
+    collection->is_settled = collection->is_ready = true;
+    announce_collections(collection->role);
     rota_node_open_look_ready(collection->role->node);
+}
+
+static size_t count_shards(const struct cache_role *role)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < role->n_collections; i++)
+        if (role->collections[i].service)
+            n += rota_cache_service_n_shards(role->collections[i].service);
+    return n;
+}
+
+static void on_shards(void *data)
+{
+    const struct cache_role *role = ((struct collection *)data)->role;
+    rota_health_set(role->node->health, "rota.v1.Cache", count_shards(role) > 0, NULL);
 }
 
 /* Unless its settings say otherwise, the node continues with its other roles; operators see why
@@ -202,9 +259,26 @@ static void on_refused(void *data, const struct rota_error *error)
         rota_node_fail(node);
 }
 
+static enum rota_code open_service(struct collection *collection, struct rota_error *error);
+
+static void reopen_service(struct collection *collection)
+{
+    struct rota_error error;
+    rota_cache_service_close(collection->service, NULL, NULL);
+    collection->service = NULL;
+    collection->is_restoring = false;
+    if (open_service(collection, &error))
+        on_refused(collection, &error);
+    else
+        rota_cache_service_set_wanted(collection->service, share_of(collection));
+}
+
 static void on_left(void *data)
 {
-    ((struct collection *)data)->is_left = true;
+    struct collection *collection = data;
+    collection->is_left = true;
+    if (collection->is_restoring)
+        reopen_service(collection);
 }
 
 static enum rota_code open_service(struct collection *collection, struct rota_error *error)
@@ -220,21 +294,19 @@ static enum rota_code open_service(struct collection *collection, struct rota_er
         .dc = collection->role->dc,
         .source = settings->source,
         .host = node->advertise, /* whose lock of the data directory we hold */
-        .listen = collection->listen,
         .shards = settings->shards,
         .memory = settings->memory,
         .wanted = settings->wanted > 0 ? settings->wanted : 1,
         .wanted_max = most,
         .ttl = node->settings->ttl,
         .keep = settings->keep,
-        .drain = node->settings->drain_limit,
         .loss = (enum rota_lease_loss)settings->loss,
         .is_alone = !node->settings->is_temporary,
         .is_reshard = settings->reshard,
-        .insecure = node->settings->insecure,
-        .tls = node->tls,
         .log = node->log,
+        .metrics = node->metrics,
         .on_ready = on_ready,
+        .on_shards = on_shards,
         .on_refused = on_refused,
         .on_left = on_left,
         .data = collection,
@@ -245,33 +317,27 @@ static enum rota_code open_service(struct collection *collection, struct rota_er
 
 /* --- asking --- */
 
-static enum rota_code open_members(struct collection *collection,
-                                   enum rota_code (*write_role)(const char *space,
-                                                                char role[ROTA_STORE_ROLES_MAX],
-                                                                struct rota_error *error),
-                                   struct rota_members **members, struct rota_error *error)
+static enum rota_code open_members(struct collection *collection, struct rota_error *error)
 {
     struct rota_node *node = collection->role->node;
     struct rota_members_source *source;
     char role[ROTA_STORE_ROLES_MAX];
-    enum rota_code code = write_role(collection->settings->name, role, error);
+    enum rota_code code = rota_cache_service_role(collection->settings->name, role, error);
     if (!code)
         code = rota_store_members_new(node->store, role, node->settings->ttl / 10, &source, error);
-    return code ? code : rota_members_open(node->loop, source, NULL, members, error);
+    if (!code)
+        code = rota_members_open(node->loop, source, NULL, &collection->members, error);
+    return code ? code
+                : rota_members_subscribe(collection->members, "cache", on_members, collection,
+                                         error);
 }
 
 static enum rota_code open_collection(struct collection *collection, struct rota_error *error)
 {
     const struct rota_node *node = collection->role->node;
-    enum rota_code code =
-        open_members(collection, rota_cache_service_role, &collection->servers, error);
-    if (!code)
-        code = open_members(collection, rota_cache_service_process_role, &collection->processes,
-                            error);
-    if (!code)
-        code =
-            rota_members_subscribe(collection->processes, "cache", on_processes, collection, error);
-    struct rota_get_options options = {.members = collection->servers,
+    enum rota_code code = open_members(collection, error);
+    struct rota_get_options options = {.members = collection->members,
+                                       .collection = collection->settings->name,
                                        .timeout = TIMEOUT,
                                        .message_max = MESSAGE_MAX,
                                        .tls = node->peers_tls,
@@ -293,24 +359,11 @@ static void close_role(void *data)
     for (size_t i = 0; i < role->n_collections; i++) {
         struct collection *collection = &role->collections[i];
         rota_get_close(collection->get);
-        rota_members_close(collection->servers);
-        rota_members_close(collection->processes);
+        rota_members_close(collection->members);
         rota_cache_service_close(collection->service, NULL, NULL);
     }
-    rota_get_server_close(role->door);
+    rota_get_server_close(role->relay);
     free(role);
-}
-
-/* Shards are served at ports of the address that the node itself listens at. */
-static enum rota_code choose_listen(struct collection *collection, struct rota_error *error)
-{
-    struct rota_address address;
-    enum rota_code code = rota_address_parse(collection->role->node->advertise, &address, error);
-    if (!code)
-        snprintf(collection->listen, sizeof collection->listen,
-                 strchr(address.host, ':') ? "[%s]:%d" : "%s:%d", address.host,
-                 (int)collection->settings->port);
-    return code;
 }
 
 static bool is_ready(const void *data)
@@ -322,17 +375,19 @@ static bool is_ready(const void *data)
     return true;
 }
 
-/* Of the first collection; a line has room for some. */
-static const char *reach_of_cache(const void *data)
+/* Those of the collections that clients should find here. */
+static const char *roles_of_cache(void *data)
 {
-    struct cache_role *role = (struct cache_role *)(uintptr_t)data;
-    const struct rota_cache_service *service =
-        role->n_collections > 0 ? role->collections[0].service : NULL;
-    size_t n = 0, n_servers = service ? rota_cache_service_n_servers(service) : 0;
-    for (size_t i = 0; i < n_servers && n + ROTA_ADDRESS_TEXT_MAX < sizeof role->reach; i++)
-        n += (size_t)snprintf(role->reach + n, sizeof role->reach - n, "%s%s",
-                              i ? "," : "cache=", rota_cache_service_address(service, i));
-    return n > 0 ? role->reach : NULL;
+    struct cache_role *role = data;
+    size_t n = 0;
+    role->roles[0] = '\0';
+    for (size_t i = 0; i < role->n_collections; i++) {
+        const struct collection *collection = &role->collections[i];
+        if (collection->is_ready && n < sizeof role->roles)
+            n += (size_t)snprintf(role->roles + n, sizeof role->roles - n, ",cache/%s",
+                                  collection->settings->name);
+    }
+    return role->roles;
 }
 
 static enum rota_code open_parts(struct cache_role *role, struct rota_error *error)
@@ -340,15 +395,13 @@ static enum rota_code open_parts(struct cache_role *role, struct rota_error *err
     struct rota_error why;
     enum rota_code code = ROTA_OK;
     for (size_t i = 0; !code && i < role->n_collections; i++) {
-        code = choose_listen(&role->collections[i], &why);
-        if (!code)
-            code = open_collection(&role->collections[i], &why);
+        code = open_collection(&role->collections[i], &why);
         if (code)
             rota_error_set(error, code, "[[cache]] %.100s: %s", role->collections[i].settings->name,
                            why.text);
     }
     if (!code && role->n_collections > 0)
-        code = open_door(role, error);
+        code = open_methods(role, error);
     return code;
 }
 
@@ -362,7 +415,7 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
     role->node = node;
     rota_list_init(&role->visits);
     snprintf(role->dc, sizeof role->dc, "%s",
-             node->settings->zone[0] ? node->settings->zone : "default");
+             node->settings->zone[0] ? node->settings->zone : NO_ZONE);
     snprintf(role->store, sizeof role->store, "%s%s%s",
              node->settings->store ? node->settings->store : "sqlite:",
              node->settings->store ? "" : node->settings->data,
@@ -380,21 +433,15 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
     return ROTA_OK;
 }
 
-/* After a drain the shards are claimed again. */
+/* After a drain the shards are claimed again; those that are being released are released first. */
 static void restore_cache(void *data)
 {
     struct cache_role *role = data;
-    struct rota_error error;
     for (size_t i = 0; i < role->n_collections; i++) {
         struct collection *collection = &role->collections[i];
-        if (!collection->is_draining)
-            continue;
-        rota_cache_service_close(collection->service, NULL, NULL);
-        collection->service = NULL;
-        if (open_service(collection, &error))
-            on_refused(collection, &error);
-        else
-            rota_cache_service_set_wanted(collection->service, share_of(collection));
+        collection->is_restoring = collection->is_draining;
+        if (collection->is_draining && (collection->is_left || !collection->service))
+            reopen_service(collection);
     }
 }
 
@@ -406,6 +453,7 @@ static void drain_cache(void *data)
         if (!collection->service || collection->is_draining)
             continue;
         collection->is_draining = true;
+        collection->is_ready = false;
         rota_cache_service_leave(collection->service);
     }
 }
@@ -422,13 +470,6 @@ static bool is_idle(const void *data)
 static void show_cache(const void *data, struct rota_json *json)
 {
     const struct cache_role *role = data;
-    uint64_t n_shards = 0;
-    for (size_t i = 0; i < role->n_collections; i++) {
-        const struct rota_cache_service *service = role->collections[i].service;
-        uint32_t shard;
-        for (size_t k = 0; service && k < rota_cache_service_n_servers(service); k++)
-            n_shards += rota_cache_service_shard(service, k, &shard) > 0;
-    }
     rota_json_key(json, "gets");
     rota_json_uint(json, role->n_gets);
     rota_json_key(json, "gets_failed");
@@ -436,7 +477,7 @@ static void show_cache(const void *data, struct rota_json *json)
     rota_json_key(json, "gets_running");
     rota_json_uint(json, role->n_visits);
     rota_json_key(json, "cache_shards");
-    rota_json_uint(json, n_shards);
+    rota_json_uint(json, count_shards(role));
 }
 
 const struct rota_node_cache *rota_role_cache_at(const struct rota_node *node, size_t i,
@@ -461,5 +502,5 @@ const struct rota_role rota_role_cache = {
     .restore = restore_cache,
     .close = close_role,
     .show = show_cache,
-    .reach = reach_of_cache,
+    .member_roles = roles_of_cache,
 };

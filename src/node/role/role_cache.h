@@ -1,19 +1,12 @@
 /* The role "cache": collections of values, served in shards.
  *
  * Each section [[cache]] is a collection. The node takes its part of the collection's shards in
- * its zone, by lease, and answers for them at addresses of their
- * own. Beside this it is a *front door*: it answers rota.v1.Cache/Get for every key at its own
- * address, through the client of <rota/get.h>, so that a plain client needs one address and no
- * map. A call names its collection by the metadata ROTA_GET_COLLECTION; without, the first is
- * meant. */
+ * its zone, by lease, and answers rota.v1.Cache/Get for their keys at its own address. It also
+ * answers rota.v1.Cache/Relay for every key, through the client of <rota/get.h>, so that a plain
+ * client needs one address and no map. A call names its collection by the metadata
+ * ROTA_GET_COLLECTION; without, the first is meant. */
 #pragma once
 
 #include "node/node_settings.h"
 
 #include <rota/get.h>
-
-struct rota_node;
-
-/* Collection number `i` of a node and its client; NULL: there are no more. */
-const struct rota_node_cache *rota_role_cache_at(const struct rota_node *node, size_t i,
-                                                 const struct rota_get **get);

@@ -1,38 +1,18 @@
 #include "run/call/cache_service.h"
 
-#include "descriptors.h"
 #include "io/clock.h"
-#include "io/net/address.h"
 #include "run/call/cache.h"
+#include "run/call/get_server_inside.h"
 
-#include <rota/health.h>
-#include <rota/reflection.h>
-#include <rota/server.h>
 #include <rota/store_members.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <uv.h>
 
-/* How long a member is alive after a beat. */
-#define MEMBER_TTL (10 * ROTA_SEC)
+enum { MESSAGE_MAX = 64 << 20 };
 
-enum { MESSAGE_MAX = 64 << 20, SLOTS_MAX = ROTA_STORE_KEYS_MAX + 1 };
-
-_Static_assert((int)ROTA_LEASE_WANTED_MAX <= (int)SLOTS_MAX, "all slots are one beat");
-
-/* One gRPC server, and the shard it answers for. */
-struct slot {
-    struct rota_cache_service *service;
-    struct rota_server *server;
-    struct rota_health *health;
-    struct rota_reflection *reflection;
-    struct rota_get_server *gets;
-    char address[ROTA_ADDRESS_TEXT_MAX]; /* the address that clients use */
-    bool is_held, is_drained;
-    uint32_t shard;
-    uint64_t epoch;
-};
+_Static_assert((int)ROTA_LEASE_WANTED_MAX <= (int)ROTA_GET_SHARDS_MAX,
+               "all have room in an answer");
 
 struct rota_cache_service {
     struct rota_cache_service_options options;
@@ -41,14 +21,11 @@ struct rota_cache_service {
     struct rota_cache_source *source;
     struct rota_cache *cache;
     struct rota_lease *lease;
-    struct slot *slots[SLOTS_MAX];
-    size_t n_slots, wanted, wanted_max;
-    struct rota_str more[ROTA_STORE_KEYS_MAX]; /* the addresses of all slots but the first */
-    char role[ROTA_STORE_ROLES_MAX], process_role[ROTA_STORE_ROLES_MAX];
-    char both_roles[2 * ROTA_STORE_ROLES_MAX];
-    struct rota_heartbeat *heartbeats[2]; /* of the first slot, and of the others */
-    bool is_giving_back;                  /* the lease is being closed */
-    bool is_announced, was_held, is_ready, is_leaving, is_closed, is_refused;
+    struct rota_get_server *gets;
+    uint32_t wanted, wanted_max;
+    size_t n_shards;
+    bool is_giving_back; /* the lease is being closed */
+    bool was_held, is_ready, is_leaving, is_left, is_closed, is_refused;
     void (*on_closed)(void *data);
     void *closed_data;
 };
@@ -101,93 +78,13 @@ static void on_source_changed(void *data)
     rota_cache_outdate(((struct rota_cache_service *)data)->cache);
 }
 
-/* --- members --- */
-
-/* All addresses are members, by one request. */
-static struct rota_store_request request_of(const struct rota_cache_service *service,
-                                            enum rota_store_verb verb)
-{
-    return (struct rota_store_request){.verb = verb,
-                                       .member = {.address = rota_str(service->slots[0]->address),
-                                                  .roles = rota_str(service->role),
-                                                  .zone = rota_str(service->options.dc),
-                                                  .ttl = MEMBER_TTL},
-                                       .keys = service->more,
-                                       .n_keys = service->n_slots - 1};
-}
-
-static void close_heartbeats(struct rota_cache_service *service)
-{
-    for (size_t i = 0; i < 2; i++) {
-        rota_heartbeat_close(service->heartbeats[i]);
-        service->heartbeats[i] = NULL;
-    }
-}
-
-/* The first slot also represents the process. */
-static enum rota_code open_heartbeats(struct rota_cache_service *service, struct rota_error *error)
-{
-    struct rota_store_member member = request_of(service, ROTA_STORE_BEAT).member;
-    close_heartbeats(service);
-    member.roles = rota_str(service->both_roles);
-    enum rota_code code = rota_heartbeat_open(service->loop, service->store, &member, NULL, 0,
-                                              service->options.log, &service->heartbeats[0], error);
-    if (code || service->n_slots == 1)
-        return code;
-    member.roles = rota_str(service->role);
-    member.address = service->more[0];
-    return rota_heartbeat_open(service->loop, service->store, &member, service->more + 1,
-                               service->n_slots - 2, service->options.log, &service->heartbeats[1],
-                               error);
-}
-
-/* The first confirmed heartbeat: from now on clients find us. */
-static void on_announced(void *data, const struct rota_store_answer *answer)
-{
-    struct rota_cache_service *service = data;
-    struct rota_error error = answer->error;
-    enum rota_code code = answer->code;
-    if (service->is_ready || is_ending(service))
-        return;
-    if (!code)
-        code = open_heartbeats(service, &error);
-    if (code == ROTA_ERR_UNAVAILABLE || code == ROTA_ERR_UNKNOWN)
-        return; /* the store will be up again */
-    if (code) {
-        note_failure(service, &error);
-        return;
-    }
-    service->is_ready = true;
-    service->options.on_ready(service->options.data);
-}
-
 static void on_store_up(void *data)
 {
     struct rota_cache_service *service = data;
-    const struct rota_store_request beat = request_of(service, ROTA_STORE_BEAT);
-    struct rota_error error;
     if (service->is_ready || is_ending(service))
         return;
-    if (rota_store_ask(service->store, &beat, on_announced, service, &error))
-        note_failure(service, &error);
-    service->is_announced = true;
-}
-
-static void on_removed(void *data, const struct rota_store_answer *answer)
-{
-    (void)data; /* without an answer it expires */
-    (void)answer;
-}
-
-/* Remove our own members from the store. */
-static void remove_members(struct rota_cache_service *service)
-{
-    close_heartbeats(service);
-    if (service->is_announced) {
-        const struct rota_store_request request = request_of(service, ROTA_STORE_MEMBER_REMOVE);
-        rota_store_ask(service->store, &request, on_removed, service, NULL);
-    }
-    service->is_announced = false;
+    service->is_ready = true;
+    service->options.on_ready(service->options.data);
 }
 
 /* An unreachable database is retried; one that rejects us will keep doing so. */
@@ -200,45 +97,35 @@ static void on_store_down(void *data, const struct rota_error *error)
 
 /* --- shards --- */
 
-static void set_health(struct slot *slot)
+static struct rota_interval interval_of(const struct rota_cache_service *service, uint32_t shard)
 {
-    if (slot->health)
-        rota_health_set(slot->health, "rota.v1.Cache", slot->is_held, NULL);
+    return rota_interval_of(shard, (uint64_t)service->options.shards);
 }
 
 static void on_start(void *data, uint32_t shard, uint64_t epoch)
 {
     struct rota_cache_service *service = data;
-    struct rota_interval interval = {shard, (uint64_t)shard + 1, (uint64_t)service->options.shards};
+    struct rota_interval interval = interval_of(service, shard);
     struct rota_error error;
-    for (size_t i = 0; i < service->n_slots; i++) {
-        struct slot *slot = service->slots[i];
-        if (slot->is_held)
-            continue;
-        slot->shard = shard;
-        slot->epoch = epoch;
-        slot->is_held = service->was_held = true;
-        if (rota_get_server_hold(slot->gets, &interval, epoch, &error))
-            note_failure(service, &error);
-        set_health(slot);
-        return;
-    }
+    service->was_held = true;
+    service->n_shards++;
+    if (rota_get_server_hold(service->gets, &interval, epoch, &error))
+        note_failure(service, &error);
+    if (!service->is_closed)
+        service->options.on_shards(service->options.data);
 }
 
 static void on_stop(void *data, uint32_t shard, uint64_t epoch, enum rota_lease_why why)
 {
     struct rota_cache_service *service = data;
+    struct rota_interval interval = interval_of(service, shard);
     (void)epoch;
     (void)why;
-    for (size_t i = 0; i < service->n_slots; i++) {
-        struct slot *slot = service->slots[i];
-        if (!slot->is_held || slot->shard != shard)
-            continue;
-        if (slot->gets)
-            rota_get_server_drop(slot->gets);
-        slot->is_held = false;
-        set_health(slot);
-    }
+    service->n_shards--;
+    if (service->gets)
+        rota_get_server_drop(service->gets, &interval);
+    if (!service->is_closed)
+        service->options.on_shards(service->options.data);
 }
 
 /* The claim is wrong from the start, or has become so: then others hold on. */
@@ -255,19 +142,23 @@ static void on_lease_refused(void *data, const struct rota_error *error)
 
 static bool is_held(void *data, const struct rota_interval *shard, uint64_t epoch)
 {
-    const struct slot *slot = data;
-    const struct rota_lease *lease = slot->service->lease;
+    const struct rota_lease *lease = ((struct rota_cache_service *)data)->lease;
     return lease && rota_lease_check(lease, (uint32_t)shard->from, epoch);
 }
 
 static void on_batch(void *data, struct rota_get_batch *batch)
 {
-    rota_cache_answer(((struct slot *)data)->service->cache, batch);
+    rota_cache_answer(((struct rota_cache_service *)data)->cache, batch);
 }
 
 static void on_cancel(void *data, struct rota_get_batch *batch)
 {
-    rota_cache_cancel(((struct slot *)data)->service->cache, batch);
+    rota_cache_cancel(((struct rota_cache_service *)data)->cache, batch);
+}
+
+void rota_cache_service_take(struct rota_cache_service *service, struct rota_server_call *call)
+{
+    rota_get_server_take(service->gets, call);
 }
 
 /* --- leaving --- */
@@ -286,18 +177,13 @@ static void on_given_back(void *data)
     service->options.on_left(service->options.data);
 }
 
-static void on_drained(void *data, size_t n_cut)
+static void on_idle(void *data)
 {
-    struct slot *slot = data;
-    struct rota_cache_service *service = slot->service;
+    struct rota_cache_service *service = data;
     struct rota_lease *lease = service->lease;
-    slot->is_drained = true;
-    if (n_cut > 0)
-        rota_log(service->options.log, rota_clock_wall(), ROTA_LOG_WARN, "calls aborted",
-                 ROTA_LOG_FACT("address", slot->address), ROTA_LOG_FACT("calls", n_cut));
-    for (size_t i = 0; i < service->n_slots; i++)
-        if (!service->slots[i]->is_drained)
-            return;
+    if (service->is_left || service->is_closed)
+        return;
+    service->is_left = true;
     service->lease = NULL;
     service->is_giving_back = lease != NULL;
     if (lease)
@@ -313,84 +199,10 @@ void rota_cache_service_leave(struct rota_cache_service *service)
         return;
     service->is_leaving = true;
     log_counts(service, "cache stopping");
-    remove_members(service);
-    for (size_t i = 0; i < service->n_slots; i++) {
-        rota_health_set(service->slots[i]->health, "", false, NULL);
-        rota_server_drain(service->slots[i]->server, service->options.drain, on_drained,
-                          service->slots[i]);
-    }
+    rota_get_server_leave(service->gets, on_idle, service);
 }
 
 /* --- opening --- */
-
-/* The address `offset` ports after `text`. */
-static enum rota_code shift_port(const char *text, size_t offset, char *shifted,
-                                 struct rota_error *error)
-{
-    struct rota_address address;
-    enum rota_code code = rota_address_parse(text, &address, error);
-    if (code)
-        return code;
-    size_t port = address.port == 0 ? 0 : address.port + offset;
-    if (port > UINT16_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID, "%s does not leave enough higher ports",
-                              text);
-    snprintf(shifted, ROTA_ADDRESS_TEXT_MAX, strchr(address.host, ':') ? "[%s]:%zu" : "%s:%zu",
-             address.host, port);
-    return ROTA_OK;
-}
-
-static enum rota_code open_slot(struct slot *slot, size_t index, struct rota_error *error)
-{
-    const struct rota_cache_service_options *options = &slot->service->options;
-    struct rota_server_options with = {.tls = options->tls, .insecure = options->insecure};
-    struct rota_get_server_options gets = {.on_batch = on_batch,
-                                           .on_cancel = on_cancel,
-                                           .is_held = is_held,
-                                           .message_max = MESSAGE_MAX,
-                                           .data = slot};
-    char address[ROTA_ADDRESS_TEXT_MAX];
-    enum rota_code code = shift_port(options->listen, index, address, error);
-    if (!code)
-        code = rota_server_open(slot->service->loop, &with, &slot->server, error);
-    if (!code)
-        code = rota_health_open(slot->server, &slot->health, error);
-    if (!code)
-        code = rota_get_server_open(slot->server, &gets, &slot->gets, error);
-    if (!code)
-        code = rota_reflection_open(slot->server, &rota_proto_descriptors, 1, &slot->reflection,
-                                    error);
-    if (!code)
-        code = rota_server_listen(slot->server, address, error);
-    if (code)
-        return code;
-    set_health(slot);
-    snprintf(slot->address, sizeof slot->address, "%s", rota_server_address(slot->server, 0));
-    return ROTA_OK;
-}
-
-/* Append one more. */
-static enum rota_code add_slot(struct rota_cache_service *service, struct rota_error *error)
-{
-    size_t i = service->n_slots;
-    struct slot *slot = calloc(1, sizeof *slot);
-    if (!slot)
-        return rota_error_no_memory(error, "for a server");
-    service->slots[service->n_slots++] = slot;
-    slot->service = service;
-    enum rota_code code = open_slot(slot, i, error);
-    if (i > 0)
-        service->more[i - 1] = rota_str(slot->address);
-    return code;
-}
-
-static enum rota_code open_slots(struct rota_cache_service *service, struct rota_error *error)
-{
-    enum rota_code code = ROTA_OK;
-    while (!code && service->n_slots < service->wanted)
-        code = add_slot(service, error);
-    return code;
-}
 
 static enum rota_code open_source(struct rota_cache_service *service, struct rota_error *error)
 {
@@ -429,7 +241,7 @@ static enum rota_code open_lease(struct rota_cache_service *service, struct rota
         .dc = options->dc,
         .host = options->host,
         .shards = (uint32_t)options->shards,
-        .wanted = (uint32_t)service->wanted_max,
+        .wanted = service->wanted_max,
         .ttl = options->ttl,
         .is_alone = options->is_alone,
         .is_reshard = options->is_reshard,
@@ -443,25 +255,25 @@ static enum rota_code open_lease(struct rota_cache_service *service, struct rota
     enum rota_code code =
         rota_lease_open(service->loop, service->store, &with, &service->lease, error);
     if (!code)
-        rota_lease_set_wanted(service->lease, (uint32_t)service->wanted);
+        rota_lease_set_wanted(service->lease, service->wanted);
     return code;
 }
 
-/* Errors in the options and the addresses are found before anything is contacted. */
+/* Errors in the options are found before anything is contacted. */
 static enum rota_code open_service(struct rota_cache_service *service, struct rota_error *error)
 {
-    const char *space = service->options.space;
-    enum rota_code code = rota_cache_service_role(space, service->role, error);
+    const struct rota_get_server_options gets = {.on_batch = on_batch,
+                                                 .on_cancel = on_cancel,
+                                                 .is_held = is_held,
+                                                 .message_max = MESSAGE_MAX,
+                                                 .metrics = service->options.metrics,
+                                                 .data = service};
+    char role[ROTA_STORE_ROLES_MAX];
+    enum rota_code code = rota_cache_service_role(service->options.space, role, error);
     if (!code)
-        code = rota_cache_service_process_role(space, service->process_role, error);
-    if (code)
-        return code;
-    if (snprintf(service->both_roles, sizeof service->both_roles, "%s,%s", service->role,
-                 service->process_role) >= ROTA_STORE_ROLES_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID, "the name of the space is too long");
-    code = open_source(service, error);
+        code = open_source(service, error);
     if (!code)
-        code = open_slots(service, error);
+        code = rota_get_server_new(&gets, &service->gets, error);
     if (code)
         return code;
     return service->source->is_ready ? open_store(service, error) : ROTA_OK;
@@ -488,8 +300,8 @@ enum rota_code rota_cache_service_open(struct uv_loop_s *loop,
         return rota_error_no_memory(error, "for a cache");
     service->options = *options;
     service->loop = loop;
-    service->wanted = (size_t)options->wanted;
-    service->wanted_max = (size_t)(options->wanted_max ? options->wanted_max : options->wanted);
+    service->wanted = (uint32_t)options->wanted;
+    service->wanted_max = (uint32_t)(options->wanted_max ? options->wanted_max : options->wanted);
     enum rota_code code = open_service(service, error);
     if (code) {
         rota_cache_service_close(service, NULL, NULL);
@@ -499,26 +311,13 @@ enum rota_code rota_cache_service_open(struct uv_loop_s *loop,
     return ROTA_OK;
 }
 
-/* Servers that are no longer needed are on standby: their addresses are known. */
 void rota_cache_service_set_wanted(struct rota_cache_service *service, uint32_t wanted)
 {
-    struct rota_error error = {0};
-    size_t n_slots = service->n_slots;
     if (is_ending(service))
         return;
-    service->wanted = wanted < 1 ? 1 : wanted;
-    if (service->wanted > service->wanted_max)
-        service->wanted = service->wanted_max;
-    if (open_slots(service, &error)) {
-        rota_log(service->options.log, rota_clock_wall(), ROTA_LOG_ERROR, "cache full",
-                 ROTA_LOG_FACT("error", error.text));
-        service->wanted = n_slots;
-    }
-    if (service->n_slots > n_slots && service->is_ready && open_heartbeats(service, &error))
-        rota_log(service->options.log, rota_clock_wall(), ROTA_LOG_ERROR, "cache not announced",
-                 ROTA_LOG_FACT("error", error.text));
+    service->wanted = wanted < 1 ? 1 : wanted > service->wanted_max ? service->wanted_max : wanted;
     if (service->lease)
-        rota_lease_set_wanted(service->lease, (uint32_t)service->wanted);
+        rota_lease_set_wanted(service->lease, service->wanted);
 }
 
 /* --- closing --- */
@@ -530,8 +329,6 @@ static void service_free(struct rota_cache_service *service)
     if (service->store)
         rota_store_forget(service->store, service);
     rota_store_close(service->store);
-    for (size_t i = 0; i < service->n_slots; i++)
-        free(service->slots[i]);
     free(service);
     if (on_closed)
         on_closed(data);
@@ -540,21 +337,6 @@ static void service_free(struct rota_cache_service *service)
 static void on_lease_gone(void *data)
 {
     service_free(data);
-}
-
-static void close_slots(struct rota_cache_service *service)
-{
-    for (size_t i = 0; i < service->n_slots; i++)
-        rota_server_close(service->slots[i]->server);
-    if (service->source)
-        service->source->close(service->source);
-    for (size_t i = 0; i < service->n_slots; i++) {
-        rota_get_server_close(service->slots[i]->gets);
-        rota_health_close(service->slots[i]->health);
-        rota_reflection_close(service->slots[i]->reflection);
-        service->slots[i]->gets = NULL;
-        service->slots[i]->health = NULL;
-    }
 }
 
 /* A lease that can't be released in time expires in the table. */
@@ -566,8 +348,10 @@ void rota_cache_service_close(struct rota_cache_service *service, void (*on_clos
     service->is_closed = true;
     service->on_closed = on_closed;
     service->closed_data = data;
-    remove_members(service);
-    close_slots(service);
+    if (service->source)
+        service->source->close(service->source);
+    rota_get_server_close(service->gets);
+    service->gets = NULL;
     rota_cache_close(service->cache);
     if (service->lease)
         rota_lease_close(service->lease, on_lease_gone, service);
@@ -577,44 +361,17 @@ void rota_cache_service_close(struct rota_cache_service *service, void (*on_clos
 
 /* --- questions --- */
 
-size_t rota_cache_service_n_servers(const struct rota_cache_service *service)
+size_t rota_cache_service_n_shards(const struct rota_cache_service *service)
 {
-    return service->n_slots;
-}
-
-const char *rota_cache_service_address(const struct rota_cache_service *service, size_t i)
-{
-    return rota_server_address(service->slots[i]->server, 0);
-}
-
-uint64_t rota_cache_service_shard(const struct rota_cache_service *service, size_t i,
-                                  uint32_t *shard)
-{
-    const struct slot *slot = service->slots[i];
-    if (!slot->is_held)
-        return 0;
-    *shard = slot->shard;
-    return slot->epoch;
-}
-
-static enum rota_code write_role(const char *before, const char *space,
-                                 char role[ROTA_STORE_ROLES_MAX], struct rota_error *error)
-{
-    if (strchr(space, ','))
-        return rota_error_set(error, ROTA_ERR_INVALID, "the name of the space contains a comma");
-    if (snprintf(role, ROTA_STORE_ROLES_MAX, "%s%s", before, space) >= ROTA_STORE_ROLES_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID, "the name of the space is too long");
-    return ROTA_OK;
+    return service->n_shards;
 }
 
 enum rota_code rota_cache_service_role(const char *space, char role[ROTA_STORE_ROLES_MAX],
                                        struct rota_error *error)
 {
-    return write_role("cache/", space, role, error);
-}
-
-enum rota_code rota_cache_service_process_role(const char *space, char role[ROTA_STORE_ROLES_MAX],
-                                               struct rota_error *error)
-{
-    return write_role("cache-process/", space, role, error);
+    if (strchr(space, ','))
+        return rota_error_set(error, ROTA_ERR_INVALID, "the name of the space contains a comma");
+    if (snprintf(role, ROTA_STORE_ROLES_MAX, "cache/%s", space) >= ROTA_STORE_ROLES_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID, "the name of the space is too long");
+    return ROTA_OK;
 }

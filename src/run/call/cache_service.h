@@ -1,12 +1,10 @@
-/* cache_service: a server of a sharded cache, from its lease to its last answer.
+/* cache_service: the shards of a collection that this node holds, from its lease to its last
+ * answer.
  *
- *     open --> ready: the source can be read and the store knows us
- *     leave --> removed from the members, calls end, leases are released --> on_left
+ *     open --> ready: the source can be read and the store is there
+ *     leave --> clients are told that it holds nothing, calls end, leases are released --> on_left
  *
- * It has as many gRPC servers as it wants shards, since one server answers for one shard; those
- * without a shard are on standby. Each is a member of the store, by its address, so that clients
- * find it; the first one is also listed as the process, so that processes that divide the shards
- * of a data centre can count themselves. */
+ * The calls arrive at the server of the node, which passes them on: all shards have its address. */
 #pragma once
 
 #include <rota/error.h>
@@ -16,27 +14,30 @@
 #include <rota/time.h>
 
 struct rota_cache_service;
-struct rota_tls;
+struct rota_metrics;
+struct rota_server_call;
 
 /* The texts are kept. */
 struct rota_cache_service_options {
     const char *store, *space, *dc, *source;
-    const char *host;   /* its name as a holder of leases */
-    const char *listen; /* with several shards wanted, the first of as many ports */
+    const char *host; /* its name as a holder of leases */
     int64_t shards, memory;
     int64_t wanted;     /* initial number of shards */
     int64_t wanted_max; /* maximum number of shards; 0: the initial one */
-    rota_time ttl, keep, drain;
+    rota_time ttl, keep;
     enum rota_lease_loss loss;
-    bool is_alone, is_reshard, insecure;
-    struct rota_tls *tls;       /* kept; NULL: plain text */
-    const struct rota_log *log; /* kept */
+    bool is_alone, is_reshard;
+    const struct rota_log *log;   /* kept */
+    struct rota_metrics *metrics; /* kept; NULL means none */
 
-    /* It serves, and clients can find it. */
+    /* It can serve: clients should find it from now on. */
     void (*on_ready)(void *data);
 
-    /* The source, the store or the addresses can't be used as configured, and retrying won't
-     * help. The caller decides whether to close it. */
+    /* It holds another number of shards than before. */
+    void (*on_shards)(void *data);
+
+    /* The source or the store can't be used as configured, and retrying won't help. The caller
+     * decides whether to close it. */
     void (*on_refused)(void *data, const struct rota_error *error);
 
     /* Everything is released, after rota_cache_service_leave(). */
@@ -44,8 +45,7 @@ struct rota_cache_service_options {
     void *data; /* kept */
 };
 
-/* Gives `*service`; rota_cache_service_close() ends it. Invalid options and addresses are an
- * error. */
+/* Gives `*service`; rota_cache_service_close() ends it. Invalid options are an error. */
 enum rota_code rota_cache_service_open(struct uv_loop_s *loop,
                                        const struct rota_cache_service_options *options,
                                        struct rota_cache_service **service,
@@ -54,24 +54,20 @@ enum rota_code rota_cache_service_open(struct uv_loop_s *loop,
 /* Hold up to `wanted` shards from now on, within `wanted_max`. */
 void rota_cache_service_set_wanted(struct rota_cache_service *service, uint32_t wanted);
 
+/* Answers a call of rota.v1.Cache/Get; its on_cancel is rota_get_server_cancel(). */
+void rota_cache_service_take(struct rota_cache_service *service, struct rota_server_call *call);
+
 void rota_cache_service_leave(struct rota_cache_service *service);
 
 /* Takes `service`, which may be NULL; a lease that is still held is released, and the loop runs
- * until everything is freed. No callback but `on_closed`, which may be NULL, is called after
- * this. */
+ * until everything is freed; its calls must have ended. No callback but `on_closed`, which may be
+ * NULL, is called after this. */
 void rota_cache_service_close(struct rota_cache_service *service, void (*on_closed)(void *data),
                               void *data);
 
-/* Its servers. `*shard` is the one that number `i` holds under the returned epoch; 0: it holds
- * none. */
-size_t rota_cache_service_n_servers(const struct rota_cache_service *service);
-const char *rota_cache_service_address(const struct rota_cache_service *service, size_t i);
-uint64_t rota_cache_service_shard(const struct rota_cache_service *service, size_t i,
-                                  uint32_t *shard);
+/* How many shards it holds. */
+size_t rota_cache_service_n_shards(const struct rota_cache_service *service);
 
-/* Write the role of the members that serve a space's cache; or of the processes, one member of
- * each. */
+/* Write the role of the members that serve a collection. */
 enum rota_code rota_cache_service_role(const char *space, char role[ROTA_STORE_ROLES_MAX],
                                        struct rota_error *error);
-enum rota_code rota_cache_service_process_role(const char *space, char role[ROTA_STORE_ROLES_MAX],
-                                               struct rota_error *error);

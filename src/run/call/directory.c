@@ -39,6 +39,7 @@ struct rota_directory {
     size_t n_watchers;
     uint64_t version;
     bool is_draining; /* watches are rejected */
+    bool is_partial;  /* there may be more collections */
 };
 
 /* --- collections --- */
@@ -231,10 +232,15 @@ static const struct collection *find_collection(const struct rota_directory *dir
     return which->id && by_name != by_id ? NULL : by_name;
 }
 
-static void refuse_unknown(struct rota_server_call *call,
+static void refuse_unknown(const struct rota_directory *directory, struct rota_server_call *call,
                            const struct rota_directory_collection *which)
 {
     char text[256], name[ROTA_QUOTE_MAX];
+    if (directory->is_partial) {
+        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE,
+                                "this directory does not know all its collections yet", NULL, 0);
+        return;
+    }
     if (which && which->name.size > 0)
         snprintf(text, sizeof text, "this directory has no collection %s",
                  rota_quote(which->name, name));
@@ -255,7 +261,7 @@ static const struct collection *read_request(const struct rota_directory *direct
     if (rota_message_decode(type, rota_server_call_request(call), &message, &arena, NULL))
         rota_server_call_finish(call, ROTA_STATUS_INVALID_ARGUMENT, malformed, NULL, 0);
     else if (!(collection = find_collection(directory, message.collection)))
-        refuse_unknown(call, message.collection);
+        refuse_unknown(directory, call, message.collection);
     *version = message.version;
     rota_arena_deinit(&arena);
     return collection;
@@ -369,6 +375,11 @@ void rota_directory_restore(struct rota_directory *directory)
     directory->is_draining = false;
 }
 
+void rota_directory_set_partial(struct rota_directory *directory, bool is_partial)
+{
+    directory->is_partial = is_partial;
+}
+
 size_t rota_directory_n_collections(const struct rota_directory *directory)
 {
     return directory->tables.by_id.size;
@@ -380,11 +391,3 @@ size_t rota_directory_n_watchers(const struct rota_directory *directory)
 }
 
 /* Two hashes of its address. */
-int64_t rota_directory_node_of(struct rota_str address)
-{
-    char twice[2 * ROTA_ADDRESS_MAX];
-    memcpy(twice, address.data, address.size);
-    memcpy(twice + address.size, address.data, address.size);
-    uint64_t high = rota_hash_farm32(rota_str_of(twice, 2 * address.size));
-    return (int64_t)((high << 32 | rota_hash_farm32(address)) >> 1);
-}

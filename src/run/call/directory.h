@@ -6,11 +6,18 @@
  * the next. */
 #pragma once
 
-#include "wire/text/shards_file.h"
-
 #include <rota/server.h>
+#include <rota/shard.h>
 
 struct rota_directory;
+
+/* One collection and its shards. */
+struct rota_shards_collection {
+    struct rota_str database, name;
+    int64_t id;
+    const struct rota_shard_channel *channels; /* by their names */
+    size_t n_channels;
+};
 
 enum {
     ROTA_DIRECTORY_COLLECTIONS_MAX = 65536,
@@ -36,8 +43,9 @@ enum rota_code rota_directory_set(struct rota_directory *directory,
                                   const struct rota_shards_collection *collections, size_t n,
                                   struct rota_error *error);
 
+/* Whether there may be more collections than are set: then a client that asks for another one is to
+ * ask again. At first there are none. */
+void rota_directory_set_partial(struct rota_directory *directory, bool is_partial);
+
 size_t rota_directory_n_collections(const struct rota_directory *directory);
 size_t rota_directory_n_watchers(const struct rota_directory *directory);
-
-/* The number of a host by its address, the same everywhere. */
-int64_t rota_directory_node_of(struct rota_str address);

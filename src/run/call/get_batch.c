@@ -1,4 +1,5 @@
 /* Batches: the keys of one call, the program's answers, and the response. */
+#include "core/call/get/interval_map.h"
 #include "run/call/get_server_inside.h"
 
 #include <assert.h>
@@ -13,6 +14,7 @@ enum {
 
     /* The maximum size of a response, without the bytes of values and texts. */
     HEAD_ROOM = 1024,
+    SHARD_ROOM = 48,
     ENTRY_ROOM = 32,
     LEFT_ROOM = 16, /* of a key that is left out */
 };
@@ -25,6 +27,7 @@ void rota_get_batch_free(struct rota_get_batch *batch)
     rota_vector_deinit(&batch->values);
     rota_vector_deinit(&batch->entries);
     rota_vector_deinit(&batch->problems);
+    rota_vector_deinit(&batch->shards);
     rota_arena_deinit(&batch->arena);
     free(batch);
 }
@@ -58,6 +61,7 @@ static void release_batch(struct rota_get_batch *batch)
     rota_buffer_clear(&batch->keys);
     rota_arena_clear(&batch->arena);
     batch->n_keys = batch->values.size = batch->entries.size = batch->problems.size = 0;
+    batch->shards.size = 0;
     if (server->n_at_rest < AT_REST_MAX && batch->keys.capacity <= ROTA_ARENA_KEPT_MAX) {
         batch->next = server->at_rest;
         server->at_rest = batch;
@@ -65,8 +69,12 @@ static void release_batch(struct rota_get_batch *batch)
     } else {
         rota_get_batch_free(batch);
     }
-    if (server->is_closed && server->n_batches == 0)
+    if (server->n_batches > 0)
+        return;
+    if (server->is_closed)
         rota_get_server_free(server);
+    else if (server->on_idle)
+        server->on_idle(server->idle_data);
 }
 
 void *rota_get_batch_add(struct rota_get_batch *batch)
@@ -140,12 +148,13 @@ void rota_get_batch_leave_rest(struct rota_get_batch *batch)
     batch->leaves_rest = true;
 }
 
-const struct rota_interval *rota_get_batch_shard(const struct rota_get_batch *batch,
-                                                 uint64_t *epoch)
+const struct rota_interval_claim *rota_get_batch_shard(const struct rota_get_batch *batch,
+                                                       size_t index)
 {
-    if (epoch)
-        *epoch = batch->epoch;
-    return &batch->shard;
+    const struct rota_get_service *service = &batch->server->service;
+    return rota_interval_find_claim(
+        batch->shards.items, batch->shards.size,
+        service->sharding_key(service->data, rota_get_batch_key(batch, index)));
 }
 
 rota_time rota_get_batch_time_left(const struct rota_get_batch *batch)
@@ -163,17 +172,25 @@ void *rota_get_batch_data(const struct rota_get_batch *batch)
     return batch->data;
 }
 
-/* Is the batch's shard the one of `head`, under the same epoch? */
-static bool is_same_shard(const struct rota_get_batch *batch, const struct rota_get_head *head)
+/* Whether all shards of the batch are among those of `head`, under the same epochs. */
+static bool is_still_held(const struct rota_get_batch *batch, const struct rota_get_head *head)
 {
-    return head->has_shard && head->epoch == batch->epoch &&
-           rota_interval_is_equal(&head->shard, &batch->shard);
+    for (size_t i = 0, k; i < batch->shards.size; i++) {
+        const struct rota_interval_claim *needed = &batch->shards.items[i];
+        for (k = 0; k < head->n_shards; k++)
+            if (head->shards[k].epoch == needed->epoch &&
+                rota_interval_is_equal(&head->shards[k].interval, &needed->interval))
+                break;
+        if (k == head->n_shards)
+            return false;
+    }
+    return true;
 }
 
 bool rota_get_batch_is_cancelled(const struct rota_get_batch *batch)
 {
     struct rota_get_head head = rota_get_server_look(batch->server);
-    return rota_server_call_is_cancelled(batch->call) || !is_same_shard(batch, &head);
+    return rota_server_call_is_cancelled(batch->call) || !is_still_held(batch, &head);
 }
 
 /* --- answers --- */
@@ -253,7 +270,8 @@ void rota_get_batch_reply_shard(struct rota_get_batch *batch, struct rota_get_he
  * is returned or rejected, so that there is progress. */
 static void make_fit(struct rota_get_batch *batch)
 {
-    size_t max = message_max(batch->server), used = HEAD_ROOM + batch->n_keys * LEFT_ROOM;
+    size_t head = HEAD_ROOM + batch->server->held.size * SHARD_ROOM;
+    size_t max = message_max(batch->server), used = head + batch->n_keys * LEFT_ROOM;
     size_t n_refused = batch->problems.size, n_given = 0;
     char text[ROTA_ERROR_TEXT_MAX];
     for (size_t i = 0; i < n_refused; i++) {
@@ -267,7 +285,7 @@ static void make_fit(struct rota_get_batch *batch)
         struct rota_str value = batch->values.items[i];
         if (!value.data || value.data == NOT_GIVEN)
             continue;
-        bool fits_alone = value.size <= max && HEAD_ROOM + ENTRY_ROOM + value.size <= max;
+        bool fits_alone = value.size <= max && head + ENTRY_ROOM + value.size <= max;
         if (!fits_alone) {
             snprintf(text, sizeof text, "its value has %zu bytes; a response has at most %zu",
                      value.size, max);
@@ -348,7 +366,7 @@ static void count_keys(struct rota_get_batch *batch)
 void rota_get_batch_finish(struct rota_get_batch *batch)
 {
     struct rota_get_head head = rota_get_server_look(batch->server);
-    if (!is_same_shard(batch, &head)) {
+    if (!is_still_held(batch, &head)) {
         rota_get_batch_reply_shard(batch, head);
         return;
     }

@@ -38,7 +38,7 @@ void rota_get_write_bytes(struct rota_get_writer *writer, uint32_t field, struct
 
 void rota_get_cache_reader_clear(struct rota_get_reader *reader)
 {
-    reader->entries.size = reader->problems.size = 0;
+    reader->entries.size = reader->problems.size = reader->shards.size = 0;
     rota_arena_clear(reader->arena);
 }
 
@@ -46,6 +46,7 @@ void rota_get_cache_reader_deinit(struct rota_get_reader *reader)
 {
     rota_vector_deinit(&reader->entries);
     rota_vector_deinit(&reader->problems);
+    rota_vector_deinit(&reader->shards);
 }
 
 static bool is_inside(struct rota_str outer, struct rota_str inner)
@@ -75,6 +76,12 @@ void rota_get_read_problem(struct rota_get_reader *reader, const struct rota_get
         ours.text = rota_arena_copy(reader->arena, ours.text);
     if (!ours.text.data || reader->problems.size >= ROTA_GET_KEYS_MAX ||
         !rota_vector_push(&reader->problems, ours))
+        reader->has_failed = true;
+}
+
+void rota_get_read_shard(struct rota_get_reader *reader, const struct rota_interval_claim *shard)
+{
+    if (reader->shards.size >= ROTA_GET_SHARDS_MAX || !rota_vector_push(&reader->shards, *shard))
         reader->has_failed = true;
 }
 
@@ -139,11 +146,9 @@ static enum rota_code read_response(void *data, struct rota_str bytes, struct ro
         rota_message_decode(&ROTA_CACHE_RESPONSE, bytes, &response, reader->arena, error);
     if (code)
         return code;
-    *head = (struct rota_get_head){.epoch = response.epoch,
-                                   .has_shard = response.shard != NULL,
-                                   .all_matched = response.all_matched};
-    if (response.shard)
-        head->shard = *(const struct rota_interval *)response.shard;
+    head->all_matched = response.all_matched;
+    for (size_t i = 0; i < response.shard.n; i++)
+        rota_get_read_shard(reader, (const struct rota_interval_claim *)response.shard.items + i);
     for (size_t i = 0; i < response.entry.n; i++)
         rota_get_read(reader, (const struct rota_get_entry *)response.entry.items + i);
     for (size_t i = 0; i < response.problem.n; i++)
@@ -158,8 +163,7 @@ static enum rota_code write_response(void *data, const struct rota_get_head *hea
     (void)data;
     const struct rota_cache_response response = {
         .entry = {entries, n_entries},
-        .shard = head->has_shard ? &head->shard : NULL,
-        .epoch = head->epoch,
+        .shard = {head->shards, head->n_shards},
         .all_matched = head->all_matched,
         .problem = {head->problems, head->n_problems},
     };
@@ -167,17 +171,21 @@ static enum rota_code write_response(void *data, const struct rota_get_head *hea
     return write_message(&ROTA_CACHE_RESPONSE, &response, n_most, &writer->buffer, error);
 }
 
+#define CACHE(the_method)                                                                          \
+    {                                                                                              \
+        .method = (the_method), .key_size = sizeof(struct rota_str), .sharding_key = sharding_key, \
+        .name_key = name_key, .write_request = write_request, .read_response = read_response,      \
+        .read_request = rota_get_server_read_request, .write_response = write_response             \
+    }
+
 const struct rota_get_service *rota_get_cache(void)
 {
-    static const struct rota_get_service cache = {
-        .method = "/rota.v1.Cache/Get",
-        .key_size = sizeof(struct rota_str),
-        .sharding_key = sharding_key,
-        .name_key = name_key,
-        .write_request = write_request,
-        .read_response = read_response,
-        .read_request = rota_get_server_read_request,
-        .write_response = write_response,
-    };
+    static const struct rota_get_service cache = CACHE("/rota.v1.Cache/Get");
     return &cache;
+}
+
+const struct rota_get_service *rota_get_cache_relay(void)
+{
+    static const struct rota_get_service relay = CACHE("/rota.v1.Cache/Relay");
+    return &relay;
 }

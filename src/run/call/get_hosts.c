@@ -123,10 +123,11 @@ static void on_ping(void *data, struct rota_call *rpc, const struct rota_call_re
     (void)rpc;
     peer->ping = NULL;
     get->reader.response = result->message;
+    get->reader.has_failed = false;
     bool is_answered =
         result->status == ROTA_STATUS_OK &&
-        !service->read_response(service->data, result->message, &head, &get->reader, NULL);
-    rota_get_cache_reader_clear(&get->reader);
+        !service->read_response(service->data, result->message, &head, &get->reader, NULL) &&
+        !get->reader.has_failed;
     rota_get_metrics_measure_ping(get, is_answered);
     if (is_answered)
         peer->problem[0] = '\0';
@@ -134,13 +135,13 @@ static void on_ping(void *data, struct rota_call *rpc, const struct rota_call_re
         note_problem(peer, problem_of(result));
     if (is_answered) {
         struct rota_interval_lesson lesson = {.number = peer->ping_number,
-                                              .has_shard = head.has_shard,
-                                              .shard = head.shard,
-                                              .epoch = head.epoch};
+                                              .claims = get->reader.shards.items,
+                                              .n_claims = get->reader.shards.size};
         rota_interval_map_learn(get->map, peer->id, &lesson);
     } else {
         rota_interval_map_failed(get->map, peer->id);
     }
+    rota_get_cache_reader_clear(&get->reader);
     rota_get_settle(get, true);
 }
 
@@ -378,9 +379,8 @@ bool rota_get_next_host(const struct rota_get *get, size_t *place, struct rota_g
     *view = (struct rota_get_view){
         .address = host->address,
         .dc = host->dc,
-        .has_shard = host->has_shard,
-        .shard = host->shard,
-        .epoch = host->epoch,
+        .shards = host->claims,
+        .n_shards = host->n_claims,
         .is_connected = peer && rota_channel_state(peer->channel) == ROTA_CHANNEL_READY,
     };
     struct rota_balancer_view calls;

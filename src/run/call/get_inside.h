@@ -61,8 +61,8 @@ struct rota_get_sent {
     struct rota_str text; /* why it failed; without data: it has not */
     const uint32_t *keys; /* that it requested, in growing order */
     size_t n_keys;
-    struct rota_interval shard; /* of its answer */
-    uint64_t epoch;
+    const struct rota_interval_claim *shards; /* of its answer */
+    size_t n_shards;
     const struct rota_get_entry *entries;    /* of its answer, when some were used */
     const struct rota_get_problem *problems; /* likewise */
     const char *reason;                      /* for keys that it left missing, once needed */

@@ -23,6 +23,7 @@ struct rota_get_reader {
     struct rota_str response;
     ROTA_VECTOR(struct rota_get_entry) entries;
     ROTA_VECTOR(struct rota_get_problem) problems;
+    ROTA_VECTOR(struct rota_interval_claim) shards;
     struct rota_arena *arena; /* for what is not part of the response */
     bool has_failed;          /* no memory, or too many entries */
 };
@@ -30,6 +31,9 @@ struct rota_get_reader {
 /* Ready for the next response. */
 void rota_get_cache_reader_clear(struct rota_get_reader *reader);
 void rota_get_cache_reader_deinit(struct rota_get_reader *reader);
+
+/* rota.v1.Cache/Relay: otherwise like rota_get_cache(). */
+const struct rota_get_service *rota_get_cache_relay(void);
 
 /* Of the cache's own service: its read_request, since get_server.c has the batch. */
 enum rota_code rota_get_server_read_request(void *data, struct rota_str request,

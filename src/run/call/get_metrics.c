@@ -132,7 +132,7 @@ static size_t count_holders(const struct rota_get *get)
 {
     size_t n = 0;
     for (size_t i = 0; i < rota_interval_map_n_hosts(get->map); i++)
-        n += rota_interval_map_host(get->map, i)->has_shard;
+        n += rota_interval_map_host(get->map, i)->n_claims > 0;
     return n;
 }
 

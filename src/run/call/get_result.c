@@ -169,6 +169,7 @@ static struct rota_get_item show_key(struct rota_get_run *run, size_t key)
     struct rota_get_fsm_result found = rota_get_fsm_result(&run->fsm, key);
     struct rota_get_item item = {.value = {"", 0}, .host = {"", 0}};
     const struct rota_get_sent *sent = NULL;
+    const struct rota_interval_claim *claim;
     switch (found.state) {
     case ROTA_GET_FOUND:
         sent = &run->sent.items[found.try];
@@ -189,8 +190,10 @@ static struct rota_get_item show_key(struct rota_get_run *run, size_t key)
     }
     if (item.state != ROTA_GET_KEY_MISSING) {
         item.host = sent->host;
-        item.shard = sent->shard;
-        item.epoch = sent->epoch;
+        claim = rota_interval_find_claim(sent->shards, sent->n_shards,
+                                         run->fsm.keys.items.items[key].key);
+        item.shard = claim ? claim->interval : item.shard;
+        item.epoch = claim ? claim->epoch : 0;
         item.elapsed = rota_get_fsm_try(&run->fsm, found.try)->ended_at - run->started_at;
     }
     return item;

@@ -67,6 +67,17 @@ static uint64_t id_of(const struct rota_get_run *run, const struct rota_get_sent
     return id < sent->n_keys ? sent->keys[id] : UINT64_MAX;
 }
 
+/* The shards of the answer, for as long as the run; NULL: no memory. */
+static const struct rota_interval_claim *keep_shards(struct rota_get_run *run)
+{
+    const struct rota_get_reader *reader = &run->get->reader;
+    size_t size = reader->shards.size * sizeof *reader->shards.items;
+    struct rota_interval_claim *shards = rota_arena_take(&run->arena, size + 1);
+    if (shards && size > 0)
+        memcpy(shards, reader->shards.items, size);
+    return shards;
+}
+
 /* Read a response into the event; the entries stay with the reader. */
 static enum rota_failure read_answer(struct rota_get_call *call, struct rota_str message,
                                      struct rota_get_fsm_event *event, struct rota_error *error)
@@ -98,12 +109,13 @@ static enum rota_failure read_answer(struct rota_get_call *call, struct rota_str
     }
     event->problems = get->problems.items;
     event->n_problems = reader->problems.size;
-    event->has_shard = head.has_shard;
     event->all_matched = head.all_matched;
-    event->shard = head.shard;
-    event->epoch = head.epoch;
-    sent->shard = head.shard;
-    sent->epoch = head.epoch;
+    event->claims = sent->shards = keep_shards(run);
+    event->n_claims = sent->n_shards = reader->shards.size;
+    if (!event->claims) {
+        rota_error_no_memory(error, "for the response");
+        return ROTA_FAILURE_LOCAL;
+    }
     event->ids = get->ids.items;
     event->n_ids = reader->entries.size;
     return ROTA_FAILURE_NONE;

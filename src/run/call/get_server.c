@@ -1,11 +1,12 @@
 /* The server of Gets: a frame around a callback that answers a batch of keys.
  *
- *     call --read--> batch --of the shard held now--> on_batch --finish--> response
+ *     call --read--> batch --of shards held now--> on_batch --finish--> response
  *
  * The claim is checked twice, before the program gets the batch and again before its answer is
  * sent: in between the process may have been paused for longer than its claim lasts. */
 #include "run/call/get_server_inside.h"
 
+#include "core/call/get/interval_map.h"
 #include "wire/message/cache_message.h"
 
 #include <inttypes.h>
@@ -13,28 +14,63 @@
 
 /* --- the claim --- */
 
-/* What an answer that is sent now may say about the shard. */
-struct rota_get_head rota_get_server_look(const struct rota_get_server *server)
+struct rota_get_head rota_get_server_look(struct rota_get_server *server)
 {
-    struct rota_get_head head = {0};
     const struct rota_get_server_options *options = &server->options;
-    if (!server->has_shard ||
-        (options->is_held && !options->is_held(options->data, &server->shard, server->epoch)))
-        return head;
-    head.shard = server->shard;
-    head.epoch = server->epoch;
-    head.has_shard = true;
-    return head;
+    server->looked.size = 0;
+    for (size_t i = 0; i < server->held.size; i++) {
+        const struct rota_get_held *held = &server->held.items[i];
+        const struct rota_interval_claim *claim = &held->claim;
+        if (held->is_held &&
+            (!options->is_held || options->is_held(options->data, &claim->interval, claim->epoch)))
+            server->looked.items[server->looked.size++] = *claim;
+    }
+    return (struct rota_get_head){.shards = server->looked.items, .n_shards = server->looked.size};
 }
 
-static bool all_match(const struct rota_get_batch *batch)
+/* Whether every key is of a shard that is held; the batch remembers which ones. */
+static bool all_match(struct rota_get_batch *batch, const struct rota_get_head *head)
 {
     const struct rota_get_service *service = &batch->server->service;
     const char *key = batch->keys.data;
-    for (size_t i = 0; i < batch->n_keys; i++, key += service->key_size)
-        if (!rota_interval_has(&batch->shard, service->sharding_key(service->data, key)))
+    for (size_t i = 0; i < batch->n_keys; i++, key += service->key_size) {
+        uint64_t sharding_key = service->sharding_key(service->data, key);
+        const struct rota_interval_claim *found;
+        if (rota_interval_find_claim(batch->shards.items, batch->shards.size, sharding_key))
+            continue;
+        found = rota_interval_find_claim(head->shards, head->n_shards, sharding_key);
+        if (!found)
             return false;
+        if (!rota_vector_push(&batch->shards, *found)) {
+            batch->has_failed = true;
+            return true;
+        }
+    }
     return true;
+}
+
+static struct rota_get_held *find_held(struct rota_get_server *server,
+                                       const struct rota_interval *shard)
+{
+    for (size_t i = 0; i < server->held.size; i++)
+        if (rota_interval_is_equal(&server->held.items[i].claim.interval, shard))
+            return &server->held.items[i];
+    return NULL;
+}
+
+/* A place for one more shard; NULL: no memory, or there are too many. The epochs of shards that
+ * were dropped are forgotten only for want of room. */
+static struct rota_get_held *add_held(struct rota_get_server *server)
+{
+    struct rota_get_held none = {.is_held = false};
+    for (size_t i = 0; i < server->held.size && server->held.size >= ROTA_GET_SHARDS_MAX; i++)
+        if (!server->held.items[i].is_held)
+            return &server->held.items[i];
+    if (server->held.size >= ROTA_GET_SHARDS_MAX ||
+        !rota_vector_reserve(&server->looked, server->held.size + 1) ||
+        !rota_vector_push(&server->held, none))
+        return NULL;
+    return &server->held.items[server->held.size - 1];
 }
 
 enum rota_code rota_get_server_hold(struct rota_get_server *server,
@@ -46,22 +82,31 @@ enum rota_code rota_get_server_hold(struct rota_get_server *server,
                               "shard [%" PRIu64 ", %" PRIu64 ") of %" PRIu64
                               " has no keys: its start must be below its end and its count",
                               shard->from, shard->to, shard->of);
-    if (epoch < server->epoch && rota_interval_is_equal(shard, &server->shard))
+    struct rota_get_held *held = find_held(server, shard);
+    if (held && epoch < held->claim.epoch)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "epoch %" PRIu64 " is lower than %" PRIu64
                               ", which this server already had: epochs must not go backwards",
-                              epoch, server->epoch);
-    server->shard = *shard;
-    server->epoch = epoch;
-    server->has_shard = true;
-    rota_gauge_set(server->series.epoch, (int64_t)epoch);
+                              epoch, held->claim.epoch);
+    if (!held && !(held = add_held(server)))
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "no room for another shard: a server holds at most %d",
+                              (int)ROTA_GET_SHARDS_MAX);
+    rota_gauge_add(server->series.shards, !held->is_held);
+    *held = (struct rota_get_held){{*shard, epoch}, true};
+    server->epoch = epoch > server->epoch ? epoch : server->epoch;
     return ROTA_OK;
 }
 
-void rota_get_server_drop(struct rota_get_server *server)
+void rota_get_server_drop(struct rota_get_server *server, const struct rota_interval *shard)
 {
-    server->has_shard = false;
-    rota_gauge_set(server->series.epoch, 0);
+    for (size_t i = 0; i < server->held.size; i++) {
+        struct rota_get_held *held = &server->held.items[i];
+        if (!held->is_held || (shard && !rota_interval_is_equal(&held->claim.interval, shard)))
+            continue;
+        held->is_held = false;
+        rota_gauge_add(server->series.shards, -1);
+    }
 }
 
 /* --- calls --- */
@@ -113,9 +158,8 @@ static bool read_batch(struct rota_get_batch *batch, uint64_t *epoch)
     return false;
 }
 
-static void on_call(void *data, struct rota_server_call *call)
+void rota_get_server_take(struct rota_get_server *server, struct rota_server_call *call)
 {
-    struct rota_get_server *server = data;
     struct rota_get_batch *batch = rota_get_batch_take(server, call);
     uint64_t epoch = 0;
     if (!batch) {
@@ -128,11 +172,11 @@ static void on_call(void *data, struct rota_server_call *call)
     rota_server_call_set_data(call, batch);
     if (!read_batch(batch, &epoch))
         return;
-    struct rota_get_head head = rota_get_server_look(server);
-    batch->shard = head.shard;
-    batch->epoch = head.epoch;
-    /* A caller that knows a later epoch of our shard knows that we have lost it. */
-    head.all_matched = head.has_shard && epoch <= head.epoch && all_match(batch);
+    struct rota_get_head head = {0};
+    if (!server->on_idle)
+        head = rota_get_server_look(server);
+    /* A caller that knows a later epoch than any of ours knows of claims after us. */
+    head.all_matched = head.n_shards > 0 && epoch <= server->epoch && all_match(batch, &head);
     if (batch->n_keys == 0)
         rota_get_batch_reply(batch, ROTA_GET_ENDED_EMPTY, &head);
     else if (!head.all_matched)
@@ -141,11 +185,26 @@ static void on_call(void *data, struct rota_server_call *call)
         server->options.on_batch(server->options.data, batch);
 }
 
-static void on_cancel(void *data, struct rota_server_call *call)
+static void on_call(void *data, struct rota_server_call *call)
 {
-    struct rota_get_server *server = data;
-    if (server->options.on_cancel)
-        server->options.on_cancel(server->options.data, rota_server_call_data(call));
+    rota_get_server_take(data, call);
+}
+
+void rota_get_server_cancel(void *data, struct rota_server_call *call)
+{
+    struct rota_get_batch *batch = rota_server_call_data(call);
+    const struct rota_get_server_options *options = &batch->server->options;
+    (void)data;
+    if (options->on_cancel)
+        options->on_cancel(options->data, batch);
+}
+
+void rota_get_server_leave(struct rota_get_server *server, void (*on_idle)(void *data), void *data)
+{
+    server->on_idle = on_idle;
+    server->idle_data = data;
+    if (server->n_batches == 0)
+        on_idle(data);
 }
 
 /* --- life --- */
@@ -158,6 +217,8 @@ void rota_get_server_free(struct rota_get_server *server)
         rota_get_batch_free(batch);
     }
     rota_get_cache_writer_deinit(&server->writer);
+    rota_vector_deinit(&server->held);
+    rota_vector_deinit(&server->looked);
     rota_metrics_free(server->metrics);
     free(server);
 }
@@ -186,9 +247,8 @@ static bool make_series(struct rota_get_server *server)
     struct rota_label left = {"result", rota_str("left")};
     series->refused = rota_metrics_counter(metrics, keys, keys_help, &refused, 1);
     series->left = rota_metrics_counter(metrics, keys, keys_help, &left, 1);
-    series->epoch =
-        rota_metrics_gauge(metrics, "rota_get_server_epoch",
-                           "Epoch of the shard that this server holds; 0: none.", NULL, 0);
+    series->shards = rota_metrics_gauge(metrics, "rota_get_server_shards",
+                                        "Shards that this server holds.", NULL, 0);
     return true;
 }
 
@@ -206,27 +266,39 @@ static enum rota_code check_service(const struct rota_get_service *service,
     return ROTA_OK;
 }
 
-enum rota_code rota_get_server_open(struct rota_server *server,
-                                    const struct rota_get_server_options *options,
-                                    struct rota_get_server **result, struct rota_error *error)
+enum rota_code rota_get_server_new(const struct rota_get_server_options *options,
+                                   struct rota_get_server **result, struct rota_error *error)
 {
     const struct rota_get_service *service = options->service ? options->service : rota_get_cache();
     enum rota_code code = check_service(service, error);
     if (code)
         return code;
-    struct rota_get_server *ours = calloc(1, sizeof *ours);
-    if (!ours)
+    struct rota_get_server *server = calloc(1, sizeof *server);
+    if (!server)
         return rota_error_no_memory(error, "for a multi-get server");
-    ours->options = *options;
-    ours->service = *service;
-    ours->server = server;
-    if (make_series(ours)) {
-        struct rota_server_method method = {
-            .path = service->method, .on_call = on_call, .on_cancel = on_cancel, .data = ours};
-        code = rota_server_add(server, &method, error);
-    } else {
-        code = rota_error_no_memory(error, "for the metrics of a multi-get server");
+    server->options = *options;
+    server->service = *service;
+    if (!make_series(server)) {
+        rota_get_server_free(server);
+        return rota_error_no_memory(error, "for the metrics of a multi-get server");
     }
+    *result = server;
+    return ROTA_OK;
+}
+
+enum rota_code rota_get_server_open(struct rota_server *server,
+                                    const struct rota_get_server_options *options,
+                                    struct rota_get_server **result, struct rota_error *error)
+{
+    struct rota_get_server *ours;
+    enum rota_code code = rota_get_server_new(options, &ours, error);
+    if (code)
+        return code;
+    const struct rota_server_method method = {.path = ours->service.method,
+                                              .on_call = on_call,
+                                              .on_cancel = rota_get_server_cancel,
+                                              .data = ours};
+    code = rota_server_add(server, &method, error);
     if (code) {
         rota_get_server_free(ours);
         return code;

@@ -22,7 +22,7 @@ enum rota_get_ending {
 struct rota_get_server_series {
     struct rota_counter *ended[ROTA_GET_ENDINGS];
     struct rota_counter *found, *absent, *refused, *left;
-    struct rota_gauge *epoch; /* of the shard that is held; 0: none */
+    struct rota_gauge *shards; /* that are held */
 };
 
 struct rota_get_batch {
@@ -35,25 +35,32 @@ struct rota_get_batch {
     ROTA_VECTOR(struct rota_get_entry) entries;
     ROTA_VECTOR(struct rota_get_problem) problems; /* ids are indices until it is finished */
     struct rota_arena arena;
-    struct rota_interval shard;
-    uint64_t epoch;
+    ROTA_VECTOR(struct rota_interval_claim) shards; /* of its keys, as they were at the start */
     void *data;
     bool has_failed, is_too_large;
     bool allows_problems, leaves_rest;
 };
 
+/* A shard that the server holds, or did. */
+struct rota_get_held {
+    struct rota_interval_claim claim;
+    bool is_held;
+};
+
 struct rota_get_server {
     struct rota_get_server_options options;
     struct rota_get_service service;
-    struct rota_server *server;
     struct rota_metrics *metrics; /* our own, when none was given */
     struct rota_get_server_series series;
     struct rota_get_writer writer;
     struct rota_get_batch *at_rest;
     size_t n_at_rest, n_batches; /* in use */
-    struct rota_interval shard;
-    uint64_t epoch; /* of the shard, which is the last one when none is held */
-    bool has_shard, is_closed;
+    ROTA_VECTOR(struct rota_get_held) held;
+    ROTA_VECTOR(struct rota_interval_claim) looked; /* room for rota_get_server_look() */
+    uint64_t epoch;                                 /* the highest that it ever had */
+    void (*on_idle)(void *data);                    /* when the last batch ends; NULL: stays */
+    void *idle_data;
+    bool is_closed;
 };
 
 static inline void rota_get_server_count(struct rota_get_server *server,
@@ -64,8 +71,19 @@ static inline void rota_get_server_count(struct rota_get_server *server,
 
 /* --- get_server.c --- */
 
-/* What an answer that is sent now may say about the shard. */
-struct rota_get_head rota_get_server_look(const struct rota_get_server *server);
+/* A get server that is on no rota_server: the caller adds the method, and passes each call on. So
+ * several collections can share a method. `rota_get_server_cancel` is an on_cancel. */
+enum rota_code rota_get_server_new(const struct rota_get_server_options *options,
+                                   struct rota_get_server **get_server, struct rota_error *error);
+void rota_get_server_take(struct rota_get_server *server, struct rota_server_call *call);
+void rota_get_server_cancel(void *data, struct rota_server_call *call);
+
+/* Tell clients from now on that no shard is held, but finish the batches there are; then on_idle
+ * is called, from the loop or at once. */
+void rota_get_server_leave(struct rota_get_server *server, void (*on_idle)(void *data), void *data);
+
+/* What an answer that is sent now may say about the shards; valid until the next look. */
+struct rota_get_head rota_get_server_look(struct rota_get_server *server);
 void rota_get_server_free(struct rota_get_server *server);
 
 /* --- get_batch.c --- */

@@ -122,7 +122,8 @@ static void go(struct rota_service_call *call, const struct rota_space_table_sha
             /* one of another zone is called when there is none of ours */
             .is_serviceable = !zone || rota_str_is_equal(rota_str(zone), shard->replicas[i].zone),
         };
-    enum rota_code code = rota_shard_map_new(call->space->id, &channel, 1, &map, NULL);
+    enum rota_code code =
+        rota_shard_map_new(call->space->id, rota_str(""), &channel, 1, &map, NULL);
     give_answer(call, code ? ROTA_FAILURE_LOCAL : ROTA_FAILURE_NONE, map);
 }
 

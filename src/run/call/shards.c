@@ -190,7 +190,8 @@ void rota_shards_tell(struct rota_shards *shards, uint64_t question,
         problem = *error;
         code = error->code;
     } else {
-        code = rota_shard_map_new(map->id, map->channels, map->n_channels, &made, &problem);
+        code =
+            rota_shard_map_new(map->id, map->name, map->channels, map->n_channels, &made, &problem);
         if (code == ROTA_ERR_INVALID)
             code = ROTA_ERR_IO; /* the source's mistake, not the asker's */
     }
@@ -208,7 +209,8 @@ void rota_shards_replace(struct rota_shards *shards, const struct rota_shards_ma
     struct rota_shard_map *made;
     if (shards->is_closed)
         return;
-    if (rota_shard_map_new(map->id, map->channels, map->n_channels, &made, NULL) == ROTA_OK) {
+    if (rota_shard_map_new(map->id, map->name, map->channels, map->n_channels, &made, NULL) ==
+        ROTA_OK) {
         rota_shards_nodes_meet(shards, made);
         rota_shard_cache_replace(shards->cache, rota_clock_mono(), made);
     } else { /* the known map is outdated, even if the new one fails */
@@ -353,7 +355,7 @@ static void tell_look(struct rota_shards *shards, struct rota_shards_look *look)
     struct rota_shards_map map = {0};
     if (look->map)
         map = (struct rota_shards_map){look->map->collection, look->map->channels,
-                                       look->map->n_channels};
+                                       look->map->n_channels, look->map->name};
     look->query.on_map(look->query.data, look->map ? &map : NULL,
                        rota_shards_text_of(shards, look->failure, NULL));
     if (!shards->is_closed)

@@ -90,7 +90,8 @@ bool rota_shards_directory_read_map(const struct rota_directory_map *from, struc
     for (size_t i = 0; i < from->shards.n; i++)
         channels[i] = (struct rota_shard_channel){shards[i].channel, shards[i].nodes.items,
                                                   shards[i].nodes.n};
-    use(data, &(struct rota_shards_map){collection->id, channels, from->shards.n});
+    use(data,
+        &(struct rota_shards_map){collection->id, channels, from->shards.n, collection->name});
     return true;
 }
 

@@ -353,12 +353,17 @@ static void send_try(struct rota_shards_attempt *attempt)
     char epoch[ROTA_NOTE_NUMBER_MAX], space[ROTA_NOTE_NUMBER_MAX], shard[ROTA_NOTE_SHARD_MAX];
     rota_time left = attempt->deadline - rota_clock_mono();
     snprintf(epoch, sizeof epoch, "%" PRIu64, attempt->epoch);
+    const struct rota_shard_map *map =
+        rota_shard_cache_peek(call->run->shards->cache, call->fsm.options.collection);
+    struct rota_str named = map ? map->name : rota_str("");
     snprintf(space, sizeof space, "%" PRId64, call->fsm.options.collection);
+    if (call->run->user)
+        named = request->name.collection;
     struct rota_metadata notes[2 + ROTA_SHARDS_METADATA_MAX] = {
         {rota_str(ROTA_NOTE_EPOCH), rota_str(epoch)},
         {rota_str(ROTA_NOTE_SHARD),
-         rota_call_notes_format_shard(call->run->user ? request->name.collection : rota_str(space),
-                                      call->channel, shard)},
+         rota_call_notes_format_shard(named.size > 0 ? named : rota_str(space), call->channel,
+                                      shard)},
     };
     size_t n_notes = 2;
     for (size_t i = 0; i < call->run->n_metadata; i++)

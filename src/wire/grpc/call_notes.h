@@ -1,6 +1,6 @@
 /* call_notes: the metadata of a call to a shard.
  *
- *     rota-shard: 1/books-0         in a request: the space and the shard it is for,
+ *     rota-shard: books/0           in a request: the space and the shard it is for,
  *     rota-epoch: 7                 and the epoch of the claim it was routed by
  *     rota-cost: 1500 1200 3        in a reply: response and service time in
  *                                   microseconds, work that still waits in the queue

@@ -21,16 +21,20 @@ static const struct rota_message_field PROBLEM[] = {F(1, UINT, id), F_BYTES(2, t
 #undef THIS
 static TYPE(PROBLEM_TYPE, "problem", struct rota_get_problem, PROBLEM);
 
-#define THIS struct rota_interval
-static const struct rota_message_field SHARD[] = {F(1, UINT, from), F(2, UINT, to), F(3, UINT, of)};
+#define THIS struct rota_interval_claim
+static const struct rota_message_field SHARD[] = {
+    {.name = "from", .number = 1, ROTA_MESSAGE_INTO(UINT, THIS, interval.from)},
+    {.name = "to", .number = 2, ROTA_MESSAGE_INTO(UINT, THIS, interval.to)},
+    {.name = "of", .number = 3, ROTA_MESSAGE_INTO(UINT, THIS, interval.of)},
+    F(4, UINT, epoch),
+};
 #undef THIS
-static TYPE(SHARD_TYPE, "shard", struct rota_interval, SHARD);
+static TYPE(SHARD_TYPE, "shard", struct rota_interval_claim, SHARD);
 
 #define THIS struct rota_cache_response
 static const struct rota_message_field RESPONSE[] = {
     F_LIST(1, entry, ROTA_CACHE_ENTRY, ROTA_GET_KEYS_MAX),
-    F_OF(2, INNER, shard, SHARD_TYPE),
-    F(3, UINT, epoch),
+    F_LIST(2, shard, SHARD_TYPE, ROTA_GET_SHARDS_MAX),
     F(4, BOOL, all_matched),
     F_LIST(5, problem, PROBLEM_TYPE, ROTA_GET_KEYS_MAX),
 };

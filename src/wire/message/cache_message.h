@@ -16,8 +16,7 @@ struct rota_cache_request {
 
 struct rota_cache_response {
     struct rota_message_list entry; /* of struct rota_get_entry */
-    const void *shard;              /* a struct rota_interval */
-    uint64_t epoch;
+    struct rota_message_list shard; /* of struct rota_interval_claim, ROTA_GET_SHARDS_MAX */
     bool all_matched;
     struct rota_message_list problem; /* of struct rota_get_problem */
 };

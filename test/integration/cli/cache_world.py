@@ -38,7 +38,7 @@ class Server:
         line = self.process.stdout.readline().decode()
         assert line.startswith("ready grpc="), (line, self.err())
         facts = dict(fact.split("=", 1) for fact in line.split()[1:])
-        self.node, self.address = facts["grpc"], facts["cache"]  # for all keys; for those of its shards
+        self.address = facts["grpc"]
         return self
 
     def logged(self, phrase, n=1):

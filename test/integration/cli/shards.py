@@ -11,6 +11,9 @@ import subprocess
 from cli.support import ROTA, Files, Watching, ok, on_terminal, refuse, replace, run, test, without_colors
 
 
+DIRECTORY = pathlib.Path(ROTA).parents[2] / "test" / "integration" / "shard_directory"
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -39,7 +42,7 @@ class World:
         self.files.__exit__()
 
     def serve(self, path, listen):
-        process = subprocess.Popen([ROTA, "directory", "serve", "--map", path, "--listen", listen],
+        process = subprocess.Popen([DIRECTORY, path, listen],
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.processes.append(process)
         line = process.stdout.readline().decode()

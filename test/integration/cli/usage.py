@@ -12,7 +12,7 @@ from cli.support import (ROTA, Files, as_hosts, closed, commands, config_command
 
 COMMANDS = ["ring lookup", "ring hash", "route", "gradual", "plan", "hosts check", "hosts watch",
             "config check", "config show", "config watch", "directory get",
-            "directory serve", "group join", "group status", "sim balance"]
+            "group join", "group status", "sim balance"]
 
 
 @test

@@ -131,18 +131,48 @@ static void on_failed(struct rota_get_step *step, size_t index, enum rota_failur
     }
 }
 
+/* Whether the answer says what the map says of its host. */
+static bool is_as_known(const struct rota_interval_host *host,
+                        const struct rota_get_fsm_event *event)
+{
+    if (host->n_claims != event->n_claims)
+        return false;
+    for (size_t i = 0; i < event->n_claims; i++)
+        if (host->claims[i].epoch != event->claims[i].epoch ||
+            !rota_interval_is_equal(&host->claims[i].interval, &event->claims[i].interval))
+            return false;
+    return true;
+}
+
+/* The claims that no host has under a later epoch; false: no memory. */
+static bool collect_fresh(struct rota_get_fsm *fsm, const struct rota_interval_host *host,
+                          const struct rota_get_fsm_event *event)
+{
+    const struct rota_interval_map *map = fsm->shared->map;
+    fsm->fresh.size = 0;
+    if (!rota_vector_reserve(&fsm->fresh, event->n_claims))
+        return false;
+    for (size_t i = 0; i < event->n_claims; i++)
+        if (event->claims[i].epoch >=
+            rota_interval_map_epoch(map, host->dc, &event->claims[i].interval))
+            fsm->fresh.items[fsm->fresh.size++] = event->claims[i];
+    return true;
+}
+
+/* `claims`: whose keys the answer counts for; NULL: all of the try. */
 static void take_reply(struct rota_get_step *step, size_t index,
-                       const struct rota_get_fsm_event *event)
+                       const struct rota_get_fsm_event *event,
+                       const struct rota_interval_claim *claims, size_t n_claims)
 {
     struct rota_get_fsm *fsm = step->fsm;
     struct rota_get_fsm_try *try = &fsm->tries.items[index];
-    bool is_as_sent = rota_interval_is_equal(&try->shard, &event->shard);
     struct rota_get_entries entries = {
         .ids = event->ids,
         .n = event->n_ids,
         .problems = event->problems,
         .n_problems = event->n_problems,
-        .shard = is_as_sent ? NULL : &event->shard,
+        .claims = claims,
+        .n_claims = n_claims,
         .number = try->number,
         .try = (uint32_t)index,
     };
@@ -165,30 +195,56 @@ static void take_reply(struct rota_get_step *step, size_t index,
         rota_get_tries_go_on(step, index);
 }
 
+static bool is_broken(const struct rota_get_fsm_event *event)
+{
+    for (size_t i = 0; i < event->n_claims; i++)
+        if (!rota_interval_is_valid(&event->claims[i].interval))
+            return true;
+    return event->n_claims > ROTA_INTERVAL_CLAIMS_MAX ||
+           (event->n_claims == 0 && event->all_matched);
+}
+
+/* All keys of the try matched, as the host believes. */
+static void on_matched(struct rota_get_step *step, size_t index,
+                       const struct rota_get_fsm_event *event, bool is_stale)
+{
+    struct rota_get_fsm *fsm = step->fsm;
+    const struct rota_interval_host *host = rota_interval_map_find(fsm->shared->map, event->host);
+    if (is_stale && !collect_fresh(fsm, host, event))
+        fsm->has_no_memory = true;
+    else if (is_stale && fsm->fresh.size == 0)
+        on_failed(step, index, ROTA_FAILURE_STALE, event->cost);
+    else if (is_stale)
+        take_reply(step, index, event, fsm->fresh.items, fsm->fresh.size);
+    else if (host->lesson == fsm->tries.items[index].lesson && is_as_known(host, event))
+        take_reply(step, index, event, NULL, 0);
+    else
+        take_reply(step, index, event, event->claims, event->n_claims);
+}
+
 static void on_answer(struct rota_get_step *step, const struct rota_get_fsm_event *event)
 {
     struct rota_get_fsm *fsm = step->fsm;
     const struct rota_get_shared *shared = fsm->shared;
     struct rota_interval_lesson lesson = {
         .number = event->number,
-        .has_shard = event->has_shard,
-        .shard = event->shard,
-        .epoch = event->epoch,
+        .claims = event->claims,
+        .n_claims = event->n_claims,
     };
-    bool is_broken = event->has_shard ? !rota_interval_is_valid(&event->shard) : event->all_matched;
     enum rota_interval_learned learned =
-        is_broken ? ROTA_INTERVAL_NOTHING
-                  : rota_interval_map_learn(shared->map, event->host, &lesson);
+        is_broken(event) ? ROTA_INTERVAL_NOTHING
+                         : rota_interval_map_learn(shared->map, event->host, &lesson);
     struct rota_get_fsm_try *try = fsm->is_done ? NULL : rota_get_tries_find(fsm, event->number);
     if (!try || try->host != event->host)
         return;
     if (shared->load)
         rota_get_load_answered(shared->load, step->now, step->now - try->started_at, event->cost);
     size_t index = (size_t)(try - fsm->tries.items);
-    if (is_broken) {
+    bool is_stale = learned == ROTA_INTERVAL_STALE;
+    shared->stats->n_stale += is_stale || learned == ROTA_INTERVAL_GONE;
+    if (is_broken(event)) {
         on_failed(step, index, ROTA_FAILURE_INTERNAL, event->cost);
-    } else if (learned == ROTA_INTERVAL_STALE || learned == ROTA_INTERVAL_GONE) {
-        shared->stats->n_stale++;
+    } else if (learned == ROTA_INTERVAL_GONE) {
         on_failed(step, index, ROTA_FAILURE_STALE, event->cost);
     } else if (!event->all_matched) {
         shared->stats->n_mismatched++;
@@ -196,7 +252,7 @@ static void on_answer(struct rota_get_step *step, const struct rota_get_fsm_even
         fsm->visits.items[try->visit].refused = try->lesson;
         rota_get_tries_end(step, try, ROTA_FAILURE_NONE, event->cost);
     } else {
-        take_reply(step, index, event);
+        on_matched(step, index, event, is_stale);
     }
 }
 
@@ -410,6 +466,7 @@ void rota_get_fsm_deinit(struct rota_get_fsm *fsm, rota_time now)
     rota_vector_deinit(&fsm->groups);
     rota_vector_deinit(&fsm->targets);
     rota_vector_deinit(&fsm->chosen);
+    rota_vector_deinit(&fsm->fresh);
     rota_vector_deinit(&fsm->actions);
     rota_get_fsm_init(fsm, fsm->shared);
 }

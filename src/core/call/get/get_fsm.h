@@ -17,8 +17,8 @@
  * chosen by the balancer, and a second one when the first is slow (hedge.h) or has failed.
  *
  * Keys: an id is the key's own within a Get. A key that is asked for twice is sent once and
- * answered twice. An entry with an id that the try did not ask for, or that is not of the shard
- * that answers, is ignored. A key without an entry in a matching answer is *absent*: that is an
+ * answered twice. An entry with an id that the try did not ask for, or that is not of a shard that
+ * answers, is ignored. A key without an entry in a matching answer is *absent*: that is an
  * answer, too. A key that the answer has no room for is *left*, and requested again. A key that the
  * host can't return is *refused*, which is final unless another host has it in flight.
  *
@@ -111,9 +111,9 @@ struct rota_get_fsm_event {
     const struct rota_cost *cost; /* or NULL */
 
     /* Of an answer. */
-    bool has_shard, all_matched;
-    struct rota_interval shard;
-    uint64_t epoch;
+    bool all_matched;
+    const struct rota_interval_claim *claims; /* that the host has */
+    size_t n_claims;
     const uint64_t *ids; /* of its entries */
     size_t n_ids;
     const struct rota_get_fsm_problem *problems;
@@ -136,7 +136,7 @@ struct rota_get_fsm_action {
     const struct rota_interval_host *host;
     const uint32_t *keys; /* indices of the keys, each id once */
     size_t n_keys;
-    uint64_t epoch; /* the host's, as the map knows it */
+    uint64_t epoch; /* the highest of the host's claims, as the map knows them */
     rota_time deadline;
     bool is_hedge;
 
@@ -161,10 +161,9 @@ struct rota_get_fsm_try {
     uint32_t first;  /* of its keys */
     uint32_t cursor; /* how many of these are known to be settled */
     uint32_t visit;
-    uint64_t lesson;            /* of its host, as it was sent */
-    struct rota_interval shard; /* likewise */
-    uint64_t epoch;             /* likewise */
-    rota_time at;               /* when to hedge it, or to send it again */
+    uint64_t lesson; /* of its host, as it was sent */
+    uint64_t epoch;  /* likewise */
+    rota_time at;    /* when to hedge it, or to send it again */
     struct rota_try chosen;
 };
 
@@ -215,6 +214,8 @@ struct rota_get_fsm {
     ROTA_VECTOR(struct rota_get_group) groups;
     ROTA_VECTOR(uint32_t) targets;
     ROTA_VECTOR(uint32_t) chosen;
+
+    ROTA_VECTOR(struct rota_interval_claim) fresh; /* of a stale answer: what is not */
 
     ROTA_VECTOR(struct rota_get_fsm_action) actions; /* with `try` for what it points to */
     size_t next_action;

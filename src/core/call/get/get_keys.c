@@ -120,7 +120,8 @@ static bool answer_key(struct rota_get_keys *keys, struct rota_get_key *key,
                        size_t entry)
 {
     if (key->state != ROTA_GET_PENDING ||
-        (entries->shard && !rota_interval_has(entries->shard, key->key)))
+        (entries->claims &&
+         !rota_interval_find_claim(entries->claims, entries->n_claims, key->key)))
         return false;
     settle_key(keys, key, state);
     key->number = entries->number;

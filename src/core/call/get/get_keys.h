@@ -82,7 +82,9 @@ struct rota_get_entries {
     size_t n;
     const struct rota_get_fsm_problem *problems;
     size_t n_problems;
-    const struct rota_interval *shard; /* only keys of it are answered; NULL: all are of it */
+    /* Only keys of these are answered; NULL: all keys are of one. */
+    const struct rota_interval_claim *claims;
+    size_t n_claims;
     uint64_t number;
     uint32_t try;
 };

@@ -172,7 +172,6 @@ void rota_get_tries_send(struct rota_get_step *step, struct rota_get_fsm_try *tr
         rota_time_min(fsm->options.deadline, rota_time_add(step->now, fsm->options.host_timeout));
     try->at = try->is_hedge ? ROTA_TIME_NEVER : hedge_time(step);
     try->lesson = host->lesson;
-    try->shard = host->shard;
     try->epoch = host->epoch;
     try->chosen = chosen;
     stats->n_tries++;
@@ -200,7 +199,7 @@ void rota_get_tries_send_again(struct rota_get_step *step, struct rota_get_fsm_t
     struct rota_get_fsm *fsm = step->fsm;
     const struct rota_interval_host *host = rota_interval_map_find(fsm->shared->map, try->host);
     keep_pending(fsm, try);
-    if (!host || !host->has_shard || host->lesson != try->lesson) {
+    if (!host || host->n_claims == 0 || host->lesson != try->lesson) {
         rota_get_tries_end(step, try, ROTA_FAILURE_CANCELLED,
                            NULL); /* its keys are planned again */
         return;

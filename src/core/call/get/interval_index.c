@@ -23,15 +23,14 @@ void rota_interval_index_deinit(struct rota_interval_index *index)
 
 /* --- building --- */
 
-static int compare_hosts(const void *a, const void *b)
+static int compare_pieces(const void *a, const void *b)
 {
-    const struct rota_interval_host *x = *(const struct rota_interval_host *const *)a;
-    const struct rota_interval_host *y = *(const struct rota_interval_host *const *)b;
+    const struct rota_interval_piece *x = a, *y = b;
     if (x->shard.of != y->shard.of)
         return x->shard.of < y->shard.of ? -1 : 1;
     if (x->shard.from != y->shard.from)
         return x->shard.from < y->shard.from ? -1 : 1;
-    return x->id < y->id ? -1 : x->id > y->id;
+    return x->host->id < y->host->id ? -1 : x->host->id > y->host->id;
 }
 
 static int compare_points(const void *a, const void *b)
@@ -46,7 +45,7 @@ static bool collect_points(struct rota_interval_index *index, size_t first, size
     index->points.size = 0;
     bool is_fine = rota_vector_push(&index->points, 0);
     for (size_t i = first; i < end && is_fine; i++) {
-        const struct rota_interval *shard = &index->sorted.items[i]->shard;
+        const struct rota_interval *shard = &index->sorted.items[i].shard;
         is_fine = rota_vector_push(&index->points, shard->from) &&
                   (shard->to == 0 || rota_vector_push(&index->points, shard->to));
     }
@@ -62,27 +61,37 @@ static bool advance_to_point(struct rota_interval_index *index, uint64_t point, 
 {
     size_t n = 0;
     for (size_t i = 0; i < index->active.size; i++) {
-        const struct rota_interval_host *host = index->active.items[i];
-        if (host->shard.to == 0 || host->shard.to > point)
-            index->active.items[n++] = host;
+        struct rota_interval_piece piece = index->active.items[i];
+        if (piece.shard.to == 0 || piece.shard.to > point)
+            index->active.items[n++] = piece;
     }
     index->active.size = n;
-    for (; *next < end && index->sorted.items[*next]->shard.from == point; ++*next)
+    for (; *next < end && index->sorted.items[*next].shard.from == point; ++*next)
         if (!rota_vector_push(&index->active, index->sorted.items[*next]))
             return false;
     return true;
+}
+
+/* Append the host to the last route, unless it is full or has the host. */
+static bool add_member(struct rota_interval_index *index, struct rota_interval_route *route,
+                       const struct rota_interval_host *host)
+{
+    if (route->n == ROTA_INTERVAL_REPLICAS_MAX)
+        return true;
+    for (uint32_t i = 0; i < route->n; i++)
+        if (index->members.items[route->first + i] == host)
+            return true;
+    route->n++;
+    return rota_vector_push(&index->members, host);
 }
 
 static bool add_segment(struct rota_interval_index *index, uint64_t start)
 {
     struct rota_interval_route route = {.first = (uint32_t)index->members.size};
     struct rota_interval_segment segment = {.start = start};
-    for (size_t i = 0; i < index->active.size && route.n < ROTA_INTERVAL_REPLICAS_MAX; i++) {
-        const struct rota_interval_host *view = index->active.items[i];
-        if (!rota_vector_push(&index->members, view))
+    for (size_t i = 0; i < index->active.size; i++)
+        if (!add_member(index, &route, index->active.items[i].host))
             return false;
-        route.n++;
-    }
     if (route.n > 0) {
         segment.route = (uint32_t)index->routes.size;
         if (!rota_vector_push(&index->routes, route))
@@ -121,7 +130,7 @@ static bool add_table(struct rota_interval_index *index, struct rota_interval_mo
 /* Cut the keys of one modulus where any host's begin or end. */
 static bool add_modulus(struct rota_interval_index *index, size_t first, size_t end)
 {
-    struct rota_interval_modulus modulus = {.of = index->sorted.items[first]->shard.of,
+    struct rota_interval_modulus modulus = {.of = index->sorted.items[first].shard.of,
                                             .first = (uint32_t)index->segments.size};
     size_t next = first;
     if (!collect_points(index, first, end))
@@ -150,19 +159,21 @@ bool rota_interval_index_begin(struct rota_interval_index *index)
 }
 
 bool rota_interval_index_add(struct rota_interval_index *index,
-                             const struct rota_interval_host *host)
+                             const struct rota_interval_host *host,
+                             const struct rota_interval *shard)
 {
-    return rota_vector_push(&index->sorted, host);
+    struct rota_interval_piece piece = {host, *shard};
+    return rota_vector_push(&index->sorted, piece);
 }
 
 bool rota_interval_index_build(struct rota_interval_index *index)
 {
     if (index->sorted.size > 1)
-        qsort(index->sorted.items, index->sorted.size, sizeof *index->sorted.items, compare_hosts);
+        qsort(index->sorted.items, index->sorted.size, sizeof *index->sorted.items, compare_pieces);
     for (size_t first = 0, end; first < index->sorted.size; first = end) {
-        uint64_t of = index->sorted.items[first]->shard.of;
+        uint64_t of = index->sorted.items[first].shard.of;
         for (end = first; end < index->sorted.size; end++)
-            if (index->sorted.items[end]->shard.of != of)
+            if (index->sorted.items[end].shard.of != of)
                 break;
         if (index->n_moduli < ROTA_INTERVAL_MODULI_MAX && !add_modulus(index, first, end))
             return false;
@@ -210,12 +221,9 @@ static bool join_routes(struct rota_interval_index *index, uint32_t a, uint32_t 
     struct rota_interval_route route = {.first = (uint32_t)index->members.size};
     struct rota_interval_route parts[2] = {index->routes.items[a], index->routes.items[b]};
     for (size_t part = 0; part < 2; part++)
-        for (uint32_t i = 0; i < parts[part].n && route.n < ROTA_INTERVAL_REPLICAS_MAX; i++) {
-            const struct rota_interval_host *member = index->members.items[parts[part].first + i];
-            if (!rota_vector_push(&index->members, member))
+        for (uint32_t i = 0; i < parts[part].n; i++)
+            if (!add_member(index, &route, index->members.items[parts[part].first + i]))
                 return false;
-            route.n++;
-        }
     *joined = (uint32_t)index->routes.size;
     return rota_vector_push(&index->routes, route);
 }

@@ -5,7 +5,8 @@
  * segment in each, and its route is combined from theirs when it is first needed.
  *
  * It is rebuilt as a whole from the current replicas, and keeps its memory between rebuilds.
- * Added replicas are kept by reference until the next one. */
+ * Added replicas are kept by reference until the next one. A route has each host once, however
+ * many of its intervals have the key. */
 #pragma once
 
 #include "base/vector.h"
@@ -23,6 +24,12 @@ struct rota_interval_modulus {
     uint32_t table;    /* of routes by key, when `of` is small: 1 + its start; 0: none */
 };
 
+/* An interval that a host holds. */
+struct rota_interval_piece {
+    const struct rota_interval_host *host;
+    struct rota_interval shard;
+};
+
 struct rota_interval_route {
     uint32_t first, n; /* members */
 };
@@ -35,12 +42,10 @@ struct rota_interval_meeting {
 
 /* Starts zeroed but for the seed. */
 struct rota_interval_index {
-    uint64_t seed; /* guards the table of meetings */
-    ROTA_VECTOR(const struct rota_interval_host *)
-    sorted; /* scratch: the replicas by modulus and start */
-    ROTA_VECTOR(const struct rota_interval_host *)
-    active;                       /* scratch: those that have the current segment */
-    ROTA_VECTOR(uint64_t) points; /* scratch: where segments may start */
+    uint64_t seed;                                  /* guards the table of meetings */
+    ROTA_VECTOR(struct rota_interval_piece) sorted; /* scratch: by modulus and start */
+    ROTA_VECTOR(struct rota_interval_piece) active; /* scratch: with the current segment */
+    ROTA_VECTOR(uint64_t) points;                   /* scratch: where segments may start */
     struct rota_interval_modulus moduli[ROTA_INTERVAL_MODULI_MAX];
     size_t n_moduli;
     ROTA_VECTOR(struct rota_interval_segment) segments;
@@ -54,10 +59,12 @@ struct rota_interval_index {
 
 void rota_interval_index_deinit(struct rota_interval_index *index);
 
-/* Start over, add each replica, build. False: no memory; it has to be started again. */
+/* Start over, add each interval of each replica, build. False: no memory; it has to be started
+ * again. */
 bool rota_interval_index_begin(struct rota_interval_index *index);
 bool rota_interval_index_add(struct rota_interval_index *index,
-                             const struct rota_interval_host *host);
+                             const struct rota_interval_host *host,
+                             const struct rota_interval *shard);
 bool rota_interval_index_build(struct rota_interval_index *index);
 
 /* As of interval_map.h. */

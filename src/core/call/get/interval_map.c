@@ -15,14 +15,21 @@ static_assert(2 * ROTA_INTERVAL_HOSTS_MAX <= 1 << SLOT_BITS, "there are two list
 struct shard {
     uint64_t epoch;
     uint64_t taught_by; /* the number of the newest request whose answer counted */
-    uint32_t n_hosts;   /* that claim it, under any epoch */
+    uint32_t n_claims;  /* on it, under any epoch; and that of an answer being learned */
     uint32_t key_size;
     char key[]; /* the interval and the dc's name */
 };
 
+/* What is known of a claim of a host, next to what it says. */
+struct holding {
+    struct shard *shard;
+    bool is_replica;
+};
+
 struct host {
     struct rota_interval_host view;
-    struct shard *shard; /* NULL: none */
+    ROTA_VECTOR(struct rota_interval_claim) claims;
+    ROTA_VECTOR(struct holding) holdings;
     bool is_listed;
     char text[]; /* the address and the dc's name */
 };
@@ -33,6 +40,7 @@ struct rota_interval_map {
     ROTA_VECTOR(struct host *) hosts; /* in the order of the list */
     ROTA_VECTOR(struct host *) slots; /* by the lower bits of their ids */
     ROTA_VECTOR(uint32_t) free_slots;
+    ROTA_VECTOR(struct shard *) learned; /* the shards of the answer being learned */
 
     struct rota_interval_index index; /* rebuilt by the first lookup after a change */
     bool is_indexed;
@@ -51,6 +59,13 @@ enum rota_code rota_interval_map_new(uint64_t seed, struct rota_interval_map **m
     return ROTA_OK;
 }
 
+static void end_host(struct host *host)
+{
+    rota_vector_deinit(&host->claims);
+    rota_vector_deinit(&host->holdings);
+    free(host);
+}
+
 void rota_interval_map_free(struct rota_interval_map *map)
 {
     if (!map)
@@ -60,12 +75,13 @@ void rota_interval_map_free(struct rota_interval_map *map)
     while ((entry = rota_map_next(&map->shards, &place)))
         free(entry->value);
     for (size_t i = 0; i < map->hosts.size; i++)
-        free(map->hosts.items[i]);
+        end_host(map->hosts.items[i]);
     rota_map_deinit(&map->by_address);
     rota_map_deinit(&map->shards);
     rota_vector_deinit(&map->hosts);
     rota_vector_deinit(&map->slots);
     rota_vector_deinit(&map->free_slots);
+    rota_vector_deinit(&map->learned);
     rota_interval_index_deinit(&map->index);
     free(map);
 }
@@ -126,11 +142,11 @@ static void free_host(struct rota_interval_map *map, struct host *host)
     uint32_t slot = slot_of(host->view.id);
     map->slots.items[slot] = NULL;
     map->free_slots.items[map->free_slots.size++] = slot;
-    if (host->shard)
-        host->shard->n_hosts--;
-    if (host->view.is_replica)
+    for (size_t i = 0; i < host->holdings.size; i++)
+        host->holdings.items[i].shard->n_claims--;
+    if (host->view.n_replicas > 0)
         mark_changed(map);
-    free(host);
+    end_host(host);
 }
 
 static struct host *find_host(const struct rota_interval_map *map, uint64_t id)
@@ -263,36 +279,37 @@ static struct shard *find_shard(const struct rota_interval_map *map, struct rota
     return (struct shard *)rota_map_get(&map->shards, name_shard(&name, dc, interval));
 }
 
-/* There are more shards than hosts can hold, so one without a host is found. */
-static_assert(ROTA_INTERVAL_SHARDS_MAX > ROTA_INTERVAL_HOSTS_MAX, "all of them may be held");
-
-static void forget_oldest(struct rota_interval_map *map)
+/* Make room for one more shard; false: all of them are held. */
+static bool forget_oldest(struct rota_interval_map *map)
 {
     struct shard *oldest = NULL;
     const struct rota_map_entry *entry;
     size_t place = 0;
     while ((entry = rota_map_next(&map->shards, &place))) {
         struct shard *shard = (struct shard *)entry->value;
-        if (shard->n_hosts == 0 && (!oldest || shard->taught_by < oldest->taught_by))
+        if (shard->n_claims == 0 && (!oldest || shard->taught_by < oldest->taught_by))
             oldest = shard;
     }
     if (!oldest)
-        return;
+        return false;
     rota_map_remove(&map->shards, rota_str_of(oldest->key, oldest->key_size));
     free(oldest);
+    return true;
 }
 
-/* The shard that the host reports, added if needed; NULL when there is no memory. Mostly it is
- * the one that it had before. */
-static struct shard *know_shard(struct rota_interval_map *map, const struct host *host,
+/* The shard of claim number `i` of the host, added if needed; NULL when there is no memory. Mostly
+ * it is the one that the host had there before. */
+static struct shard *know_shard(struct rota_interval_map *map, const struct host *host, size_t i,
                                 const struct rota_interval *interval)
 {
     struct rota_str dc = host->view.dc;
-    if (host->shard && rota_interval_is_equal(&host->view.shard, interval))
-        return host->shard;
+    if (i < host->claims.size && rota_interval_is_equal(&host->claims.items[i].interval, interval))
+        return host->holdings.items[i].shard;
     struct shard *shard = find_shard(map, dc, interval);
     if (shard)
         return shard;
+    if (map->shards.size >= ROTA_INTERVAL_SHARDS_MAX && !forget_oldest(map))
+        return NULL;
     struct shard_name name;
     struct rota_str key = name_shard(&name, dc, interval);
     shard = (struct shard *)calloc(1, sizeof *shard + key.size);
@@ -300,13 +317,70 @@ static struct shard *know_shard(struct rota_interval_map *map, const struct host
         return NULL;
     memcpy(shard->key, key.data, key.size);
     shard->key_size = (uint32_t)key.size;
-    if (map->shards.size >= ROTA_INTERVAL_SHARDS_MAX)
-        forget_oldest(map);
     if (!rota_map_put(&map->shards, rota_str_of(shard->key, key.size), shard)) {
         free(shard);
         return NULL;
     }
     return shard;
+}
+
+/* The shards of the answer, all or none, marked so that none of them is forgotten meanwhile. */
+static bool know_shards(struct rota_interval_map *map, const struct host *host,
+                        const struct rota_interval_lesson *lesson)
+{
+    size_t n = lesson->n_claims;
+    map->learned.size = 0;
+    if (n > ROTA_INTERVAL_CLAIMS_MAX || !rota_vector_reserve(&map->learned, n))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const struct rota_interval *interval = &lesson->claims[i].interval;
+        struct shard *shard =
+            rota_interval_is_valid(interval) ? know_shard(map, host, i, interval) : NULL;
+        if (!shard)
+            return false;
+        shard->n_claims++;
+        map->learned.items[map->learned.size++] = shard;
+    }
+    return true;
+}
+
+static void unmark_shards(struct rota_interval_map *map)
+{
+    for (size_t i = 0; i < map->learned.size; i++)
+        map->learned.items[i]->n_claims--;
+}
+
+/* Sum up what the host holds, which has changed. */
+static void sum_up(struct rota_interval_map *map, struct host *host)
+{
+    struct rota_interval_host *view = &host->view;
+    view->claims = host->claims.items;
+    view->n_claims = host->claims.size;
+    view->n_replicas = 0;
+    view->epoch = 0;
+    for (size_t i = 0; i < host->claims.size; i++) {
+        uint64_t epoch = host->claims.items[i].epoch;
+        if (!host->holdings.items[i].is_replica)
+            continue;
+        view->n_replicas++;
+        view->epoch = epoch > view->epoch ? epoch : view->epoch;
+    }
+    view->lesson = ++map->n_lessons;
+}
+
+/* The shard is held elsewhere under a later epoch; true when the host was a replica of it. */
+static bool supersede_claim(struct rota_interval_map *map, struct host *host,
+                            const struct shard *shard)
+{
+    bool is_changed = false;
+    for (size_t i = 0; i < host->holdings.size; i++) {
+        struct holding *holding = &host->holdings.items[i];
+        is_changed |= holding->shard == shard && holding->is_replica;
+        holding->is_replica &= holding->shard != shard;
+    }
+    if (is_changed)
+        sum_up(map, host);
+    return is_changed;
 }
 
 /* The shard was seen under this epoch; true when that is later than before, so that its current
@@ -317,63 +391,78 @@ static bool raise_epoch(struct rota_interval_map *map, struct shard *shard, uint
     if (epoch <= shard->epoch)
         return false;
     shard->epoch = epoch;
-    for (size_t i = 0; shard->n_hosts > 0 && i < map->hosts.size; i++) {
-        struct host *host = map->hosts.items[i];
-        if (host->shard != shard || !host->view.is_replica)
-            continue;
-        host->view.is_replica = false;
-        is_changed = true;
-    }
+    for (size_t i = 0; shard->n_claims > 1 && i < map->hosts.size; i++)
+        is_changed |= supersede_claim(map, map->hosts.items[i], shard);
     return is_changed;
 }
 
-/* Record what the host holds now; true if that changed. */
-static bool teach_shard(struct rota_interval_map *map, struct host *host, struct shard *shard,
-                        const struct rota_interval_lesson *lesson)
+/* Whether the answer says what is known of the host. */
+static bool is_known(const struct rota_interval_map *map, const struct host *host,
+                     const struct rota_interval_lesson *lesson)
 {
-    struct rota_interval_host *view = &host->view;
-    view->taught_by = lesson->number;
-    bool is_same = view->has_shard == lesson->has_shard && host->shard == shard &&
-                   (!shard || view->epoch == lesson->epoch);
-    if (is_same && view->lesson != 0)
+    if (host->view.lesson == 0 || host->claims.size != lesson->n_claims)
         return false;
-    if (shard)
-        shard->n_hosts++;
-    if (host->shard)
-        host->shard->n_hosts--;
-    bool was_replica = view->is_replica;
-    host->shard = shard;
-    view->has_shard = lesson->has_shard;
-    view->shard = shard ? lesson->shard : (struct rota_interval){0};
-    view->epoch = shard ? lesson->epoch : 0;
-    view->is_replica = shard && lesson->epoch == shard->epoch;
-    view->lesson = ++map->n_lessons;
-    return was_replica || view->is_replica;
+    for (size_t i = 0; i < lesson->n_claims; i++)
+        if (host->holdings.items[i].shard != map->learned.items[i] ||
+            host->claims.items[i].epoch != lesson->claims[i].epoch)
+            return false;
+    return true;
+}
+
+/* What the host holds now; true when that is another thing than before. */
+static bool teach_host(struct rota_interval_map *map, struct host *host,
+                       const struct rota_interval_lesson *lesson)
+{
+    size_t n = lesson->n_claims;
+    if (is_known(map, host, lesson)) {
+        host->view.taught_by = lesson->number;
+        return false;
+    }
+    if (!rota_vector_reserve(&host->claims, n) || !rota_vector_reserve(&host->holdings, n))
+        return false; /* the next answer may find room */
+    host->view.taught_by = lesson->number;
+    for (size_t i = 0; i < host->holdings.size; i++)
+        host->holdings.items[i].shard->n_claims--;
+    size_t n_before = host->view.n_replicas;
+    host->claims.size = host->holdings.size = n;
+    for (size_t i = 0; i < n; i++) {
+        struct shard *shard = map->learned.items[i];
+        shard->n_claims++;
+        host->claims.items[i] = lesson->claims[i];
+        host->holdings.items[i] = (struct holding){shard, lesson->claims[i].epoch == shard->epoch};
+    }
+    sum_up(map, host);
+    return n_before + host->view.n_replicas > 0;
 }
 
 enum rota_interval_learned rota_interval_map_learn(struct rota_interval_map *map, uint64_t host,
                                                    const struct rota_interval_lesson *lesson)
 {
     struct host *taught = find_host(map, host);
-    struct shard *shard = NULL;
+    bool is_new = false, is_stale = false;
     if (!taught)
         return ROTA_INTERVAL_GONE;
     map->version += !taught->view.is_live;
     taught->view.n_failures = 0;
     taught->view.is_live = true;
-    if (lesson->has_shard && rota_interval_is_valid(&lesson->shard))
-        shard = know_shard(map, taught, &lesson->shard);
-    if (lesson->has_shard && !shard)
+    if (!know_shards(map, taught, lesson)) {
+        unmark_shards(map);
         return ROTA_INTERVAL_NOTHING;
-
-    bool is_new = shard && raise_epoch(map, shard, lesson->epoch);
-    if (shard && lesson->number > shard->taught_by)
-        shard->taught_by = lesson->number;
+    }
+    for (size_t i = 0; i < lesson->n_claims; i++) {
+        struct shard *shard = map->learned.items[i];
+        is_new |= raise_epoch(map, shard, lesson->claims[i].epoch);
+        if (lesson->number > shard->taught_by)
+            shard->taught_by = lesson->number;
+    }
+    for (size_t i = 0; i < lesson->n_claims; i++)
+        is_stale |= lesson->claims[i].epoch < map->learned.items[i]->epoch;
     if (lesson->number > taught->view.taught_by)
-        is_new |= teach_shard(map, taught, shard, lesson);
+        is_new |= teach_host(map, taught, lesson);
+    unmark_shards(map);
     if (is_new)
         mark_changed(map);
-    if (shard && lesson->epoch < shard->epoch)
+    if (is_stale)
         return ROTA_INTERVAL_STALE;
     return is_new ? ROTA_INTERVAL_NEW : ROTA_INTERVAL_NOTHING;
 }
@@ -392,9 +481,13 @@ void rota_interval_map_failed(struct rota_interval_map *map, uint64_t host)
 static bool build_index(struct rota_interval_map *map)
 {
     bool is_fine = rota_interval_index_begin(&map->index);
-    for (size_t i = 0; i < map->hosts.size && is_fine; i++)
-        if (map->hosts.items[i]->view.is_replica)
-            is_fine = rota_interval_index_add(&map->index, &map->hosts.items[i]->view);
+    for (size_t i = 0; i < map->hosts.size && is_fine; i++) {
+        const struct host *host = map->hosts.items[i];
+        for (size_t k = 0; k < host->holdings.size && is_fine; k++)
+            if (host->holdings.items[k].is_replica)
+                is_fine = rota_interval_index_add(&map->index, &host->view,
+                                                  &host->claims.items[k].interval);
+    }
     map->is_indexed = is_fine && rota_interval_index_build(&map->index);
     return map->is_indexed;
 }

@@ -5,14 +5,16 @@
  * counts only if its request is newer than the last one that counted. So an old answer can't undo a
  * newer one, however late it arrives, and no clock is needed.
  *
- * A *shard* here is an interval of one dc. It remembers the highest epoch that was ever seen for
- * it, also after its holder has left: an answer with a lower epoch is *stale*, and a host that
- * holds it under a lower epoch is not a replica of it. Hosts that hold it under the same epoch are
- * all its replicas; 0 means no epoch is known, and is lower than any other.
+ * A host *claims* any number of intervals, each under an epoch. A *shard* here is an interval of
+ * one dc. It remembers the highest epoch that was ever seen for it, also after its holder has left:
+ * a claim with a lower epoch is *stale*, and its host is not a replica of the shard. Hosts that
+ * hold it under the same epoch are all its replicas; 0 means no epoch is known, and is lower than
+ * any other.
  *
  * While a dc is re-sharded its hosts hold intervals that overlap or leave holes; other dcs still
- * have the old ones. So a key's replicas are all the hosts whose interval has it, and the keys with
- * the same replicas have the same *route*: that is what a lookup gives, for many keys at once.
+ * have the old ones. So a key's replicas are all the hosts with an interval that has it, and the
+ * keys with the same replicas have the same *route*: that is what a lookup gives, for many keys at
+ * once.
  *
  * Invariants: an id is never given to another host. Every replica of a route holds all the keys
  * that have the route. Nothing is remembered beyond the bounds: of shards without a host the one
@@ -30,7 +32,8 @@
 enum {
     ROTA_INTERVAL_HOSTS_MAX = 4096,
     ROTA_INTERVAL_TEXT_MAX = 1024,    /* bytes of an address, of a dc's name */
-    ROTA_INTERVAL_SHARDS_MAX = 16384, /* whose epochs are remembered */
+    ROTA_INTERVAL_CLAIMS_MAX = 1024,  /* of one host; an answer with more teaches nothing */
+    ROTA_INTERVAL_SHARDS_MAX = 65536, /* whose epochs are remembered */
     ROTA_INTERVAL_MODULI_MAX = 8, /* different `of` at a time; hosts of others are not replicas */
     ROTA_INTERVAL_REPLICAS_MAX = 32, /* of one key; more are left out */
     ROTA_INTERVAL_KEYS_MAX = 65536,  /* of one lookup */
@@ -47,29 +50,29 @@ struct rota_interval_host {
     uint64_t id; /* which a balancer uses, too */
     struct rota_str address, dc;
 
-    bool has_shard; /* false: it has not answered yet, or it holds nothing */
-    struct rota_interval shard;
-    uint64_t epoch;
+    const struct rota_interval_claim *claims; /* none: it has not answered yet, or holds nothing */
+    size_t n_claims;
+    size_t n_replicas;  /* of these, the claims on what no host has under a later epoch */
+    uint64_t epoch;     /* the highest of those */
     uint64_t taught_by; /* number of the request whose answer counted last; 0: none */
-    uint64_t lesson;    /* changes whenever the shard or the epoch does */
-    bool is_replica;    /* it has a shard, and no host has it under a later epoch */
+    uint64_t lesson;    /* changes whenever any of this does */
     bool is_live;       /* it has not failed ROTA_INTERVAL_FAILURES times in a row */
     uint32_t n_failures;
 };
 
 /* What an answer says about its host. */
 struct rota_interval_lesson {
-    uint64_t number; /* of the request, from rota_interval_map_number() */
-    bool has_shard;
-    struct rota_interval shard;
-    uint64_t epoch;
+    uint64_t number;                          /* of the request, from rota_interval_map_number() */
+    const struct rota_interval_claim *claims; /* all that it holds */
+    size_t n_claims;
 };
 
 enum rota_interval_learned {
-    ROTA_INTERVAL_NOTHING, /* it is known, or older than what is known, or not an interval */
+    ROTA_INTERVAL_NOTHING, /* it is known, or older than what is known, or not intervals */
     ROTA_INTERVAL_GONE,    /* the host is no longer listed: ignore the answer */
     ROTA_INTERVAL_NEW,     /* the map has changed */
-    ROTA_INTERVAL_STALE,   /* the shard was seen under a later epoch: ignore the answer */
+    ROTA_INTERVAL_STALE,   /* one of the shards was seen under a later epoch: ignore the answer for
+                              its keys */
 };
 
 struct rota_interval_map;
@@ -91,8 +94,8 @@ enum rota_code rota_interval_map_set_hosts(struct rota_interval_map *map,
 /* The next number for a request. Never 0, never twice. */
 uint64_t rota_interval_map_number(struct rota_interval_map *map);
 
-/* The host has answered. An answer also shows that it is live. A stale answer changes nothing
- * about the shard, but its host is no longer a replica of what it claims. */
+/* The host has answered. An answer also shows that it is live. A stale claim changes nothing
+ * about its shard, but the host is not a replica of it. */
 enum rota_interval_learned rota_interval_map_learn(struct rota_interval_map *map, uint64_t host,
                                                    const struct rota_interval_lesson *lesson);
 
@@ -132,6 +135,23 @@ const struct rota_interval_host *rota_interval_map_find(const struct rota_interv
 size_t rota_interval_map_n_hosts(const struct rota_interval_map *map);
 const struct rota_interval_host *rota_interval_map_host(const struct rota_interval_map *map,
                                                         size_t index);
+
+/* The first of the claims that has the sharding key; NULL: none. */
+static inline const struct rota_interval_claim *rota_interval_find_claim(
+    const struct rota_interval_claim *claims, size_t n, uint64_t sharding_key)
+{
+    uint64_t of = 0, key = sharding_key;
+    for (size_t i = 0; i < n; i++) {
+        const struct rota_interval *interval = &claims[i].interval;
+        if (interval->of != of) { /* mostly all are of the same number */
+            of = interval->of;
+            key = of ? sharding_key % of : sharding_key;
+        }
+        if (key >= interval->from && (key < interval->to || interval->to == 0))
+            return &claims[i];
+    }
+    return NULL;
+}
 
 /* The highest epoch seen for the shard of the dc; 0: none. */
 uint64_t rota_interval_map_epoch(const struct rota_interval_map *map, struct rota_str dc,

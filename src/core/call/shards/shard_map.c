@@ -64,12 +64,16 @@ static enum rota_code check_channel(const struct rota_shard_channel *channel, si
     return ROTA_OK;
 }
 
-enum rota_code rota_shard_map_new(int64_t collection, const struct rota_shard_channel *channels,
-                                  size_t n_channels, struct rota_shard_map **map,
-                                  struct rota_error *error)
+enum rota_code rota_shard_map_new(int64_t collection, struct rota_str name,
+                                  const struct rota_shard_channel *channels, size_t n_channels,
+                                  struct rota_shard_map **map, struct rota_error *error)
 {
-    size_t n_replicas = 0, n_bytes = 0;
+    size_t n_replicas = 0, n_bytes = name.size;
     enum rota_code code = ROTA_OK;
+    if (name.size > ROTA_SHARD_NAME_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "shard map: collection name of %zu bytes, at most %d are allowed",
+                              name.size, ROTA_SHARD_NAME_MAX);
     if (n_channels > ROTA_SHARD_CHANNELS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
                               "shard map: %zu channels, at most %d are allowed", n_channels,
@@ -101,6 +105,7 @@ enum rota_code rota_shard_map_new(int64_t collection, const struct rota_shard_ch
     }
     piece->map = (struct rota_shard_map){
         .collection = collection,
+        .name = rota_text_put(&text, name),
         .n_shares = 1,
         .n_channels = n_channels,
         .channels = piece->channels,
@@ -188,7 +193,7 @@ enum rota_code rota_shard_map_apply(const struct rota_shard_map *map, struct rot
     changed->n_replicas = merge_claim(old, refused_by, claim, replicas);
     changed->replicas = replicas;
     enum rota_code code =
-        rota_shard_map_new(map->collection, channels, map->n_channels, applied, error);
+        rota_shard_map_new(map->collection, map->name, channels, map->n_channels, applied, error);
     free(channels);
     return code;
 }
@@ -214,8 +219,8 @@ enum rota_code rota_shard_map_shuffle(const struct rota_shard_map *map, uint64_t
                                       struct rota_random *random, struct rota_shard_map **shuffled,
                                       struct rota_error *error)
 {
-    enum rota_code code =
-        rota_shard_map_new(map->collection, map->channels, map->n_channels, shuffled, error);
+    enum rota_code code = rota_shard_map_new(map->collection, map->name, map->channels,
+                                             map->n_channels, shuffled, error);
     if (code)
         return code;
     (*shuffled)->version = map->version;

@@ -12,17 +12,18 @@ struct rota_random;
 
 struct rota_shard_map {
     int64_t collection;
-    uint64_t version; /* grows with every map of a cache; 0: never in one */
+    struct rota_str name; /* of the collection, by which its owners claim shards; empty: its id */
+    uint64_t version;     /* grows with every map of a cache; 0: never in one */
     size_t n_shares;
     size_t n_channels;
     const struct rota_shard_channel *channels; /* in the order they were given */
 };
 
-/* Make a map, copying everything that `channels` points to. Rejects a duplicate channel or node,
- * and what exceeds the bounds. Gives `*map`. */
-enum rota_code rota_shard_map_new(int64_t collection, const struct rota_shard_channel *channels,
-                                  size_t n_channels, struct rota_shard_map **map,
-                                  struct rota_error *error);
+/* Make a map, copying the name and everything that `channels` points to. Rejects a duplicate
+ * channel or node, and what exceeds the bounds. Gives `*map`. */
+enum rota_code rota_shard_map_new(int64_t collection, struct rota_str name,
+                                  const struct rota_shard_channel *channels, size_t n_channels,
+                                  struct rota_shard_map **map, struct rota_error *error);
 
 /* Add a reference; drop one, the last of which frees the map. Both accept NULL. */
 struct rota_shard_map *rota_shard_map_share(struct rota_shard_map *map);

@@ -12,20 +12,11 @@
  * The reader is strict: it rejects what it does not understand, with the line's number. */
 #pragma once
 
-#include <rota/error.h>
-#include <rota/shard.h>
+#include "run/call/directory.h"
 
 enum {
     ROTA_SHARDS_TEXT_MAX = 16 << 20, /* bytes of a file */
     ROTA_SHARDS_LINE_MAX = 8192,     /* bytes of a line, without its end */
-};
-
-/* One collection and its shards. */
-struct rota_shards_collection {
-    struct rota_str database, name;
-    int64_t id;
-    const struct rota_shard_channel *channels; /* by their names */
-    size_t n_channels;
 };
 
 struct rota_shards_file {

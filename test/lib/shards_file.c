@@ -1,4 +1,4 @@
-#include "wire/text/shards_file.h"
+#include "shards_file.h"
 
 #include "base/quote.h"
 #include "base/text.h"
