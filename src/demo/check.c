@@ -35,7 +35,7 @@ void rota_check_tell(struct rota_check *check, enum rota_check_fault fault, cons
 {
     va_list arguments;
     check->n[fault]++;
-    if (check->n_told == ROTA_CHECK_TOLD_MAX)
+    if (check->n[fault] > ROTA_CHECK_TOLD_EACH)
         return;
     check->told[check->n_told].fault = fault;
     va_start(arguments, format);

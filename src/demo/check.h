@@ -36,7 +36,8 @@ enum rota_check_fault {
 
 enum {
     ROTA_CHECK_FAULTS = ROTA_CHECK_UNCHECKED + 1,
-    ROTA_CHECK_TOLD_MAX = 20, /* sentences that are kept; further faults are only counted */
+    ROTA_CHECK_TOLD_EACH = 5, /* sentences of a kind that are kept; further faults are counted */
+    ROTA_CHECK_TOLD_MAX = ROTA_CHECK_FAULTS * ROTA_CHECK_TOLD_EACH,
     ROTA_CHECK_TEXT_MAX = 256,
 };
 

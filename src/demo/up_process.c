@@ -306,7 +306,8 @@ void rota_up_process_restart(struct rota_up_process *process)
 
 /* A process that is paused in the middle of a write to a SQLite file blocks all other writers,
  * which is a limit of SQLite and not what we want to show. The system lists the locks: "1: POSIX
- * ADVISORY WRITE 4711 fe:00:123 120 120"; byte 120 belongs to the writer. */
+ * ADVISORY WRITE 4711 fe:00:123 120 120"; byte 120 belongs to the writer. The same goes for the
+ * files of the example, which its servers lock whole: "1: FLOCK ADVISORY WRITE 4711". */
 static bool is_writing(long pid)
 {
     FILE *locks = fopen("/proc/locks", "re");
@@ -315,7 +316,8 @@ static bool is_writing(long pid)
     bool is_found = false;
     while (locks && !is_found && fgets(line, sizeof line, locks))
         is_found = sscanf(line, "%*s %15s %*s WRITE %ld %*s %ld", kind, &owner, &from) == 3 &&
-                   strcmp(kind, "POSIX") == 0 && owner == pid && from == 120;
+                   owner == pid &&
+                   (strcmp(kind, "FLOCK") == 0 || (strcmp(kind, "POSIX") == 0 && from == 120));
     if (locks)
         fclose(locks);
     return is_found;

@@ -837,11 +837,19 @@ def lines_are_added_once_whatever_happens_to_the_broker():
         broker = Broker("--data", data, "--listen", where)
         adder = broker.start("job", "add", "--queue", "work", "--lines", "-", "--timeout", "20s", stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        told = {}
-        thread = threading.Thread(target=lambda: told.update(out=adder.communicate(lines)))
+        told, part, more = {}, len(lines) // 5, threading.Semaphore(0)
+
+        def feed():
+            for i in range(4):  # a part for each life, so that no machine is too fast
+                more.acquire()
+                adder.stdin.write(lines[i * part:(i + 1) * part])
+            told.update(out=adder.communicate(lines[4 * part:]))
+
+        thread = threading.Thread(target=feed)
         thread.start()
         n_before = 0
         for life in range(4):
+            more.release()
             with broker:
                 while n_before == (n := broker.queue()["waiting"] if life or broker.run("queue", "list") else 0):
                     assert thread.is_alive(), told

@@ -18,6 +18,7 @@ import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import tap  # noqa: E402
+from stop import stop  # noqa: E402
 from tap import test  # noqa: E402
 
 SERVICE, ROTAD, ROTA = (os.path.abspath(path) for path in sys.argv[1:4])
@@ -167,7 +168,7 @@ def an_owner_that_was_stopped_for_longer_than_its_ttl_does_not_write_when_it_con
         stopped, other = cluster.servers.values()
         for _ in range(2):
             shard = cluster.one_of(stopped, other)
-            stopped.process.send_signal(signal.SIGSTOP)
+            stop(stopped.process)
             other.wait_for(f"^start shard={shard} ")
             more_rounds(load)
             stopped.process.send_signal(signal.SIGCONT)

@@ -237,7 +237,7 @@ def scripts_get_a_page_and_pipes_a_sentence():
             return done.stdout
 
         found = json.loads(once("--json"))["nodes"]
-        assert {node["name"] for node in found} == {one.name, two.name}, found
+        assert {node["name"] for node in found} == {one.title, two.title}, found
         assert all(node["state"] == "serving" and 0 <= node["cpu"] < 64 and node["calls_per_s"] >= 0
                    and node["memory"] > 0 for node in found), found
         rows = [line.split("\t") for line in once("-o", "tsv").splitlines()]

@@ -1,8 +1,9 @@
 """Stop a process with SIGSTOP where that shows what it is meant to show.
 
 A process that is stopped in the middle of a write to a SQLite file keeps the file's lock, and
-nobody else can write until it goes on: that is a limit of SQLite, which docs/leases.md states.
-Tests that are about one host that stands still must not meet it by chance."""
+nobody else can write until it goes on: that is a limit of SQLite, which docs/leases.md states. The
+same is true of a program that locks files of its own (flock). Tests that are about one host that
+stands still must not meet it by chance."""
 
 import os
 import signal
@@ -15,7 +16,8 @@ def is_writing(pid):
     with open("/proc/locks") as locks:
         for line in locks:  # "1: POSIX  ADVISORY  WRITE 4711 fe:00:123 120 120"
             fields = line.split()
-            if fields[1] == "POSIX" and fields[3:5] == ["WRITE", str(pid)] and fields[6] == WRITER:
+            is_lock = fields[1] == "FLOCK" or (fields[1] == "POSIX" and fields[6] == WRITER)
+            if is_lock and fields[3:5] == ["WRITE", str(pid)]:
                 return True
     return False
 

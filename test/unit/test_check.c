@@ -555,10 +555,10 @@ static void each_fault_has_a_name_and_the_first_have_sentences(void **state)
         for (int n = 0; n < i; n++)
             assert_string_not_equal(rota_check_fault_name((enum rota_check_fault)i),
                                     rota_check_fault_name((enum rota_check_fault)n));
-    for (int i = 0; i < 2 * ROTA_CHECK_TOLD_MAX; i++)
+    for (int i = 0; i < 2 * ROTA_CHECK_TOLD_EACH; i++)
         rota_check_tell(&check, ROTA_CHECK_JOB_LOST, "number %d", i);
-    assert_int_equal(check.n_told, ROTA_CHECK_TOLD_MAX);
-    assert_int_equal(rota_check_n_faults(&check), 2 * ROTA_CHECK_TOLD_MAX);
+    assert_int_equal(check.n_told, ROTA_CHECK_TOLD_EACH);
+    assert_int_equal(rota_check_n_faults(&check), 2 * ROTA_CHECK_TOLD_EACH);
 }
 
 /* --- bounds, and what is counted --- */
@@ -607,10 +607,10 @@ static void job_is_forgotten_when_it_is_older_than_asked_for(void **state)
 static void texts_are_kept_up_to_a_number_and_all_are_counted(void **state)
 {
     (void)state;
-    for (int i = 0; i < ROTA_CHECK_TOLD_MAX + 1; i++)
+    for (int i = 0; i < ROTA_CHECK_TOLD_EACH + 1; i++)
         answer(ROTA_GET_KEY_MISSING, "", NULL);
-    assert_int_equal(check.n_told, ROTA_CHECK_TOLD_MAX);
-    assert_told(ROTA_CHECK_GET_UNANSWERED, ROTA_CHECK_TOLD_MAX + 1);
+    assert_int_equal(check.n_told, ROTA_CHECK_TOLD_EACH);
+    assert_told(ROTA_CHECK_GET_UNANSWERED, ROTA_CHECK_TOLD_EACH + 1);
 }
 
 static void every_await_counts_from_the_start(void **state)
