@@ -307,8 +307,9 @@ void rota_up_process_restart(struct rota_up_process *process)
 /* A process that is paused in the middle of a write to a SQLite file blocks all other writers,
  * which is a limit of SQLite and not what we want to show. The system lists the locks: "1: POSIX
  * ADVISORY WRITE 4711 fe:00:123 120 120"; byte 120 belongs to the writer. The same goes for the
- * files of the example, which its servers lock whole: "1: FLOCK ADVISORY WRITE 4711". */
-static bool is_writing(long pid)
+ * files of the example, which its servers lock whole while they write: "1: FLOCK ADVISORY WRITE
+ * 4711". A node has such locks as long as it runs. */
+static bool is_writing(const struct rota_up_process *process)
 {
     FILE *locks = fopen("/proc/locks", "re");
     char line[256], kind[16];
@@ -316,8 +317,9 @@ static bool is_writing(long pid)
     bool is_found = false;
     while (locks && !is_found && fgets(line, sizeof line, locks))
         is_found = sscanf(line, "%*s %15s %*s WRITE %ld %*s %ld", kind, &owner, &from) == 3 &&
-                   owner == pid &&
-                   (strcmp(kind, "FLOCK") == 0 || (strcmp(kind, "POSIX") == 0 && from == 120));
+                   owner == process->pid &&
+                   (strcmp(kind, "POSIX") == 0 ? from == 120
+                                               : process->is_server && strcmp(kind, "FLOCK") == 0);
     if (locks)
         fclose(locks);
     return is_found;
@@ -328,10 +330,10 @@ void rota_up_process_freeze(struct rota_up_process *process)
     siginfo_t info;
     if (!process->child)
         return;
-    for (int i = 0; i < FREEZES_MAX; i++) {
+    for (int i = 0;; i++) {
         rota_child_signal(process->child, SIGSTOP);
         waitid(P_PID, (id_t)process->pid, &info, WSTOPPED | WEXITED | WNOWAIT);
-        if (!is_writing(process->pid))
+        if (i == FREEZES_MAX || !is_writing(process))
             break;
         rota_child_signal(process->child, SIGCONT);
         sched_yield();
