@@ -189,6 +189,8 @@ def jobs_follow_the_route():
         await_nodes(c, lambda seen: seen["jobs"] == 0)
         assert sorted(c.jobs()) == known  # it still knows whom to ask
         assert c.terminate() == 0
+        for node in (a, b):  # until they know that it left, they say that it may have the jobs it had
+            await_nodes(node, lambda seen: len(seen["nodes"]) == 2)
         assert sorted(a.jobs()) == known
         for job in jobs:
             assert without_explain(b.show(job)) == without_explain(before[job]), job
