@@ -20,7 +20,7 @@ import rotad  # noqa: E402
 from grpc_raw import message  # noqa: E402
 
 ROTAD = os.path.abspath(sys.argv[1])
-SHARDS = 131072
+SHARDS, CATALOG = 131072, 4096
 QUEUES = 99000
 SETTINGS = f"""[[space]]
 name = "large"
@@ -28,7 +28,7 @@ shards = {SHARDS}
 
 [[space]]
 name = "catalog"
-shards = 4096
+shards = {CATALOG}
 """
 HELD_MAX = 0.1  # seconds of the loop's thread for one request
 
@@ -181,8 +181,8 @@ def main():
         with open(path, "w") as file:
             file.write(SETTINGS)
         with rotad.cluster(ROTAD, 1, "--config", path) as (node,):
-            rotad.await_news(node.reach["http"], lambda: node.get("/api/v1/spaces")["spaces"][0]["n_owned"] == SHARDS,
-                             "an owner for each shard")
+            rotad.await_news(node.reach["http"], lambda: {"large": SHARDS, "catalog": CATALOG} == {
+                space["name"]: space["n_owned"] for space in node.get("/api/v1/spaces")["spaces"]}, "an owner for each shard")
             node.post("/api/v1/queues/q/jobs", {"payload": "x"})
             client = grpc_raw.Client(node.reach["grpc"], rotad.TIMEOUT)
             cases = [(f"{method} {path} {len(json.dumps(body) if body else '')} bytes",
