@@ -170,7 +170,7 @@ def an_owner_that_was_stopped_for_longer_than_its_ttl_does_not_write_when_it_con
         stopped, other = cluster.servers.values()
         for _ in range(2):
             shard = cluster.one_of(stopped, other)
-            stop(stopped.process)
+            stop(stopped.process, has_brief_locks=True)
             other.wait_for(f"^start shard={shard} ")
             more_rounds(load)
             stopped.process.send_signal(signal.SIGCONT)
