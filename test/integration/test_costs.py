@@ -20,15 +20,21 @@ import rotad  # noqa: E402
 from grpc_raw import message  # noqa: E402
 
 ROTAD = os.path.abspath(sys.argv[1])
-SHARDS = 131072
+SHARDS, CATALOG = 131072, 4096
 QUEUES = 99000
+KEYS = 65536  # of a Get
 SETTINGS = f"""[[space]]
 name = "large"
 shards = {SHARDS}
 
 [[space]]
 name = "catalog"
-shards = 4096
+shards = {CATALOG}
+
+[[cache]]
+name = "values"
+source = "file:%s"
+shards = 1
 """
 HELD_MAX = 0.1  # seconds of the loop's thread for one request
 
@@ -77,7 +83,11 @@ def grpc_cases():
     yield jobs + "Poll", message(_1="q", _2=[name(i) for i in range(256)], _3=1000, _5=1), True
     yield jobs + "CompleteBatch", message(_1=[message(_1="q", _2=ident, _3=1, _4=b"r" * 4000)] * 4096), True
     yield jobs + "Complete", message(_1="q", _2=ident, _3=1, _4=b"r" * (16 << 20)), False
+    yield jobs + "Fail", message(_1="q", _2=ident, _3=1, _4=b"r" * (16 << 20)), False
+    yield jobs + "Extend", message(_1="q", _2=ident, _3=1, _4=b"p" * (16 << 20)), False
     yield jobs + "Cancel", message(_1="q", _2=ident), False
+    yield jobs + "Retry", message(_1="q", _2=ident), False
+    yield jobs + "SetPriority", message(_1="q", _2=ident, _3=9), False
     yield jobs + "Queues", b"", True
     yield jobs + "Workers", b"", True
     yield jobs + "Nodes", b"", True
@@ -91,6 +101,10 @@ def grpc_cases():
     yield "/rota.v1.Directory/GetShards", message(_1=message(_2="catalog")), True
     yield "/rota.v1.Directory/GetSpace", message(_1="large"), True
     yield "/rota.v1.Directory/GetSpace", message(_1="s" * (15 << 20)), False
+    keys = message(_1=[b"%d" % i for i in range(KEYS)])
+    for method in ("Get", "Relay"):
+        yield "/rota.v1.Cache/" + method, keys, True
+        yield "/rota.v1.Cache/" + method, b"\x0a\x00" * (8 << 20), False
     yield "/grpc.health.v1.Health/Check", message(_1=b"s" * (15 << 20)), False
 
 
@@ -179,10 +193,12 @@ def main():
     with tempfile.TemporaryDirectory(prefix="rota-costs-") as folder:
         path = os.path.join(folder, "rotad.toml")
         with open(path, "w") as file:
-            file.write(SETTINGS)
+            file.write(SETTINGS % os.path.join(folder, "values"))
+        with open(os.path.join(folder, "values"), "w") as file:
+            file.writelines(f"{i}\tvalue {i}\n" for i in range(KEYS))
         with rotad.cluster(ROTAD, 1, "--config", path) as (node,):
-            rotad.await_news(node.reach["http"], lambda: node.get("/api/v1/spaces")["spaces"][0]["n_owned"] == SHARDS,
-                             "an owner for each shard")
+            rotad.await_news(node.reach["http"], lambda: {"large": SHARDS, "catalog": CATALOG} == {
+                space["name"]: space["n_owned"] for space in node.get("/api/v1/spaces")["spaces"]}, "an owner for each shard")
             node.post("/api/v1/queues/q/jobs", {"payload": "x"})
             client = grpc_raw.Client(node.reach["grpc"], rotad.TIMEOUT)
             cases = [(f"{method} {path} {len(json.dumps(body) if body else '')} bytes",

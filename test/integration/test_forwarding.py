@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from test_cluster import ROTA, TIMEOUT, nodes, tap, wait_until
+from test_cluster import ROTA, TIMEOUT, nodes, promise, tap, wait_until
 
 tap.TESTS.clear()  # those of the other file
 test = tap.test
@@ -56,7 +56,7 @@ def await_all(node, jobs, state="done"):
 def drain(node, jobs, queue="work"):
     """Wait for all of a queue, and see that these are done; every node has to be there."""
     node.run("queue", "wait-empty", queue)
-    assert set(jobs) <= set(node.jobs("done", queue)), (jobs, node.log[-20:])
+    promise.check(set(jobs) <= (done := set(node.jobs("done", queue))), f"lost: {set(jobs) - done}, {node.log[-20:]}")
 
 
 @test

@@ -16,6 +16,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import promise  # noqa: E402
 import rotad  # noqa: E402
 import tap  # noqa: E402
 from tap import test  # noqa: E402
@@ -202,7 +203,8 @@ class Load:
             rota("queue", "wait-empty", self.queue, "--timeout", "10m", "--node", self.nodes[0].grpc)
             queue = layout_of(self.nodes[0], self.queue)
             assert queue["n_done"] == queue["done_total"] and queue["n_dead"] == 0, queue
-            assert self.n_added <= queue["n_done"] <= self.n_added + self.n_unknown, (self.n_added, queue)
+            promise.check(self.n_added <= queue["n_done"] <= self.n_added + self.n_unknown,
+                          f"{self.n_added} were added and perhaps {self.n_unknown} more: {queue}")
         finally:
             self.worker.terminate()
             self.worker.wait(TIMEOUT)

@@ -18,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
 import databases  # noqa: E402
 import grpc_raw  # noqa: E402
+import promise  # noqa: E402
 import stop  # noqa: E402
 from grpc_raw import message  # noqa: E402
 from work_processes import TIMEOUT, Broker, Worker, folder, run_tests, wait_until  # noqa: E402
@@ -255,14 +256,14 @@ def what_was_acknowledged_is_there_after_kill_9():
     known = set()
     for life in range(3):
         with Node() as node:
-            assert known <= set(node.jobs("waiting", "kill")), life
+            promise.check(known <= (found := set(node.jobs("waiting", "kill"))), f"life {life} lost {known - found}")
             adder = Adder([node], "kill")
             adder.await_more(10)
             node.kill()
             known |= adder.end()
         bury()
     with Node() as node:
-        assert known <= set(node.jobs("waiting", "kill"))
+        promise.check(known <= (found := set(node.jobs("waiting", "kill"))), f"lost: {known - found}")
 
 
 @test

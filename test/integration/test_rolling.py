@@ -9,6 +9,7 @@ to another node while it runs, it is run again there, and the first attempt is r
 
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -18,6 +19,10 @@ import tempfile
 import threading
 import time
 import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+sys.dont_write_bytecode = True
+import promise  # noqa: E402
 
 ROTA, ROTAD = (os.path.abspath(path) for path in sys.argv[1:3])
 TIMEOUT = 120
@@ -198,14 +203,14 @@ def restarts_in_turn_lose_nothing(folder):
             load.finish()
         run("queue", "wait-empty", *nodes, "work", "--timeout", "10m")
         listed = run("job", "list", *nodes, "--queue", "work", "--state", "done", "--limit", "10000")
-        assert sorted(line.split("\t")[0] for line in listed.splitlines()) == sorted(jobs), (jobs, listed)
+        promise.check(sorted(line.split("\t")[0] for line in listed.splitlines()) == sorted(jobs), f"{jobs} are not {listed}")
         assert len(jobs) == loads[0].n, (loads[0].n, jobs)
         worker.send_signal(signal.SIGTERM)  # when it has ended it has heard of all of them
         assert worker.wait(TIMEOUT) == 0
         runs = attempts_of(f"{folder}/work.log")
         for name, payload in jobs.items():
             shown = json.loads(run("job", "show", *nodes, "--json", name))
-            assert [event["state"] for event in shown["events"]].count("done") == 1, (name, shown)
+            promise.check([event["state"] for event in shown["events"]].count("done") == 1, f"{name} is not done once: {shown}")
             assert shown["result"].strip() == payload, (name, shown)
             check_runs(name, runs[name])
         n_again = sum(len(attempts) for attempts in runs.values()) - len(jobs)

@@ -17,6 +17,7 @@ import tempfile
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import promise  # noqa: E402
 import tap  # noqa: E402
 from stop import stop  # noqa: E402
 from tap import test  # noqa: E402
@@ -141,7 +142,8 @@ def end_load(cluster, load):
     for process in cluster.processes:
         if process is not load:
             process.held()
-        assert not [line for line in process.seen if line.startswith(("wrong", "failed"))], process.seen
+        promise.check(not [line for line in process.seen if line.startswith("wrong")], f"{process.seen}")
+        assert not [line for line in process.seen if line.startswith("failed")], process.seen
 
 
 def more_rounds(load, n=2):

@@ -18,6 +18,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import promise  # noqa: E402
 import tap  # noqa: E402
 from tap import test  # noqa: E402
 
@@ -219,8 +220,8 @@ def check_spans(nodes):
     for key, held in spans.items():
         held.sort()
         for before, after in zip(held, held[1:]):
-            assert before[1] <= after[0], (key, "two owners", before, after)
-            assert before[2] < after[2], (key, "an epoch that does not grow", before, after)
+            promise.check(before[1] <= after[0], f"{key} has two owners: {before}, {after}")
+            promise.check(before[2] < after[2], f"{key} has an epoch that does not grow: {before}, {after}")
     return spans
 
 
