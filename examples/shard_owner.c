@@ -48,7 +48,7 @@ int main(int argc, char **argv)
         rota_store_open(&loop, &(struct rota_store_options){.url = argv[1]}, &store, &error);
     struct rota_service_server_options options = {
         .space = "books",
-        .n_shards = 4,
+        .n_shards = 16, /* with 4 it would happen that one of two servers has none */
         .listen = "127.0.0.1:0",
         .store = store,
         .ttl = 2 * ROTA_SEC,

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Two servers divide the four shards of a space. A client calls all of them through a node, which
+# Two servers divide the 16 shards of a space. A client calls all of them through a node, which
 # knows the owners, also after one server is killed and the other has taken over:
 # `shards.sh DIRECTORY ROTA ROTAD`: DIRECTORY has the programs, ROTA is `rota`, ROTAD is `rotad`.
 set -eu
@@ -27,10 +27,10 @@ read -r first <"$work/first.address"
 first_pid=${pids##* }
 serve second "$bin/shard_owner" "$store" >/dev/null
 
-# Prints the replies, once there are four.
+# Prints the replies, once there are 16.
 call_all() {
     until "$bin/shard_client" "$node" books "$1" >"$work/replies" 2>/dev/null &&
-        test "$(grep -c ": $1\$" "$work/replies")" = 4; do :; done
+        test "$(grep -c ": $1\$" "$work/replies")" = 16; do :; done
     cat "$work/replies"
 }
 

@@ -41,9 +41,9 @@ SEEN = {
     "rota group status --name demo": r"^GROUP +demo\n|^p0: ",
     "until rota group status ": r"^GROUP +demo\n",
     "counter_client": r"^apples=1 ",
-    "until shard_client": r"([0-3]: hello\n){4}",
-    "build/examples/shard_client": r"^([0-3]: \w+\n){4}",
-    "until build/examples/shard_client": r"([0-3]: again\n){4}",
+    "until shard_client": r"(\d+: hello\n){16}",
+    "build/examples/shard_client": r"^(\d+: \w+\n){16}",
+    "until build/examples/shard_client": r"(\d+: again\n){16}",
     "for name in ant bee": r"(?s)ant=1 .*bee=1 .*cat=1 .*dog=1 ",
     "for name in dog cat": r"(?s)dog=2 .*cat=2 .*bee=2 .*ant=2 ",
     "rota space show counters": r"^SHARDS\s+32",
@@ -178,4 +178,5 @@ if __name__ == "__main__":
         why = "the tour needs a network of its own, which this machine does not give"
         sys.exit(print(f"1..0 # SKIP {why}") or 0)
     own_mounts.raise_loopback()
+    own_mounts.mount_tmpfs("/run", "8m")  # nodes of other networks may have the same addresses, and a token each
     sys.exit(main())
