@@ -308,9 +308,8 @@ def live_cases():
                 (here, "rota space show sam", "rota space show sample-shards "),
                 (here, "rota shard list sam", "rota shard list sample-shards "),
                 (here, "rota group status --name sam", "rota group status --name sample "),
-                (here, "rota node drain 127", f"rota node drain {node} "),
-                (here, f"rota node drain {node[:-1]}", f"rota node drain {node} "),
-                (here, f"rota shard list x --owner {node[:-1]}", f"rota shard list x --owner {node} "),
+                (here, "rota node drain no", "rota node drain node-1 "),
+                (here, "rota shard list x --owner node", "rota shard list x --owner node-1 "),
                 (nowhere, f"rota queue show --node {node} let", f"rota queue show --node {node} letters "),
             ], nowhere
         finally:
