@@ -233,9 +233,9 @@ void rota_broker_discard(struct rota_broker *broker, void *block)
 
 void rota_broker_at(struct rota_broker *broker, struct rota_work_now now)
 {
-    bool is_late = now.boot - broker->now.boot >= ROTA_BROKER_STALL; /* it seldom is */
+    bool is_late = now.boot >= rota_time_add(broker->now.boot, ROTA_BROKER_STALL); /* seldom */
     rota_time due_at = is_late ? rota_broker_deadline(broker) : ROTA_TIME_NEVER;
-    if (due_at < ROTA_TIME_NEVER && now.boot - due_at >= ROTA_BROKER_STALL)
+    if (due_at < ROTA_TIME_NEVER && now.boot >= rota_time_add(due_at, ROTA_BROKER_STALL))
         broker->spare_until = rota_time_add(now.boot, broker->options.grace);
     if (now.boot > broker->now.boot)
         broker->now.boot = now.boot;
