@@ -24,7 +24,7 @@ function showAll(entry) {
   return [head, table("Groups", [{ text: "Group" }, { text: "Log" }, { text: "Epoch", n: true }, { text: "Tasks", n: true }, { text: "Partitions", n: true }, { text: "Watermark" }, { text: "Problem", isHidden: true }],
     groups.map((group) => ({ key: group.name, cells: [link(group.name, "groups", group.name), el("span", { class: "mono" }, group.log), number(group.epoch), number(group.n_tasks),
       number(group.n_partitions), mark(group.watermark), group.why_away ? el("span", { class: "bad" }, group.why_away) : null] })),
-    nothing("No groups", "A group shares the partitions of a log among its tasks.", "rota group --help"))];
+    nothing("No groups", "A group shares the partitions of a stream among its tasks.", "rota group --help"))];
 }
 
 // --- the tree over time ---

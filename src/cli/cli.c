@@ -140,9 +140,12 @@ void rota_cli_describe_refusal(struct rota_error *error, enum rota_code code, co
         {"requires a certificate", "give --tls-cert and --tls-key"},
         {"signed by a trusted CA", "is --tls-ca the CA of this node?"},
     };
-    bool is_unreachable = status == ROTA_STATUS_UNAVAILABLE && strstr(text, node);
+    bool is_named = strstr(text, node); /* not if the node is a host name: then it has an address */
+    bool is_unreachable =
+        status == ROTA_STATUS_UNAVAILABLE &&
+        (is_named || rota_str_has_prefix(rota_str(text), rota_str("cannot connect to ")));
     struct rota_buffer shown = {0};
-    if (!is_unreachable)
+    if (!is_unreachable || !is_named)
         rota_buffer_print(&shown, "%s: %s: ", node, rota_status_name(status));
     rota_terminal_append(&shown, rota_str(text)); /* a sentence, with its own quotes */
     for (size_t i = 0; is_unreachable && i < sizeof HELP / sizeof *HELP; i++)

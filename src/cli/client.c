@@ -54,7 +54,7 @@ static enum rota_code open_channels(struct rota_client *client, const char *node
         size_t size = comma ? (size_t)(comma - at) : strlen(at);
         if (size >= sizeof node || client->n_channels == ROTA_CLIENT_NODES_MAX)
             return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "--node names at most %d brokers, each with at most %d bytes",
+                                  "--node takes at most %d addresses, each with at most %d bytes",
                                   ROTA_CLIENT_NODES_MAX, ROTA_CHANNEL_TARGET_MAX);
         memcpy(node, at, size);
         node[size] = '\0';

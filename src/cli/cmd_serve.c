@@ -223,7 +223,7 @@ const struct rota_cli_command rota_cmd_cache_serve = {
                 "[[cache]] section: --source SOURCE, "
                 "--shards N and --dc NAME (the zone); --space NAME [default: cache], "
                 "--memory, --keep, --wanted N [1], --reshard, and --loss abort, exit or standby "
-                "[abort] when a shard is lost. "
+                "[abort], which says what to do when a shard is lost. "
                 "--listen and --http use free ports of loopback, and --data a temporary directory, "
                 "unless you give them; with --data DIR it reclaims its shards at once after a "
                 "crash.\n\nThe source sql:TABLE reads the columns `key` and `value`, sql:TABLE:K:V "

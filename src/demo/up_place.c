@@ -178,7 +178,7 @@ enum rota_code rota_up_directory_make(const char *wanted, char path[PATH_MAX],
     snprintf(made, sizeof made, "%.4000s/up.lock", path);
     enum rota_code code = rota_file_lock(made, &lock, &holder, error); /* until this process ends */
     if (code == ROTA_ERR_UNAVAILABLE)
-        rota_error_set(error, code, "another rota up (process %ld) has the directory %.1000s",
+        rota_error_set(error, code, "another rota up (process %ld) uses the directory %.1000s",
                        holder, path);
     return code;
 }

@@ -57,7 +57,7 @@ static void refuse_name(struct rota_node *node)
     struct rota_error error;
     bool is_listed = node->heartbeat;
     rota_error_set(&error, ROTA_ERR_INVALID,
-                   "the node at %s has the name %s and is alive: give this node another one, with "
+                   "the live node at %s has the name \"%s\": give this node another name, with "
                    "name = \"...\", --name or ROTA_NAME",
                    node->naming.rival, node->naming.name);
     rota_log(node->log, rota_clock_wall(), ROTA_LOG_ERROR, "name is taken",

@@ -82,7 +82,8 @@ static void note_held(struct entry *entry, const struct rota_space_map *map)
 static void note_trouble(struct entry *entry, const struct rota_space_map *map)
 {
     if (map->trouble && !entry->has_trouble)
-        rota_node_note(entry->spaces->node, ROTA_EVENT_SHARD, map->name, "%s", map->trouble);
+        rota_node_note(entry->spaces->node, ROTA_EVENT_SHARD, map->name, "has a problem here: %s",
+                       map->trouble);
     entry->has_trouble = map->trouble != NULL;
 }
 

@@ -20,7 +20,7 @@ static void missing_keys_are_named_with_the_reason(void **state)
         const struct rota_get_item *item = &world.result->items[i];
         assert_int_equal(item->state, is_there ? ROTA_GET_KEY_FOUND : ROTA_GET_KEY_MISSING);
         if (!is_there)
-            assert_string_equal(item->reason, "no host is known to hold its shard");
+            assert_string_equal(item->reason, "no known host serves its shard");
     }
     assert_non_null(strstr(world.result->text, "of 40 keys are missing after"));
     assert_non_null(strstr(world.result->text, "\"key"));
@@ -122,8 +122,8 @@ static void host_that_is_not_there_harms_nobody(void **state)
     assert_all_found(&world, 40);
     assert_int_equal(rota_get_set_hosts(world.get, &world.list[HOSTS], 1, NULL), ROTA_OK);
     assert_int_equal(get_keys(&world, 40, 200 * ROTA_MSEC), ROTA_ERR_UNAVAILABLE);
-    assert_non_null(
-        strstr(world.result->items[0].reason, "1 of 1 hosts do not serve it, 127.0.0.1:1: "));
+    assert_non_null(strstr(world.result->items[0].reason,
+                           "1 of 1 hosts failed: cannot connect to 127.0.0.1:1: "));
     assert_non_null(strstr(world.result->items[0].reason, "refused"));
     assert_int_equal(rota_get_set_hosts(world.get, NULL, 0, NULL), ROTA_OK);
     assert_int_equal(get_keys(&world, 1, ROTA_MSEC), ROTA_ERR_UNAVAILABLE);

@@ -260,7 +260,7 @@ def departures(nodes, known):
     """The partitions whose jobs have moved, and when: {(queue, partition): at_ms}."""
     for node in nodes:
         for event in node.get("/api/v1/events")["events"]:
-            found = re.fullmatch(r"(\d+) jobs of partition (\d+) move to (.*)", event["text"])
+            found = re.fullmatch(r"has (\d+) jobs? of partition (\d+) moving to (.*)", event["text"])
             if found and event["node"] in {other.grpc for other in nodes}:
                 known.setdefault((event["subject"], int(found[2])), event["at_ms"])
     return known
@@ -327,9 +327,9 @@ def a_gradual_change_goes_partition_by_partition_and_outlives_the_node_that_was_
 def a_queue_is_spread_in_another_way_by_a_command(nodes):
     here = nodes[0].grpc
     nodes[0].ask("POST", "/api/v1/queues/spread/jobs", {"payload": "x"})
-    assert "spread would be spread by batch 8 and mode slots\n" == rota("queue", "spread", "spread", "--batch", "8", "--dry-run", "--node", here)
+    assert "queue spread would have --batch 8 and --mode slots\n" == rota("queue", "spread", "spread", "--batch", "8", "--dry-run", "--node", here)
     assert layout_of(nodes[0], "spread")["batch"] == 16
-    assert "spread is spread by batch 8 and mode slots\n" == rota("queue", "spread", "spread", "--batch", "8", "--node", here)
+    assert "queue spread has --batch 8 and --mode slots\n" == rota("queue", "spread", "spread", "--batch", "8", "--node", here)
     change = json.loads(rota("queue", "spread", "spread", "--mode", "lookup", "--gradual", "1h", "--json", "--node", here))
     assert change["batch"] == 8 and change["mode"] == "lookup", change
     assert change["change"]["from_batch"] == 8 and change["change"]["from_mode"] == "slots", change
@@ -338,7 +338,7 @@ def a_queue_is_spread_in_another_way_by_a_command(nodes):
     again = subprocess.run([ROTA, "queue", "spread", "spread", "--batch", "2", "--gradual", "1h", "--node", nodes[1].grpc],
                            capture_output=True, text=True, timeout=TIMEOUT)
     assert again.returncode == 2 and "more seconds" in again.stderr, again
-    assert "is spread by batch 2 and mode lookup\n" in rota("queue", "spread", "spread", "--batch", "2", "--node", nodes[1].grpc)
+    assert "has --batch 2 and --mode lookup\n" in rota("queue", "spread", "spread", "--batch", "2", "--node", nodes[1].grpc)
     assert layout_of(nodes[1], "spread")["change_end_ms"] == 0
 
 

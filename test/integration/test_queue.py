@@ -470,7 +470,7 @@ def a_payload_of_64_megabytes_is_refused():
         refused = broker.run("job", "add", "--queue", "work", "--lines", "-", data=b"first\n" + b"x" * (64 << 20),
                              code=2)
         assert "line 2 is longer than 16777216 bytes" in refused, refused
-        assert "1 job was added, the next is that of line 2" in refused, refused
+        assert "1 job was added, continue with line 2" in refused, refused
         assert len(broker.jobs()) == 1  # the first line
         broker.run("job", "add", "--queue", "work", "-", data=bytes(16 << 20))
 
@@ -815,7 +815,7 @@ def an_interrupt_tells_how_many_lines_were_added():
             other.send_signal(signal.SIGINT)
         assert other.communicate(timeout=TIMEOUT) == ("", "") and other.returncode == -signal.SIGINT
         broker.process.send_signal(signal.SIGCONT)
-        assert adder.communicate(timeout=TIMEOUT) == ("", "rota: 1024 jobs were added, the next is that of line 1025\n")
+        assert adder.communicate(timeout=TIMEOUT) == ("", "rota: 1024 jobs were added, continue with line 1025\n")
         assert adder.returncode == -signal.SIGINT and broker.queue()["waiting"] == 1024
 
         adder = start("-", stdin=subprocess.PIPE)
@@ -825,7 +825,7 @@ def an_interrupt_tells_how_many_lines_were_added():
             assert adder.poll() is None, adder.communicate()
         adder.send_signal(signal.SIGINT)
         _, told = adder.communicate(timeout=TIMEOUT)
-        assert told == "rota: 3 jobs were added, the next is that of line 4\n" and adder.returncode == -signal.SIGINT, told
+        assert told == "rota: 3 jobs were added, continue with line 4\n" and adder.returncode == -signal.SIGINT, told
 
 
 @test
@@ -879,7 +879,7 @@ def lines_that_were_not_added_are_named():
         assert len(broker.jobs()) == 4
         file.write_text("\n".join(["g", "x" * 1000, "x" * 1000]) + "\n")
         told = broker.run("job", "add", "--queue", "work", "--lines", str(file), code=1)
-        assert "1 job was added, the next is that of line 2" in told, told
+        assert "1 job was added, continue with line 2" in told, told
 
 
 def carry(reader, writer, sizes):

@@ -29,7 +29,8 @@ static void it_says_why_a_job_waits(void **state)
     bench_end_now(&bench, id, ROTA_JOB_CAUSE_FAILED, "oh");
     assert_non_null(strstr(why(id), "delayed: attempt 1 failed; the next starts in "));
     struct rota_job_spec later = {.not_before = bench.now.wall + ROTA_MIN};
-    assert_string_equal(why(bench_add_spec(&bench, later)), "delayed: not before 1m from now");
+    assert_string_equal(why(bench_add_spec(&bench, later)),
+                        "delayed: starts in 1m at the earliest");
     bench_end_now(&bench, next, ROTA_JOB_CAUSE_REFUSED, "no \"such\" thing");
     assert_string_equal(why(next), "dead: attempt 1 refused: \"no \\\"such\\\" thing\"");
     assert_string_equal(why((struct rota_job_id){1, 1}), "no such job on this node");
@@ -88,7 +89,7 @@ static void after_a_restart_it_is_said_who_may_come_back_and_for_how_long(void *
     assert_string_equal(why(id), "running: attempt 1 of 5, on worker \"p\"");
     uint64_t attempt = bench_view(&bench, id).attempt;
     bench_restart(&bench);
-    assert_string_equal(why(id), "running: worker \"p\" had it when the broker stopped; the worker "
+    assert_string_equal(why(id), "running: worker \"p\" had it when the node stopped; the worker "
                                  "has 5s left to reconnect");
     assert_int_equal(rota_broker_extend(bench.broker, bench.now, rota_str("q"), id, attempt, 0,
                                         ROTA_MIN, rota_str(""), NULL),
@@ -128,7 +129,8 @@ static void after_a_restart_who_works_can_do_what_its_job_needs(void **state)
     poll("able", 1, "gpu");
     bench_restart(&bench);
     poll("simple", 1, "");
-    assert_string_equal(why(second), "waiting: every capable worker is busy (1 such job runs)");
+    assert_string_equal(why(second),
+                        "waiting: every capable worker is busy (1 such job is running)");
     assert_string_equal(why(other), "waiting: no worker of queue q has cpu");
 }
 

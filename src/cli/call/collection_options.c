@@ -36,7 +36,7 @@ enum rota_code rota_collection_options_check(const struct rota_collection_option
         return rota_error_set(error, ROTA_ERR_INVALID, "--node must not be empty");
     if (options->id == 0 && !*options->collection)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "which collection? Give --collection or --id");
+                              "no collection given: use --collection or --id");
     made.text = strdup(node);
     if (!made.text)
         return rota_error_no_memory(error, "for the addresses");

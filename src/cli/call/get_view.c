@@ -158,7 +158,7 @@ bool rota_get_view_problem(const struct rota_str *keys, const struct rota_get_re
         for (size_t i = 0; i < result->n_items; i++)
             if (result->items[i].state == ROTA_GET_KEY_MISSING && result->items[i].reason)
                 reason = result->items[i].reason;
-        rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%zu of %zu keys were not answered (%.*s): %s",
+        rota_error_set(error, ROTA_ERR_UNAVAILABLE, "no answer for %zu of %zu keys (%.*s): %s",
                        result->n_missing, result->n_items, ROTA_STR_ARGS(rota_buffer_str(&names)),
                        reason);
     } else if (n_absent > 0) {

@@ -284,14 +284,13 @@ const struct rota_cli_command rota_cmd_node_show = {
             .summary = "Show everything known about a node",
             .arguments = "[NODE]",
             .max_arguments = 1,
-            .description =
-                "Prints what is known about the node with this name or address [default: the "
-                "node you ask], one field per line: a title and a value on a terminal, "
-                "where -o wide shows all of them; elsewhere the name of the field, a "
-                "tab and its value. HEARTBEAT is how long ago the node was last seen, "
-                "MEMORY is in bytes where the output is not a terminal.\n\nWith --json: "
-                "one object, as GET /api/v1/cluster "
-                "lists it; fields may be missing if the node runs another version.",
+            .description = "Shows the node with this name or address [default: the node you ask], "
+                           "one field per line. On a terminal each line has a title and a value, "
+                           "and -o wide shows all fields; elsewhere it has the name of the field, "
+                           "a tab and its value. HEARTBEAT is how long ago the node was last seen. "
+                           "MEMORY is in bytes if the output is not a terminal.\n\nWith --json: "
+                           "one object, as GET /api/v1/cluster "
+                           "lists it; fields may be missing if the node runs another version.",
             .options = LIST_OPTIONS,
             .n_options = sizeof LIST_OPTIONS / sizeof *LIST_OPTIONS,
             .examples = "rota node show box-2 --node 10.0.0.8:7700\n",
@@ -356,7 +355,8 @@ CHANGE(drain, "Drain", ROTA_STORE_MEMBER_DRAINING,
        DRAIN_OPTIONS);
 CHANGE(undrain, "Undrain", ROTA_STORE_MEMBER_IN, "Let a drained or evicted node work again",
        "Undoes a drain or an eviction.", CHANGE_OPTIONS);
-CHANGE(evict, "Evict", ROTA_STORE_MEMBER_EVICTED, "Mark a node as dead",
-       "The cluster treats the node as dead, whatever its heartbeats say, until `rota node "
-       "undrain`: other nodes take over its shards. Jobs in its own journal wait there.",
-       CHANGE_OPTIONS);
+CHANGE(
+    evict, "Evict", ROTA_STORE_MEMBER_EVICTED, "Mark a node as dead",
+    "The cluster treats the node as dead, whatever its heartbeats say, until `rota node "
+    "undrain`: other nodes take over its shards. Jobs in its journal stay there and wait for it.",
+    CHANGE_OPTIONS);

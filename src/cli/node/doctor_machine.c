@@ -180,9 +180,7 @@ void rota_doctor_disk(struct rota_doctor *doctor, const char *directory)
     if (fd < 0) {
         rota_cmd_doctor_find(
             doctor, "disk", ROTA_VERDICT_FAIL,
-            "It must be a directory on a writable file system, which the user that "
-            "Rota runs as can "
-            "write.",
+            "Create the directory if it is missing, and let the user that runs Rota write to it.",
             "%.200s can't be written: %s", directory, strerror(errno));
         return;
     }

@@ -238,9 +238,10 @@ static void on_log_event(void *data, const struct rota_sync_event *event)
                              rota_sync_name(look->sync), (unsigned long long)event->end);
         end_log_look(look);
     } else if (event->type == ROTA_SYNC_FAILED && event->error->code == ROTA_ERR_NOT_FOUND) {
-        rota_cmd_doctor_find(look->doctor, "log", ROTA_VERDICT_OK, NULL,
-                             "%.200s answers; the first task that joins creates the group's log",
-                             rota_sync_name(look->sync));
+        rota_cmd_doctor_find(
+            look->doctor, "log", ROTA_VERDICT_OK, NULL,
+            "%.200s has no log of this group yet; the first task that joins creates it",
+            rota_sync_name(look->sync));
         end_log_look(look);
     } else if (event->type == ROTA_SYNC_FAILED || event->type == ROTA_SYNC_LOST) {
         rota_cmd_doctor_find(
@@ -330,8 +331,8 @@ void rota_doctor_port(struct rota_doctor *doctor, struct uv_loop_s *loop, const 
                            bound, &error)) {
         rota_cmd_doctor_find(
             doctor, "port", ROTA_VERDICT_FAIL,
-            "If it is in use, stop the process that has it (ss -ltnp) or choose another port; else "
-            "give an address of this machine, as HOST:PORT. Port 0 picks a free port.",
+            "Listen on a free port of an address of this machine, as HOST:PORT; port 0 picks a "
+            "free port.",
             "%s", error.text);
         return;
     }

@@ -141,7 +141,7 @@ const struct rota_cli_command rota_cmd_group_join = {
                 "offset}, remove {partition, offset}, move {partition, target, offset}, also of "
                 "records that it wrote before it lost the group; refused {partition, reason}; "
                 "watermark {mark}; lost {reason}; skipped {offset, reason}; unreachable {reason}: "
-                "the log does not answer, and is tried again; failed {reason}; left. A mark is a "
+                "the log does not answer, and the task retries; failed {reason}; left. A mark is a "
                 "number that says how far a partition has been read. The epoch counts changes of "
                 "the group's members; the fencing token is \"token\".",
             .options = JOIN_OPTIONS,

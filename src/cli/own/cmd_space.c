@@ -148,7 +148,7 @@ static enum rota_code await_engine(struct rota_client *client, const struct rota
         if (was_seen && !info->migration && !is_there) {
             rota_terminal_progress_end(&progress);
             return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
-                                  "the migration was ended: the engine is still %.*s",
+                                  "the migration was cancelled: the engine is still %.*s",
                                   ROTA_STR_ARGS(info->engine));
         }
         was_seen |= info->migration != NULL;

@@ -8,7 +8,7 @@ enum rota_code rota_group_options_check(const char **url, bool is_there, struct 
 {
     const char *text = *url ? *url : getenv("ROTA_LOG");
     if (!text || !*text)
-        return rota_error_set(error, ROTA_ERR_INVALID, "which log? Give --log or set ROTA_LOG");
+        return rota_error_set(error, ROTA_ERR_INVALID, "no log given: use --log, or set ROTA_LOG");
     *url = text;
     if (!rota_str_has_prefix(rota_str(text), rota_str("sqlite:")))
         return ROTA_OK; /* a server may be unreachable now, and the engine checks the rest */

@@ -215,7 +215,7 @@ static const struct rota_table SHOW_SHEET = ROTA_TABLE_SHEET(SHOW_COLUMNS, &EVEN
 
 ABOUT_COMMAND(
     rota_cmd_job_show, "job show", "Show a job and its history", "QUEUE/ID", 1,
-    "Prints the state of a job, a sentence that explains it, what was asked for, the MESSAGE (why "
+    "Prints the state of a job, a sentence that explains it, the job's options, the MESSAGE (why "
     "it failed last, or what its worker logged), its RESULT, and its history. A terminal gets a "
     "title and a value per line, and a table of events; -o wide cuts nothing. Elsewhere each line "
     "has the name of a field, a tab and its value; an event has `event`, the time, state, cause, "

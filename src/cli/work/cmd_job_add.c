@@ -206,8 +206,8 @@ static void fail_batch(struct lines *lines, size_t n, int code, const char *why)
     rota_terminal_progress_end(&lines->progress);
     lines->code = code;
     if (numbers[0] + n - 1 == lines->n_lines) {
-        rota_cli_fail(code, "%s; %zu job%s added, the next is that of line %zu", why,
-                      lines->n_added, were(lines->n_added), lines->n_added + 1);
+        rota_cli_fail(code, "%s; %zu job%s added, continue with line %zu", why, lines->n_added,
+                      were(lines->n_added), lines->n_added + 1);
         return;
     }
     rota_cli_fail(code, "%s", why);
@@ -334,7 +334,7 @@ static int add_lines(struct rota_queue *queue, const struct add *options)
     int code = rota_lines_read_file(&file);
     rota_terminal_progress_end(&lines.progress);
     if ((code && lines.n_added > 0) || (is_interrupted && !lines.code))
-        fprintf(stderr, "rota: %zu job%s added, the next is that of line %zu\n", lines.n_added,
+        fprintf(stderr, "rota: %zu job%s added, continue with line %zu\n", lines.n_added,
                 were(lines.n_added), lines.n_added + 1);
     if (is_interrupted)
         return rota_cli_end_interrupted();
@@ -397,12 +397,11 @@ static int run_add(int argc, char *const *argv)
         return rota_cli_fail(ROTA_CLI_BAD,
                              "missing payload: give it, `-` for standard input, or '' for none");
     if (options.lines && options.unique)
-        return rota_cli_fail(
-            ROTA_CLI_BAD, "--lines with --unique would add one job: the other lines have its key");
+        return rota_cli_fail(ROTA_CLI_BAD, "--lines can't be combined with --unique: all lines "
+                                           "would share the key, and one job would be added");
     if (options.lines && options.idempotency_key)
-        return rota_cli_fail(ROTA_CLI_BAD,
-                             "--lines with --idempotency-key would add one job: use one or the "
-                             "other");
+        return rota_cli_fail(ROTA_CLI_BAD, "--lines can't be combined with --idempotency-key: all "
+                                           "lines would share the key, and one job would be added");
     if (options.unique && options.idempotency_key)
         return rota_cli_fail(ROTA_CLI_BAD, "give --unique or --idempotency-key, not both");
     if (options.deadline <= 0) /* 0 would mean none */

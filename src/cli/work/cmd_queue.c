@@ -315,6 +315,20 @@ static enum rota_code fail_late(const struct wait *wait, const char *why, struct
                           rota_span_format(wait->options->limit, limit), why);
 }
 
+/* The time ran out during the last question, which says nothing about the queue; the answer before
+ * it does. */
+static enum rota_code fail_unanswered(const struct wait *wait, const char *why,
+                                      struct rota_error *error)
+{
+    char limit[ROTA_TIME_TEXT_MAX];
+    if (!wait->text[0])
+        return fail_late(wait, why, error);
+    return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
+                          "queue %.*s was not empty within %s: the last answer was %s; then %s",
+                          ROTA_STR_ARGS(wait->options->name),
+                          rota_span_format(wait->options->limit, limit), wait->text, why);
+}
+
 /* Wait until nothing is left, or until the timeout. */
 static enum rota_code await_empty(struct wait *wait, struct rota_error *error)
 {
@@ -325,7 +339,7 @@ static enum rota_code await_empty(struct wait *wait, struct rota_error *error)
         enum rota_code code = rota_queue_view_look(client, wait->options->name, &reply, &why);
         bool is_late = client->until && rota_clock_mono() >= client->until;
         if (code && is_late)
-            return fail_late(wait, why.text, error);
+            return fail_unanswered(wait, why.text, error);
         if (code && client->missing.n == 0)
             return rota_error_set(error, code, "%s", why.text);
         struct rota_queue_info info = {0}; /* only unreachable nodes know the queue */

@@ -174,10 +174,10 @@ static const struct rota_option SPREAD_OPTIONS[] = {
 static void append_spread(struct rota_buffer *buffer, struct rota_str queue,
                           const struct rota_queue_laid_out *laid, bool is_dry_run)
 {
+    rota_buffer_append_text(buffer, "queue ");
     rota_terminal_append(buffer, queue);
-    rota_buffer_print(buffer, " %s spread by batch %llu and mode %s",
-                      is_dry_run ? "would be" : "is", (unsigned long long)laid->batch,
-                      laid->is_slots ? "slots" : "lookup");
+    rota_buffer_print(buffer, " %s --batch %llu and --mode %s", is_dry_run ? "would have" : "has",
+                      (unsigned long long)laid->batch, laid->is_slots ? "slots" : "lookup");
     rota_time end = rota_queue_from_ms(laid->change_end_ms);
     if (end > rota_clock_wall()) {
         rota_buffer_append_text(buffer, ": partitions move one by one until ");

@@ -105,8 +105,8 @@ static enum rota_code check_reserve(struct reading *reading)
     bool repair = reading->options->repair, has_reserve = has_file(files, "reserve");
     if (repair && reading->indexes.size == 0 && !has_reserve && !has_file(files, "range"))
         return rota_error_set(reading->error, ROTA_ERR_NOT_FOUND,
-                              "%s: there is no journal to repair here; that of a node is in the "
-                              "directory jobs of its data directory",
+                              "%s: there is no journal to repair here; a node's journal is in the "
+                              "directory `jobs` of its data directory",
                               files->directory);
     if (reading->indexes.size > 0 || repair || !has_reserve)
         return ROTA_OK;
@@ -180,7 +180,7 @@ static enum rota_code check_segment(struct reading *reading, int fd, const char 
     if (status.st_uid != geteuid() && geteuid() == 0)
         return rota_error_set(reading->error, ROTA_ERR_INVALID,
                               "%s: belongs to user %u, but this process runs as root: run it as "
-                              "that user, who could not read files that root writes here",
+                              "that user, because it can't read files that root writes here",
                               path, (unsigned)status.st_uid);
     if (status.st_size > ROTA_JOURNAL_SEGMENT_MAX)
         return rota_error_set(reading->error, ROTA_ERR_LIMIT,

@@ -123,7 +123,7 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
     return ROTA_OK;
 }
 
-static void look(void *data)
+static void refresh_members(void *data)
 {
     rota_store_members_look(((struct queue_role *)data)->members);
 }
@@ -227,7 +227,7 @@ const struct rota_role rota_role_queue = {
     .name = "queue",
     .open = open_role,
     .is_ready = is_ready,
-    .look = look,
+    .look = refresh_members,
     .drain = drain_queues,
     .is_idle = is_idle,
     .restore = restore_queues,

@@ -110,7 +110,7 @@ static struct rota_str problem_of(const struct rota_call_result *result)
     if (result->status == ROTA_STATUS_OK)
         return rota_str("the response is malformed");
     if (result->status == ROTA_STATUS_UNIMPLEMENTED)
-        return rota_str("it is not a server of this cache");
+        return rota_str("it does not serve this cache");
     return result->text.size > 0 ? result->text : rota_str(rota_status_name(result->status));
 }
 
@@ -321,15 +321,15 @@ void rota_get_hosts_describe(const struct rota_get *get, char *text, size_t size
         if (is_silent && (!silent || !silent->problem[0]))
             silent = peer;
     }
+    const char *why = silent && silent->problem[0] ? silent->problem : "no reply yet";
+    bool is_named = silent && strstr(why, silent->address);
     if (n == 0)
         snprintf(text, size, "no host is known");
     else if (!silent)
-        snprintf(text, size, "no host is known to hold its shard");
+        snprintf(text, size, "no known host serves its shard");
     else
-        snprintf(text, size,
-                 "no host is known to hold its shard; %zu of %zu hosts do not serve it, %s: %s",
-                 n_silent, n, silent->address,
-                 silent->problem[0] ? silent->problem : "no reply yet");
+        snprintf(text, size, "no known host serves its shard; %zu of %zu hosts failed: %s%s%s",
+                 n_silent, n, is_named ? "" : silent->address, is_named ? "" : ": ", why);
 }
 
 /* --- life --- */

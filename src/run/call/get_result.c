@@ -140,7 +140,7 @@ static const char *write_unheld(struct rota_get_run *run)
     char text[ROTA_ERROR_TEXT_MAX];
     rota_get_hosts_describe(run->get, text, sizeof text);
     const char *copy = rota_arena_copy(&run->arena, rota_str(text)).data;
-    return copy ? copy : "no host is known to hold its shard";
+    return copy ? copy : "no known host serves its shard";
 }
 
 /* Why a key has no answer: the failure of the last host that was asked. */

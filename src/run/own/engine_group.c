@@ -371,7 +371,9 @@ static void explain_shard(const void *state, uint32_t shard, char *text, size_t 
     if (group)
         rota_group_explain(group, rota_driver_shard_text(shard, name), text, size);
     else
-        snprintf(text, size, "shard %u is stopping here, and the log is not read", (unsigned)shard);
+        snprintf(text, size,
+                 "shard %u is stopping on this node, which no longer reads the group's log",
+                 (unsigned)shard);
 }
 
 const struct rota_engine rota_engine_group = {

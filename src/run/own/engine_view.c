@@ -34,7 +34,8 @@ static void explain_nobody(const struct rota_space *space, uint32_t shard, char 
         size_t seat = shard % view->seats.size;
         struct rota_str name = view->seats.items[seat];
         snprintf(text, size,
-                 "shard %u has no owner: seat %zu of %zu is %.*s, which is not in the space now",
+                 "shard %u has no owner: seat %zu of %zu is %.*s, which is down or has not opened "
+                 "the space",
                  (unsigned)shard, seat, view->seats.size, (int)name.size, name.data);
     } else {
         snprintf(text, size, "shard %u has no owner: space %s has no live node", (unsigned)shard,

@@ -472,10 +472,9 @@ static enum rota_code check_times(const struct rota_space_options *o, struct rot
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "space %s: a ttl must be from 200 ms to an hour", o->name);
     if (o->retry_after < 0)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "space %s: a failed start is tried again after a time that is not "
-                              "negative",
-                              o->name);
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "space %s: the delay before a failed start is repeated must not be negative", o->name);
     if (o->stop_within < 0 || o->stop_within > ttl / 2)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "space %s: stopping may take at most half a ttl", o->name);

@@ -275,7 +275,7 @@ static void work_ask(struct rota_letter *letter)
     }
     ask->answer.code = rota_error_set(
         &ask->answer.error, ROTA_ERR_UNAVAILABLE,
-        "the store is not connected; \"store down\" in the log of this process says why");
+        "no connection to the store; \"store down\" in the log of this process says why");
 }
 
 static void free_ask(struct ask *ask)

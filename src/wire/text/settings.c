@@ -420,9 +420,9 @@ static enum rota_code add_word(struct rota_settings *settings, const char *word,
         kind ? find_option(kind->options, kind->n_options, key) : NULL;
     struct rota_error why;
     if (!option || !word[size])
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "--set %.80s: not a setting of a section, such as cache.shards=4",
-                              word);
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "--set %.80s: not a setting of a section; write it as in cache.shards=4", word);
     struct rota_settings_section *section = need_section(settings, kind);
     struct rota_str text = rota_arena_copy(&settings->arena, rota_str(word + size + 1));
     if (!section || !text.data)

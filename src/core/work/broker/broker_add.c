@@ -183,13 +183,12 @@ static enum rota_code check_add_room(struct rota_broker *broker, const struct ro
         return code;
     if (broker->n_live >= broker->options.jobs_max)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "the broker has %zu jobs already, which is the limit",
-                              broker->n_live);
+                              "the node has %zu jobs already, which is the limit", broker->n_live);
     if (bytes > broker->options.bytes_max)
         return rota_error_set(
             error, ROTA_ERR_INVALID,
-            "a payload of %zu bytes exceeds this broker's memory for all payloads, %zu bytes",
-            bytes, broker->options.bytes_max);
+            "a payload of %zu bytes exceeds this node's memory for all payloads, %zu bytes", bytes,
+            broker->options.bytes_max);
     if (!has_room(broker, bytes))
         rota_broker_ended_forget(broker, bytes);
     if (!has_room(broker, bytes))
@@ -344,8 +343,7 @@ enum rota_code rota_broker_revive(struct rota_broker *broker, struct rota_work_n
         return refuse_state(job, error);
     if (broker->n_live >= broker->options.jobs_max)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "the broker has %zu jobs already, which is the limit",
-                              broker->n_live);
+                              "the node has %zu jobs already, which is the limit", broker->n_live);
     code = rota_broker_job_revive(broker, job_number, broker->stamp, error);
     if (code)
         return code;

@@ -63,7 +63,7 @@ enum rota_code rota_broker_partition_open(struct rota_broker *broker, struct rot
         return ROTA_OK;
     if (!own->is_open && rota_broker_chunk_n_jobs(broker, found, partition) > 0)
         return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
-                              "jobs of partition %u of queue %s are in handover to another broker",
+                              "jobs of partition %u of queue %s are in handover to another node",
                               partition, rota_quote(queue, quoted));
     bool was_open = own->is_open;
     own->is_open = true;
@@ -244,8 +244,7 @@ static enum rota_code check_adopted(struct rota_broker *broker, const struct rot
         return code;
     if (!rota_job_state_is_ended(job->state) && !rota_broker_has_room(broker, 1))
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "the broker has %zu jobs already, which is the limit",
-                              broker->n_live);
+                              "the node has %zu jobs already, which is the limit", broker->n_live);
     return ROTA_OK;
 }
 

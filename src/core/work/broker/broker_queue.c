@@ -274,7 +274,7 @@ enum rota_code rota_broker_queue_need(struct rota_broker *broker, struct rota_st
     if (broker->queues_by_name.size >= broker->options.queues_max)
         return rota_error_set(
             error, ROTA_ERR_LIMIT,
-            "the broker has %zu queues with jobs, workers or settings already, which is the limit",
+            "the node has %zu queues with jobs, workers or settings already, which is the limit",
             broker->options.queues_max);
     return make_queue(broker, name, queue, error);
 }
@@ -357,7 +357,7 @@ enum rota_code rota_broker_queue_need_lane(struct rota_broker *broker,
     }
     if (broker->n_lanes >= ROTA_BROKER_LANES_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "the broker has jobs of %zu pairs of a queue and a set of "
+                              "the node has jobs of %zu pairs of a queue and a set of "
                               "capabilities already, which is the limit",
                               broker->n_lanes);
     return make_lane(broker, queue, set, lane, error);

@@ -184,8 +184,8 @@ static void explain_incapable(const struct rota_broker *broker, const struct rot
     struct rota_str name = rota_broker_queue_name(queue);
     size_t n_running = count_unknown(broker, queue, set);
     if (n_running > 0) {
-        snprintf(text, size, "waiting: every capable worker is busy (%zu such job%s run%s)",
-                 n_running, n_running == 1 ? "" : "s", n_running == 1 ? "s" : "");
+        snprintf(text, size, "waiting: every capable worker is busy (%zu such job%s running)",
+                 n_running, n_running == 1 ? " is" : "s are");
         return;
     }
     if (queue->n_classes == 0 || set->list.size == 0) {
@@ -243,7 +243,7 @@ static void explain_running(const struct rota_broker *broker, struct rota_work_n
     rota_quote(name_of(extra->worker), worker);
     if (!extra->session && extra->lease == 0)
         snprintf(text, size,
-                 "running: worker %s had it when the broker stopped; the worker has %s left to "
+                 "running: worker %s had it when the node stopped; the worker has %s left to "
                  "reconnect",
                  worker, format_left(broker, now, extra->lease_until, left));
     else
@@ -306,7 +306,7 @@ char *rota_broker_explain(const struct rota_broker *broker, struct rota_work_now
         break;
     case ROTA_JOB_DELAYED:
         if (extra->cause == ROTA_JOB_CAUSE_NONE)
-            snprintf(text, size, "delayed: not before %s from now",
+            snprintf(text, size, "delayed: starts in %s at the earliest",
                      format_left(broker, now, extra->wait_until, left));
         else if (extra->cause == ROTA_JOB_CAUSE_GIVEN_BACK) /* which does not count */
             snprintf(text, size, "delayed: its worker returned it; the next attempt starts in %s",

@@ -73,7 +73,7 @@ static enum rota_code intern_name(struct rota_capabilities *capabilities, struct
     struct rota_capability *known = rota_map_get(&capabilities->by_name, name);
     if (!known && capabilities->by_name.size >= ROTA_CAPABILITIES_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "the broker has %d capabilities already, which is the limit",
+                              "the node has %d capabilities already, which is the limit",
                               ROTA_CAPABILITIES_MAX);
     if (!known)
         known = new_name(capabilities, name);

@@ -96,8 +96,7 @@ enum rota_code rota_job_id_parse(struct rota_str text, struct rota_job_id *id,
     if (!is_good || (halves[0] == 0 && halves[1] == 0))
         return rota_error_set(
             error, ROTA_ERR_INVALID,
-            "%s is not the id of a job: 32 hexadecimal digits, not all of them 0, or a "
-            "UUID",
+            "%s is not a job id: an id is a UUID, or 32 hexadecimal digits that are not all 0",
             rota_quote(text, quoted));
     *id = (struct rota_job_id){halves[0], halves[1]};
     return ROTA_OK;

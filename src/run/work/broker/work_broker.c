@@ -320,7 +320,7 @@ static enum rota_code check_options(const struct rota_work_broker_options *optio
 {
     if (options->is_memory + (options->directory != NULL) + (options->store != NULL) != 1)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "jobs are kept in a directory, in a store or in memory alone");
+                              "keep jobs in one place: a directory, a store or memory");
     if (options->partitions > ROTA_JOB_PARTITIONS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "a queue has at most %d partitions, not %u",
                               ROTA_JOB_PARTITIONS_MAX, options->partitions);

@@ -58,8 +58,9 @@ void rota_work_broker_news_report(struct rota_work_broker *broker,
         break;
     case ROTA_WORK_CHUNK:
         if (record->key.size > 0 && record->bytes.size > 0)
-            report_news(broker, queue, NULL, "%zu jobs of partition %u move to %.*s",
-                        record->bytes.size / ID_BYTES, record->partition,
+            report_news(broker, queue, NULL, "has %zu job%s of partition %u moving to %.*s",
+                        record->bytes.size / ID_BYTES,
+                        record->bytes.size / ID_BYTES == 1 ? "" : "s", record->partition,
                         ROTA_STR_ARGS(record->key));
         break;
     case ROTA_WORK_LAYOUT:
