@@ -516,6 +516,18 @@ static void do_jobs(void)
             no_memory_end();
         assert_int_equal(rota_broker_n_jobs(bench.broker), i + 1);
     }
+    struct rota_str other = rota_str("other");
+    struct rota_worker_spec poll = {.name = rota_str("p"),
+                                    .epoch = 1,
+                                    .liveness = ROTA_HOUR,
+                                    .lease = ROTA_SEC,
+                                    .is_poll = true,
+                                    .slots = 1,
+                                    .queues = &other,
+                                    .n_queues = 1};
+    while (!is_done(bench_try_open(&bench, &poll, &session)))
+        no_memory_end();
+    assert_true(rota_broker_is_sound(bench.broker)); /* it has one poll, not two */
     struct rota_worker_spec worker = {.name = rota_str("w"),
                                       .epoch = 1,
                                       .liveness = ROTA_HOUR,
