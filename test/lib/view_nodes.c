@@ -46,6 +46,10 @@ static void answer_propose(struct node *node, uint64_t ask, uint64_t known, stru
 {
     struct rota_error error;
     bool is_taken = is_stored(node, known);
+    const struct rota_view_wish *late = node->late;
+    node->late = NULL;
+    if (late)
+        drive(node, (struct rota_view_event){.type = ROTA_VIEW_WISH, .wish = *late});
     if (rota_view_check(view, &error))
         fail_msg("%s", error.text);
     if (is_taken) {

@@ -27,6 +27,7 @@ struct node {
     bool is_running;
     uint64_t floor;
     struct rota_view_outcome outcome;
+    const struct rota_view_wish *late; /* arrives between its next proposal and the answer */
     bool went_back, is_done;
 };
 

@@ -216,6 +216,8 @@ static void step(struct rota_random *chance, struct rota_job_id *ids, size_t *n_
                                         .n_queues = 1,
                                         .capabilities = &can,
                                         .n_capabilities = 1,
+                                        .is_poll = rota_random_chance(chance, 0.5),
+                                        .lease = ROTA_SEC,
                                         .liveness = ROTA_SEC};
         rota_broker_worker_open(bench.broker, bench.now, &spec,
                                 &sessions[rota_random_below(chance, 4)], NULL);

@@ -97,6 +97,34 @@ static void position_is_published_now_and_then_and_handed_on(void **state)
     bench_free(bench);
 }
 
+/* A label is what people search the log for. */
+static void every_record_carries_the_label_of_its_epoch(void **state)
+{
+    struct bench *bench = bench_new();
+    const char *label = "";
+    size_t n_labels = 0, n_others = 0;
+    (void)state;
+    bench_begin(bench, 2, six, 6);
+    bench_round(bench, "10");
+    bench_finish(bench, bench_runner(bench, "p0"), "p0", true);
+    bench_settle(bench);
+    for (size_t i = 0; i < bench->n_log; i++) {
+        const struct rota_group_record *record = bench->log[i];
+        if (record->kind == ROTA_GROUP_EPOCH) {
+            assert_string_not_equal(record->sync_epoch, label);
+            label = record->sync_epoch;
+            n_labels++;
+            continue;
+        }
+        assert_string_equal(record->sync_epoch, label);
+        n_others += n_labels > 0;
+    }
+    assert_int_equal(n_labels, 2);
+    assert_true(n_others > 0);
+    assert_string_equal(bench->tasks[0].fsm.fold.sync_epoch, label);
+    bench_free(bench);
+}
+
 static void token_is_current_only_while_it_can_be_shown(void **state)
 {
     struct bench *bench = bench_new();
@@ -336,6 +364,24 @@ static void leaving_task_says_its_last_positions_first(void **state)
     bench_free(bench);
 }
 
+/* Other tasks must not be given what still stops here. */
+static void task_that_is_done_leaves_the_group_once_everything_has_stopped(void **state)
+{
+    struct bench *bench = bench_new();
+    struct bench_task *task = &bench->tasks[0];
+    (void)state;
+    bench_begin(bench, 1, six, 6);
+    task->stops_late = true;
+    bench_step(bench, 0, (struct rota_group_event){.type = ROTA_GROUP_LOG_LOST});
+    bench_step(bench, 0, (struct rota_group_event){.type = ROTA_GROUP_LEAVE});
+    assert_int_equal(task->fsm.state, ROTA_GROUP_AT_DONE);
+    assert_int_equal(task->n_stopping, 6);
+    assert_int_equal(task->n_leaves, 0);
+    bench_stopped(bench, 0);
+    assert_int_equal(task->n_leaves, 1);
+    bench_free(bench);
+}
+
 /* Between a round and its epoch a child can't be made known. A position behind it would lose it. */
 static void leaving_task_takes_back_what_lies_behind_a_child_that_is_not_known(void **state)
 {
@@ -497,6 +543,19 @@ static void what_was_skipped_before_a_snapshot_keeps_its_reason(void **state)
     assert_int_equal(fsm->replay, ROTA_GROUP_REPLAY_FOLD);
     assert_int_equal(fsm->fold.counts.verdicts[ROTA_GROUP_OVERSIZED], 1);
     assert_int_equal(fsm->fold.counts.verdicts[ROTA_GROUP_FOREIGN], 0);
+    bench_free(bench);
+}
+
+static void task_that_ends_while_it_reads_a_snapshot_frees_the_pieces(void **state)
+{
+    struct bench *bench = bench_of_snapshots(1);
+    struct rota_group_fsm *fsm = &bench->tasks[2].fsm;
+    (void)state;
+    bench_open(bench, 2, six, 6);
+    while (fsm->collected.size == 0)
+        if (!bench_read(bench, 2))
+            bench_ok(bench, 2);
+    assert_int_equal(fsm->replay, ROTA_GROUP_REPLAY_COLLECT);
     bench_free(bench);
 }
 
@@ -1025,6 +1084,7 @@ int main(void)
         cmocka_unit_test(first_partitions_are_spread_and_made_once),
         cmocka_unit_test(child_goes_to_the_least_loaded_and_starts_after_its_parent),
         cmocka_unit_test(position_is_published_now_and_then_and_handed_on),
+        cmocka_unit_test(every_record_carries_the_label_of_its_epoch),
         cmocka_unit_test(token_is_current_only_while_it_can_be_shown),
         cmocka_unit_test(partition_runs_until_it_is_stopped_or_finished),
         cmocka_unit_test(b14_without_the_log_or_the_group_everything_stops_in_time),
@@ -1035,12 +1095,14 @@ int main(void)
         cmocka_unit_test(record_that_did_not_count_is_issued_anew),
         cmocka_unit_test(record_that_counts_after_a_loss_is_told_by_its_task),
         cmocka_unit_test(leaving_task_says_its_last_positions_first),
+        cmocka_unit_test(task_that_is_done_leaves_the_group_once_everything_has_stopped),
         cmocka_unit_test(leaving_task_takes_back_what_lies_behind_a_child_that_is_not_known),
         cmocka_unit_test(log_that_comes_back_is_read_from_where_it_was_left),
         cmocka_unit_test(epoch_that_does_not_come_leads_to_joining_anew),
         cmocka_unit_test(snapshot_is_written_and_a_newcomer_begins_from_it),
         cmocka_unit_test(start_looks_behind_whatever_others_have_written),
         cmocka_unit_test(what_was_skipped_before_a_snapshot_keeps_its_reason),
+        cmocka_unit_test(task_that_ends_while_it_reads_a_snapshot_frees_the_pieces),
         cmocka_unit_test(start_finds_a_snapshot_that_no_record_tells_of),
         cmocka_unit_test(start_takes_an_earlier_snapshot_when_one_is_broken),
         cmocka_unit_test(leader_trims_what_the_last_snapshot_but_one_stands_for),

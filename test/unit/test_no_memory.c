@@ -516,6 +516,18 @@ static void do_jobs(void)
             no_memory_end();
         assert_int_equal(rota_broker_n_jobs(bench.broker), i + 1);
     }
+    struct rota_str other = rota_str("other");
+    struct rota_worker_spec poll = {.name = rota_str("p"),
+                                    .epoch = 1,
+                                    .liveness = ROTA_HOUR,
+                                    .lease = ROTA_SEC,
+                                    .is_poll = true,
+                                    .slots = 1,
+                                    .queues = &other,
+                                    .n_queues = 1};
+    while (!is_done(bench_try_open(&bench, &poll, &session)))
+        no_memory_end();
+    assert_true(rota_broker_is_sound(bench.broker)); /* it has one poll, not two */
     struct rota_worker_spec worker = {.name = rota_str("w"),
                                       .epoch = 1,
                                       .liveness = ROTA_HOUR,
@@ -538,6 +550,25 @@ static void do_jobs(void)
         assert_int_equal(bench_state(&bench, ids[i]), ROTA_JOB_DONE);
     }
     assert_int_equal(rota_broker_n_jobs(bench.broker), 0);
+    bench_deinit(&bench);
+}
+
+/* Effects that nobody has taken yet need more and more memory. */
+static void add_jobs_in_a_row(void)
+{
+    static struct bench bench;
+    enum { JOBS = 100 };
+    struct rota_job_spec spec = {.queue = rota_str("q"), .payload = rota_str("payload")};
+    bench.options = (struct rota_broker_options){.seed = 7};
+    bench_init(&bench);
+    for (size_t i = 0; i < JOBS; i++) {
+        struct rota_job_id id;
+        while (!is_done(rota_broker_add(bench.broker, bench.now, &spec, &id, &bench.is_new,
+                                        &bench.number, &bench.error)))
+            no_memory_end();
+        assert_int_equal(rota_broker_n_jobs(bench.broker), i + 1);
+    }
+    bench_settle(&bench);
     bench_deinit(&bench);
 }
 
@@ -805,6 +836,7 @@ static void broker_refuses_and_goes_on(void **state)
 {
     (void)state;
     no_memory_everywhere(do_jobs);
+    no_memory_everywhere(add_jobs_in_a_row);
     no_memory_everywhere(close_a_partition);
     no_memory_everywhere(lose_a_worker);
 }

@@ -435,6 +435,9 @@ static void window_tells_when_each_partition_flips(void **state)
     options.end = options.start + 1;
     options.n_buckets = ROTA_PLAN_BUCKETS_MAX + 1;
     assert_int_equal(rota_plan_new(&options, &plan, NULL), ROTA_ERR_LIMIT);
+    options.n_buckets = ROTA_PLAN_BUCKETS_MAX;
+    assert_int_equal(rota_plan_new(&options, &plan, NULL), ROTA_OK);
+    rota_plan_free(plan);
     options.n_buckets = 10;
     options.after = other; /* hosts change at once, there is no timeline of that */
     assert_int_equal(rota_plan_new(&options, &plan, NULL), ROTA_ERR_INVALID);

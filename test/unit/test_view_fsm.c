@@ -426,6 +426,24 @@ static void of_wishes_that_come_together_the_last_about_a_shard_counts(void **st
     assert_true(nodes[2].serving[3] != 0 && nodes[1].serving[5] != 0);
 }
 
+static void wish_that_comes_during_a_proposal_is_part_of_the_next(void **state)
+{
+    struct rota_view_wish late = {
+        .type = ROTA_VIEW_PIN, .id = 8, .shard = 4, .name = rota_str("b")};
+    (void)state;
+    open_plain(0);
+    open_plain(1);
+    pass(TTL);
+    nodes[0].late = &late;
+    drive_pin(3, "b");
+    pass(TTL / 2);
+    assert_null(nodes[0].late);
+    assert_int_equal(nodes[0].outcome.id, 8);
+    assert_int_equal(nodes[0].outcome.code, ROTA_OK);
+    assert_int_equal(stored.pins.size, 2);
+    assert_true(nodes[1].serving[3] != 0 && nodes[1].serving[4] != 0);
+}
+
 static void wish_of_too_much_is_refused_at_once(void **state)
 {
     static struct rota_str seats[ROTA_VIEW_SEATS_MAX + 1];
@@ -924,6 +942,7 @@ int main(void)
         TEST(number_that_comes_back_with_another_view_stops_all_who_know_the_former),
         TEST(wish_that_is_no_wish_is_told_so),
         TEST(of_wishes_that_come_together_the_last_about_a_shard_counts),
+        TEST(wish_that_comes_during_a_proposal_is_part_of_the_next),
         TEST(wish_of_too_much_is_refused_at_once),
         TEST(wishes_wait_up_to_a_bound_and_end_with_a_shutdown),
         TEST(observer_has_no_row_and_knows_all),

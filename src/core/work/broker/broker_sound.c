@@ -96,15 +96,19 @@ static bool are_jobs_sound(const struct rota_broker *broker)
             return false;
         n_in_lanes += lane ? lane->size : 0;
     }
-    size_t n_running = 0, n_leased = 0;
-    for (size_t i = 0; i < broker->pollers.size; i++)
+    size_t n_running = 0, n_leased = 0, n_polls = 0;
+    for (size_t i = 0; i < broker->pollers.size; i++) {
         n_leased += broker->pollers.items[i]->n_leased;
+        n_polls += broker->pollers.items[i]->n_polls;
+    }
     for (size_t i = 0; i < broker->workers.size; i++)
-        if (broker->workers.items[i])
+        if (broker->workers.items[i]) {
             n_running += broker->workers.items[i]->n_running;
+            n_polls -= broker->workers.items[i]->poller != NULL;
+        }
     return tally.n_live == broker->n_live && tally.n_ended == broker->n_ended &&
            tally.n_in_lanes == n_in_lanes && tally.n_running == n_running &&
-           tally.n_leased == n_leased && tally.bytes == broker->bytes &&
+           tally.n_leased == n_leased && n_polls == 0 && tally.bytes == broker->bytes &&
            are_partitions_sound(broker, &tally);
 }
 
