@@ -404,7 +404,7 @@ def chaos_tells_what_is_wrong():
             worker.wait(TIMEOUT)
         up.interrupt()
         verdict = up.event("nothing lost", "violated")
-        faults = {name for name, n in verdict["faults"].items() if n}
+        faults = {name for name, n in verdict["faults"].items() if n} - {"get_unanswered"}  # while the node is paused
         assert verdict["event"] == "violated" and faults == {"get_wrong", "job_wrong"}, verdict
         assert up.wait() == 1 and "returned a wrong value" in up.process.stderr.read()
 
