@@ -53,7 +53,7 @@ def a_killed_server_is_replaced_by_the_other_data_centre():
         world.dcs["west"][0].freeze()  # now a shard has nobody
         shard = world.dcs["west"][0].shard()
         answer = world.get("--timeout", "1500ms", "--json", *KEYS)
-        assert answer.code == 1 and b"not answered" in answer.err, answer.err
+        assert answer.code == 1 and b"no answer for" in answer.err, answer.err
         states = {item["state"] for item in answer.json_lines()}
         assert states == {"found", "missing"}, states
         spare = world.serve("west", 2, f"file:{world.source}")

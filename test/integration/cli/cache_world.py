@@ -121,5 +121,5 @@ class World:
     def values(self, *keys, timeout="20s"):
         """The values that there are; keys that nobody answers fail the test."""
         answer = self.get("--timeout", timeout, *keys)
-        assert b"not answered" not in answer.err and b"alive" not in answer.err, answer.err
+        assert b"no answer for" not in answer.err and b"alive" not in answer.err, answer.err
         return dict(line.decode().split("\t", 1) for line in answer.lines())

@@ -83,7 +83,7 @@ def doctor_finds_a_taken_port():
         taken.listen()
         address = "127.0.0.1:%d" % taken.getsockname()[1]
         found = findings("--data", str(files.path), "--listen", address, code=1)
-        assert address in found["port"]["found"] and "ss -ltnp" in found["port"]["fix"], found
+        assert address in found["port"]["found"] and "ss -ltnp" in found["port"]["found"], found
         assert findings("--data", str(files.path), "--listen", "127.0.0.1:0")["port"]["verdict"] == "ok"
 
 
