@@ -283,7 +283,7 @@ static void count_deletes(void *data, bool is_job, const char *about, const char
 {
     (void)is_job;
     (void)about;
-    *(size_t *)data += strncmp(what, "DeleteQueue", strlen("DeleteQueue")) == 0;
+    *(size_t *)data += strstr(what, "DeleteQueue") != NULL;
 }
 
 /* The call waits until all partitions are loaded, and is looked at again with each of them. */
