@@ -1,5 +1,7 @@
 #include "base/spell.h"
 
+#include <stdio.h>
+
 static size_t smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
@@ -40,4 +42,12 @@ void rota_spell_offer(struct rota_spell *spell, const char *name)
         spell->best = name;
         spell->slips = slips;
     }
+}
+
+const char *rota_spell_hint(const struct rota_spell *spell, char text[ROTA_SPELL_HINT_MAX])
+{
+    text[0] = '\0';
+    if (spell->best)
+        snprintf(text, ROTA_SPELL_HINT_MAX, "; did you mean %s?", spell->best);
+    return text;
 }

@@ -2,7 +2,7 @@
  *
  *     struct rota_spell spell = {.word = word};
  *     for (each name) rota_spell_offer(&spell, name);
- *     if (spell.best) ... did you mean spell.best? ...
+ *     if (spell.best) ... did you mean spell.best? ..., or rota_spell_hint(&spell, text)
  *
  * A slip is a letter too much, too few, wrong, or swapped with its neighbour; a name is near
  * when less than half of its letters would be slips, and there are no more than
@@ -11,7 +11,7 @@
 
 #include <rota/str.h>
 
-enum { ROTA_SPELL_SLIPS_MAX = 3, ROTA_SPELL_WORD_MAX = 40 };
+enum { ROTA_SPELL_SLIPS_MAX = 3, ROTA_SPELL_WORD_MAX = 40, ROTA_SPELL_HINT_MAX = 60 };
 
 struct rota_spell {
     struct rota_str word;
@@ -21,3 +21,6 @@ struct rota_spell {
 
 /* Offer one more name; the first of the nearest stays. Kept. */
 void rota_spell_offer(struct rota_spell *spell, const char *name);
+
+/* Write "; did you mean NAME?", or nothing, and return `text`. */
+const char *rota_spell_hint(const struct rota_spell *spell, char text[ROTA_SPELL_HINT_MAX]);

@@ -356,7 +356,7 @@ static enum rota_code check_roles(const struct rota_settings *settings, struct r
     char where[ROTA_SETTINGS_WHERE_MAX];
     while (next_name(&rest, &name)) {
         struct rota_spell spell = {.word = name};
-        char quoted[ROTA_QUOTE_MAX];
+        char quoted[ROTA_QUOTE_MAX], near[ROTA_SPELL_HINT_MAX];
         size_t i = 0;
         for (; i < sizeof ROLES / sizeof ROLES[0]; i++) {
             rota_spell_offer(&spell, ROLES[i]);
@@ -365,10 +365,9 @@ static enum rota_code check_roles(const struct rota_settings *settings, struct r
         }
         if (i == sizeof ROLES / sizeof ROLES[0])
             return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "%s: %s is not a role: use queue, cache or group%s%s%s",
+                                  "%s: %s is not a role: use queue, cache or group%s",
                                   rota_settings_where(settings, "roles", where),
-                                  rota_quote(name, quoted), spell.best ? "; did you mean " : "",
-                                  spell.best ? spell.best : "", spell.best ? "?" : "");
+                                  rota_quote(name, quoted), rota_spell_hint(&spell, near));
     }
     return ROTA_OK;
 }

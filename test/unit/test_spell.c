@@ -43,12 +43,30 @@ static void a_swap_is_one_slip(void **state)
     assert_int_equal(spell.slips, 2);
 }
 
+static void a_hint_names_the_best_or_is_empty(void **state)
+{
+    char text[ROTA_SPELL_HINT_MAX];
+    char long_name[ROTA_SPELL_WORD_MAX + 1];
+    (void)state;
+    struct rota_spell spell = {.word = rota_str("stor")};
+    assert_string_equal(rota_spell_hint(&spell, text), "");
+    rota_spell_offer(&spell, "store");
+    assert_string_equal(rota_spell_hint(&spell, text), "; did you mean store?");
+
+    memset(long_name, 'x', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    spell = (struct rota_spell){.word = rota_str(long_name)};
+    rota_spell_offer(&spell, long_name);
+    assert_int_equal(rota_spell_hint(&spell, text)[ROTA_SPELL_WORD_MAX + 15], '?');
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slip_leads_to_the_name),
         cmocka_unit_test(a_far_word_leads_nowhere),
         cmocka_unit_test(a_swap_is_one_slip),
+        cmocka_unit_test(a_hint_names_the_best_or_is_empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

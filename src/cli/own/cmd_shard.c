@@ -188,25 +188,9 @@ static enum rota_code move(struct rota_client *client, const struct rota_space_w
 
 /* --- the commands --- */
 
-#define COMMAND(noun, words, the_table, the_arguments, n_min, n_max, text, the_summary,            \
-                the_examples)                                                                      \
-    static int run_##noun(int argc, char *const *argv)                                             \
-    {                                                                                              \
-        return rota_space_client_run(&rota_cmd_shard_##noun, argc, argv, (n_max) > 1, noun);       \
-    }                                                                                              \
-    const struct rota_cli_command rota_cmd_shard_##noun = {                                        \
-        .command = {.name = "shard " #noun,                                                        \
-                    .summary = (the_summary),                                                      \
-                    .arguments = (the_arguments),                                                  \
-                    .min_arguments = (n_min),                                                      \
-                    .max_arguments = (n_max),                                                      \
-                    .description = (text),                                                         \
-                    .options = (words),                                                            \
-                    .n_options = sizeof(words) / sizeof *(words),                                  \
-                    .examples = (the_examples)},                                                   \
-        .run = run_##noun,                                                                         \
-        .table = (the_table),                                                                      \
-    }
+#define COMMAND(noun, words, the_table, the_arguments, n_min, n_max, ...)                          \
+    ROTA_SPACE_COMMAND(shard, noun, (n_max) > 1, words, the_table, the_arguments, n_min, n_max,    \
+                       __VA_ARGS__)
 
 static const struct rota_table_column COLUMNS[] = {
     {"SHARD", "shard", ROTA_TABLE_NUMBER, false},    {"STATE", "state", ROTA_TABLE_STATE, false},

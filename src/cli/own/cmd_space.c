@@ -214,24 +214,8 @@ static enum rota_code reseat(struct rota_client *client, const struct rota_space
 
 /* --- the commands --- */
 
-#define COMMAND(noun, words, the_table, the_arguments, n, text, the_summary, the_examples)         \
-    static int run_##noun(int argc, char *const *argv)                                             \
-    {                                                                                              \
-        return rota_space_client_run(&rota_cmd_space_##noun, argc, argv, false, noun);             \
-    }                                                                                              \
-    const struct rota_cli_command rota_cmd_space_##noun = {                                        \
-        .command = {.name = "space " #noun,                                                        \
-                    .summary = (the_summary),                                                      \
-                    .arguments = (the_arguments),                                                  \
-                    .min_arguments = (n),                                                          \
-                    .max_arguments = (n),                                                          \
-                    .description = (text),                                                         \
-                    .options = (words),                                                            \
-                    .n_options = sizeof(words) / sizeof *(words),                                  \
-                    .examples = (the_examples)},                                                   \
-        .run = run_##noun,                                                                         \
-        .table = (the_table),                                                                      \
-    }
+#define COMMAND(noun, words, the_table, the_arguments, n, ...)                                     \
+    ROTA_SPACE_COMMAND(space, noun, false, words, the_table, the_arguments, n, n, __VA_ARGS__)
 
 static const struct rota_option LIST_OPTIONS[] = {ROTA_SPACE_LIST_OPTIONS};
 

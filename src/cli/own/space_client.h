@@ -39,6 +39,27 @@ typedef enum rota_code rota_space_act(struct rota_client *client,
 int rota_space_client_run(const struct rota_cli_command *command, int argc, char *const *argv,
                           bool has_shard, rota_space_act *act);
 
+/* A command whose `act` has the name of its second word. */
+#define ROTA_SPACE_COMMAND(family, noun, has_shard, words, the_table, the_arguments, n_min, n_max, \
+                           text, the_summary, the_examples)                                        \
+    static int run_##noun(int argc, char *const *argv)                                             \
+    {                                                                                              \
+        return rota_space_client_run(&rota_cmd_##family##_##noun, argc, argv, (has_shard), noun);  \
+    }                                                                                              \
+    const struct rota_cli_command rota_cmd_##family##_##noun = {                                   \
+        .command = {.name = #family " " #noun,                                                     \
+                    .summary = (the_summary),                                                      \
+                    .arguments = (the_arguments),                                                  \
+                    .min_arguments = (n_min),                                                      \
+                    .max_arguments = (n_max),                                                      \
+                    .description = (text),                                                         \
+                    .options = (words),                                                            \
+                    .n_options = sizeof(words) / sizeof *(words),                                  \
+                    .examples = (the_examples)},                                                   \
+        .run = run_##noun,                                                                         \
+        .table = (the_table),                                                                      \
+    }
+
 /* Get the space named in the arguments. The result is borrowed until the client's next call. */
 enum rota_code rota_space_client_show(struct rota_client *client,
                                       const struct rota_space_words *words,

@@ -77,18 +77,29 @@ static void say_queue(struct rota_dry_run *dry_run, struct rota_str queue,
                      (number)info->n_dead, (number)info->n_workers, (number)info->n_free);
 }
 
+/* Begin a plan with the queue as it is. `*info` may be NULL: there is no such queue. */
+static enum rota_code begin_plan(struct rota_client *client, struct rota_str queue,
+                                 struct rota_buffer *buffer, struct rota_dry_run *dry_run,
+                                 const struct rota_queue_info **info, struct rota_error *error)
+{
+    enum rota_code code = look_up_queue(client, queue, info, error);
+    if (code)
+        return code;
+    rota_dry_run_begin(dry_run, client->options->json, buffer);
+    say_queue(dry_run, queue, *info);
+    return ROTA_OK;
+}
+
 enum rota_code rota_queue_plan_pause(struct rota_client *client, struct rota_str queue,
                                      bool is_paused, struct rota_buffer *buffer,
                                      struct rota_error *error)
 {
     const struct rota_queue_info *info;
     struct rota_dry_run dry_run;
-    enum rota_code code = look_up_queue(client, queue, &info, error);
+    enum rota_code code = begin_plan(client, queue, buffer, &dry_run, &info, error);
     static const struct rota_queue_info NONE;
     if (code)
         return code;
-    rota_dry_run_begin(&dry_run, client->options->json, buffer);
-    say_queue(&dry_run, queue, info);
     info = info ? info : &NONE;
     if (info->is_paused == is_paused)
         rota_dry_run_say(&dry_run, "it would stay as it is");
@@ -110,11 +121,9 @@ enum rota_code rota_queue_plan_delete(struct rota_client *client, struct rota_st
 {
     const struct rota_queue_info *info;
     struct rota_dry_run dry_run;
-    enum rota_code code = look_up_queue(client, queue, &info, error);
+    enum rota_code code = begin_plan(client, queue, buffer, &dry_run, &info, error);
     if (code)
         return code;
-    rota_dry_run_begin(&dry_run, client->options->json, buffer);
-    say_queue(&dry_run, queue, info);
     rota_dry_run_say(&dry_run, "it would be deleted with its settings and %llu ended job%s",
                      (number)n_ended, n_ended == 1 ? "" : "s");
     rota_dry_run_end(&dry_run);
@@ -127,11 +136,9 @@ enum rota_code rota_queue_plan_weight(struct rota_client *client, struct rota_st
 {
     const struct rota_queue_info *info;
     struct rota_dry_run dry_run;
-    enum rota_code code = look_up_queue(client, queue, &info, error);
+    enum rota_code code = begin_plan(client, queue, buffer, &dry_run, &info, error);
     if (code)
         return code;
-    rota_dry_run_begin(&dry_run, client->options->json, buffer);
-    say_queue(&dry_run, queue, info);
     rota_dry_run_say(&dry_run,
                      "the key %.*s would have weight %llu (keys without one have 100) for jobs "
                      "added from then on; no job moves",
@@ -146,11 +153,9 @@ enum rota_code rota_queue_plan_quarantine(struct rota_client *client, struct rot
 {
     const struct rota_queue_info *info;
     struct rota_dry_run dry_run;
-    enum rota_code code = look_up_queue(client, queue, &info, error);
+    enum rota_code code = begin_plan(client, queue, buffer, &dry_run, &info, error);
     if (code)
         return code;
-    rota_dry_run_begin(&dry_run, client->options->json, buffer);
-    say_queue(&dry_run, queue, info);
     rota_dry_run_say(&dry_run, "a job would become dead after killing %llu worker%s",
                      (number)deaths, deaths == 1 ? "" : "s");
     rota_dry_run_end(&dry_run);
@@ -226,11 +231,9 @@ enum rota_code rota_queue_plan_add(struct rota_client *client, const struct rota
     if (!code)
         code = count_capable(client, spec, &n_capable, error);
     if (!code)
-        code = look_up_queue(client, spec->queue, &info, error);
+        code = begin_plan(client, spec->queue, buffer, &dry_run, &info, error);
     if (code)
         return code;
-    rota_dry_run_begin(&dry_run, client->options->json, buffer);
-    say_queue(&dry_run, spec->queue, info);
     say_added(&dry_run, spec, n_jobs, n_capable);
     rota_dry_run_end(&dry_run);
     return ROTA_OK;

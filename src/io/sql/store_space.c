@@ -4,6 +4,21 @@
 
 #include <rota/ring.h>
 
+/* Run a statement that changes a row, or finds none that is as expected. */
+#define change_row(session, text, arguments, answer)                                               \
+    change_row_n((session), (text), (arguments), sizeof(arguments) / sizeof *(arguments), (answer))
+static enum rota_code change_row_n(struct rota_store_session *session, const char *text,
+                                   const struct rota_store_argument *arguments, size_t n_arguments,
+                                   struct rota_store_answer *answer)
+{
+    struct rota_sql_result result = {0};
+    enum rota_code code =
+        rota_store_text_run_n(session, text, arguments, n_arguments, &result, &answer->error);
+    answer->is_done = !code && result.n_affected > 0;
+    rota_sql_result_deinit(&result);
+    return code;
+}
+
 /* --- the node's own row --- */
 
 #define SET                                                                                        \
@@ -29,11 +44,7 @@ static enum rota_code change_space(struct rota_store_session *session,
         ROTA_STORE_INT("weight", node->weight ? node->weight : ROTA_WEIGHT_ONE),
         ROTA_STORE_INT("is_draining", node->is_draining),
     };
-    struct rota_sql_result result = {0};
-    enum rota_code code = rota_store_run(session, text, arguments, &result, &answer->error);
-    answer->is_done = !code && result.n_affected > 0;
-    rota_sql_result_deinit(&result);
-    return code;
+    return change_row(session, text, arguments, answer);
 }
 
 /* Between the two another can only have made the row, and then it is taken. */
@@ -149,18 +160,13 @@ static enum rota_code propose_view(struct rota_store_session *session,
         ROTA_STORE_STR("config", config->text),  ROTA_STORE_INT("version", config->version),
         ROTA_STORE_INT("known", request->known), ROTA_STORE_STR("digest", rota_str(digest)),
     };
-    struct rota_sql_result result = {0};
-    enum rota_code code = rota_store_run(
-        session,
-        request->known ? "UPDATE rota_spaces SET engine = :engine, config = :config, "
-                         "version = :version WHERE name = :name AND version = :known "
-                         "AND " DIGEST
-                       : "$insert_new rota_spaces (name, engine, config, version) "
-                         "VALUES (:name, :engine, :config, :version) $or_nothing",
-        arguments, &result, &answer->error);
-    answer->is_done = !code && result.n_affected > 0;
-    rota_sql_result_deinit(&result);
-    return code;
+    return change_row(session,
+                      request->known ? "UPDATE rota_spaces SET engine = :engine, config = :config, "
+                                       "version = :version WHERE name = :name AND version = :known "
+                                       "AND " DIGEST
+                                     : "$insert_new rota_spaces (name, engine, config, version) "
+                                       "VALUES (:name, :engine, :config, :version) $or_nothing",
+                      arguments, answer);
 }
 
 /* The condition on the nodes is the statement's own, so that a node that joins meanwhile either
@@ -174,15 +180,10 @@ static enum rota_code delete_space(struct rota_store_session *session,
     const struct rota_store_argument arguments[] = {ROTA_STORE_STR("space", request->space),
                                                     ROTA_STORE_INT("known", request->known),
                                                     ROTA_STORE_STR("digest", rota_str(digest))};
-    struct rota_sql_result result = {0};
-    enum rota_code code = rota_store_run(
-        session,
-        "DELETE FROM rota_spaces WHERE name = :space AND version = :known AND " DIGEST
-        " AND NOT EXISTS (SELECT 1 FROM rota_space_nodes WHERE space = :space)",
-        arguments, &result, &answer->error);
-    answer->is_done = !code && result.n_affected > 0;
-    rota_sql_result_deinit(&result);
-    return code;
+    return change_row(session,
+                      "DELETE FROM rota_spaces WHERE name = :space AND version = :known AND " DIGEST
+                      " AND NOT EXISTS (SELECT 1 FROM rota_space_nodes WHERE space = :space)",
+                      arguments, answer);
 }
 
 enum rota_code rota_store_space_do(struct rota_store_session *session,

@@ -281,7 +281,7 @@ static bool skip_null(struct rota_scan *scan)
 static enum rota_code read_member(struct reader *reader, struct rota_str key, void *message)
 {
     struct rota_spell spell = {.word = key};
-    char quoted[ROTA_QUOTE_MAX];
+    char quoted[ROTA_QUOTE_MAX], near[ROTA_SPELL_HINT_MAX];
     for (size_t i = 0; i < reader->type->n_fields; i++) {
         const struct rota_message_field *field = &reader->type->fields[i];
         rota_spell_offer(&spell, field->name);
@@ -295,10 +295,8 @@ static enum rota_code read_member(struct reader *reader, struct rota_str key, vo
                                 "has a value of the wrong type, or one that is too large");
         return code;
     }
-    return rota_error_set(reader->error, ROTA_ERR_INVALID, "a %s has no %s%s%s%s",
-                          reader->type->name, rota_quote(key, quoted),
-                          spell.best ? "; did you mean " : "", spell.best ? spell.best : "",
-                          spell.best ? "?" : "");
+    return rota_error_set(reader->error, ROTA_ERR_INVALID, "a %s has no %s%s", reader->type->name,
+                          rota_quote(key, quoted), rota_spell_hint(&spell, near));
 }
 
 enum rota_code rota_message_json_read(const struct rota_message_type *type, struct rota_str text,

@@ -30,15 +30,6 @@ static enum rota_code no_memory(const struct reader *reader)
     return rota_error_no_memory(reader->error, "to read %.200s", reader->file);
 }
 
-/* "; did you mean NAME?", or nothing. */
-static const char *format_hint(const struct rota_spell *spell, char text[ROTA_QUOTE_MAX])
-{
-    text[0] = '\0';
-    if (spell->best)
-        snprintf(text, ROTA_QUOTE_MAX, "; did you mean %s?", spell->best);
-    return text;
-}
-
 /* --- values --- */
 
 static enum rota_code refuse_type(const struct reader *reader, enum rota_setting setting,
@@ -118,7 +109,7 @@ static enum rota_code parse_change(const struct reader *reader, enum rota_settin
                                  &change->end};
     bool has[N_FIELDS] = {false};
     const char *name = rota_setting_info(setting)->name;
-    char near[ROTA_QUOTE_MAX];
+    char near[ROTA_SPELL_HINT_MAX];
     enum rota_code code;
 
     for (const struct rota_config_text_entry *entry = table + 1; entry <= table + table->n_fields;
@@ -131,7 +122,7 @@ static enum rota_code parse_change(const struct reader *reader, enum rota_settin
             return refuse(
                 reader, entry->line,
                 "%s: unknown field %.*s in a change; a change has old, new, start and end%s", name,
-                ROTA_STR_ARGS(entry->key), format_hint(&spell, near));
+                ROTA_STR_ARGS(entry->key), rota_spell_hint(&spell, near));
         code = i >= START ? parse_moment(reader, entry, values[i])
                           : parse_plain(reader, setting, entry, values[i]);
         if (code)
@@ -152,7 +143,7 @@ static enum rota_code refuse_key(const struct reader *reader, struct rota_str na
 {
     static const char *const SCOPE[] = {"namespace", "queue", "type"};
     struct rota_spell spell = {.word = name};
-    char near[ROTA_QUOTE_MAX];
+    char near[ROTA_SPELL_HINT_MAX];
 
     for (int i = 0; is_override && i < 3; i++)
         rota_spell_offer(&spell, SCOPE[i]);
@@ -164,7 +155,7 @@ static enum rota_code refuse_key(const struct reader *reader, struct rota_str na
             rota_spell_offer(&spell, full);
     }
     return refuse(reader, entry->line, "unknown setting %.*s%s", ROTA_STR_ARGS(name),
-                  format_hint(&spell, near));
+                  rota_spell_hint(&spell, near));
 }
 
 static enum rota_code parse_setting(const struct reader *reader, struct rota_str name,
@@ -197,14 +188,14 @@ static enum rota_code parse_type(const struct reader *reader,
                                  enum rota_task_type *type)
 {
     struct rota_spell spell = {.word = entry->string};
-    char word[ROTA_QUOTE_MAX], near[ROTA_QUOTE_MAX];
+    char word[ROTA_QUOTE_MAX], near[ROTA_SPELL_HINT_MAX];
     if (rota_task_type_parse(entry->string, type) == ROTA_OK)
         return ROTA_OK;
     for (int i = ROTA_TASK_UNSPECIFIED; i <= ROTA_TASK_NEXUS; i++)
         rota_spell_offer(&spell, rota_task_type_name((enum rota_task_type)i));
     return refuse(reader, entry->line,
                   "type must be workflow, activity, nexus or unspecified, not %s%s",
-                  rota_quote(entry->string, word), format_hint(&spell, near));
+                  rota_quote(entry->string, word), rota_spell_hint(&spell, near));
 }
 
 /* One line of an override: a part of its scope, or a setting. */

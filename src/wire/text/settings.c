@@ -177,14 +177,6 @@ static enum rota_code no_memory(const struct reader *reader)
     return rota_error_no_memory(reader->error, "to read %.200s", reader->file);
 }
 
-static const char *format_hint(const struct rota_spell *spell, char text[ROTA_QUOTE_MAX])
-{
-    text[0] = '\0';
-    if (spell->best)
-        snprintf(text, ROTA_QUOTE_MAX, "; did you mean %s?", spell->best);
-    return text;
-}
-
 /* A value as the command line would have it, in the arena. */
 static enum rota_code value_text(struct reader *reader, const struct rota_option *option,
                                  const struct rota_config_text_entry *entry, struct rota_str *text)
@@ -221,11 +213,11 @@ static enum rota_code read_entry(struct reader *reader, const struct rota_option
     struct rota_error why;
     if (!option) {
         struct rota_spell spell = {.word = entry->key};
-        char near[ROTA_QUOTE_MAX];
+        char near[ROTA_SPELL_HINT_MAX];
         for (size_t i = 0; i < n; i++)
             rota_spell_offer(&spell, options[i].name);
         return refuse(reader, entry->line, "unknown setting %.*s%s", ROTA_STR_ARGS(entry->key),
-                      format_hint(&spell, near));
+                      rota_spell_hint(&spell, near));
     }
     enum rota_code code = value_text(reader, option, entry, &text);
     if (code)
@@ -260,7 +252,7 @@ static enum rota_code read_section(struct reader *reader,
     struct rota_settings *made = &reader->made;
     const struct rota_settings_kind *kind = NULL;
     struct rota_spell spell = {.word = table->name};
-    char near[ROTA_QUOTE_MAX];
+    char near[ROTA_SPELL_HINT_MAX];
     for (size_t i = 0; i < made->n_kinds; i++) {
         rota_spell_offer(&spell, made->kinds[i].name);
         if (rota_str_is_equal(table->name, rota_str(made->kinds[i].name)))
@@ -268,7 +260,7 @@ static enum rota_code read_section(struct reader *reader,
     }
     if (!kind)
         return refuse(reader, table->line, "unknown section %.*s%s", ROTA_STR_ARGS(table->name),
-                      format_hint(&spell, near));
+                      rota_spell_hint(&spell, near));
     if (!table->is_array)
         return refuse(reader, table->line, "a section must start with [[%s]]", kind->name);
     void *values = rota_arena_take(&made->arena, kind->size);

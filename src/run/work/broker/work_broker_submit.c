@@ -87,9 +87,14 @@ void rota_work_broker_submit_add_batch(struct rota_broker_request *request)
 /* --- one job --- */
 
 /* The job exists but its state does not allow the change: the request is not wrong. */
-static void refuse_change(struct rota_server_call *call, const struct rota_error *error)
+static void reply_change(const struct rota_broker_request *request, enum rota_code code,
+                         uint64_t number, const struct rota_error *error)
 {
-    if (error->code == ROTA_ERR_INVALID)
+    struct rota_server_call *call = request->call;
+    rota_work_broker_touch(request->broker);
+    if (code == ROTA_OK)
+        rota_work_broker_reply_message(request->broker, call, number, NULL, NULL);
+    else if (error->code == ROTA_ERR_INVALID)
         rota_server_call_finish(call, ROTA_STATUS_FAILED_PRECONDITION, error->text, NULL, 0);
     else
         rota_work_broker_reply_error(call, error, true);
@@ -100,21 +105,15 @@ static void change_job(const struct rota_broker_request *request,
                                               struct rota_str queue, struct rota_job_id id,
                                               uint64_t *number, struct rota_error *error))
 {
-    struct rota_work_broker *broker = request->broker;
-    struct rota_server_call *call = request->call;
     const struct rota_queue_about *about = &request->as.about;
     struct rota_job_id id;
     struct rota_error error;
-    uint64_t number;
-    if (!rota_work_broker_reply_read_job(call, about, &id))
+    uint64_t number = 0;
+    if (!rota_work_broker_reply_read_job(request->call, about, &id))
         return;
     enum rota_code code =
-        make(broker->core, rota_work_broker_now(), about->queue, id, &number, &error);
-    rota_work_broker_touch(broker);
-    if (code)
-        refuse_change(call, &error);
-    else
-        rota_work_broker_reply_message(broker, call, number, NULL, NULL);
+        make(request->broker->core, rota_work_broker_now(), about->queue, id, &number, &error);
+    reply_change(request, code, number, &error);
 }
 
 void rota_work_broker_submit_cancel(struct rota_broker_request *request)
@@ -129,12 +128,11 @@ void rota_work_broker_submit_retry(struct rota_broker_request *request)
 
 void rota_work_broker_submit_priority(struct rota_broker_request *request)
 {
-    struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
     const struct rota_queue_about *about = &request->as.about;
     struct rota_job_id id;
     struct rota_error error;
-    uint64_t number;
+    uint64_t number = 0;
     if (!rota_work_broker_reply_read_job(call, about, &id))
         return;
     if (rota_queue_message_priority_check(about->priority, &error)) {
@@ -142,11 +140,7 @@ void rota_work_broker_submit_priority(struct rota_broker_request *request)
         return;
     }
     enum rota_code code =
-        rota_broker_set_priority(broker->core, rota_work_broker_now(), about->queue, id,
+        rota_broker_set_priority(request->broker->core, rota_work_broker_now(), about->queue, id,
                                  (int16_t)about->priority, &number, &error);
-    rota_work_broker_touch(broker);
-    if (code)
-        refuse_change(call, &error);
-    else
-        rota_work_broker_reply_message(broker, call, number, NULL, NULL);
+    reply_change(request, code, number, &error);
 }
