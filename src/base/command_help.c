@@ -213,31 +213,22 @@ void rota_command_format_markdown(const struct rota_command *command, struct rot
 
 /* --- the data --- */
 
-static void write_text(struct rota_json *json, const char *key, const char *value)
-{
-    rota_json_key(json, key);
-    rota_json_text(json, value);
-}
-
 static void write_option(const struct rota_option *option, struct rota_json *json)
 {
     struct rota_buffer notes = {0};
     format_notes(option, &notes);
     rota_json_begin_object(json);
-    write_text(json, "name", option->name);
-    rota_json_key(json, "letter");
-    rota_json_string(json, rota_str_of(&option->letter, option->letter != 0));
-    write_text(json, "value", option->value_name);
+    rota_json_add_text(json, "name", option->name);
+    rota_json_add_string(json, "letter", rota_str_of(&option->letter, option->letter != 0));
+    rota_json_add_text(json, "value", option->value_name);
     rota_json_key(json, "choices");
     rota_json_begin_array(json);
     for (const char *const *choice = option->choices; choice && *choice; choice++)
         rota_json_text(json, *choice);
     rota_json_end_array(json);
-    rota_json_key(json, "is_repeated");
-    rota_json_bool(json, option->type == ROTA_OPTION_LIST);
-    write_text(json, "help", option->help);
-    rota_json_key(json, "notes");
-    rota_json_string(json, rota_buffer_str(&notes));
+    rota_json_add_bool(json, "is_repeated", option->type == ROTA_OPTION_LIST);
+    rota_json_add_text(json, "help", option->help);
+    rota_json_add_string(json, "notes", rota_buffer_str(&notes));
     rota_json_end_object(json);
     json->buffer->failed |= notes.failed;
     rota_buffer_deinit(&notes);
@@ -246,16 +237,16 @@ static void write_option(const struct rota_option *option, struct rota_json *jso
 void rota_command_format_json(const struct rota_command *command, struct rota_json *json)
 {
     rota_json_begin_object(json);
-    write_text(json, "program", command->program ? command->program : "rota");
-    write_text(json, "name", command->name);
-    write_text(json, "summary", command->summary);
-    write_text(json, "arguments", command->arguments);
-    write_text(json, "description", command->description);
+    rota_json_add_text(json, "program", command->program ? command->program : "rota");
+    rota_json_add_text(json, "name", command->name);
+    rota_json_add_text(json, "summary", command->summary);
+    rota_json_add_text(json, "arguments", command->arguments);
+    rota_json_add_text(json, "description", command->description);
     rota_json_key(json, "options");
     rota_json_begin_array(json);
     for (size_t i = 0; i <= command->n_options; i++)
         write_option(option_at(command, i), json);
     rota_json_end_array(json);
-    write_text(json, "examples", command->examples);
+    rota_json_add_text(json, "examples", command->examples);
     rota_json_end_object(json);
 }

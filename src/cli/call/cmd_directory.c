@@ -32,14 +32,10 @@ static const struct rota_table TABLE = ROTA_TABLE_OF(NULL, COLUMNS);
 
 static void add_node(struct rota_json *json, const struct rota_replica *node)
 {
-    rota_json_key(json, "node");
-    rota_json_int(json, node->node);
-    rota_json_key(json, "address");
-    rota_json_string(json, node->address);
-    rota_json_key(json, "serviceable");
-    rota_json_bool(json, node->is_serviceable);
-    rota_json_key(json, "epoch");
-    rota_json_uint(json, node->epoch);
+    rota_json_add_int(json, "node", node->node);
+    rota_json_add_string(json, "address", node->address);
+    rota_json_add_bool(json, "serviceable", node->is_serviceable);
+    rota_json_add_uint(json, "epoch", node->epoch);
 }
 
 /* The map as rows of a table: one object per line, for each replica and each shard without one. */
@@ -65,8 +61,7 @@ static void add_shard(struct rota_json *json, const struct rota_directory_shard 
 {
     const struct rota_replica *nodes = shard->nodes.items;
     rota_json_begin_object(json);
-    rota_json_key(json, "channel");
-    rota_json_string(json, shard->channel);
+    rota_json_add_string(json, "channel", shard->channel);
     rota_json_key(json, "nodes");
     rota_json_begin_array(json);
     for (size_t j = 0; j < shard->nodes.n; j++) {

@@ -44,8 +44,7 @@ static const char *state_of(const struct rota_store_member *member, rota_time no
 static void add_time(struct rota_json *json, const char *name, rota_time time)
 {
     char text[ROTA_TIME_TEXT_MAX];
-    rota_json_key(json, name);
-    rota_json_text(json, time ? rota_terminal_format_time(time, 6, text) : NULL);
+    rota_json_add_text(json, name, time ? rota_terminal_format_time(time, 6, text) : NULL);
 }
 
 static void append_json(struct rota_buffer *buffer, const struct rota_store_answer *answer)

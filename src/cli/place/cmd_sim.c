@@ -136,32 +136,22 @@ static void print_scenario(const struct rota_balance_scenario *scenario, const s
     printf("\n");
 }
 
-static void write_count(struct rota_json *json, const char *key, int64_t value)
-{
-    rota_json_add_int(json, key, value);
-}
-
-static void write_part(struct rota_json *json, const char *key, double value)
-{
-    rota_json_add_double(json, key, value);
-}
-
 static void write_row(struct rota_json *json, const struct row *row)
 {
     const struct rota_balance_result *r = &row->result;
     rota_json_begin_object(json);
     rota_json_add_text(json, "policy", row->policy);
-    write_count(json, "n_calls", (int64_t)r->n_calls);
-    write_count(json, "n_failed", (int64_t)r->n_failed);
-    write_count(json, "mean_us", r->mean_us);
-    write_count(json, "p50_us", r->p50_us);
-    write_count(json, "p99_us", r->p99_us);
-    write_count(json, "p999_us", r->p999_us);
-    write_part(json, "wasted", r->wasted);
-    write_part(json, "hedged", r->hedged);
-    write_part(json, "imbalance", r->imbalance);
-    write_part(json, "final_ok", r->final_part);
-    write_count(json, "n_ejections", (int64_t)r->n_ejections);
+    rota_json_add_int(json, "n_calls", (int64_t)r->n_calls);
+    rota_json_add_int(json, "n_failed", (int64_t)r->n_failed);
+    rota_json_add_int(json, "mean_us", r->mean_us);
+    rota_json_add_int(json, "p50_us", r->p50_us);
+    rota_json_add_int(json, "p99_us", r->p99_us);
+    rota_json_add_int(json, "p999_us", r->p999_us);
+    rota_json_add_double(json, "wasted", r->wasted);
+    rota_json_add_double(json, "hedged", r->hedged);
+    rota_json_add_double(json, "imbalance", r->imbalance);
+    rota_json_add_double(json, "final_ok", r->final_part);
+    rota_json_add_int(json, "n_ejections", (int64_t)r->n_ejections);
     rota_json_end_object(json);
 }
 
@@ -182,8 +172,8 @@ static void write_scenario(struct rota_json *json, const struct rota_balance_sce
 static void write_begin(struct rota_json *json, const struct sim *options)
 {
     rota_json_begin_object(json);
-    write_count(json, "seed", options->seed);
-    write_count(json, "calls", options->calls);
+    rota_json_add_int(json, "seed", options->seed);
+    rota_json_add_int(json, "calls", options->calls);
     rota_json_add_bool(json, "hedge", options->hedge);
     rota_json_add_bool(json, "retry_budget", options->retry_budget);
     rota_json_key(json, "scenarios");

@@ -20,11 +20,6 @@ struct layout {
 
 /* --- text --- */
 
-static const char *color(const struct rota_terminal *terminal, enum rota_color which)
-{
-    return rota_terminal_color(terminal, which);
-}
-
 static int between(int value, int min, int max)
 {
     return value < min ? min : value > max ? max : value;
@@ -93,7 +88,8 @@ static void print_title(const struct rota_terminal *terminal, const struct rota_
     }
     if (view->points_before != view->points_after)
         rota_buffer_print(&title, ", %u -> %u points", view->points_before, view->points_after);
-    printf("%sPlan%s  ", color(terminal, ROTA_COLOR_BOLD), color(terminal, ROTA_COLOR_NONE));
+    printf("%sPlan%s  ", rota_terminal_color(terminal, ROTA_COLOR_BOLD),
+           rota_terminal_color(terminal, ROTA_COLOR_NONE));
     print_wrapped(terminal, rota_buffer_str(&title).data, (int)strlen("Plan  "));
     rota_buffer_deinit(&title);
 }
@@ -115,24 +111,24 @@ static void print_totals(const struct rota_terminal *terminal,
     uint64_t all = result->moved + result->stays + result->lost;
     double moved = percent(result->moved, all);
 
-    printf("\n  %-12s %s%llu%s of %llu (%.*f %%)\n", "moved", color(terminal, mood),
-           (unsigned long long)result->moved, color(terminal, ROTA_COLOR_NONE),
+    printf("\n  %-12s %s%llu%s of %llu (%.*f %%)\n", "moved", rota_terminal_color(terminal, mood),
+           (unsigned long long)result->moved, rota_terminal_color(terminal, ROTA_COLOR_NONE),
            (unsigned long long)all, moved < 1 ? 2 : 1, moved);
     printf("  %-12s %.*f, lower bound for an even placement\n", "minimum",
            result->minimum < 100 ? 1 : 0, result->minimum);
     if (ratio < 0)
         printf("  %-12s -\n", "ratio");
     else
-        printf("  %-12s %s%.2f%s x the minimum\n", "ratio", color(terminal, mood), ratio,
-               color(terminal, ROTA_COLOR_NONE));
+        printf("  %-12s %s%.2f%s x the minimum\n", "ratio", rota_terminal_color(terminal, mood),
+               ratio, rota_terminal_color(terminal, ROTA_COLOR_NONE));
     if (result->added > 0)
         printf("  %-12s %llu\n", "new", (unsigned long long)result->added);
     if (result->gone > 0)
         printf("  %-12s %llu\n", "gone", (unsigned long long)result->gone);
     if (result->lost > 0)
         printf("  %-12s %s%llu%s: no host is left to own them\n", "lost",
-               color(terminal, ROTA_COLOR_RED), (unsigned long long)result->lost,
-               color(terminal, ROTA_COLOR_NONE));
+               rota_terminal_color(terminal, ROTA_COLOR_RED), (unsigned long long)result->lost,
+               rota_terminal_color(terminal, ROTA_COLOR_NONE));
 }
 
 static void print_spread(const char *what, const struct rota_plan_spread *spread)
@@ -148,8 +144,9 @@ static void print_spread(const char *what, const struct rota_plan_spread *spread
 static void print_spreads(const struct rota_terminal *terminal,
                           const struct rota_plan_result *result)
 {
-    printf("\n%s  %-12s %6s %9s %9s %8s %8s%s\n", color(terminal, ROTA_COLOR_BOLD), "Load", "count",
-           "max", "mean", "stddev", "max/fair", color(terminal, ROTA_COLOR_NONE));
+    printf("\n%s  %-12s %6s %9s %9s %8s %8s%s\n", rota_terminal_color(terminal, ROTA_COLOR_BOLD),
+           "Load", "count", "max", "mean", "stddev", "max/fair",
+           rota_terminal_color(terminal, ROTA_COLOR_NONE));
     print_spread("hosts before", &result->hosts_before);
     print_spread("hosts after", &result->hosts_after);
     if (result->n_zones > 1) {
@@ -194,10 +191,10 @@ static void print_parts(const struct rota_terminal *terminal, const struct rota_
             to = drawn + 1; /* show a small value as more than nothing */
         if (to <= drawn)
             continue;
-        fputs(color(terminal, COLORS[i]), stdout);
+        fputs(rota_terminal_color(terminal, COLORS[i]), stdout);
         for (; drawn < to; drawn++)
             fputs((terminal->is_utf8 ? UTF8 : ASCII)[i], stdout);
-        fputs(color(terminal, ROTA_COLOR_NONE), stdout);
+        fputs(rota_terminal_color(terminal, ROTA_COLOR_NONE), stdout);
     }
 }
 
@@ -216,13 +213,13 @@ static void print_host(const struct rota_terminal *terminal, const struct rota_p
 {
     bool is_bad = host->is_before && !host->is_after;
     bool is_new = host->is_after && !host->is_before;
-    fputs(color(terminal, is_new   ? ROTA_COLOR_GREEN
-                          : is_bad ? ROTA_COLOR_RED
-                                   : ROTA_COLOR_NONE),
+    fputs(rota_terminal_color(terminal, is_new   ? ROTA_COLOR_GREEN
+                                        : is_bad ? ROTA_COLOR_RED
+                                                 : ROTA_COLOR_NONE),
           stdout);
     printf("%*s", INDENT, "");
     print_name(terminal, host->address, layout->name_width);
-    fputs(color(terminal, ROTA_COLOR_NONE), stdout);
+    fputs(rota_terminal_color(terminal, ROTA_COLOR_NONE), stdout);
     printf(" %8llu %8llu %8llu %8llu", (unsigned long long)host->before,
            (unsigned long long)host->after, (unsigned long long)host->arriving,
            (unsigned long long)host->leaving);
@@ -254,8 +251,9 @@ static void print_hosts(const struct rota_terminal *terminal, const struct rota_
     }
     struct layout layout = lay_out(terminal, longest, 4 * 9);
 
-    printf("\n%s  %-*s %8s %8s %8s %8s%s\n", color(terminal, ROTA_COLOR_BOLD), layout.name_width,
-           "Host", "before", "after", "arrive", "leave", color(terminal, ROTA_COLOR_NONE));
+    printf("\n%s  %-*s %8s %8s %8s %8s%s\n", rota_terminal_color(terminal, ROTA_COLOR_BOLD),
+           layout.name_width, "Host", "before", "after", "arrive", "leave",
+           rota_terminal_color(terminal, ROTA_COLOR_NONE));
     for (size_t i = 0; i < n; i++)
         print_host(terminal, rows[i], full, &layout);
     if (result->n_hosts > n) {
@@ -268,7 +266,8 @@ static void print_hosts(const struct rota_terminal *terminal, const struct rota_
     if (layout.bar_width > 0)
         printf(terminal->is_utf8 ? "%s  █ stay  ▓ arrive  ░ leave%s\n"
                                  : "%s  # stay  + arrive  - leave%s\n",
-               color(terminal, ROTA_COLOR_DIM), color(terminal, ROTA_COLOR_NONE));
+               rota_terminal_color(terminal, ROTA_COLOR_DIM),
+               rota_terminal_color(terminal, ROTA_COLOR_NONE));
     free(rows);
 }
 
@@ -310,8 +309,9 @@ static void print_zones(const struct rota_terminal *terminal, const struct rota_
             longest = columns;
     }
     struct layout layout = lay_out(terminal, longest, 4 * 9);
-    printf("\n%s  %-*s %8s %8s %17s%s\n", color(terminal, ROTA_COLOR_BOLD), layout.name_width,
-           "Zone", "before", "after", "hosts", color(terminal, ROTA_COLOR_NONE));
+    printf("\n%s  %-*s %8s %8s %17s%s\n", rota_terminal_color(terminal, ROTA_COLOR_BOLD),
+           layout.name_width, "Zone", "before", "after", "hosts",
+           rota_terminal_color(terminal, ROTA_COLOR_NONE));
     for (size_t i = 0; i < result->n_zones; i++)
         print_zone(terminal, &result->zones[i], full, &layout);
 }
@@ -334,8 +334,8 @@ static void print_timeline(const struct rota_terminal *terminal, const struct ro
     for (size_t i = 0; i < result->n_buckets; i++)
         full = larger(full, result->buckets[i]);
     struct layout layout = lay_out(terminal, 30, 9);
-    printf("\n%s  %-*s %8s%s\n", color(terminal, ROTA_COLOR_BOLD), layout.name_width,
-           "Gradually, from", "moves", color(terminal, ROTA_COLOR_NONE));
+    printf("\n%s  %-*s %8s%s\n", rota_terminal_color(terminal, ROTA_COLOR_BOLD), layout.name_width,
+           "Gradually, from", "moves", rota_terminal_color(terminal, ROTA_COLOR_NONE));
     for (size_t i = 0; i < result->n_buckets; i++) {
         printf("  %-*s %8llu", layout.name_width,
                rota_time_format(bucket_start(view, i, result->n_buckets), text),
@@ -367,11 +367,6 @@ void rota_plan_view_print(const struct rota_plan_view *view, const struct rota_p
 
 /* --- JSON --- */
 
-static void add_double(struct rota_json *json, const char *key, double value)
-{
-    rota_json_add_double(json, key, value);
-}
-
 static void add_spread(struct rota_json *json, const char *key,
                        const struct rota_plan_spread *spread)
 {
@@ -379,9 +374,9 @@ static void add_spread(struct rota_json *json, const char *key,
     rota_json_begin_object(json);
     rota_json_add_uint(json, "count", spread->n);
     rota_json_add_uint(json, "max", spread->max);
-    add_double(json, "mean", spread->mean);
-    add_double(json, "stddev", spread->stddev);
-    add_double(json, "max_to_fair", spread->max_to_fair);
+    rota_json_add_double(json, "mean", spread->mean);
+    rota_json_add_double(json, "stddev", spread->stddev);
+    rota_json_add_double(json, "max_to_fair", spread->max_to_fair);
     rota_json_end_object(json);
 }
 
@@ -399,7 +394,7 @@ static void add_totals(struct rota_json *json, const struct rota_plan_result *re
     rota_json_add_uint(json, "new", result->added);
     rota_json_add_uint(json, "gone", result->gone);
     rota_json_add_uint(json, "lost", result->lost);
-    add_double(json, "minimum", result->minimum);
+    rota_json_add_double(json, "minimum", result->minimum);
     rota_json_key(json, "ratio");
     if (ratio < 0)
         rota_json_null(json);

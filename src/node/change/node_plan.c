@@ -496,12 +496,6 @@ enum rota_code rota_node_plan_work_out(struct rota_node_plan *plan, bool has_tok
 
 /* --- telling --- */
 
-void rota_node_plan_add_count(struct rota_json *json, const char *key, uint64_t n)
-{
-    rota_json_key(json, key);
-    rota_json_uint(json, n);
-}
-
 void rota_node_plan_add_spread(const struct rota_node_plan_host *hosts, size_t n_hosts,
                                const char *key, bool is_after, struct rota_json *json)
 {
@@ -598,10 +592,10 @@ static void add_steps(const struct rota_node_plan *plan, struct rota_json *json)
 void rota_node_plan_write(const struct rota_node_plan *plan, struct rota_json *json)
 {
     rota_json_begin_object(json);
-    rota_node_plan_add_count(json, "moves", plan->count.moves);
-    rota_node_plan_add_count(json, "lost", plan->count.lost);
-    rota_node_plan_add_count(json, "minimum", plan->count.minimum);
-    rota_node_plan_add_count(json, "n_shards", plan->n_shards);
+    rota_json_add_uint(json, "moves", plan->count.moves);
+    rota_json_add_uint(json, "lost", plan->count.lost);
+    rota_json_add_uint(json, "minimum", plan->count.minimum);
+    rota_json_add_uint(json, "n_shards", plan->n_shards);
     rota_node_plan_add_spread(plan->hosts.items, plan->hosts.size, "spread_before", false, json);
     rota_node_plan_add_spread(plan->hosts.items, plan->hosts.size, "spread_after", true, json);
     rota_json_key(json, "per_space");
@@ -609,13 +603,11 @@ void rota_node_plan_write(const struct rota_node_plan *plan, struct rota_json *j
     for (size_t i = 0; i < plan->things.size; i++) {
         const struct rota_node_plan_thing *thing = &plan->things.items[i];
         rota_json_begin_object(json);
-        rota_json_key(json, "name");
-        rota_json_string(json, thing->name);
-        rota_json_key(json, "kind");
-        rota_json_text(json, thing->is_queue ? "queue" : "space");
-        rota_node_plan_add_count(json, "n_shards", thing->n_before);
-        rota_node_plan_add_count(json, "moves", thing->count.moves);
-        rota_node_plan_add_count(json, "minimum", thing->count.minimum);
+        rota_json_add_string(json, "name", thing->name);
+        rota_json_add_text(json, "kind", thing->is_queue ? "queue" : "space");
+        rota_json_add_uint(json, "n_shards", thing->n_before);
+        rota_json_add_uint(json, "moves", thing->count.moves);
+        rota_json_add_uint(json, "minimum", thing->count.minimum);
         rota_json_end_object(json);
     }
     rota_json_end_array(json);

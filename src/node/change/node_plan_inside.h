@@ -99,6 +99,5 @@ bool rota_node_plan_apply_is_in_progress(const struct rota_node_plan *plan);
 
 /* --- for both --- */
 
-void rota_node_plan_add_count(struct rota_json *json, const char *key, uint64_t n);
 void rota_node_plan_add_spread(const struct rota_node_plan_host *hosts, size_t n_hosts,
                                const char *key, bool is_after, struct rota_json *json);

@@ -221,18 +221,16 @@ void rota_node_plan_look_write(struct rota_node_plan_look *look, struct rota_jso
     is_moving |=
         look->count.moves != plan->count.moves && rota_clock_boot() - plan->moved_at < STILL;
     rota_json_begin_object(json);
-    rota_node_plan_add_count(json, "id", plan->id);
+    rota_json_add_uint(json, "id", plan->id);
     rota_json_key(json, "predicted");
     rota_json_raw(json, rota_buffer_str(&look->predicted));
     rota_json_key(json, "outcome");
     rota_json_begin_object(json);
-    rota_node_plan_add_count(json, "moves", look->count.moves);
-    rota_node_plan_add_count(json, "lost", look->count.lost);
+    rota_json_add_uint(json, "moves", look->count.moves);
+    rota_json_add_uint(json, "lost", look->count.lost);
     rota_node_plan_add_spread(look->hosts.items, look->hosts.size, "spread_after", true, json);
     rota_json_end_object(json);
-    rota_json_key(json, "state");
-    rota_json_text(json, state_of(plan, is_moving));
-    rota_json_key(json, "why");
-    rota_json_text(json, plan->failure);
+    rota_json_add_text(json, "state", state_of(plan, is_moving));
+    rota_json_add_text(json, "why", plan->failure);
     rota_json_end_object(json);
 }

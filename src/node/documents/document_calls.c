@@ -63,28 +63,21 @@ static void add_counts(const struct rota_get_view *view, struct rota_json *json)
     rota_json_add_uint(json, "n_hedged", view->n_hedges);
     rota_json_add_uint(json, "n_hedges_won", view->n_hedges_won);
     rota_json_add_uint(json, "in_flight", view->n_running);
-    rota_json_key(json, "score");
-    rota_json_int(json, view->score);
-    rota_json_key(json, "circuit");
-    rota_json_text(json, rota_circuit_name(view->circuit));
+    rota_json_add_int(json, "score", view->score);
+    rota_json_add_text(json, "circuit", rota_circuit_name(view->circuit));
 }
 
 static void add_replica(const struct rota_node *node, const char *collection,
                         const struct rota_get_view *view, struct rota_json *json)
 {
     rota_json_begin_object(json);
-    rota_json_key(json, "collection");
-    rota_json_text(json, collection);
-    rota_json_key(json, "node");
-    rota_json_text(json, node->advertise);
+    rota_json_add_text(json, "collection", collection);
+    rota_json_add_text(json, "node", node->advertise);
     rota_json_add_string(json, "node_name", rota_str(rota_node_naming_name(node)));
-    rota_json_key(json, "replica");
-    rota_json_string(json, view->address);
-    rota_json_key(json, "zone");
-    rota_json_string(json, view->dc);
+    rota_json_add_string(json, "replica", view->address);
+    rota_json_add_string(json, "zone", view->dc);
     rota_json_add_uint(json, "n_shards", view->n_shards);
-    rota_json_key(json, "is_connected");
-    rota_json_bool(json, view->is_connected);
+    rota_json_add_bool(json, "is_connected", view->is_connected);
     add_counts(view, json);
     add_latency(view, json);
     rota_json_end_object(json);

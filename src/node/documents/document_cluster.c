@@ -18,8 +18,7 @@ enum { POINTS_OF_NODE_MAX = 100, POINTS_MAX = 10000 }; /* of the ring that are s
 
 static void add_ms(struct rota_json *json, const char *key, rota_time time)
 {
-    rota_json_key(json, key);
-    rota_json_int(json, time / ROTA_MSEC);
+    rota_json_add_int(json, key, time / ROTA_MSEC);
 }
 
 static void add_usage(struct rota_json *json)
@@ -27,13 +26,12 @@ static void add_usage(struct rota_json *json)
     struct rusage usage;
     size_t memory;
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
-        rota_json_key(json, "cpu_ms");
-        rota_json_int(json, (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
-                                (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000);
+        rota_json_add_int(json, "cpu_ms",
+                          (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
+                              (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000);
     }
     if (uv_resident_set_memory(&memory) == 0) {
-        rota_json_key(json, "memory");
-        rota_json_uint(json, memory);
+        rota_json_add_uint(json, "memory", memory);
     }
 }
 
@@ -49,12 +47,9 @@ void rota_document_cluster_write_self(struct rota_node *node, struct rota_json *
     rota_json_add_string(json, "http", rota_str(rota_http_address(node->http)));
     add_ms(json, "started_ms", node->started_at);
     add_usage(json);
-    rota_json_key(json, "calls");
-    rota_json_uint(json, counts.calls);
-    rota_json_key(json, "calls_total");
-    rota_json_uint(json, counts.calls_total);
-    rota_json_key(json, "shards");
-    rota_json_uint(json, node->n_shards);
+    rota_json_add_uint(json, "calls", counts.calls);
+    rota_json_add_uint(json, "calls_total", counts.calls_total);
+    rota_json_add_uint(json, "shards", node->n_shards);
     rota_json_add_uint(json, "collections", rota_node_directory_n_collections(node->directory));
     rota_json_add_uint(json, "watchers", rota_node_directory_n_watchers(node->directory));
     for (size_t i = 0; i < node->n_roles; i++)
@@ -151,15 +146,12 @@ static void add_peer(struct rota_node *node, const struct rota_peer *peer, struc
     rota_json_add_string(json, "address", rota_str(peer->address));
     rota_json_add_string(json, "zone", rota_str(peer->zone));
     rota_json_add_string(json, "roles", rota_str(peer->roles));
-    rota_json_key(json, "weight");
-    rota_json_double(json, (double)peer->weight / ROTA_WEIGHT_ONE);
-    rota_json_key(json, "is_alive");
-    rota_json_bool(json, rota_peer_is_alive(peer));
-    rota_json_key(json, "is_draining");
-    rota_json_bool(json, peer->state == ROTA_STORE_MEMBER_DRAINING ||
-                             (member && member->host.is_draining));
-    rota_json_key(json, "is_placed");
-    rota_json_bool(json, member && member->is_placed);
+    rota_json_add_double(json, "weight", (double)peer->weight / ROTA_WEIGHT_ONE);
+    rota_json_add_bool(json, "is_alive", rota_peer_is_alive(peer));
+    rota_json_add_bool(json, "is_draining",
+                       peer->state == ROTA_STORE_MEMBER_DRAINING ||
+                           (member && member->host.is_draining));
+    rota_json_add_bool(json, "is_placed", member && member->is_placed);
     add_ms(json, "heard_ms", rota_clock_wall() - (rota_clock_boot() - peer->beat_at));
     add_part(rota_buffer_str(peer->is_self ? &own : &peer->parts[ROTA_TOPIC_CLUSTER]), state, json);
     rota_json_add_string(json, "state", rota_str(state_of(peer, state)));
@@ -218,18 +210,14 @@ void rota_document_cluster_write_event(const struct rota_node *node, const struc
     struct rota_str subject = rota_str(event->subject);
     struct rota_str name = rota_node_book_name(&node->book, subject);
     rota_json_begin_object(json);
-    rota_json_key(json, "number");
-    rota_json_uint(json, event->number);
+    rota_json_add_uint(json, "number", event->number);
     add_ms(json, "at_ms", event->at);
-    rota_json_key(json, "kind");
-    rota_json_text(json, rota_event_kind_name(event->kind));
+    rota_json_add_text(json, "kind", rota_event_kind_name(event->kind));
     rota_json_add_string(json, "subject", subject);
     if (!rota_str_is_equal(name, subject))
         rota_json_add_string(json, "subject_name", name);
-    rota_json_key(json, "text");
-    rota_json_text(json, event->text);
-    rota_json_key(json, "node");
-    rota_json_text(json, by);
+    rota_json_add_text(json, "text", event->text);
+    rota_json_add_text(json, "node", by);
     rota_json_add_string(json, "node_name", rota_node_book_name(&node->book, rota_str(by)));
     rota_json_end_object(json);
 }

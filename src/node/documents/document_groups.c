@@ -61,8 +61,7 @@ static bool add_task(void *data, const struct rota_group_task_status *task)
     rota_json_add_uint(json, "incarnation", task->incarnation);
     rota_json_add_uint(json, "n_partitions", task->owned);
     rota_json_add_uint(json, "load", task->load);
-    rota_json_key(json, "is_leader");
-    rota_json_bool(json, task->is_leader);
+    rota_json_add_bool(json, "is_leader", task->is_leader);
     rota_json_end_object(json);
     return true;
 }
@@ -89,8 +88,7 @@ static void add_partition(const struct rota_watched_partition *partition, struct
     rota_json_add_string(json, "state", rota_str(partition->state));
     rota_json_add_string(json, "owner", rota_str(partition->owner ? partition->owner : ""));
     rota_json_add_uint(json, "token", partition->token);
-    rota_json_key(json, "mark");
-    rota_json_int(json, partition->mark);
+    rota_json_add_int(json, "mark", partition->mark);
     rota_json_add_string(json, "position",
                          rota_str(partition->position ? partition->position : ""));
     add_moment(json, "started_ms", partition->started_at);

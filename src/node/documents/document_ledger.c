@@ -37,8 +37,7 @@ void rota_document_ledger_write(struct rota_node *node, struct rota_json *json)
         rota_json_null(json);
     else
         rota_json_raw(json, rota_buffer_str(&content));
-    rota_json_key(json, "why_away");
-    rota_json_text(json, code && code != ROTA_ERR_NOT_FOUND ? error.text : NULL);
+    rota_json_add_text(json, "why_away", code && code != ROTA_ERR_NOT_FOUND ? error.text : NULL);
     rota_json_end_object(json);
     rota_buffer_deinit(&content);
 }

@@ -470,14 +470,10 @@ static bool is_idle(const void *data)
 static void show_cache(const void *data, struct rota_json *json)
 {
     const struct cache_role *role = data;
-    rota_json_key(json, "gets");
-    rota_json_uint(json, role->n_gets);
-    rota_json_key(json, "gets_failed");
-    rota_json_uint(json, role->n_failed);
-    rota_json_key(json, "gets_running");
-    rota_json_uint(json, role->n_visits);
-    rota_json_key(json, "cache_shards");
-    rota_json_uint(json, count_shards(role));
+    rota_json_add_uint(json, "gets", role->n_gets);
+    rota_json_add_uint(json, "gets_failed", role->n_failed);
+    rota_json_add_uint(json, "gets_running", role->n_visits);
+    rota_json_add_uint(json, "cache_shards", count_shards(role));
 }
 
 const struct rota_node_cache *rota_role_cache_at(const struct rota_node *node, size_t i,

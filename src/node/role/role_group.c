@@ -359,8 +359,7 @@ static bool is_idle(const void *data)
 
 static void show_groups(const void *data, struct rota_json *json)
 {
-    rota_json_key(json, "groups");
-    rota_json_uint(json, ((const struct group_role *)data)->n_groups);
+    rota_json_add_uint(json, "groups", ((const struct group_role *)data)->n_groups);
 }
 
 const struct rota_watched_group *rota_role_group_at(const struct rota_node *node, size_t i)

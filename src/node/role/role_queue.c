@@ -159,14 +159,10 @@ static void show_queues(const void *data, struct rota_json *json)
 {
     struct rota_work_broker_counts counts =
         rota_work_broker_counts(((const struct queue_role *)data)->broker);
-    rota_json_key(json, "jobs");
-    rota_json_uint(json, counts.jobs);
-    rota_json_key(json, "running");
-    rota_json_uint(json, counts.running);
-    rota_json_key(json, "polls");
-    rota_json_uint(json, counts.polls);
-    rota_json_key(json, "jobs_memory");
-    rota_json_uint(json, counts.memory);
+    rota_json_add_uint(json, "jobs", counts.jobs);
+    rota_json_add_uint(json, "running", counts.running);
+    rota_json_add_uint(json, "polls", counts.polls);
+    rota_json_add_uint(json, "jobs_memory", counts.memory);
 }
 
 struct series {

@@ -82,10 +82,8 @@ void rota_space_watch_write(const struct rota_space_watch *watch, const struct r
                             uint64_t after, struct rota_json *json)
 {
     rota_json_begin_object(json);
-    rota_json_key(json, "name");
-    rota_json_string(json, map->name);
-    rota_json_key(json, "version");
-    rota_json_uint(json, map->version);
+    rota_json_add_string(json, "name", map->name);
+    rota_json_add_uint(json, "version", map->version);
     rota_json_key(json, "nodes");
     rota_json_begin_array(json);
     for (size_t i = 0; i < map->n_nodes; i++)
