@@ -203,6 +203,20 @@ static void the_servers_name_is_verified(void **state)
     streams_meet();
 }
 
+static void a_wildcard_stands_for_a_whole_label(void **state)
+{
+    (void)state;
+    write_second(make("wild", "DNS:*.a.example,DNS:no*.b.example", &streams.ca));
+    use_server(path_2[0], path_2[1], NULL);
+    streams_listen("127.0.0.1:0");
+    streams.connect.tls_name = "node.b.example";
+    await_refusal(streams.address, "not for node.b.example");
+
+    streams.client = (struct streams_end){0};
+    streams.connect.tls_name = "node.a.example";
+    streams_meet();
+}
+
 static void a_name_may_end_in_a_dot(void **state)
 {
     (void)state;
@@ -629,6 +643,7 @@ int main(void)
         UNDER_TLS(a_server_of_another_authority_is_refused),
         UNDER_TLS(a_server_that_the_system_does_not_know_is_refused),
         UNDER_TLS(the_servers_name_is_verified),
+        UNDER_TLS(a_wildcard_stands_for_a_whole_label),
         UNDER_TLS(a_name_may_end_in_a_dot),
         UNDER_TLS(there_is_no_way_around_a_name),
         UNDER_TLS(each_side_has_its_own_kind_of_tls),

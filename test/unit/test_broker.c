@@ -614,6 +614,22 @@ static void a_hundred_thousand_queues_have_jobs_and_leave_nothing_behind(void **
     free(ids);
 }
 
+static void a_queue_is_forgotten_with_all_its_lanes(void **state)
+{
+    static const char *const needed[] = {"cpu", "gpu"};
+    uint64_t number;
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(rota_broker_cancel(bench.broker, bench.now, rota_str("q"),
+                                            bench_add_for(&bench, needed[i]), &number, NULL),
+                         ROTA_OK);
+    bench_settle(&bench);
+    bench_tick(&bench, ROTA_JOB_KEEP + ROTA_SEC);
+    rota_broker_forget_empty(bench.broker, bench.now);
+    assert_int_equal(n_queues(), 0);
+    assert_true(rota_broker_is_sound(bench.broker));
+}
+
 static void a_queue_with_a_setting_is_not_forgotten(void **state)
 {
     (void)state;
@@ -1122,6 +1138,7 @@ int main(void)
         RULE(ended_jobs_are_forgotten_in_time_and_dead_ones_are_not),
         RULE(lanes_sets_and_queues_that_nobody_uses_make_room),
         RULE(a_hundred_thousand_queues_have_jobs_and_leave_nothing_behind),
+        RULE(a_queue_is_forgotten_with_all_its_lanes),
         RULE(a_queue_with_a_setting_is_not_forgotten),
         RULE(a_queue_is_deleted_when_its_jobs_have_ended),
         RULE(a_deleted_queue_does_not_come_back_by_what_every_queue_has),

@@ -295,6 +295,7 @@ static void an_end_of_another_nodes_job_goes_there_and_frees_the_slot(void **sta
     assert_int_equal(step(bench, event), 1);
     assert_int_equal(bench->actions[0].type, ROTA_DELIVERY_DO_ANSWER);
     assert_int_equal(bench->actions[0].code, ROTA_ERR_NOT_FOUND);
+    assert_int_equal(bench->actions[0].number, 0); /* there is no record to wait for */
 }
 
 static void a_node_that_drains_hands_nothing_out(void **state)

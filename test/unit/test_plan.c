@@ -325,6 +325,8 @@ static void empty_ring_loses_what_was_owned(void **state)
     assert_int_equal(result->gone, 4 * N_QUEUES);
     assert_int_equal(result->moved, 0);
     assert_true(result->minimum == 0 && rota_plan_ratio(result) == -1);
+    struct rota_plan_result one = {.minimum = 1, .moved = 2};
+    assert_float_equal(rota_plan_ratio(&one), 2, 1e-6);
     assert_int_equal(result->hosts_after.n, 0);
     assert_true(result->hosts_after.mean == 0 && result->hosts_after.stddev == 0);
     rota_plan_free(plan);

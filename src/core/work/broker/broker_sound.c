@@ -92,7 +92,8 @@ static bool are_jobs_sound(const struct rota_broker *broker)
             return false;
     for (size_t i = 0; i < broker->lanes.size; i++) {
         const struct rota_lane *lane = broker->lanes.items[i];
-        if (lane && (!rota_lane_is_sound(lane, &broker->jobs) || lane->is_dirty))
+        if (lane && (!broker->queues.items[lane->queue] || lane->is_dirty ||
+                     !rota_lane_is_sound(lane, &broker->jobs)))
             return false;
         n_in_lanes += lane ? lane->size : 0;
     }
