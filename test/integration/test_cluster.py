@@ -10,7 +10,6 @@ import os
 import pathlib
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,18 +18,11 @@ import threading
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import promise  # noqa: E402
 import tap  # noqa: E402
+from ports import free_ports  # noqa: E402
 from tap import test  # noqa: E402
 from work_processes import TIMEOUT, wait_until  # noqa: E402
 
 ROTA = sys.argv[1]
-
-
-def free_ports(n):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
 
 
 class Node:

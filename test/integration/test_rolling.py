@@ -12,7 +12,6 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -23,20 +22,11 @@ import traceback
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
 import promise  # noqa: E402
+from ports import free_ports  # noqa: E402
 
 ROTA, ROTAD = (os.path.abspath(path) for path in sys.argv[1:3])
 TIMEOUT = 120
 KEYS = 200
-
-
-def free_ports(n):
-    sockets = [socket.socket() for _ in range(n)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 class Cluster:

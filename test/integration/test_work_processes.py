@@ -20,7 +20,6 @@ import pathlib
 import random
 import select
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -33,6 +32,7 @@ import own_mounts  # noqa: E402
 import promise  # noqa: E402
 import tap  # noqa: E402
 import work_history  # noqa: E402
+from ports import free_ports  # noqa: E402
 
 QUEUE = "work"
 LEASE_MS = 2000
@@ -42,21 +42,6 @@ CAPABILITIES = ("go", "chess", "draughts")
 
 # Who is stopped while it looks for leaks at its end never ends.
 os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
-
-
-def free_ports(n):
-    """Below those that the system gives to others while ours is not in use."""
-    ports = []
-    while len(ports) < n:
-        port = random.SystemRandom().randrange(20000, 32000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        if port not in ports:
-            ports.append(port)
-    return ports
 
 
 class Process:

@@ -16,6 +16,7 @@ import types
 ROTA, LIB, WORKER = sys.argv[1:4]
 sys.path.insert(0, LIB)
 import work_processes as lib  # noqa: E402
+from ports import free_ports  # noqa: E402
 from work_processes import folder, wait_until  # noqa: E402
 
 TESTS = []
@@ -205,14 +206,6 @@ def ends_outlive_a_connection_and_a_broker():
 
 
 # --- several brokers ---
-
-def free_ports(n):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
 
 @test
 def when_the_node_of_a_worker_is_killed_its_job_goes_elsewhere_and_it_comes_back():

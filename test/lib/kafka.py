@@ -23,15 +23,15 @@ import ctypes
 import fcntl
 import os
 import pathlib
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import uuid
+
+from ports import free_ports
 
 VERSION = "3.9.1"
 START_S = 120
@@ -234,19 +234,6 @@ class Node:
     def tell(self, number):
         if self.server is not None:
             self.server.send_signal(number)
-
-
-def free_ports(n):
-    """Ports that nobody has. They are below those that the kernel gives to connections:
-    one that asks for a broker which is away must not get its port, or hear itself."""
-    ports = []
-    while len(ports) < n:
-        port = random.randrange(15000, 32000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            if port not in ports:
-                ports.append(port)
-    return ports
 
 
 class Cluster:

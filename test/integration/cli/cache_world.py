@@ -4,7 +4,6 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import sys
 
@@ -12,13 +11,8 @@ from cli.support import ROTA, Files, run
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
 import stop  # noqa: E402
+from ports import free_port  # noqa: E402
 from watch import Watch  # noqa: E402
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Server:

@@ -5,19 +5,15 @@ import os
 import pathlib
 import pty
 import signal
-import socket
 import subprocess
+import sys
 
 from cli.support import ROTA, Files, Watching, ok, on_terminal, refuse, replace, run, test, without_colors
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
+from ports import free_port  # noqa: E402
 
 DIRECTORY = pathlib.Path(ROTA).parents[2] / "test" / "integration" / "shard_directory"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class World:
