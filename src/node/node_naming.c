@@ -23,6 +23,7 @@ enum rota_code rota_node_naming_open(struct rota_node *node, struct rota_error *
         snprintf(naming->name, sizeof naming->name, "%s", node->settings->name);
     else if (uv_os_gethostname(host, &size) == 0)
         rota_node_name_default(rota_str(host), address.port, naming->name);
+    naming->is_default = !node->settings->name;
     snprintf(naming->address, sizeof naming->address, "%s", node->advertise);
     node->is_named = naming->name[0] == '\0';
     return ROTA_OK;

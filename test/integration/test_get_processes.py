@@ -114,7 +114,7 @@ class Host:
     def __init__(self, world, dc, number):
         subnet = os.getpid() % 65000 + 256  # of our own, so that nobody else takes a port of ours
         self.world, self.dc, self.process, self.is_stopped = world, dc, None, False
-        self.address = f"127.{subnet >> 8}.{subnet & 255}.{number}:7600"
+        self.address, self.name = f"127.{subnet >> 8}.{subnet & 255}.{number}:7600", f"{dc}-{number}"
         self.tail, self.events = Tail(world.folder / f"{dc}-{number}.log"), []
 
     def start(self, shards, ttl, *more):
@@ -122,7 +122,7 @@ class Host:
         with open(self.tail.path, "ab") as log:
             self.process = subprocess.Popen(
                 [ROTA, "cache", "serve", "--dc", self.dc, "--space", SPACE, "--shards", str(shards),
-                 "--source", "sql:items", "--listen", self.address, "--ttl", f"{ttl}s", "--keep", "1h",
+                 "--source", "sql:items", "--listen", self.address, "--name", self.name, "--ttl", f"{ttl}s", "--keep", "1h",
                  "--loss", "standby", *more],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
                 env=dict(os.environ, ROTA_STORE=self.world.url))

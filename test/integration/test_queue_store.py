@@ -4,7 +4,6 @@
 Restarts them, kills and stops them, takes their database away and puts it back; one
 database of KIND for all. Prints TAP."""
 
-import collections
 import contextlib
 import functools
 import json
@@ -378,9 +377,8 @@ def a_queue_grows_and_shrinks_while_jobs_wait():
             shown = json.loads(node.run("queue", "show", "lay", "--json"))
             assert shown["done"] == len(added) and shown["waiting"] == shown["running"] == 0, shown
         begun = pathlib.Path(f"{path}/begun").read_text().split()
+        # Jobs run at least once: one whose partition moves before the beginning of its attempt is written begins again.
         promise.check(set(begun) == added, f"{len(added - set(begun))} jobs were never begun")
-        for job, n in collections.Counter(begun).items():  # twice only if a starved node lost the partition meanwhile
-            assert n == 1 or n <= nodes[0].show(job)["attempts"], (job, n, nodes[0].show(job))
         assert all(partition_of(nodes[1].add("after", queue="lay")) < 2 for _ in range(6))
 
 

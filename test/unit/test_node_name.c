@@ -107,6 +107,23 @@ static void name_of_a_dead_node_is_free_after_its_ttl(void **state)
     assert_int_equal(look(&seek, rows, 1, 113), ROTA_NODE_NAME_HOLD);
 }
 
+/* A ttl may be minutes, and the node does not start before it has a name or does without. */
+static void default_name_of_another_is_not_waited_for_without_end(void **state)
+{
+    struct rota_node_name_seek seek = {.name = "box", .address = "me:1", .is_default = true};
+    struct rota_node_name_seek chosen = {.name = "box", .address = "me:1"};
+    struct rota_store_member rows[] = {row("b:1", "box", 100)};
+    (void)state;
+    rows[0].ttl = 300 * ROTA_SEC;
+    assert_int_equal(look(&seek, rows, 1, 101), ROTA_NODE_NAME_WAIT);
+    assert_int_equal(look(&chosen, rows, 1, 101), ROTA_NODE_NAME_WAIT);
+    assert_int_equal(look(&seek, rows, 1, 115), ROTA_NODE_NAME_WAIT);
+    assert_int_equal(look(&seek, rows, 1, 116), ROTA_NODE_NAME_YIELD);
+    assert_string_equal(seek.rival, "b:1");
+    assert_int_equal(look(&chosen, rows, 1, 400), ROTA_NODE_NAME_WAIT);
+    assert_int_equal(look(&chosen, rows, 1, 401), ROTA_NODE_NAME_WRITE);
+}
+
 /* Its earlier process has written it, and nobody could take it meanwhile. */
 static void restarted_node_has_its_name_at_once(void **state)
 {
@@ -170,6 +187,7 @@ int main(void)
         cmocka_unit_test(default_is_the_host_and_an_unusual_port),
         cmocka_unit_test(name_of_a_live_node_is_taken_when_it_beats),
         cmocka_unit_test(name_of_a_dead_node_is_free_after_its_ttl),
+        cmocka_unit_test(default_name_of_another_is_not_waited_for_without_end),
         cmocka_unit_test(restarted_node_has_its_name_at_once),
         cmocka_unit_test(second_rival_is_looked_at_for_itself),
         cmocka_unit_test(two_never_hold_one_name),

@@ -54,9 +54,14 @@ enum rota_node_name_action rota_node_name_step(struct rota_node_name_seek *seek,
             return ROTA_NODE_NAME_YIELD;
         seek->heartbeat = rival->heartbeat;
         snprintf(seek->rival, sizeof seek->rival, "%.*s", ROTA_STR_ARGS(rival->address));
-        return seek->is_written ? ROTA_NODE_NAME_YIELD : ROTA_NODE_NAME_WAIT;
+        if (seek->waits_since == 0)
+            seek->waits_since = db_now;
+        bool is_tired =
+            seek->is_default && db_now >= rota_time_add(seek->waits_since, ROTA_NODE_NAME_PATIENCE);
+        return seek->is_written || is_tired ? ROTA_NODE_NAME_YIELD : ROTA_NODE_NAME_WAIT;
     }
     seek->rival[0] = '\0';
+    seek->waits_since = 0;
     bool was_written = seek->is_written;
     seek->is_written = true;
     if (find_holder(seek, true, members, n, db_now))

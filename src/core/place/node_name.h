@@ -6,7 +6,8 @@
  *
  * No two nodes that are alive have the same name. A node that starts looks at the rows of the
  * others before it writes its own. A row that was renewed while the node looked is of a node that
- * is alive, and keeps its name; one that was not renewed for its ttl has lost it. The node looks
+ * is alive, and keeps its name; one that was not renewed for its ttl has lost it. A ttl can be
+ * long: a node whose name is only a default stops waiting earlier, and does without. The node looks
  * once more after its first heartbeat, in case that two of one name started together. */
 #pragma once
 
@@ -26,13 +27,18 @@ void rota_node_name_default(struct rota_str host, unsigned port, char name[ROTA_
 
 enum { ROTA_NODE_NAME_PORT = 7700 }; /* the usual one */
 
-/* A node that starts, and the name that it wants. Set `name` and `address`, the rest to zero. */
+#define ROTA_NODE_NAME_PATIENCE (15 * ROTA_SEC) /* for a default name */
+
+/* A node that starts, and the name that it wants. Set `name`, `address` and `is_default`, the rest
+ * to zero. */
 struct rota_node_name_seek {
     char name[ROTA_NODE_NAME_MAX + 1];
     char address[ROTA_STORE_NAME_MAX + 1];
+    bool is_default; /* the user did not choose the name */
 
     char rival[ROTA_STORE_NAME_MAX + 1]; /* the address of a node that has the name; empty: none */
     rota_time heartbeat;                 /* of the rival, when it was first seen */
+    rota_time waits_since;               /* for any rival; 0: it does not */
     bool is_written;                     /* our heartbeats have the name */
 };
 
@@ -40,7 +46,7 @@ enum rota_node_name_action {
     ROTA_NODE_NAME_WAIT,  /* look again later; the node in `rival`, if any, may be alive */
     ROTA_NODE_NAME_WRITE, /* send heartbeats with the name, and look again */
     ROTA_NODE_NAME_HOLD,  /* the name is ours; send heartbeats with it */
-    ROTA_NODE_NAME_YIELD, /* the node in `rival` is alive */
+    ROTA_NODE_NAME_YIELD, /* the node in `rival` is alive, or may be, and the wait is over */
 };
 
 /* A look at all members of the store, as they were at `db_now`. */
