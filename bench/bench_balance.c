@@ -3,8 +3,8 @@
  * 500 ns for the choice alone, by its authors' figures. */
 #include "measure.h"
 
-#include <rota/balancer.h>
-#include <rota/random.h>
+#include <rota/experimental/balancer.h>
+#include <rota/experimental/random.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

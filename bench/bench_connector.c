@@ -3,7 +3,7 @@
  * our connectors with batches. Both sides are in this process. */
 #include "wire/message/worker_frame.h"
 
-#include <rota/connector.h>
+#include <rota/experimental/connector.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -174,7 +174,12 @@ static void on_jobs(void *data, struct rota_connector_peer *from, struct rota_st
     rota_buffer_clear(&worker->body);
     while (rota_worker_batch_job_next(&batch, &job, &code, NULL)) {
         struct rota_attempt_end end = {
-            job.queue, job.id, job.attempt, ROTA_JOB_CAUSE_DONE, job.payload, rota_str(""), 0};
+            .queue = job.queue,
+            .id = job.id,
+            .attempt = job.attempt,
+            .cause = ROTA_JOB_CAUSE_DONE,
+            .bytes = job.payload,
+        };
         rota_worker_batch_end_write(&end, &worker->body);
     }
     must(!rota_connector_send(worker->connector, from, worker->ends, rota_buffer_str(&worker->body),

@@ -10,9 +10,9 @@
 #include "core/place/slots.h"
 #include "measure.h"
 #include "tree_ring.h"
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
-#include <rota/route.h>
+#include <rota/experimental/route.h>
 #include <stdio.h>
 #include <stdlib.h>
 

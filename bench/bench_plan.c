@@ -2,7 +2,7 @@
  * thousand hosts to which one is added. Building both rings is part of it. */
 #include "measure.h"
 
-#include <rota/plan.h>
+#include <rota/experimental/plan.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -11,7 +11,7 @@
 #include "run/call/space_directory.h"
 
 #include <inttypes.h>
-#include <rota/rota.h>
+#include <rota/experimental/rota.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

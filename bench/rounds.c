@@ -1,6 +1,6 @@
 #include "rounds.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -81,12 +81,12 @@ def prose(text, names):
             return found["code"]
         if found["header"]:
             name = found["header"]
-            return f"[`<rota/{name}.h>`]({name}.md)" if name in names else f"`<rota/{name}.h>`"
+            return f"[`<rota/{name}.h>`]({names[name]})" if name in names else f"`<rota/{name}.h>`"
         if found["page"]:
             return f"[{found['page']}](../{found['page'].removeprefix('docs/')})"
         return {"<": "&lt;", "*": "\\*"}[found[0]]
 
-    pattern = re.compile(r"(?P<code>`[^`]*`)|<rota/(?P<header>\w+)\.h>|(?P<page>docs/[\w-]+\.md)|[<*]")
+    pattern = re.compile(r"(?P<code>`[^`]*`)|<rota/(?P<header>[\w/]+)\.h>|(?P<page>docs/[\w-]+\.md)|[<*]")
     return "\n".join(line if line.startswith("    ") else pattern.sub(word, line)
                      for line in text.split("\n"))
 
@@ -114,20 +114,28 @@ def page(name, text, names):
     return "\n\n".join(out) + "\n", first
 
 
-def pages(headers):
-    """All pages by their file names; `headers` is a list."""
-    names = {path.stem for path in headers if path.stem != "rota"}
-    made, rows = {}, []
-    for path in headers:
-        if path.stem == "rota":
-            continue
-        made[f"{path.stem}.md"], first = page(path.stem, path.read_text(), names)
-        rows.append(f"| [`<rota/{path.stem}.h>`]({path.stem}.md) | {prose(first, names)} |")
+def pages(directory):
+    """All pages by their file names, of the headers in `directory`."""
+    headers = {str(path.relative_to(directory).with_suffix("")): path for path in sorted(directory.glob("**/*.h"))
+               if path.stem != "rota"}
+    names = {name: f"{path.stem}.md" for name, path in headers.items()}
+    made, stable, experimental = {}, [], []
+    for name, path in headers.items():
+        made[names[name]], first = page(name, path.read_text(), names)
+        rows = experimental if name.startswith("experimental/") else stable
+        rows.append(f"| [`<rota/{name}.h>`]({names[name]}) | {prose(first, names)} |\n")
+    table = "| header | what it is for |\n|---|---|\n"
     made["README.md"] = (
         "# The library\n\n"
-        "The public headers, a page each, made from their comments. `<rota/rota.h>` includes all of\n"
-        "them. [install.md](../install.md) says how to build programs with the library, and\n"
-        "`examples/` has some to start from.\n\n"
-        "| header | what it is for |\n|---|---|\n" + "\n".join(rows) + "\n"
+        "The public headers, a page each, made from their comments. [install.md](../install.md) says how\n"
+        "to build programs with the library, and `examples/` has some to start from.\n\n"
+        "## Stable\n\n"
+        "[compatibility.md](../compatibility.md#c-abi) says what these headers promise. `<rota/rota.h>`\n"
+        "includes all of them.\n\n"
+        + table + "".join(stable) + "\n"
+        "## Experimental\n\n"
+        "These headers may change with every release. `<rota/experimental/rota.h>` includes all of them,\n"
+        "and the stable ones.\n\n"
+        + table + "".join(experimental)
     )
     return made

@@ -18,8 +18,9 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md")),
 # and how many there are. L14 is bench_balance.
 ROWS = {"c": 21, "e": 30, "k": 10, "l": 13, "p": 8, "r": 3}
 
-# Options that are in no table: of Meson, of the benchmarks, and of rota and rotad themselves.
-OTHERS = {"--prefix", "--libdir", "--mandir", "--destdir", "--quick", "--version", "--print-config"}
+# Options that are in no table: of Meson, of the benchmarks, of test/headers/abi.py, and of rota and rotad
+# themselves.
+OTHERS = {"--prefix", "--libdir", "--mandir", "--destdir", "--quick", "--version", "--print-config", "--update"}
 
 PROGRAM = re.compile(r"`(?:(unit|sim|integration)/)?((?:test|sim)_\w+)(?:\.py)?`(:(?: `\w+`,?)+)?")
 

@@ -58,7 +58,7 @@ def program_parts(build):
 
 def api_pages():
     """The same for pages as a whole. One that should not be there has nothing to have."""
-    fresh = api.pages(sorted((DOCS.parent / "include" / "rota").glob("*.h")))
+    fresh = api.pages(DOCS.parent / "include" / "rota")
     there = {path.name for path in (DOCS / "api").glob("*.md")}
     for name in sorted(fresh.keys() | there):
         path = DOCS / "api" / name

@@ -1,5 +1,6 @@
 /* Many concurrent calls from one thread: `echo_client ADDRESS [CALLS [CONCURRENT]]`.
  * When a call ends, its callback starts the next one. */
+#include <rota/experimental/channel.h>
 #include <rota/rota.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* One blocking call, in a program without an event loop: `echo_wait ADDRESS TEXT`. */
+#include <rota/experimental/channel.h>
 #include <rota/rota.h>
 #include <stdio.h>
 #include <uv.h>

@@ -4,6 +4,7 @@
  * hold that shard. */
 #include "prices.pb-c.h"
 
+#include <rota/experimental/get.h>
 #include <rota/rota.h>
 #include <stdio.h>
 #include <stdlib.h>

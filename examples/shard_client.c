@@ -2,6 +2,7 @@
  * TEXT`. The program does not know which nodes serve the shards: the client asks the
  * directory, and uses other replicas where one is slow or down. Prints a line for each
  * shard; the service is that of echo_server.c. */
+#include <rota/experimental/shards.h>
 #include <rota/rota.h>
 #include <stdio.h>
 #include <uv.h>

@@ -1,5 +1,6 @@
 /* Computes which hosts own the partitions of a queue, and which partitions move when a host
  * joins. Uses nothing but the library. */
+#include <rota/experimental/route.h>
 #include <rota/rota.h>
 #include <stdio.h>
 

@@ -105,8 +105,7 @@ class Worker:
         """A new socket for each session, so that no message of the last one arrives in it."""
         self.socket = self.context.socket(zmq.DEALER)
         self.socket.linger = 0
-        self.socket.immediate = 1
-        self.socket.reconnect_ivl = -1
+        self.socket.reconnect_ivl = 24 * 60 * 60 * 1000  # it does not; -1 drops what we have not read when the connection ends
         if self.options.key:
             with open(self.options.key) as file:
                 check_secret(self.options.key, os.fstat(file.fileno()))
@@ -119,16 +118,11 @@ class Worker:
         self.monitor.linger = 0
         self.refusal = None
         self.socket.connect("tcp://" + self.options.address)
-        self.interval, self.missed_max, self.is_welcome = 1.0, 5, False
+        self.interval, self.is_welcome = 1.0, False
+        self.missed_max = 10 if self.options.key else 5  # keys take round trips
         self.heard_at = self.sent_at = self.said_at = time.monotonic()
-        give_up_at = self.sent_at + (10 if self.options.key else 5)  # keys take round trips
-        is_there = False
-        while not is_there and not self.is_refused() and not self.is_stopping and time.monotonic() < give_up_at:
-            is_there = self.socket.poll(500, zmq.POLLOUT)
-        if is_there:
-            self.heard_at = time.monotonic()  # its silence counts from here on
-            self.send("rota.hello", data(1, b"rota-worker") + number(2, 1)
-                      + data(3, self.options.name.encode()) + number(4, self.epoch))
+        self.send("rota.hello", data(1, b"rota-worker") + number(2, 1)
+                  + data(3, self.options.name.encode()) + number(4, self.epoch))
 
     def is_refused(self):
         """Whether the handshake has failed, which the socket itself does not report."""
@@ -230,7 +224,7 @@ class Worker:
                 print(f"{self.options.address} does not let us in: {self.refusal}", file=sys.stderr)
                 return
             if now - self.heard_at >= self.interval * self.missed_max:
-                print(f"{self.options.address} is silent" + ("" if self.is_welcome else
+                print(f"{self.options.address} is unresponsive" + ("" if self.is_welcome else
                       ": is a broker there, and does it know our key?"), file=sys.stderr)
                 return
             if self.is_welcome and now - self.said_at >= self.interval * 3:

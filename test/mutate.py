@@ -5,6 +5,7 @@
   --integration N  at most this many integration programs for each mutant (6; pure code: 0)
   --jobs N         how many at a time (one for each processor)
   --unit           run unit tests without a sanitizer only, which is quick and misses what the others notice
+  --in-process     no programs that start Rota's processes: they take long to measure, and notice more
   --folder PATH    where the copy of the tree lives (build-mutate)
   PATH             source files or folders to mutate (src/core)
 
@@ -13,16 +14,16 @@ or a statement left out. The tree is copied first, with what is not committed ye
 left alone.
 
 A build with --coverage tells which lines each test reaches, and how long it takes; a test runs for that
-once, and again when its program changed. Only tests that reach the changed line run, until one fails:
-unit tests, unit tests and replays of fuzz corpora with AddressSanitizer, simulations (their fixed seeds
-for SIM_S seconds, and their scenarios), and integration programs. Their programs are linked with the
-changed object file alone, several mutants at a time. A test that finds programs by itself runs in a tree
-that is built with the mutant, alone. A line without code of its own, as in a table, meets every program
-that links the file.
+once, and again when its program changed, if it links a file that may be changed. Only tests that reach
+the changed line run, until one fails: unit tests, unit tests and replays of fuzz corpora with
+AddressSanitizer, simulations (their fixed seeds for SIM_S seconds, and their scenarios), integration
+programs in C, and those that start Rota's processes, which are measured when the first mutant survives
+all others. Their programs are linked with the changed object file alone, several mutants at a time. A
+test that finds programs by itself runs in a tree that is built with the mutant, alone. A line without code
+of its own, as in a table, meets every program that links the file.
 
-Integration programs run for files that do I/O: those that reach the line first, of these those with a
-similar name, or that run out of memory near allocations, then those that reach most of the file in the
-least time. The file `reached/NAME.json` in the folder keeps what a test reaches; remove that of an
+Integration programs run for files that do I/O: first those with a similar name, or that run out of memory
+near allocations, then those that reach most of the file in the least time. The file `reached/NAME.json` in the folder keeps what a test reaches; remove that of an
 integration program to measure it again.
 
 A program that hangs counts apart. A mutant that does not compile, or compiles to the same code, is not
@@ -55,7 +56,7 @@ PLAIN_OPTIONS = ["-Db_lundef=false", "-Doptimization=1", "-Ddebug=false", "-Dwar
 OPTIONS = ["-Db_sanitize=address", *PLAIN_OPTIONS]
 COVERAGE_OPTIONS = ["-Db_coverage=true", *PLAIN_OPTIONS, "-Doptimization=0"]
 SIM_S = 5  # of processor time: the first seeds, without plants
-STAGES = ("plain", "unit", "fuzz", "sim", "integration")  # plain: unit tests without a sanitizer
+STAGES = ("plain", "unit", "fuzz", "sim", "integration", "process")  # plain: unit tests without a sanitizer
 PURE = ("base", "core", "wire", "sim")  # unit tests and simulations reach all of it
 SWAPS = {"&&": ["||"], "||": ["&&"], "+": ["-"], "-": ["+"], "*": ["/"], "/": ["*"], "%": ["*"], "+=": ["-=", "="],
          "-=": ["+=", "="], "|=": ["=", "&="], "&=": ["=", "|="], "++": ["--"], "--": ["++"], "<<": [">>"],
@@ -166,7 +167,7 @@ class Test:
 class Bench:
     """A copy of the tree, built, with its tests."""
 
-    def __init__(self, folder, n_integration, stages, n_jobs):
+    def __init__(self, folder, n_integration, stages, n_jobs, paths):
         self.folder, self.tree, self.coverage = folder, folder / "tree", folder / "coverage"
         self.builds = {"plain": folder / "plain", "sim": folder / "plain"}
         self.n_integration, self.n_jobs = n_integration, n_jobs
@@ -183,7 +184,9 @@ class Bench:
             self.setup(folder / "build", OPTIONS)
         self.tests = [test for stage in stages for test in self.tests_of(self.builds.get(stage, folder / "build"), stage)]
         self.setup(self.coverage, COVERAGE_OPTIONS)
-        self.measure(stages)
+        self.paths = [self.tree / path for path in paths]  # what may be changed
+        self.measured = set()  # stages
+        self.measure([stage for stage in stages if stage != "process"])
 
     def setup(self, build, options):
         if not (build / "build.ninja").exists():
@@ -195,22 +198,36 @@ class Bench:
         targets = json.loads((info / "intro-targets.json").read_text(encoding="utf-8"))
         built = {target["id"]: target["filename"] for target in targets if target["type"] != "custom"}
         entries = json.loads((info / "intro-tests.json").read_text(encoding="utf-8"))
-        suite = "unit" if stage == "plain" else stage
+        suite = {"plain": "unit", "process": "integration"}.get(stage, stage)
         tests = [Test(entry, built, build, stage) for entry in entries
                  if suite in (name.split(":")[-1] for name in entry["suite"]) and not entry["name"].endswith("_plant")]
-        return [test for test in tests if test.built]  # not tests of tools
+        tests = [test for test in tests if test.built]  # not tests of tools
+        if suite != "integration":
+            return tests
+        return [test for test in tests if (stage == "process") != os.path.basename(test.built[0]).startswith("test_")]
+
+    def is_linked(self, test):
+        """Whether its programs are made of a file that may be changed."""
+        names = [os.path.relpath(path, test.build) for path in test.built]
+        out = subprocess.run(["ninja", "-C", test.build, "-t", "inputs", *names], check=True, stdout=subprocess.PIPE).stdout
+        inputs = [(test.build / name).resolve() for name in out.decode().splitlines() if name.endswith(".c")]
+        return any(path.is_relative_to(root) for path in inputs for root in self.paths)
 
     def measure(self, stages):
         """Let each test know which lines it reaches, by a run with --coverage if its program is new."""
         (self.folder / "reached").mkdir(exist_ok=True)
+        self.measured |= set(stages)
         known = {}  # by name: once for both stages of a unit test
         tests = {test.name: test for stage in stages for test in self.tests_of(self.coverage, stage)}
+        if stages != ["process"]:
+            tests = {name: test for name, test in tests.items() if self.is_linked(test)}
+            self.tests = [test for test in self.tests if test.stage == "process" or test.name in tests]
         if not self.compile((path for test in tests.values() for path in test.built), self.coverage):
             sys.exit("mutate: the tree does not build; see " + str(self.coverage))
 
         def reach(test):
             path = self.folder / "reached" / f"{test.name}.json"
-            digest = "" if test.stage == "integration" else hashlib.sha256(pathlib.Path(test.built[0]).read_bytes()).hexdigest()
+            digest = "" if test.stage in ("integration", "process") else hashlib.sha256(pathlib.Path(test.built[0]).read_bytes()).hexdigest()
             kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
             if kept.get("digest") != digest:
                 counters = self.folder / "counters" / test.name
@@ -219,7 +236,7 @@ class Bench:
                 result = self.run(test)
                 is_steady, test.seconds = result == "passed", time.monotonic() - began_at
                 print(f"{test.name} {result}, {test.seconds:.0f} s", flush=True)
-                reached = self.reached_lines(counters, test.stage == "integration")
+                reached = self.reached_lines(counters, test.stage in ("integration", "process"))
                 kept = {"digest": digest, "is_steady": is_steady, "seconds": test.seconds, "reached": reached}
                 path.write_text(json.dumps(kept), encoding="utf-8")
                 shutil.rmtree(counters, ignore_errors=True)
@@ -227,6 +244,8 @@ class Bench:
         with concurrent.futures.ThreadPoolExecutor(self.n_jobs) as pool:
             list(pool.map(reach, tests.values()))
         for test in self.tests:
+            if test.stage not in stages:
+                continue
             kept = known[test.name]
             test.reached = {name: set(lines) for name, lines in kept["reached"].items()}
             test.seconds = kept["seconds"]
@@ -361,7 +380,7 @@ class Bench:
         with subprocess.Popen(command, cwd=test.build, env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as process:
             self.running.add(process.pid)
-            if test.stage != "integration":
+            if test.stage not in ("integration", "process"):
                 resource.prlimit(process.pid, resource.RLIMIT_CPU, (limit_s, limit_s))
             try:
                 output = process.communicate(timeout=60 + 3 * limit_s)[0]
@@ -403,14 +422,17 @@ class Bench:
             return not (at + 1 in reached or at_name in reached), -test.likeness(path, text[max(at - 2, 0):at + 2]), test.seconds / (len(reached) or 1)
         n = self.n_integration
         for stage in STAGES:
+            with self.lock:
+                if n > 0 and stage not in self.measured and any(test.stage == stage for test in self.tests):
+                    self.measure([stage])
             for test in sorted((test for test in self.tests if test.stage == stage and test.is_steady is not False), key=rank):
                 is_reached = not rank(test)[0]
-                if stage == "integration":
+                if at + 1 in with_code and not is_reached:
+                    break
+                if stage in ("integration", "process"):
                     n -= 1
                     if n < 0:
                         return
-                elif at + 1 in with_code and not is_reached:
-                    break
                 if test.symbols is None:
                     self.compile(test.built, test.build)
                     test.symbols = set().union(*(self.symbols_of(path) for path in test.built))
@@ -484,6 +506,7 @@ def main():
     parser.add_argument("--integration", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--unit", action="store_true")
+    parser.add_argument("--in-process", action="store_true")
     parser.add_argument("--folder", type=pathlib.Path, default=TOP / "build-mutate")
     parser.add_argument("paths", nargs="*", default=["src/core"])
     arguments = parser.parse_intermixed_args()
@@ -492,8 +515,9 @@ def main():
     roots = [pathlib.Path(name).resolve() for name in arguments.paths or ["src/core"]]
     is_pure = all(root.relative_to(TOP / "src").parts[:1] and root.relative_to(TOP / "src").parts[0] in PURE for root in roots)
     n_integration = arguments.integration if arguments.integration is not None else 0 if is_pure else 6
-    stages = STAGES[:1] if arguments.unit else STAGES if n_integration else STAGES[:-1]
-    bench = Bench(arguments.folder.resolve(), n_integration, stages, arguments.jobs)
+    stages = STAGES[:1] if arguments.unit else STAGES if n_integration else STAGES[:4]
+    stages = [stage for stage in stages if stage != "process" or not arguments.in_process]
+    bench = Bench(arguments.folder.resolve(), n_integration, stages, arguments.jobs, [root.relative_to(TOP) for root in roots])
 
     files = []
     for root in roots:

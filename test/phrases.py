@@ -2,8 +2,8 @@
 """Finds phrases that a reader would stumble over, with their places: phrases.py [FILE...].
 
 Without files it reads what people read: README.md and the other pages, every string literal of src/
-(help, errors, log lines, metric help), the comments of proto/ and include/rota/, the examples, the
-texts of web/, and the texts of packages and alerts. Prints FILE:LINE: PHRASE; what to write instead. Exits 1 if
+(help, errors, log lines, metric help), the comments of src/, proto/ and include/rota/, the examples,
+the texts of web/, and the texts of packages and alerts. Prints FILE:LINE: PHRASE; what to write instead. Exits 1 if
 there is one. `./dev check` runs it."""
 import pathlib
 import re
@@ -82,9 +82,14 @@ PHRASES = {
     r"\b(can't|cannot) be run\b": "cannot run X",
     r"\bthe time (since|until) which\b": "when, until when",
     r"\bno memory (for|to)\b": "not enough memory: rota_error_no_memory()",
+    r"\bnode beat\b": "node heartbeat",
+    r"\bis silent\b": "is unresponsive, does not answer",
+    r"\bseat [%\d]": "entry of the node list",
 }
+# What a comment in src/ may say, because it means just that there.
+IN_COMMENTS = re.compile(r"no memory|NOBODY|is NONE|, for one\b", re.IGNORECASE)
 PATTERN = re.compile("|".join(f"(?P<p{i}>{p})" for i, p in enumerate(PHRASES)), re.IGNORECASE)
-FIELDS = {'"told"'}  # strings that are names of JSON fields
+FIELDS = {'"told"', '"node beat"'}  # strings that are names: a JSON field, an old command
 CODE = re.compile(r"`[^`\n]*`")
 # A comment, or a string; each may contain what looks like the other.
 TOKEN = re.compile(r'(?P<comment>/\*.*?\*/|//[^\n]*)|(?P<string>"(?:[^"\\\n]|\\.)*"|`(?:[^`\\]|\\.)*`)', re.DOTALL)
@@ -116,6 +121,9 @@ def readable(path):
         return text  # to be read as a whole
     if path.suffix == ".json":
         return re.sub(r'^ *(?!"(?:summary|description)"|[ ]).*$', "", text, flags=re.MULTILINE)
+    if path.suffix in (".c", ".h") and path.is_relative_to(ROOT / "src"):
+        comments = IN_COMMENTS.sub("", CODE.sub("", only("comment", text))).splitlines()
+        return "\n".join(map(" ".join, zip(only("string", text).splitlines(), comments)))
     if path.suffix in (".c", ".h", ".js", ".py"):
         return only("string", text)
     return text
@@ -129,7 +137,7 @@ def find(path):
 
 
 def pages():
-    for pattern in ("*.md", "dev", "docs/**/*.md", "examples/**/*", "src/**/*.[ch]", "include/rota/*.h", "proto/**/*.proto",
+    for pattern in ("*.md", "dev", "docs/**/*.md", "examples/**/*", "src/**/*.[ch]", "include/rota/**/*.h", "proto/**/*.proto",
                     "web/*.js", "web/*.html", "web/openapi.json", "share/*.py", "debian/control", "contrib/**/*.yml"):
         yield from sorted(path for path in ROOT.glob(pattern) if path.is_file())
 

@@ -54,10 +54,10 @@ export function nameOfState(node) {
   if (node.is_alive === false && !["dead", "evicted", "drained"].includes(node.state)) return ["dead", "bad"];
   const name = node.state ?? (node.is_draining ? "draining" : node.is_placed ? "on the ring" : "off the ring");
   const kind = { serving: "good", "on the ring": "good", draining: "warn", drained: "warn", stopping: "warn", leaving: "warn",
-    joining: "warn", silent: "warn", starting: "warn", dead: "bad", evicted: "bad", "off the ring": "bad" }[name] ?? "soft";
+    joining: "warn", unresponsive: "warn", starting: "warn", dead: "bad", evicted: "bad", "off the ring": "bad" }[name] ?? "soft";
   return [name, kind];
 }
-const STATE_TITLES = { silent: "does not respond, but its last heartbeat is within its ttl", dead: "no heartbeat within its ttl", evicted: "excluded by an operator" };
+const STATE_TITLES = { unresponsive: "does not respond, but its last heartbeat is within its ttl", dead: "no heartbeat within its ttl", evicted: "excluded by an operator" };
 export const isDead = (node) => nameOfState(node)[1] === "bad";
 
 const WORDS = {

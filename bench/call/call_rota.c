@@ -1,7 +1,7 @@
 /* Rota's own channel and server. */
 #include "messages.h"
 
-#include <rota/rota.h>
+#include <rota/experimental/rota.h>
 #include <uv.h>
 
 static uv_loop_t loop;

@@ -4,7 +4,7 @@
 #include "base/map.h"
 #include "load.h"
 
-#include <rota/rota.h>
+#include <rota/experimental/rota.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 #include <poll.h>
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  * has what, and when. */
 #include "tally.h"
 
-#include <rota/rota.h>
+#include <rota/experimental/rota.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,8 +8,8 @@
 #include "wire/message/queue_message.h"
 #include "wire/message/worker_frame.h"
 
-#include <rota/connector.h>
-#include <rota/rota.h>
+#include <rota/experimental/connector.h>
+#include <rota/experimental/rota.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* A client for job queues: add jobs, wait for them, or execute them.
  *
- * The client connects to a cluster of nodes (<rota/broker.h>) and finds the right node itself. A
- * new job goes to any partition of its queue, directly to the node that owns the partition; if that
- * node is unreachable or full, the job goes to another partition. A poll goes to the partition with
- * the fewest outstanding polls of this client. The client skips an unreachable node until it has
- * reconnected to it.
+ * The client connects to a cluster of nodes (<rota/experimental/broker.h>) and finds the right node
+ * itself. A new job goes to any partition of its queue, directly to the node that owns the
+ * partition; if that node is unreachable or full, the job goes to another partition. A poll goes to
+ * the partition with the fewest outstanding polls of this client. The client skips an unreachable
+ * node until it has reconnected to it.
  *
  * An add is idempotent: while its outcome is unknown, the client repeats it with the same id. It
  * reports ROTA_ERR_UNKNOWN only if the outcome is still unknown after `patience`.

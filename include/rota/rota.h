@@ -1,43 +1,19 @@
-/* All of Rota's public API. */
+/* All headers whose interface is promised (docs/compatibility.md). <rota/experimental/rota.h> adds
+ * the others, which may change with every release. */
 #pragma once
 
-#include <rota/balancer.h>
-#include <rota/broker.h>
-#include <rota/channel.h>
-#include <rota/claims.h>
-#include <rota/config.h>
-#include <rota/config_watch.h>
-#include <rota/connector.h>
-#include <rota/counts.h>
 #include <rota/error.h>
-#include <rota/get.h>
-#include <rota/gradual.h>
 #include <rota/group.h>
-#include <rota/health.h>
-#include <rota/host.h>
-#include <rota/interval.h>
-#include <rota/lease.h>
 #include <rota/log.h>
-#include <rota/members.h>
 #include <rota/metrics.h>
-#include <rota/partition.h>
-#include <rota/picker.h>
-#include <rota/plan.h>
 #include <rota/queue.h>
-#include <rota/queue_watch.h>
-#include <rota/random.h>
-#include <rota/reflection.h>
 #include <rota/ring.h>
-#include <rota/route.h>
 #include <rota/rpc.h>
 #include <rota/server.h>
 #include <rota/service_client.h>
 #include <rota/service_server.h>
-#include <rota/shard.h>
-#include <rota/shards.h>
 #include <rota/space.h>
 #include <rota/store.h>
-#include <rota/store_members.h>
 #include <rota/str.h>
 #include <rota/time.h>
 #include <rota/tls.h>

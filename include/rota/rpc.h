@@ -1,4 +1,4 @@
-/* What gRPC clients and servers share: status codes and metadata. */
+/* What gRPC clients and servers share: status codes, repeats and metadata. */
 #pragma once
 
 #include <rota/str.h>
@@ -32,6 +32,13 @@ enum rota_status {
 
 /* The name as gRPC writes it, "NOT_FOUND". Any thread. */
 const char *rota_status_name(enum rota_status status);
+
+/* Which tries of a call may be repeated after bytes of it were sent. */
+enum rota_call_repeat {
+    ROTA_REPEAT_UNSENT,  /* none: for calls that must not happen twice */
+    ROTA_REPEAT_REFUSED, /* those that a node rejected without acting on them */
+    ROTA_REPEAT_ANY,     /* all: the call is idempotent. Only these are hedged */
+};
 
 /* A pair of metadata. Names consist of a-z 0-9 _ - . and do not begin with "grpc-"; a value is
  * printable ASCII, or any bytes if the name ends in "-bin". A name may occur more than once. */

@@ -4,9 +4,10 @@
  * answers now or later. It owns the call until it finishes it, which it must do exactly once, even
  * after on_cancel. A method may also take a stream of requests.
  *
- * A server with claims (<rota/claims.h>) serves only what this process owns. If a call was routed
- * by a claim that this process does not hold, the server rejects the call before its handler sees
- * it and returns the current owner. A client of <rota/shards.h> then goes there at once.
+ * A server with claims (<rota/experimental/claims.h>) serves only what this process owns. If a call
+ * was routed by a claim that this process does not hold, the server rejects the call before its
+ * handler sees it and returns the current owner. A client of <rota/experimental/shards.h> then goes
+ * there at once.
  *
  * The server limits what clients can use: connections, concurrent calls, bytes of messages and
  * headers, and how often they may reset what they started. Over a limit it rejects the call with
@@ -28,7 +29,7 @@ extern "C" {
 #endif
 
 struct rota_claims;
-struct rota_cost; /* in <rota/balancer.h> */
+struct rota_cost; /* in <rota/experimental/balancer.h> */
 struct rota_log;
 struct rota_metrics;
 struct rota_server;

@@ -17,7 +17,6 @@
 
 #include <rota/error.h>
 #include <rota/rpc.h>
-#include <rota/shard.h>
 #include <rota/str.h>
 #include <rota/time.h>
 #include <stdbool.h>

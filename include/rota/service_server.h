@@ -7,8 +7,9 @@
  *
  *     on_start --> rota_service_server_started() --> calls --> on_stop
  *
- * This is a server (<rota/server.h>), its claims (<rota/claims.h>) and a space (<rota/space.h>),
- * put together. The server also serves health checks, and reflection if it has descriptors.
+ * This is a server (<rota/server.h>), its claims (<rota/experimental/claims.h>) and a space
+ * (<rota/space.h>), put together. The server also serves health checks, and reflection if it has
+ * descriptors.
  *
  * Use a service server only on the loop's thread; callbacks come from the loop. */
 #pragma once

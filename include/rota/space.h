@@ -7,11 +7,12 @@
  * shard. The engine is recorded in the store (<rota/store.h>), not in the program, so a space can
  * be migrated to another engine while it is in use.
  *
- *     static  a list of seats, each a node's address: shard N is at seat N modulo the number of
- *             seats, and has no owner while that node is down
+ *     static  a list of nodes (seats): shard N belongs to entry N modulo the length of the list,
+ *             and has no owner while that node is down
  *     ring    consistent hashing over the live nodes
- *     lease   first come, first served: a row of a table for each shard (<rota/lease.h>)
- *     group   divided evenly, agreed on in an ordered log (<rota/group.h>)
+ *     lease   first come, first served: a row of a table for each shard
+ * (<rota/experimental/lease.h>) group   divided evenly, agreed on in an ordered log
+ * (<rota/group.h>)
  *
  *     on_start --> on_stop --> rota_space_stopped()
  *
@@ -28,10 +29,8 @@
  * Use a space only on the loop's thread. */
 #pragma once
 
-#include <rota/claims.h>
 #include <rota/error.h>
 #include <rota/log.h>
-#include <rota/members.h>
 #include <rota/metrics.h>
 #include <rota/store.h>
 #include <rota/str.h>
@@ -40,6 +39,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct rota_claims;  /* in <rota/experimental/claims.h> */
+struct rota_members; /* in <rota/experimental/members.h> */
 struct rota_space;
 struct uv_loop_s;
 
@@ -76,7 +77,8 @@ struct rota_space_options {
     const char *engine;
     uint32_t n_shards; /* 1 to ROTA_SPACE_SHARDS_MAX; lease and group allow fewer */
 
-    /* The seats of a static space that is created, separated by commas. NULL: only this node. */
+    /* Addresses of the nodes of a static space that is created, separated by commas. NULL: only
+     * this node. */
     const char *seats;
 
     /* Where to look up this node's weight by its address, and whether it is drained (not placed).
@@ -279,7 +281,7 @@ enum rota_code rota_space_pin(struct rota_space *space, uint32_t shard, struct r
                               bool is_dry_run, rota_space_on_outcome *on_outcome, void *data,
                               struct rota_error *error);
 
-/* Sets the seats of a static space, or of a space that will become static. Otherwise like
+/* Sets the node list of a static space, or of a space that will become static. Otherwise like
  * rota_space_pin(). */
 enum rota_code rota_space_reseat(struct rota_space *space, const char *seats, bool is_dry_run,
                                  rota_space_on_outcome *on_outcome, void *data,
@@ -289,9 +291,9 @@ enum rota_code rota_space_reseat(struct rota_space *space, const char *seats, bo
  * `shadow` (0 means one ttl), and the map shows the differences. Then all shards stop and start
  * again, under epochs above all earlier ones; between static and ring a shard that stays at its
  * node is started again at once. To end a shadow, migrate to the engine in force. A space without
- * seats that becomes static gets its current nodes as seats. The outcome comes when the shadow is
- * in the store. This process carries out the rest; if it exits before the end, request the
- * migration again. */
+ * a node list that becomes static gets its current nodes as its list. The outcome comes when the
+ * shadow is in the store. This process carries out the rest; if it exits before the end, request
+ * the migration again. */
 enum rota_code rota_space_migrate(struct rota_space *space, struct rota_str engine,
                                   rota_time shadow, bool is_dry_run,
                                   rota_space_on_outcome *on_outcome, void *data,

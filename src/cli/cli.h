@@ -56,7 +56,7 @@ extern const struct rota_cli_command rota_cmd_job_show;
 extern const struct rota_cli_command rota_cmd_lease_history;
 extern const struct rota_cli_command rota_cmd_lease_hold;
 extern const struct rota_cli_command rota_cmd_lease_list;
-extern const struct rota_cli_command rota_cmd_node_beat;
+extern const struct rota_cli_command rota_cmd_node_heartbeat;
 extern const struct rota_cli_command rota_cmd_node_drain;
 extern const struct rota_cli_command rota_cmd_node_evict;
 extern const struct rota_cli_command rota_cmd_node_list;

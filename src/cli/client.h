@@ -12,7 +12,7 @@
 #include "io/local_token.h"
 #include "wire/message/message.h"
 
-#include <rota/channel.h>
+#include <rota/experimental/channel.h>
 #include <rota/queue.h>
 #include <uv.h>
 

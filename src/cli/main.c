@@ -22,7 +22,7 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_node_undrain,
     &rota_cmd_node_evict,
     &rota_cmd_node_members,
-    &rota_cmd_node_beat,
+    &rota_cmd_node_heartbeat,
     &rota_cmd_node_remove,
     &rota_cmd_ring_lookup,
     &rota_cmd_ring_hash,
@@ -90,10 +90,11 @@ static const struct {
     const struct rota_cli_command *now;
 } RENAMED[] = {
     {"queue drain", &rota_cmd_queue_wait_empty}, {"lease hold", &rota_cmd_lease_hold},
-    {"members list", &rota_cmd_node_members},    {"members beat", &rota_cmd_node_beat},
-    {"members drain", &rota_cmd_node_drain},     {"members evict", &rota_cmd_node_evict},
-    {"members restore", &rota_cmd_node_undrain}, {"members remove", &rota_cmd_node_remove},
-    {"shards show", &rota_cmd_directory_show},   {"shards watch", &rota_cmd_directory_watch},
+    {"members list", &rota_cmd_node_members},    {"members beat", &rota_cmd_node_heartbeat},
+    {"node beat", &rota_cmd_node_heartbeat},     {"members drain", &rota_cmd_node_drain},
+    {"members evict", &rota_cmd_node_evict},     {"members restore", &rota_cmd_node_undrain},
+    {"members remove", &rota_cmd_node_remove},   {"shards show", &rota_cmd_directory_show},
+    {"shards watch", &rota_cmd_directory_watch},
 };
 
 static const char INTRODUCTION[] =

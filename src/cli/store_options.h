@@ -3,7 +3,7 @@
 
 #include "base/option.h"
 
-#include <rota/store.h>
+#include <rota/experimental/store_ask.h>
 
 /* `field` is a const char *. */
 #define ROTA_STORE_OPTION(result, field)                                                           \

@@ -154,20 +154,20 @@ static enum rota_color color_of(struct rota_str state)
         const char *word;
         enum rota_color color;
     } WORDS[] = {
-        {"serving", ROTA_COLOR_GREEN},   {"open", ROTA_COLOR_GREEN},
-        {"owned", ROTA_COLOR_GREEN},     {"held", ROTA_COLOR_GREEN},
-        {"done", ROTA_COLOR_GREEN},      {"in", ROTA_COLOR_GREEN},
-        {"ok", ROTA_COLOR_GREEN},        {"nothing lost", ROTA_COLOR_GREEN},
-        {"FAILED", ROTA_COLOR_RED},      {"violated", ROTA_COLOR_RED},
-        {"running", ROTA_COLOR_BLUE},    {"joining", ROTA_COLOR_YELLOW},
-        {"draining", ROTA_COLOR_YELLOW}, {"stopping", ROTA_COLOR_YELLOW},
-        {"moving", ROTA_COLOR_YELLOW},   {"paused", ROTA_COLOR_YELLOW},
-        {"silent", ROTA_COLOR_RED},      {"dead", ROTA_COLOR_RED},
-        {"evicted", ROTA_COLOR_RED},     {"expired", ROTA_COLOR_RED},
-        {"unowned", ROTA_COLOR_RED},     {"failing", ROTA_COLOR_RED},
-        {"not serving", ROTA_COLOR_RED}, {"unknown", ROTA_COLOR_YELLOW},
-        {"on ring", ROTA_COLOR_GREEN},   {"not yet", ROTA_COLOR_YELLOW},
-        {"warn", ROTA_COLOR_YELLOW},     {"fail", ROTA_COLOR_RED},
+        {"serving", ROTA_COLOR_GREEN},    {"open", ROTA_COLOR_GREEN},
+        {"owned", ROTA_COLOR_GREEN},      {"held", ROTA_COLOR_GREEN},
+        {"done", ROTA_COLOR_GREEN},       {"in", ROTA_COLOR_GREEN},
+        {"ok", ROTA_COLOR_GREEN},         {"nothing lost", ROTA_COLOR_GREEN},
+        {"FAILED", ROTA_COLOR_RED},       {"violated", ROTA_COLOR_RED},
+        {"running", ROTA_COLOR_BLUE},     {"joining", ROTA_COLOR_YELLOW},
+        {"draining", ROTA_COLOR_YELLOW},  {"stopping", ROTA_COLOR_YELLOW},
+        {"moving", ROTA_COLOR_YELLOW},    {"paused", ROTA_COLOR_YELLOW},
+        {"unresponsive", ROTA_COLOR_RED}, {"dead", ROTA_COLOR_RED},
+        {"evicted", ROTA_COLOR_RED},      {"expired", ROTA_COLOR_RED},
+        {"unowned", ROTA_COLOR_RED},      {"failing", ROTA_COLOR_RED},
+        {"not serving", ROTA_COLOR_RED},  {"unknown", ROTA_COLOR_YELLOW},
+        {"on ring", ROTA_COLOR_GREEN},    {"not yet", ROTA_COLOR_YELLOW},
+        {"warn", ROTA_COLOR_YELLOW},      {"fail", ROTA_COLOR_RED},
     };
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
         if (rota_str_is_equal(state, rota_str(WORDS[i].word)))

@@ -6,7 +6,7 @@
  * about it. What a checker has no room for is a fault, too: an unchecked history proves nothing. */
 #pragma once
 
-#include <rota/get.h>
+#include <rota/experimental/get.h>
 #include <rota/str.h>
 #include <stdbool.h>
 #include <stddef.h>

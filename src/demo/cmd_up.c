@@ -95,7 +95,7 @@ struct up {
     struct rota_progress progress;
 };
 
-/* --- what is told --- */
+/* --- output --- */
 
 static void add_text(struct up *up, const char *key, const char *text)
 {

@@ -9,7 +9,7 @@
  * node that was hit comes back; after the end no node is hit. */
 #pragma once
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <rota/time.h>
 
 enum rota_node_chaos_act {
@@ -48,7 +48,7 @@ void rota_node_chaos_init(struct rota_node_chaos *chaos, uint32_t n_nodes, uint6
 struct rota_node_chaos_todo rota_node_chaos_step(struct rota_node_chaos *chaos, rota_time now,
                                                  uint32_t n_well);
 
-/* Hit no more nodes; the next step brings back the one that is down. */
+/* Stop hitting nodes; the next step brings back the one that is down. */
 void rota_node_chaos_end(struct rota_node_chaos *chaos);
 
 /* When to ask again; ROTA_TIME_NEVER: when a node is well. */

@@ -20,23 +20,23 @@
 #include "run/work/queue/child.h"
 
 #include <limits.h>
-#include <rota/channel.h>
+#include <rota/experimental/channel.h>
 
 enum {
     ROTA_UP_NODES_MAX = 16,
     ROTA_UP_WORKERS_MAX = 12, /* tasks and servers included */
-    ROTA_UP_JOBS_MAX = 4096,  /* jobs not seen done; beyond that, no more are added */
+    ROTA_UP_JOBS_MAX = 4096,  /* jobs not seen done; beyond that, none is added */
     ROTA_UP_WORDS_MAX = 32,   /* of a command line */
     ROTA_UP_ZONES = 2,
     ROTA_UP_KEYS = 1000,      /* of the sample cache, each with a value */
     ROTA_UP_CACHE_SHARDS = 2, /* in each zone */
     ROTA_UP_VALUE_MAX = 80,
-    ROTA_UP_GETS_MAX = 256, /* in flight; beyond that, no more are started */
-    ROTA_UP_SHARDS = 256,   /* of the sample space */
-    ROTA_UP_ASKS_MAX = 100, /* questions about one node in flight; beyond that, no more are sent */
-    ROTA_UP_PARTITIONS = 3, /* that the group starts with */
-    ROTA_UP_ROWS_RATE = 2,  /* of each, per second */
-    ROTA_UP_ROWS_MEAN = 40, /* average time until a partition ends */
+    ROTA_UP_GETS_MAX = 256,    /* in flight; beyond that, none is started */
+    ROTA_UP_SHARDS = 256,      /* of the sample space */
+    ROTA_UP_ASKS_MAX = 100,    /* questions about one node in flight; beyond that, none is sent */
+    ROTA_UP_PARTITIONS = 3,    /* that the group starts with */
+    ROTA_UP_ROWS_RATE = 2,     /* of each, per second */
+    ROTA_UP_ROWS_MEAN = 40,    /* average time until a partition ends */
     ROTA_UP_LOG_MAX = 4 << 20, /* bytes of a log; then it becomes NAME.log.old */
 };
 
@@ -177,7 +177,7 @@ enum rota_code rota_up_counts_open(uv_loop_t *loop, const char *const *nodes, si
                                    struct rota_check *check, struct rota_up_counts **counts,
                                    struct rota_error *error);
 
-/* Add no more; `on_checked` is called when all is answered, or after a timeout. */
+/* Stop adding jobs; `on_checked` is called when all is answered, or after a timeout. */
 void rota_up_counts_finish(struct rota_up_counts *counts, void (*on_checked)(void *data),
                            void *data);
 uint64_t rota_up_counts_n(const struct rota_up_counts *counts); /* answered */
@@ -245,7 +245,7 @@ const char *rota_up_ledger_sum(const struct rota_up_ledger *ledger, size_t i, ui
 /* What was done to the nodes. */
 struct rota_up_progress {
     rota_time since; /* wall clock */
-    bool is_over;    /* no more faults are injected */
+    bool is_over;    /* the last fault was injected */
     uint64_t n_strikes;
     const struct rota_up_process *nodes;
     size_t n_nodes;

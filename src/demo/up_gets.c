@@ -3,7 +3,7 @@
 
 #include "io/clock.h"
 
-#include <rota/get.h>
+#include <rota/experimental/get.h>
 #include <stdio.h>
 #include <stdlib.h>
 

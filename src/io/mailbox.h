@@ -64,7 +64,7 @@ void rota_mailbox_letters_add(struct rota_letters *letters, struct rota_letter *
 enum rota_code rota_mailbox_open(struct uv_loop_s *loop, size_t pending_max,
                                  struct rota_mailbox **mailbox, struct rota_error *error);
 
-/* Takes `mailbox`, which may be NULL. No other thread may post to it any more; it is enough that
+/* Takes `mailbox`, which may be NULL. No other thread may post to it from now on; it is enough that
  * done() of each thread's last letter has begun. Pending letters are returned as cancelled, from
  * the loop, and then `on_closed`, which may be NULL, is called. A done() may call this. */
 void rota_mailbox_close(struct rota_mailbox *mailbox, void (*on_closed)(void *data), void *data);

@@ -2,7 +2,7 @@
  *
  * Opening reads the file once and remembers where its keys are; a value is read when it is
  * requested. So replace the file by another of its name, do not change it in place: a process that
- * has it open goes on with the old one. A change in place is detected by the lines, as far as
+ * has it open continues with the old one. A change in place is detected by the lines, as far as
  * possible.
  *
  * All functions block, so they belong on a worker thread. An open file does not change: any

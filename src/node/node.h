@@ -10,12 +10,12 @@
 #include "node/rules/guard.h"
 #include "node/rules/node_fsm.h"
 
+#include <rota/experimental/members.h>
+#include <rota/experimental/store_members.h>
 #include <rota/log.h>
-#include <rota/members.h>
 #include <rota/metrics.h>
 #include <rota/server.h>
 #include <rota/store.h>
-#include <rota/store_members.h>
 #include <uv.h>
 
 struct rota_node;

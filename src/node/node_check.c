@@ -5,6 +5,7 @@
 #include "io/journal/journal_files.h"
 #include "io/net/address.h"
 #include "run/connector/connector_inside.h"
+#include "wire/text/config_text.h"
 #include "wire/text/sql_url.h"
 
 #include <rota/tls.h>
@@ -250,6 +251,24 @@ static enum rota_code check_certificate(const struct rota_settings *settings,
                           why.text);
 }
 
+/* The error names the file and the line. */
+static enum rota_code check_queue_settings(const struct rota_settings *settings,
+                                           struct rota_error *error)
+{
+    const struct rota_node_settings *values = settings->values;
+    struct rota_buffer text = {0};
+    struct rota_config *config = NULL;
+    if (!values->queue_settings)
+        return ROTA_OK;
+    enum rota_code code =
+        rota_file_read(values->queue_settings, ROTA_CONFIG_TEXT_MAX, &text, error);
+    if (!code)
+        code = rota_config_parse(rota_buffer_str(&text), values->queue_settings, &config, error);
+    rota_config_unref(config);
+    rota_buffer_deinit(&text);
+    return code;
+}
+
 enum rota_code rota_node_check_reach(const struct rota_settings *settings, struct rota_error *error)
 {
     const struct rota_node_settings *values = settings->values;
@@ -269,5 +288,7 @@ enum rota_code rota_node_check_reach(const struct rota_settings *settings, struc
         code = check_data(settings, error);
     if (!code)
         code = check_workers(settings, error);
+    if (!code)
+        code = check_queue_settings(settings, error);
     return code ? code : check_certificate(settings, error);
 }

@@ -8,7 +8,7 @@
 #include "node/node_spaces.h"
 #include "run/call/directory.h"
 
-#include <rota/get.h>
+#include <rota/experimental/get.h>
 #include <rota/space.h>
 #include <stdio.h>
 #include <stdlib.h>

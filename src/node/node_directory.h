@@ -1,5 +1,5 @@
 /* node_directory: the spaces and caches of the cluster as collections of rota.v1.Directory, for
- * clients of <rota/shards.h>.
+ * clients of <rota/experimental/shards.h>.
  *
  * A space is a collection of its name, a cache is cache/NAME. A shard's channel is its number, so
  * that the client names a claim as the owner does: the replica of a space's shard is its owner, a
@@ -20,7 +20,7 @@ enum rota_code rota_node_directory_open(struct rota_node *node,
                                         struct rota_error *error);
 void rota_node_directory_close(struct rota_node_directory *directory); /* accepts NULL */
 
-/* A space has changed: watchers are told when the loop continues. */
+/* A space has changed: watchers are notified when the loop continues. */
 void rota_node_directory_changed(struct rota_node_directory *directory);
 
 /* End all watches, so that clients watch another node; or accept them again. */

@@ -13,9 +13,9 @@
 #include "node/role/role.h"
 #include "node/rules/access.h"
 
-#include <rota/channel.h>
-#include <rota/health.h>
-#include <rota/reflection.h>
+#include <rota/experimental/channel.h>
+#include <rota/experimental/health.h>
+#include <rota/experimental/reflection.h>
 #include <rota/tls.h>
 
 enum {

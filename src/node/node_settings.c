@@ -8,10 +8,10 @@
 #include "node/rules/access.h"
 #include "wire/text/hosts_file.h"
 
-#include <rota/host.h>
-#include <rota/lease.h>
+#include <rota/experimental/host.h>
+#include <rota/experimental/lease.h>
 #include <rota/log.h>
-#include <rota/shards.h>
+#include <rota/experimental/shards.h>
 #include <rota/space.h>
 #include <rota/store.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@ struct rota_tls;
 struct rota_node_settings {
     const char *data, *listen, *http, *http_names, *workers, *workers_key, *workers_list;
     const char *advertise, *store, *zone, *weight, *roles, *certificate, *key, *ca, *ledger;
-    const char *operators, *nodes, *name;
+    const char *operators, *nodes, *name, *queue_settings;
     int durability; /* enum rota_durability */
     int log_level;
     int64_t partitions, memory, segment, peer_connections;

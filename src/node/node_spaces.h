@@ -26,7 +26,7 @@ void rota_node_spaces_refresh(struct rota_node_spaces *spaces);
 /* Whether the spaces of the store are known. */
 bool rota_node_spaces_is_listed(const struct rota_node_spaces *spaces);
 
-/* The map of space number `i`; NULL: there are no more. Borrowed until the loop runs. */
+/* The map of space number `i`; NULL past the last. Borrowed until the loop runs. */
 const struct rota_space_map *rota_node_spaces_map(const struct rota_node_spaces *spaces, size_t i);
 
 /* Own nothing from now on; or undo that. */

@@ -3,7 +3,7 @@
  * The code under test is the real one: each simulated client has a rota_balancer, a rota_hedge and
  * a rota_budget. Replicas have slots, a queue and random service times; calls arrive at random too,
  * however slow the answers are (open loop), so that a slow policy can't hide behind callers that
- * wait for it. A call that fails goes on to another replica at once.
+ * wait for it. A call that fails moves on to another replica at once.
  *
  * Besides the policies there are rules to compare with: least_in_flight, p2c (the better of two at
  * random by in flight), peak_ewma (the better of two by latency that rises at once and fades
@@ -13,8 +13,8 @@
  * It has an event loop of its own, since it runs a million calls at a time. */
 #pragma once
 
-#include <rota/balancer.h>
 #include <rota/error.h>
+#include <rota/experimental/balancer.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -108,7 +108,7 @@ void rota_balance_servers_arrive_at(struct rota_balance_world *world,
 void rota_balance_servers_end_service(struct rota_balance_world *world,
                                       struct rota_balance_attempt *attempt);
 
-/* The client no longer needs it: remove it from the queue; a try being served goes on. */
+/* The client no longer needs it: remove it from the queue; a try being served continues. */
 void rota_balance_servers_cancel(struct rota_balance_world *world,
                                  struct rota_balance_attempt *attempt);
 

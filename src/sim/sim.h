@@ -37,7 +37,7 @@
  *
  * The rules of this world:
  *  - True time starts at 0 and is known to checks only. A node's clocks start
- *    with a skew and drift from the seed. The wall clock jumps when told to.
+ *    with a skew and drift from the seed. The wall clock jumps on request.
  *  - The monotonic clock starts at another value after each restart, so a
  *    reading that is kept across a restart or sent to others shows as an error.
  *  - A crash ends all timers of the node and the messages it had received but
@@ -56,11 +56,11 @@
  * on_crash is also the place to lose what was not yet synced.
  *
  * A mistake of the simulation itself (too many events, too large a message, no memory, time that
- * stands still) ends the run the way a check does. */
+ * is stuck) ends the run the way a check does. */
 #pragma once
 
 #include "sim/sim_clock.h"
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 #include <rota/error.h>
 #include <rota/str.h>
@@ -215,7 +215,7 @@ void rota_sim_note(struct rota_sim *sim, uint32_t node, const char *format, ...)
 
 /* --- faults: at once, and no-ops where they make no sense --- */
 
-/* A node must not crash itself in the middle of a callback it goes on with. */
+/* A node must not crash itself in the middle of a callback. */
 void rota_sim_crash(struct rota_sim *sim, uint32_t node);
 void rota_sim_start(struct rota_sim *sim, uint32_t node);
 void rota_sim_pause(struct rota_sim *sim, uint32_t node);

@@ -8,7 +8,7 @@
  *     p0 --> p0.0@1, p0.1@1 --> p0.00@2, p0.01@2, p0.10@2, p0.11@2 --> p0.0+3, ...
  *
  * A name has the partition's place, digit by digit, and how many ends came before it, behind a +
- * if it was two; one to begin with becomes at most 2^ROTA_SPLITS_DEPTH at one time. */
+ * if it was two; an initial one becomes at most 2^ROTA_SPLITS_DEPTH at one time. */
 #pragma once
 
 #include <rota/str.h>

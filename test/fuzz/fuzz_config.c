@@ -1,6 +1,6 @@
 /* Configurations: a text is refused with its file, or read into one in which
  * every queue has at least as many read as write partitions. */
-#include <rota/config.h>
+#include <rota/experimental/config.h>
 
 #include "wire/text/config_text.h"
 

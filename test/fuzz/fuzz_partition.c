@@ -1,5 +1,5 @@
 /* Partition names: whatever parses, formats to a name that parses to the same. */
-#include <rota/partition.h>
+#include <rota/experimental/partition.h>
 
 #include <assert.h>
 

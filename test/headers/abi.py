@@ -5,11 +5,14 @@ usage: abi.py [--update] [COMPILER...]
 
 The file has the name of each declaration and a checksum of its text, as the compiler reads it. So a
 function that is gone or takes other arguments is noticed, and so are a structure with other members and
-an enum with other values."""
+an enum with other values. A structure also has its size and the offsets of its members, on x86-64: a
+new option that takes reserved room changes the text, but neither size nor offsets."""
 import pathlib
+import platform
 import re
 import subprocess
 import sys
+import tempfile
 import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -20,13 +23,14 @@ from tap import test  # noqa: E402
 
 INCLUDE = HERE.parent.parent / "include"
 RECORD = HERE / "librota.abi"
+LAYOUT = HERE / "librota.layout"
 update = "--update" in sys.argv
 compiler = [word for word in sys.argv[1:] if word != "--update"] or ["cc"]
 
 
 def preprocessed():
     """The text of the public headers, without that of others which they include."""
-    text = subprocess.run([*compiler, "-E", "-I", INCLUDE, "-x", "c", INCLUDE / "rota" / "rota.h"], check=True,
+    text = subprocess.run([*compiler, "-E", "-I", INCLUDE, "-x", "c", INCLUDE / "rota" / "experimental" / "rota.h"], check=True,
                           capture_output=True, text=True).stdout
     is_ours = False
     for line in text.splitlines():
@@ -56,6 +60,44 @@ def current():
     return {name: f"{zlib.crc32(text.encode()):08x}" for name, text in declarations()}
 
 
+def members(text):
+    """The names of a structure's members, with those of unions in it that have no name."""
+    body, names = re.fullmatch(r"struct \w+ \{(.*)\};", text)[1], []
+    body = re.sub(r"union \{([^{}]*)\} ?;", r"\1", body)
+    for member in filter(str.strip, body.split(";")):
+        if pointer := re.search(r"\(\*(\w+)\)\(", member):
+            names.append(pointer[1])
+        else:
+            names += [re.search(r"(\w+)(?: ?\[[^]]*\])*$", part.strip())[1] for part in member.split(",")]
+    return names
+
+
+def layouts():
+    """By structure: its size, and the offset of each member."""
+    structures = {name: members(text) for name, text in declarations()
+                  if name.startswith("struct ") and text.endswith("};")}
+    lines = []
+    for name, fields in structures.items():
+        lines.append(f'printf("{name}\\t%zu", sizeof({name}));')
+        lines += [f'printf(" {field}:%zu", offsetof({name}, {field}));' for field in fields]
+        lines.append('puts("");')
+    with tempfile.TemporaryDirectory() as directory:
+        source, program = pathlib.Path(directory, "layout.c"), pathlib.Path(directory, "layout")
+        source.write_text("#include <rota/experimental/rota.h>\n#include <stddef.h>\n#include <stdio.h>\n"
+                          "int main(void)\n{\n" + "\n".join(lines) + "\n}\n")
+        subprocess.run([*compiler, "-I", INCLUDE, "-o", program, source], check=True)
+        text = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    return dict(line.split("\t") for line in text.splitlines())
+
+
+def recorded(path):
+    return dict(line.split("\t") for line in path.read_text().splitlines())
+
+
+def write(path, facts):
+    path.write_text("".join(f"{name}\t{fact}\n" for name, fact in sorted(facts.items())))
+
+
 @test
 def each_declaration_has_a_name_of_its_own():
     names = [name for name, _ in declarations()]
@@ -64,13 +106,30 @@ def each_declaration_has_a_name_of_its_own():
 
 @test
 def the_interface_is_the_recorded_one():
-    recorded, now = dict(line.rsplit(maxsplit=1) for line in RECORD.read_text().splitlines()), current()
+    before, now = recorded(RECORD), current()
     changes = [f"{what}: {name}" for what, names in (
-        ("gone", recorded.keys() - now.keys()),
-        ("changed", {name for name in recorded.keys() & now.keys() if recorded[name] != now[name]}),
-        ("new", now.keys() - recorded.keys()),
+        ("gone", before.keys() - now.keys()),
+        ("changed", {name for name in before.keys() & now.keys() if before[name] != now[name]}),
+        ("new", now.keys() - before.keys()),
     ) for name in sorted(names)]
     assert not changes, "\n".join(["", *changes, "CONTRIBUTING.md says what to do if you mean this"])
+
+
+@test
+def structures_have_the_recorded_layout():
+    if platform.machine() != "x86_64":
+        raise tap.Skip("the layout was recorded on x86-64")
+    before, now = recorded(LAYOUT), layouts()
+    assert len(now) > 50, now
+    changes = [f"{name}: {before.get(name, 'new')}\n  is now {now.get(name, 'gone')}"
+               for name in sorted(before.keys() | now.keys()) if before.get(name) != now.get(name)]
+    assert not changes, "\n".join(["", *changes, "CONTRIBUTING.md says what to do if you mean this"])
+
+
+@test
+def a_stable_header_includes_no_experimental_one():
+    for path in (INCLUDE / "rota").glob("*.h"):
+        assert "#include <rota/experimental/" not in path.read_text(), path
 
 
 @test
@@ -82,6 +141,7 @@ def options_have_room_to_grow():
 
 
 if update:
-    RECORD.write_text("".join(f"{name} {sum}\n" for name, sum in sorted(current().items())))
+    write(RECORD, current())
+    write(LAYOUT, layouts())
 else:
     sys.exit(tap.run(names=[]))

@@ -1,6 +1,6 @@
 // The public headers as C++ meets them: without a warning, inline functions and
 // macros included.
-#include <rota/rota.h>
+#include <rota/experimental/rota.h>
 
 static void write_line(void *data, struct rota_str line)
 {

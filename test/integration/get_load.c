@@ -16,7 +16,7 @@
 #include "base/json.h"
 #include "io/clock.h"
 
-#include <rota/rota.h>
+#include <rota/experimental/rota.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

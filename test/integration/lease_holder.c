@@ -14,7 +14,7 @@
 #include "wire/grpc/call_notes.h"
 
 #include <fcntl.h>
-#include <rota/rota.h>
+#include <rota/experimental/rota.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
  *
  * Every call has to return its own request. */
 #include <inttypes.h>
-#include <rota/rota.h>
+#include <rota/experimental/rota.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@
  * reply is the one before plus 1, whatever happened between. Prints a line for each rejection. */
 #include <fcntl.h>
 #include <inttypes.h>
-#include <rota/rota.h>
+#include <rota/experimental/rota.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * It serves the shards that it owns, and replies with the request. On SIGTERM it hands its shards
  * over, then lets its calls end. */
 #include <inttypes.h>
-#include <rota/rota.h>
+#include <rota/experimental/rota.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

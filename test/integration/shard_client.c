@@ -7,7 +7,7 @@
  *
  * and `end CALLS` after the last, when its metrics are in the file. With CALLS 0 it starts
  * calls until SIGTERM. */
-#include <rota/rota.h>
+#include <rota/experimental/rota.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <uv.h>

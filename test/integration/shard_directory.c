@@ -6,7 +6,7 @@
 #include "run/place/file_watch.h"
 #include "shards_file.h"
 
-#include <rota/health.h>
+#include <rota/experimental/health.h>
 #include <signal.h>
 #include <stdio.h>
 #include <uv.h>

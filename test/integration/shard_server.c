@@ -2,9 +2,9 @@
  * DELAY_MS in one of SLOTS slots and waits for one in a queue; the answer is
  * "NODE REQUEST", and the server tells its cost. SIGUSR1 makes it fail all calls at once, with
  * INTERNAL, SIGUSR2 has it serve again. Prints `ready grpc=ADDRESS`. */
-#include <rota/health.h>
+#include <rota/experimental/health.h>
 
-#include <rota/rota.h>
+#include <rota/experimental/rota.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

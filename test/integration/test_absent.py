@@ -13,6 +13,8 @@ import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import grpc_raw  # noqa: E402
+from grpc_raw import message  # noqa: E402
 from rotad import ANY_PORTS, TIMEOUT, Node, await_true, cluster, run_tests  # noqa: E402
 
 ROTAD, ROTA = (os.path.abspath(path) for path in sys.argv[1:3])
@@ -92,6 +94,23 @@ def is_cancelled(node, job):
     return done.returncode == 0 or "FAILED_PRECONDITION" in done.stderr
 
 
+def poll(node):
+    """A job of this very node, as a worker holds it: the fields that its reports begin with, and its name."""
+    client = grpc_raw.Client(node.name, TIMEOUT)
+    (_, handed), = grpc_raw.fields(client.call("/rota.v1.Queue/Poll", message(_1="q", _4=TIMEOUT * 1000)))
+    client.close()
+    queue, job, attempt = (dict(grpc_raw.fields(handed))[number] for number in (1, 2, 3))
+    return {"_1": queue, "_2": job, "_3": attempt}, f"{queue.decode()}/{job.hex()}"
+
+
+def report(node, method, held):
+    """The status and the text with which a worker's report about a job is refused."""
+    client = grpc_raw.Client(node.name, TIMEOUT)
+    answer = client.fail("/rota.v1.Queue/" + method, message(**held))
+    client.close()
+    return answer
+
+
 def find_lost(node, jobs):
     """The jobs that this node can't show: each answer names the node that may have it."""
     lost = []
@@ -112,6 +131,7 @@ def a_job_of_a_node_that_is_down_is_never_denied():
         n_gone = jobs_of(three)
         assert 0 < n_gone < N_JOBS, n_gone
         waiting = wait_for_a_job_of(three, one)
+        held, polled = poll(three)
         kill(three)
         await_absent(one, three.name)
         await_absent(two, three.name)
@@ -121,6 +141,11 @@ def a_job_of_a_node_that_is_down_is_never_denied():
                       ["job", "retry"]):
             text = rota(two, *words, lost[0], code=1)
             assert f"node {three.name} may have the job: cannot connect" in text and "NOT_FOUND" not in text, (words, text)
+        assert polled in lost, (polled, lost)
+        for method in ("Complete", "Fail", "Extend"):  # its worker turns to another node
+            text = report(two, method, held)
+            assert b"grpc-status\x0214" in text, (method, text)  # UNAVAILABLE
+            assert f"node {three.name} may have the job: cannot connect".encode() in text, (method, text)
         listed_jobs = run(one, "job", "list", "--queue", "q", "--limit", "1000", "--json")
         lines = [json.loads(line) for line in listed_jobs.stdout.splitlines()]
         assert sum("job" in line for line in lines) == N_JOBS - n_gone, listed_jobs

@@ -6,9 +6,9 @@
 #include "wire/message/worker_frame.h"
 
 #include <pthread.h>
-#include <rota/broker.h>
-#include <rota/channel.h>
-#include <rota/connector.h>
+#include <rota/experimental/broker.h>
+#include <rota/experimental/channel.h>
+#include <rota/experimental/connector.h>
 #include <rota/server.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "run/call/cache.h"
 #include "wire/message/cache_message.h"
 
-#include <rota/channel.h>
+#include <rota/experimental/channel.h>
 #include <rota/server.h>
 #include <stdio.h>
 #include <stdlib.h>

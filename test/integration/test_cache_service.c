@@ -6,8 +6,8 @@
 #include "run/call/get_server_inside.h"
 #include "wire/text/sql_url.h"
 
-#include <rota/get.h>
-#include <rota/interval.h>
+#include <rota/experimental/get.h>
+#include <rota/experimental/interval.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import promise  # noqa: E402
@@ -68,7 +69,16 @@ class Node:
 
     def jobs(self, state="waiting", queue="work"):
         lines = self.run("job", "list", "--queue", queue, "--state", state, "--limit", "1000000", "--json").splitlines()
-        return [entry["job"] for entry in map(json.loads, lines) if "job" in entry]  # one may tell what is missing
+        entries = [json.loads(line) for line in lines]
+        self.missing = [entry["missing"] for entry in entries if entry.get("missing")]
+        return [entry["job"] for entry in entries if "job" in entry]  # one may tell what is missing
+
+    def all_jobs(self):
+        """Sorted. A node that did not answer in time is asked again."""
+        jobs = self.jobs()
+        while self.missing:
+            jobs = self.jobs()
+        return sorted(jobs)
 
     def nodes(self):
         return json.loads(self.run("queue", "nodes", "--json"))
@@ -176,14 +186,14 @@ def jobs_follow_the_route():
         jobs = [node.add(f"{i}", "--priority", str(i)) for i in range(8) for node in (a, b, c)]
         a.run("job", "cancel", jobs[3])
         before = {job: b.show(job) for job in jobs}
-        known = sorted(b.jobs())
+        known = b.all_jobs()
         place(c, "drain")
         await_nodes(c, lambda seen: seen["jobs"] == 0)
-        assert sorted(c.jobs()) == known  # it still knows whom to ask
+        assert c.all_jobs() == known  # it still knows whom to ask
         assert c.terminate() == 0
         for node in (a, b):  # until they know that it left, they say that it may have the jobs it had
             await_nodes(node, lambda seen: len(seen["nodes"]) == 2)
-        assert sorted(a.jobs()) == known
+        assert a.all_jobs() == known
         for job in jobs:
             assert without_explain(b.show(job)) == without_explain(before[job]), job
         place(c, "undrain")
@@ -258,9 +268,15 @@ def no_job_is_lost_or_done_twice_whoever_is_killed():
         for node in made:
             await_nodes(node, lambda seen: seen["leaving"] == 0 and len(seen["nodes"]) == 3)
         made[0].run("queue", "wait-empty", "work")
-        done = made[1].jobs("done")
         assert len(added) > 100, len(added)
-        promise.check(len(set(done)) == len(done), "a job is at two nodes")
+        # Nodes are asked one after the other: a job that moves meanwhile may be listed by both, a job that is at two
+        # nodes is listed twice forever.
+        done = made[1].jobs("done")
+        until = time.monotonic() + TIMEOUT
+        while len(set(done)) < len(done):
+            print("# listed twice:", {job for job in done if done.count(job) > 1}, [node.nodes() for node in made], flush=True)
+            promise.check(time.monotonic() < until, "a job is at two nodes")
+            done = made[1].jobs("done")
         promise.check(set(added) <= set(done), f"lost: {set(added) - set(done)}")
 
 

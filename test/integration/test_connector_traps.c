@@ -1,6 +1,7 @@
 /* What ZeroMQ does to those who trust it, one trap a test; and what peers without manners
  * may do. */
 #include "connectors.h"
+#include "io/net/zmq.h"
 
 #include <arpa/inet.h>
 #include <signal.h>
@@ -261,6 +262,59 @@ static void nothing_of_an_older_session_arrives_in_a_later_one(void **state)
     assert_int_equal(broker.n_messages, 1);
     end_close(&worker, &loop);
     end_close(&broker, &loop);
+}
+
+static void let_all_in(struct rota_zmq *zmq)
+{
+    struct rota_zmq_question question;
+    while (rota_zmq_next_question(zmq, &question))
+        rota_zmq_answer(zmq, true, rota_str(""));
+    usleep(1000);
+}
+
+static void send_raw(struct rota_zmq *judge, struct rota_zmq_socket *socket, struct rota_str route)
+{
+    struct rota_zmq_message message;
+    assert_true(rota_zmq_message_init(&message, 1));
+    memcpy(rota_zmq_message_data(&message), "x", 1);
+    while (rota_zmq_send(socket, route, &message) == ROTA_ERR_LIMIT)
+        let_all_in(judge);
+    rota_zmq_message_deinit(&message);
+}
+
+static void the_last_message_is_there_after_the_connection_has_ended(void **state)
+{
+    struct rota_zmq *here, *there;
+    struct rota_zmq_socket *router, *dealer;
+    struct rota_zmq_message message;
+    struct rota_zmq_route route;
+    struct rota_error error;
+    struct rota_zmq_options options = {.endpoint = "tcp://127.0.0.1:*",
+                                       .message_max = 100,
+                                       .high_water = 10,
+                                       .handshake_timeout = ROTA_MIN};
+    (void)state;
+    assert_int_equal(rota_zmq_open(&there, &error), ROTA_OK);
+    assert_int_equal(rota_zmq_open(&here, &error), ROTA_OK);
+    assert_int_equal(rota_zmq_listen(there, &options, &router, &error), ROTA_OK);
+    options.endpoint = rota_zmq_socket_endpoint(router);
+    assert_int_equal(rota_zmq_connect(here, &options, &dealer, &error), ROTA_OK);
+    send_raw(there, dealer, rota_str(""));
+    while (rota_zmq_receive(router, &route, &message))
+        let_all_in(there);
+    rota_zmq_message_deinit(&message);
+    assert_int_equal(rota_zmq_receive(dealer, &(struct rota_zmq_route){0}, &message),
+                     ROTA_ERR_NOT_FOUND);
+    send_raw(there, router, rota_str_of(route.bytes, route.size));
+    rota_zmq_socket_close(router, ROTA_MIN);
+    rota_zmq_close(there);
+    while (rota_zmq_next_event(dealer, &error) != ROTA_ZMQ_DISCONNECTED)
+        usleep(1000);
+    assert_int_equal(rota_zmq_receive(dealer, &route, &message), ROTA_OK);
+    assert_int_equal(rota_zmq_message_size(&message), 1);
+    rota_zmq_message_deinit(&message);
+    rota_zmq_socket_close(dealer, 0);
+    rota_zmq_close(here);
 }
 
 /* Closing waits for ever for a peer that does not read. */
@@ -836,6 +890,7 @@ int main(int argc, char **argv)
         TEST(two_workers_of_one_name_do_not_both_serve),
         TEST(nobody_can_be_spoken_to_before_he_has_come_in),
         TEST(nothing_of_an_older_session_arrives_in_a_later_one),
+        TEST(the_last_message_is_there_after_the_connection_has_ended),
         TEST(closing_ends_though_nobody_reads),
         TEST(a_worker_that_is_silent_is_lost),
         TEST(a_broker_that_is_silent_is_lost),

@@ -5,10 +5,10 @@
 #include "wire/message/queue_message.h"
 #include "wire/message/worker_frame.h"
 
-#include <rota/broker.h>
-#include <rota/channel.h>
-#include <rota/connector.h>
-#include <rota/members.h>
+#include <rota/experimental/broker.h>
+#include <rota/experimental/channel.h>
+#include <rota/experimental/connector.h>
+#include <rota/experimental/members.h>
 #include <rota/server.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Where the hosts of a client come from, and one that is frozen. */
 #include "get_client.h"
+#include "metric.h"
 
-#include <rota/metrics.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,10 +112,41 @@ static void metrics_tell_what_happened(void **state)
     assert_int_equal(get_keys(&world, 3, 0), ROTA_OK);
     char *text = rota_get_metrics(world.get);
     assert_non_null(text);
-    assert_non_null(strstr(text, "rota_get_total{result=\"ok\"} 1\n"));
-    assert_non_null(strstr(text, "rota_get_keys_total{result=\"found\"} 3\n"));
-    assert_non_null(strstr(text, "rota_get_holders 4\n"));
-    assert_non_null(strstr(text, "rota_get_copies_total{copies=\"all\"} 1\n"));
+    assert_int_equal(metric_in(text, "rota_get_total{result=\"ok\"}"), 1);
+    assert_int_equal(metric_in(text, "rota_get_total{result=\"failed\"}"), 0);
+    assert_int_equal(metric_in(text, "rota_get_keys_total{result=\"found\"}"), 3);
+    assert_int_equal(metric_in(text, "rota_get_seconds_count"), 1);
+    assert_int_equal(metric_in(text, "rota_get_hosts"), HOSTS);
+    assert_int_equal(metric_in(text, "rota_get_holders"), HOSTS);
+    assert_int_equal(metric_in(text, "rota_get_copies_total{copies=\"all\"}"), 1);
+    assert_true(metric_in(text, "rota_get_tries_total{kind=\"first\"}") >= DCS);
+    assert_int_equal(metric_in(text, "rota_get_tries_total{kind=\"retry\"}"), 0);
+    assert_true(metric_in(text, "rota_get_pings_total{result=\"answered\"}") >= HOSTS);
+    assert_int_equal(metric_in(text, "rota_get_pings_total{result=\"failed\"}"), 0);
+    assert_int_equal(metric_in(text, "rota_get_under_way"), 0);
+    free(text);
+
+    for (size_t i = 0; i < HOSTS; i++)
+        world.hosts[i].is_keeping = true;
+    name_keys(&world, "key", 1);
+    start(&world, 1);
+    while (world.hosts[0].n_kept + world.hosts[1].n_kept + world.hosts[2].n_kept +
+               world.hosts[3].n_kept <
+           DCS)
+        uv_run(&world.loop, UV_RUN_ONCE);
+    text = rota_get_metrics(world.get);
+    assert_int_equal(metric_in(text, "rota_get_under_way"), 1);
+    assert_int_equal(metric_in(text, "rota_get_requests"), DCS);
+    free(text);
+    for (size_t i = 0; i < HOSTS; i++) {
+        world.hosts[i].is_keeping = false;
+        get_host_release(&world.hosts[i]);
+    }
+    await(&world.loop, &world.n_done, 1);
+    text = rota_get_metrics(world.get);
+    assert_int_equal(metric_in(text, "rota_get_total{result=\"ok\"}"), 2);
+    assert_int_equal(metric_in(text, "rota_get_copies_total{copies=\"all\"}"), 2); /* not 1 + 2 */
+    assert_int_equal(metric_in(text, "rota_get_seconds_count"), 2);
     free(text);
     world_close(&world);
 }

@@ -1,10 +1,11 @@
 /* The server's side of a Get, as a plain call meets it. */
 #include "get_hosts.h"
+#include "metric.h"
 
 #include "run/call/get_server_inside.h"
 #include "wire/message/cache_message.h"
 
-#include <rota/channel.h>
+#include <rota/experimental/channel.h>
 #include <rota/metrics.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -339,6 +340,45 @@ static void failure_of_the_program_reaches_the_client(void **state)
     world_close(&world);
 }
 
+static int64_t n_ended_as(const struct rota_metrics *metrics, const char *result)
+{
+    char series[80];
+    snprintf(series, sizeof series, "rota_get_server_total{result=\"%s\"}", result);
+    return metric_of(metrics, series);
+}
+
+static void metrics_tell_what_was_served(void **state)
+{
+    struct world world;
+    char one[32], two[32], three[32], none[32];
+    struct rota_metrics *metrics = rota_metrics_new(1);
+    (void)state;
+    world_open_with(&world, (struct rota_server_options){.metrics = metrics});
+    const char *keys[] = {key_of(1, "a", one), key_of(1, "b", two), key_of(1, "-", none),
+                          key_of(2, "c", three)};
+    assert_int_equal(metric_of(metrics, "rota_get_server_shards"), 1);
+    get(&world, 0, keys, 3);
+    get(&world, 0, keys, 2);
+    assert_int_equal(n_ended_as(metrics, "answered"), 2);
+    assert_int_equal(metric_of(metrics, "rota_get_server_keys_total{result=\"found\"}"), 4);
+    assert_int_equal(metric_of(metrics, "rota_get_server_keys_total{result=\"absent\"}"), 1);
+    get(&world, 0, keys, 4);
+    assert_int_equal(n_ended_as(metrics, "not_matched"), 1);
+    get(&world, 0, NULL, 0);
+    assert_int_equal(n_ended_as(metrics, "empty"), 1);
+    start_bytes(&world, rota_str("\xff"));
+    await(&world.loop, &world.n_ended, 5);
+    assert_int_equal(n_ended_as(metrics, "invalid"), 1);
+    world.host.is_failing = true;
+    get(&world, 0, keys, 1);
+    assert_int_equal(n_ended_as(metrics, "failed"), 1);
+    assert_int_equal(n_ended_as(metrics, "answered"), 2);
+    get_host_hold(&world.host, 0, 0, 0);
+    assert_int_equal(metric_of(metrics, "rota_get_server_shards"), 0);
+    world_close(&world);
+    rota_metrics_free(metrics);
+}
+
 static void cancelled_call_is_told_to_the_program(void **state)
 {
     struct world world;
@@ -536,6 +576,7 @@ int main(void)
         cmocka_unit_test(malformed_request_is_refused_with_a_sentence),
         cmocka_unit_test(response_that_is_too_large_says_how_large),
         cmocka_unit_test(failure_of_the_program_reaches_the_client),
+        cmocka_unit_test(metrics_tell_what_was_served),
         cmocka_unit_test(cancelled_call_is_told_to_the_program),
         cmocka_unit_test(more_batches_than_handlers_wait_and_then_are_refused),
         cmocka_unit_test(bad_shards_are_refused),

@@ -1,9 +1,9 @@
-/* A service of a program's own for <rota/get.h>: keys are numbers, messages are plain structs, and
- * what does not fit into one answer is asked for again. */
+/* A service of a program's own for <rota/experimental/get.h>: keys are numbers, messages are plain
+ * structs, and what does not fit into one answer is asked for again. */
 #include "await.h"
 
-#include <rota/get.h>
-#include <rota/interval.h>
+#include <rota/experimental/get.h>
+#include <rota/experimental/interval.h>
 #include <rota/server.h>
 
 #include <stdio.h>

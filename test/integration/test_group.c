@@ -5,6 +5,7 @@
 #include "io/clock.h"
 #include "io/log/sync.h"
 #include "io/sql/sql.h"
+#include "metric.h"
 
 #include <rota/group.h>
 #include <stdio.h>
@@ -346,10 +347,56 @@ static void group_is_left_when_the_last_reader_has_stopped(void **state)
     close_task(&b);
 }
 
+/* What a metric of this group says, with one more label or none. */
+static int64_t told(const struct rota_metrics *metrics, const char *name, const char *label)
+{
+    char series[160];
+    snprintf(series, sizeof series, "rota_group_%s{group=\"%s\"%s}", name, group_name, label);
+    return metric_of(metrics, series);
+}
+
+static void metrics_tell_what_a_task_did(void **state)
+{
+    struct rota_metrics *metrics = rota_metrics_new(1);
+    struct rota_group_options options = options_of(&a, "a", 3);
+    (void)state;
+    options.metrics = metrics;
+    open_with(&a, &options);
+    await(&loop, &a.n_starts, 3);
+    assert_int_equal(told(metrics, "started_total", ""), 3);
+    assert_int_equal(told(metrics, "running", ""), 3);
+    assert_int_equal(told(metrics, "stopped_total", ""), 0);
+    assert_int_equal(told(metrics, "epoch", ""), status_of(&a).epoch);
+    assert_int_equal(told(metrics, "watermark", ""), 5);
+
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(
+            rota_group_progress(a.group, seeds[i].name, a.token, 20, rota_str(""), NULL), ROTA_OK);
+    await_news(&a, ROTA_GROUP_NEWS_PROGRESS, 3);
+    while (told(metrics, "watermark", "") != 20 || status_of(&a).next < status_of(&a).end)
+        uv_run(&loop, UV_RUN_ONCE);
+    assert_int_equal(told(metrics, "log_lag", ""), 0);
+    while ((uint64_t)told(metrics, "written_total", "") < status_of(&a).end)
+        uv_run(&loop, UV_RUN_ONCE); /* nobody else writes */
+    assert_int_equal(told(metrics, "written_total", ""), status_of(&a).end);
+    assert_int_equal(told(metrics, "unwritten_total", ""), 0);
+
+    end_run(&a, find_run(&a, rota_str("p1")));
+    assert_int_equal(rota_group_finish(a.group, rota_str("p1"), a.token, true, NULL), ROTA_OK);
+    assert_int_equal(told(metrics, "running", ""), 2);
+    close_task(&a);
+    assert_int_equal(told(metrics, "running", ""), 0);
+    assert_int_equal(told(metrics, "stopped_total", ""), 2); /* the third was finished */
+    assert_int_equal(told(metrics, "lost_total", ",why=\"fenced\""), 0);
+    rota_metrics_free(metrics);
+}
+
 static void token_is_void_when_the_loop_hangs(void **state)
 {
+    struct rota_metrics *metrics = rota_metrics_new(1);
     struct rota_group_options options = options_of(&a, "a", 1);
     (void)state;
+    options.metrics = metrics;
     options.session = ROTA_SYNC_SESSION_MIN;
     open_with(&a, &options);
     await(&loop, &a.n_starts, 1);
@@ -362,10 +409,13 @@ static void token_is_void_when_the_loop_hangs(void **state)
     } /* nothing runs meanwhile, and still it ends */
     assert_int_equal(a.n_stops, 0);
     await_news(&a, ROTA_GROUP_NEWS_LOST, 1);
+    assert_string_equal(a.reason, "fenced");
+    assert_int_equal(told(metrics, "lost_total", ",why=\"fenced\""), 1);
     assert_int_equal(a.n_stops, 1);
     await(&loop, &a.n_starts, 2); /* as another incarnation */
     assert_true(a.token > token);
     close_task(&a);
+    rota_metrics_free(metrics);
 }
 
 static void report_that_can_not_be_is_refused(void **state)
@@ -523,8 +573,10 @@ static void write_oversized(void)
 
 static void foreign_record_is_skipped_counted_and_named(void **state)
 {
+    struct rota_metrics *metrics = rota_metrics_new(1);
     struct rota_group_options options = options_of(&b, NULL, 0);
     (void)state;
+    options.metrics = metrics;
     open_task(&a, "a", 1);
     await(&loop, &a.n_starts, 1);
     open_stranger();
@@ -546,10 +598,14 @@ static void foreign_record_is_skipped_counted_and_named(void **state)
     open_with(&b, &options);
     await_news(&b, ROTA_GROUP_NEWS_READY, 1);
     assert_int_equal(b.n_news[ROTA_GROUP_NEWS_SKIPPED], 4); /* each once, however it is read */
+    assert_int_equal(told(metrics, "skipped_total", ",why=\"foreign\""), 2);
+    assert_int_equal(told(metrics, "skipped_total", ",why=\"future\""), 1);
+    assert_int_equal(told(metrics, "skipped_total", ",why=\"oversized\""), 1);
     assert_int_equal(a.n_stops, 0);
     close_stranger();
     close_task(&a);
     close_task(&b);
+    rota_metrics_free(metrics);
 }
 
 static void log_without_its_beginning_is_refused(void **state)
@@ -663,6 +719,7 @@ int main(void)
         TEST(callback_may_report_and_even_finish),
         TEST(callback_may_close_the_group),
         TEST(group_is_left_when_the_last_reader_has_stopped),
+        TEST(metrics_tell_what_a_task_did),
         TEST(token_is_void_when_the_loop_hangs),
         TEST(report_that_can_not_be_is_refused),
         TEST(who_only_looks_sees_all_and_never_joins),

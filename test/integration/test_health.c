@@ -1,4 +1,4 @@
-#include <rota/health.h>
+#include <rota/experimental/health.h>
 
 #include "echo.h"
 #include "loop.h"

@@ -2,12 +2,13 @@
  * processes of test_lease.py show what happens when things go wrong. */
 #include "await.h"
 #include "database.h"
+#include "metric.h"
 #include "run/own/lease_inside.h"
 #include "store.h"
 
-#include <rota/claims.h>
-#include <rota/lease.h>
-#include <rota/store.h>
+#include <rota/experimental/claims.h>
+#include <rota/experimental/lease.h>
+#include <rota/experimental/store_ask.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -238,9 +239,13 @@ static void lease_that_was_never_held_closes(void **state)
 
 static void later_epoch_ends_a_lease(void **state)
 {
+    static const char behind[] =
+        "rota_lease_stopped_total{dc=\"east\",space=\"cache\",why=\"behind\"}";
+    struct rota_metrics *metrics = rota_metrics_new(1);
     struct rota_error error;
     (void)state;
     struct rota_lease_options options = options_of(&one, "a");
+    options.metrics = metrics;
     one.sees = true; /* from inside a callback */
     open_lease(&one, &options);
     await(&loop, &one.n_lost, 1);
@@ -250,6 +255,9 @@ static void later_epoch_ends_a_lease(void **state)
     uint32_t shard = one.shard;
     await(&loop, &one.n_starts, 2); /* it stands by, and comes back */
     assert_true(one.shard != shard || one.epoch > first + 5);
+    assert_int_equal(metric_of(metrics, behind), 1);
+    assert_int_equal(metric_of(metrics, "rota_lease_held{dc=\"east\",space=\"cache\"}"), 1);
+    assert_int_equal(metric_of(metrics, "rota_lease_gained_total{dc=\"east\",space=\"cache\"}"), 2);
 
     assert_int_equal(rota_lease_seen(one.lease, one.shard, one.epoch, &error), ROTA_OK);
     assert_int_equal(one.n_lost, 1); /* that is ours */
@@ -257,7 +265,10 @@ static void later_epoch_ends_a_lease(void **state)
     assert_int_equal(one.n_lost, 2);
     assert_int_equal(rota_lease_seen(one.lease, SHARDS, 1, &error), ROTA_ERR_INVALID);
     assert_int_equal(rota_lease_seen(one.lease, 0, UINT64_MAX, &error), ROTA_ERR_INVALID);
+    assert_int_equal(metric_of(metrics, behind), 2);
+    assert_int_equal(metric_of(metrics, "rota_lease_held{dc=\"east\",space=\"cache\"}"), 0);
     close_lease(&one);
+    rota_metrics_free(metrics);
 }
 
 static void row_that_somebody_else_has_is_lost(void **state)

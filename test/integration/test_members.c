@@ -1,4 +1,4 @@
-#include <rota/members.h>
+#include <rota/experimental/members.h>
 
 #include "await.h"
 #include "io/clock.h"

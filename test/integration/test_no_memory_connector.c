@@ -1,10 +1,10 @@
-/* A broker and a worker of <rota/connector.h> while memory runs out: what can't be opened says so,
- * and the two meet and talk once there is memory again. */
+/* A broker and a worker of <rota/experimental/connector.h> while memory runs out: what can't be
+ * opened says so, and the two meet and talk once there is memory again. */
 #include "no_memory.h"
 
 #include "await.h"
 
-#include <rota/connector.h>
+#include <rota/experimental/connector.h>
 
 static uv_loop_t loop;
 static struct rota_error error;

@@ -5,11 +5,11 @@
 #include "await.h"
 #include "io/net/http.h"
 
-#include <rota/broker.h>
-#include <rota/config_watch.h>
-#include <rota/lease.h>
-#include <rota/members.h>
-#include <rota/queue_watch.h>
+#include <rota/experimental/broker.h>
+#include <rota/experimental/config_watch.h>
+#include <rota/experimental/lease.h>
+#include <rota/experimental/members.h>
+#include <rota/experimental/queue_watch.h>
 #include <rota/server.h>
 #include <rota/space.h>
 #include <rota/store.h>

@@ -5,14 +5,14 @@
 #include "loop.h"
 #include "run/call/directory.h"
 
-#include <rota/broker.h>
-#include <rota/channel.h>
-#include <rota/get.h>
-#include <rota/health.h>
-#include <rota/members.h>
+#include <rota/experimental/broker.h>
+#include <rota/experimental/channel.h>
+#include <rota/experimental/get.h>
+#include <rota/experimental/health.h>
+#include <rota/experimental/members.h>
+#include <rota/experimental/shards.h>
 #include <rota/queue.h>
 #include <rota/server.h>
-#include <rota/shards.h>
 
 #include <stdio.h>
 

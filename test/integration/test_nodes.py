@@ -118,7 +118,7 @@ def killed_node_is_dead_and_one_that_left_is_gone():
 
 
 @test
-def stopped_node_is_silent_before_it_is_dead():
+def stopped_node_is_unresponsive_before_it_is_dead():
     with cluster(ROTAD, 2, "--ttl", "5s") as (one, two):
         two.process.send_signal(signal.SIGSTOP)
         seen = []
@@ -130,7 +130,7 @@ def stopped_node_is_silent_before_it_is_dead():
             await_true(is_dead)
         finally:
             two.process.send_signal(signal.SIGCONT)
-        assert "silent" in seen, seen
+        assert "unresponsive" in seen, seen
         await_true(lambda: states(one)[two.name] == "serving")
 
 
@@ -410,7 +410,7 @@ def old_rows_have_no_names():
             store.execute("INSERT INTO rota_members (address, roles, zone, weight, state, start_at, stop_at, ttl_ms, heartbeat) "
                           "SELECT 'old:1', roles, zone, weight, state, start_at, stop_at, 3600000, heartbeat FROM rota_members")
         store.close()
-        assert await_true(lambda: states(one).get("old:1")) == "silent"
+        assert await_true(lambda: states(one).get("old:1")) == "unresponsive"
         assert rota("node", "show", "old:1", node=one).splitlines()[:2] == ["name\told:1", "address\told:1"]
 
 

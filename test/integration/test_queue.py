@@ -289,7 +289,7 @@ def a_script_waits_until_things_are_ready():
         broker.run("wait", "node")
         assert re.fullmatch(rf"{re.escape(broker.node)} answered in [\d.]+ ms\n", broker.run("ping"))
         assert json.loads(broker.run("ping", "--json"))["node"] == broker.node
-        assert "timed out waiting for queue work: there is no queue \"work\"" in broker.run("wait", "queue", "work", "--timeout", "300ms",
+        assert "timed out waiting for queue work: there is no queue \"work\"" in broker.run("wait", "queue", "work", "--timeout", "3s",
                                                                                code=1)
         for words in (["queue"], ["node", "x"], ["sapce", "x"]):
             broker.run("wait", *words, code=2)

@@ -1,4 +1,4 @@
-#include <rota/queue_watch.h>
+#include <rota/experimental/queue_watch.h>
 
 #include "await.h"
 #include "io/clock.h"

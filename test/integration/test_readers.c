@@ -1,7 +1,7 @@
 /* Threads that read what the loop's thread swaps: the ring of a membership and
  * the configuration in force. Run under ThreadSanitizer by CI. */
-#include <rota/config_watch.h>
-#include <rota/members.h>
+#include <rota/experimental/config_watch.h>
+#include <rota/experimental/members.h>
 
 #include "await.h"
 

@@ -569,7 +569,7 @@ def a_store_that_others_can_read_is_refused():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
         store = os.path.join(folder, "store.db")
         old = os.umask(0o022)
-        subprocess.run([ROTA, "node", "beat", "--store", f"sqlite:{store}", "10.0.0.1:1"], check=True, timeout=TIMEOUT)
+        subprocess.run([ROTA, "node", "heartbeat", "--store", f"sqlite:{store}", "10.0.0.1:1"], check=True, timeout=TIMEOUT)
         os.umask(old)
         for path in glob.glob(store + "*"):
             assert stat.S_IMODE(os.stat(path).st_mode) == 0o640, path

@@ -94,6 +94,10 @@ static void few_run_some_wait_and_the_rest_is_refused(void **state)
     }
     assert_int_equal(n_waiting(&world), 0);
     assert_true(says(&world, "rota_server_wait_seconds_count 7\n"));
+    assert_true(says(&world, "rota_server_calls_total 7\n"));
+    assert_true(says(&world, "rota_server_calls 0\n"));
+    assert_true(says(&world, "rota_server_waiting 0\n"));
+    assert_true(says(&world, "rota_server_connections 1\n"));
     world_close(&world);
 }
 
@@ -176,6 +180,7 @@ static void call_cancelled_in_the_queue_is_never_run(void **state)
     RUN_UNTIL(n_waiting(&world) == 2);
     assert_int_equal(rota_server_counts(world.node.server).calls, 3);
     assert_int_equal(rota_server_counts(world.node.server).cancelled_total, 1);
+    assert_true(says(&world, "rota_server_cancelled_total 1\n"));
     for (size_t n = 1; n <= 3; n++) {
         RUN_UNTIL(world.node.n_kept);
         answer_one(&world);

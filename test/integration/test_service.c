@@ -4,14 +4,16 @@
 #include "await.h"
 #include "database.h"
 #include "io/sql/sql.h"
+#include "metric.h"
 
-#include <rota/channel.h>
+#include <rota/experimental/channel.h>
 #include <rota/service_server.h>
 #include <stdio.h>
 #include <string.h>
 
 static uv_loop_t loop;
 static struct rota_store *store;
+static struct rota_metrics *metrics;
 
 struct service {
     struct rota_service_server *server;
@@ -75,6 +77,7 @@ static int setup(void **state)
     (void)state;
     n_ups = 0;
     assert_int_equal(uv_loop_init(&loop), 0);
+    metrics = rota_metrics_new(1);
     if (rota_store_open(&loop, &options, &store, &error))
         fail_msg("%s", error.text);
     await(&loop, &n_ups, 1);
@@ -89,6 +92,7 @@ static int teardown(void **state)
     rota_store_close(store);
     uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&loop), 0);
+    rota_metrics_free(metrics);
     return 0;
 }
 
@@ -109,6 +113,7 @@ static void open_service(struct service *service, const char *engine)
         .unfenced = &ping,
         .n_unfenced = 1,
         .on_start = on_start,
+        .metrics = metrics,
         .data = service,
     };
     struct rota_error error;
@@ -196,6 +201,7 @@ static void close_waits_for_calls_in_progress(void **state)
     rota_service_server_started(service.server, 0, service.epoch, NULL);
     call_shard(&service, "/test.Service/Keep", "service/0");
     await(&loop, &service.n_kept, 1);
+    assert_int_equal(metric_of(metrics, "rota_service_calls{space=\"service\"}"), 1);
     rota_service_server_close(service.server, on_closed, &service);
     call_shard(&service, "/test.Service/Keep", "service/0");
     await(&loop, &service.n_ended, 1); /* a new one is rejected */
@@ -207,6 +213,8 @@ static void close_waits_for_calls_in_progress(void **state)
     await(&loop, &service.n_ended, 2);
     assert_int_equal(service.status, ROTA_STATUS_OK);
     assert_true(service.is_current); /* while the shard stops, its calls may still act */
+    assert_int_equal(metric_of(metrics, "rota_service_calls{space=\"service\"}"), 0);
+    assert_int_equal(metric_of(metrics, "rota_service_cut_total{space=\"service\"}"), 0);
     rota_channel_close(service.channel);
     await(&loop, &service.n_closed, 1);
 }

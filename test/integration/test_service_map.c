@@ -5,10 +5,10 @@
 #include "run/call/service_client_inside.h"
 #include "run/call/space_directory.h"
 
-#include <rota/channel.h>
+#include <rota/experimental/channel.h>
+#include <rota/experimental/store_ask.h>
 #include <rota/service_client.h>
 #include <rota/space.h>
-#include <rota/store.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
 #include "core/call/balancer_rule.h"
+#include "metric.h"
 #include "run/call/shards_inside.h"
 #include "shards_world.h"
 
@@ -142,11 +143,21 @@ static void retries_and_their_budget_are_as_set(void **state)
     assert_int_equal(world.result.status, ROTA_STATUS_ABORTED);
     assert_string_equal(world.text,
                         "as told; each replica was tried, and the retry budget is exhausted");
+    char *text = rota_shards_metrics(world.shards);
+    assert_int_equal(metric_in(text, "rota_call_unbudgeted_total"), 1);
+    assert_int_equal(metric_in(text, "rota_call_tries_total{kind=\"first\"}"), 1);
+    assert_int_equal(metric_in(text, "rota_call_tries_total{kind=\"retry\"}"), 1);
+    free(text);
     world.nodes[2].status = ROTA_STATUS_OK;
     for (int i = 0; i < 20; i++) {
         execute(&world, request(&world, ROTA_SHARDS_NAMED));
         assert_int_equal(world.result.status, ROTA_STATUS_OK);
     }
+    text = rota_shards_metrics(world.shards);
+    assert_int_equal(metric_in(text, "rota_node_tries_total{node=\"2\",outcome=\"ok\"}"),
+                     world.nodes[2].n_calls - 1); /* after the one that failed */
+    assert_int_equal(metric_in(text, "rota_balancer_available{node=\"2\"}"), 1);
+    free(text);
     world_close(&world);
 
     options.budget_ppm = 1000000;
@@ -338,6 +349,10 @@ static void stale_refusal_corrects_the_map_without_a_question(void **state)
     assert_int_equal(world.by[0], 3);
     assert_string_equal(world.nodes[3].epoch, "9");
     assert_int_equal(world.n_asked, 1);
+    char *text = rota_shards_metrics(world.shards);
+    assert_true(metric_in(text, "rota_shard_cache_claims_total") > 0);
+    assert_true(metric_in(text, "rota_call_tries_total{kind=\"retry\"}") > 0);
+    free(text);
     world_close(&world);
 }
 
@@ -766,9 +781,16 @@ static void metrics_tell_what_was_done(void **state)
         "rota_shard_cache_update_seconds_count 1\n",
         "rota_call_tries_total{kind=\"first\"} 2\n",
         "rota_call_ended_total{failure=\"none\"} 2\n",
-        "rota_call_tries_total{kind=\"retry\"} ",
-        "rota_call_tries_total{kind=\"hedge\"} ",
-        "rota_node_latency_seconds_count{node=\"2\"} ",
+        "rota_shard_cache_questions_total 1\n",
+        "rota_shard_cache_maps 1\n",
+        "rota_shards_runs 0\n",
+        "rota_call_tries_total{kind=\"retry\"} 0\n",
+        "rota_call_tries_total{kind=\"hedge\"} 0\n",
+        "rota_call_hedges_won_total 0\n",
+        "rota_call_refreshes_total 0\n",
+        "rota_call_preferred_total{status=\"hit\"} 2\n",
+        "rota_call_preferred_total{status=\"miss\"} 0\n",
+        "rota_node_latency_seconds_count{node=\"2\"} 2\n",
         "rota_balancer_in_flight{node=\"2\"} 0\n",
         "rota_balancer_score{node=\"2\"} ",
         "rota_balancer_circuit{node=\"2\"} 0\n",
@@ -782,12 +804,21 @@ static void metrics_tell_what_was_done(void **state)
     struct rota_shards_request what = request(&world, ROTA_SHARDS_NAMED);
     what.has_preferred = true;
     what.preferred = 2;
+    what.hedge_after = -1;
     execute(&world, what);
+    free(rota_shards_metrics(world.shards)); /* who asks twice does not count twice */
     execute(&world, what);
     char *text = rota_shards_metrics(world.shards);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (!strstr(text, parts[i]))
             fail_msg("%s is not in\n%s", parts[i], text);
+    free(text);
+
+    world.nodes[2].is_keeping = true;
+    start(&world, what);
+    RUN_UNTIL(world.nodes[2].n_kept == 1);
+    text = rota_shards_metrics(world.shards);
+    assert_int_equal(metric_in(text, "rota_shards_runs"), 1);
     free(text);
     world_close(&world);
 }

@@ -9,7 +9,7 @@
 #include "await.h"
 #include "thread_clock.h"
 
-#include <rota/rota.h>
+#include <rota/experimental/rota.h>
 #include <stdlib.h>
 
 enum { NODES = 3, SLOTS = 64, CALLERS_MAX = 16, CONNECTIONS = 10 };

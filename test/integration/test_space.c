@@ -5,7 +5,10 @@
 #include "database.h"
 #include "io/clock.h"
 #include "io/sql/sql.h"
+#include "metric.h"
 
+#include <rota/experimental/claims.h>
+#include <rota/experimental/members.h>
 #include <rota/space.h>
 #include <rota/store.h>
 #include <stdio.h>
@@ -351,7 +354,10 @@ static void refused_shard_goes_to_another_node_and_comes_back(void **state)
     struct seen a = {.n_refusals = SIZE_MAX, .problem = "no disk"}, b = {0};
     struct rota_space_options of_a = options_of(&a, "ring", SHARDS);
     struct rota_space_options of_b = options_of(&b, "ring", SHARDS);
+    struct rota_metrics *metrics[] = {rota_metrics_new(1), rota_metrics_new(2)};
     (void)state;
+    of_a.metrics = metrics[0];
+    of_b.metrics = metrics[1];
     of_a.is_start_answered = of_b.is_start_answered = true;
     of_a.retry_after = ROTA_HOUR;
     of_b.member = "127.0.0.1:7002";
@@ -369,6 +375,13 @@ static void refused_shard_goes_to_another_node_and_comes_back(void **state)
     assert_int_equal(a.n_stops, 0); /* nothing of it was in use there */
     assert_int_equal(b.n_stops, a.n_starts);
     assert_int_equal(b.n_starts, SHARDS + a.n_starts);
+    assert_int_equal(metric_of(metrics[0], "rota_space_held{space=\"tests\"}"), 0);
+    assert_int_equal(metric_of(metrics[0], "rota_space_start_failed_total{space=\"tests\"}"),
+                     n_refused);
+    assert_int_equal(metric_of(metrics[1], "rota_space_held{space=\"tests\"}"), SHARDS);
+    assert_int_equal(metric_of(metrics[1], "rota_space_started_total{space=\"tests\"}"),
+                     b.n_starts);
+    assert_int_equal(metric_of(metrics[1], "rota_space_stopped_total{space=\"tests\"}"), b.n_stops);
 
     /* Nobody else is left for them: now the hour does not count. */
     a.n_refusals = 0;
@@ -377,6 +390,10 @@ static void refused_shard_goes_to_another_node_and_comes_back(void **state)
     await(&loop, &a.n_starts, n_refused + SHARDS);
     close_space(&a);
     assert_int_equal(a.n_stops, SHARDS);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(metric_of(metrics[i], "rota_space_held{space=\"tests\"}"), 0);
+        rota_metrics_free(metrics[i]);
+    }
 }
 
 static void seats_say_who_owns(void **state)

@@ -412,8 +412,8 @@ def what_is_not_a_space_is_not_created(cluster):
     one = cluster.nodes[0]
     for words, name in ((["a b"], "1 to 200"), (["x" * 201], "1 to 200"), (["x", "--engine", "static"], "seats"),
                         (["x", "--seats", one.grpc], "seats"), (["x", "--engine", "lease", "--shards", "131072"], "65536"),
-                        (["x", "--engine", "static", "--seats", ",,"], "seat 0")):
-        assert name in one.rota("space", "create", *words, code=1 if name == "seat 0" else 2), words
+                        (["x", "--engine", "static", "--seats", ",,"], "entry 0")):
+        assert name in one.rota("space", "create", *words, code=1 if name == "entry 0" else 2), words
     assert "no space \"x\"" in one.rota("space", "show", "x", code=1)
 
 

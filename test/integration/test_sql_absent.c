@@ -3,7 +3,7 @@
 #include "io/log/sync.h"
 #include "io/sql/sql.h"
 
-#include <rota/connector.h>
+#include <rota/experimental/connector.h>
 
 #include <setjmp.h>
 #include <stdarg.h>

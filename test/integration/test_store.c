@@ -3,7 +3,7 @@
 #include "await.h"
 #include "store.h"
 
-#include <rota/store.h>
+#include <rota/experimental/store_ask.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -294,6 +294,14 @@ static void store_that_can_not_connect_says_why(void **state)
     assert_null(strstr(rota_store_name(store), "not-the-password"));
 }
 
+static size_t n_logged(const char *phrase)
+{
+    size_t n = 0;
+    for (const char *at = log_text; (at = strstr(at, phrase)); at++)
+        n++;
+    return n;
+}
+
 static void lost_connection_is_made_anew(void **state)
 {
     struct rota_store_request claim = store_claim_of("a", 1, 1), ping;
@@ -314,6 +322,13 @@ static void lost_connection_is_made_anew(void **state)
     await(&loop, &n_up, 2);
     must(&ping); /* the lease was kept through it */
     assert_true(last.holder.is_ours);
+    assert_int_equal(n_logged("\"store down\""), 1); /* however often it was tried */
+    database_do("stop");
+    ask(&ping);
+    await(&loop, &n_answers, 5);
+    assert_int_equal(n_logged("\"store down\""), 2);
+    database_do("start");
+    await(&loop, &n_up, 3);
     assert_null(strstr(log_text, database_url(false).password));
 }
 

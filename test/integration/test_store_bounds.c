@@ -3,9 +3,9 @@
 #include "await.h"
 #include "core/place/node_name.h"
 
-#include <rota/lease.h>
+#include <rota/experimental/lease.h>
+#include <rota/experimental/store_ask.h>
 #include <rota/ring.h>
-#include <rota/store.h>
 
 #include <stdio.h>
 #include <stdlib.h>

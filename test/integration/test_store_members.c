@@ -3,7 +3,7 @@
 #include "database.h"
 #include "store.h"
 
-#include <rota/store_members.h>
+#include <rota/experimental/store_members.h>
 #include <stdio.h>
 #include <string.h>
 

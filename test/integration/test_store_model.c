@@ -4,7 +4,7 @@
 #include "lease_table.h"
 #include "store.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -142,7 +142,7 @@ def nodes_queues_and_one_of_them_are_shown():
         top.type("1")
         top.await_text(two.title + ".*serving")
         two.process.kill()
-        top.await_text(two.title + r" +(silent|dead)")
+        top.await_text(two.title + r" +(unresponsive|dead)")
         top.type("q")
         assert top.await_end() == 0 and top.is_clean()
 
@@ -216,7 +216,7 @@ def it_works_without_colour_and_goes_on_with_another_node():
         top.await_text("serving")
         top.await_text("top  " + re.escape(one.name))
         one.process.kill()
-        top.await_text("top  " + re.escape(two.name), one.title + r" +(silent|dead)")
+        top.await_text("top  " + re.escape(two.name), one.title + r" +(unresponsive|dead)")
         assert not re.search(rb"\x1b\[[0-9;]*m", b"".join(raw)), b"".join(raw)
 
 

@@ -94,6 +94,14 @@ def descendants(root):
     return found - {root}
 
 
+def command_of(pid):
+    """Empty if it has ended meanwhile."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
 def await_gone(pids):
     """Until each has ended; they are others' children, so there is no waiting for them."""
     for pid in pids:
@@ -417,8 +425,7 @@ def counters_of_the_example_count_once():
         http = ready["nodes"][0]["http"]
         counts = os.path.join(ready["data"], "counts")
         await_ledger(http, lambda ledger: ledger["counts"] > 100)
-        server = next(pid for pid in descendants(up.process.pid)
-                      if "counter_server" in pathlib.Path(f"/proc/{pid}/cmdline").read_text())
+        server = next(pid for pid in descendants(up.process.pid) if "counter_server" in command_of(pid))
         os.kill(server, signal.SIGKILL)
         while not up.event("died", "killed")["name"].startswith("counter-"):
             pass

@@ -184,9 +184,13 @@ class World:
         self.submitters = [Submitter(self, f"submit{i}", arguments.jobs // 2) for i in range(2)]
 
     def place(self, broker, verb):
-        """A broker that ended in order is not a member until it is back, and then it is not draining."""
-        done = subprocess.run([self.rota, "node", verb, broker.node, "--store", self.store], timeout=PATIENCE,
-                              stderr=subprocess.PIPE)
+        """A broker that ended in order is not a member until it is back, and then it is not draining. A
+        disk that is busy keeps the store locked for longer than a command waits."""
+        is_locked = True
+        while is_locked:
+            done = subprocess.run([self.rota, "node", verb, broker.node, "--store", self.store], timeout=PATIENCE,
+                                  stderr=subprocess.PIPE)
+            is_locked = b"database is locked" in done.stderr
         assert done.returncode == 0 or b"is not a member" in done.stderr, done.stderr
 
     def nodes(self):

@@ -330,11 +330,23 @@ def a_broker_that_is_frozen_costs_no_attempt():
         for i in range(2):
             broker.signal(signal.SIGSTOP)
             # The worker gives up a broker that it does not hear.
-            wait_until(lambda: len(worker.logged("is silent")) > i, "the silence")
+            wait_until(lambda: len(worker.logged("is unresponsive")) > i, "the silence")
             broker.signal(signal.SIGCONT)
             assert broker.await_state(broker.add("next"), "done")["result"] == "NEXT"
         shown = broker.show(job)
         assert shown["state"] == "running" and shown["attempts"] == 1, shown
+        assert worker.terminate() == 0
+
+
+@test
+def a_worker_reads_the_goodbye_of_a_broker_that_stops():
+    """It was frozen meanwhile, and finds both at once: the goodbye, and the end of its connection."""
+    with Broker() as broker, Worker(broker.facts["zmq"]) as worker:
+        assert broker.await_state(broker.add("one"), "done")["result"] == "ONE"
+        worker.signal(signal.SIGSTOP)
+        assert broker.terminate() == 0
+        worker.signal(signal.SIGCONT)
+        wait_until(lambda: worker.logged("the broker ended the session"), "the goodbye")
         assert worker.terminate() == 0
 
 
@@ -412,7 +424,10 @@ def a_worker_that_reaches_nobody_stops_when_it_is_told():
         def close(self):
             pass
 
-        def poll(self, ms, _=None):
+        def send(self, *_):
+            pass
+
+        def poll(self, ms):
             polls.append(ms)
             worker.stop()
             return 0
@@ -425,7 +440,7 @@ def a_worker_that_reaches_nobody_stops_when_it_is_told():
             pass
 
     zmq, sys.modules["zmq"] = sys.modules.get("zmq"), types.SimpleNamespace(
-        Context=Context, DEALER=0, POLLOUT=0, EVENT_HANDSHAKE_FAILED_AUTH=1, EVENT_HANDSHAKE_FAILED_PROTOCOL=2,
+        Context=Context, DEALER=0, DONTWAIT=0, EVENT_HANDSHAKE_FAILED_AUTH=1, EVENT_HANDSHAKE_FAILED_PROTOCOL=2,
         EVENT_HANDSHAKE_FAILED_NO_DETAIL=4)
     try:
         module = runpy.run_path(WORKER, run_name="example")

@@ -16,7 +16,7 @@
 #include "wire/message/queue_message.h"
 #include "work_lines.h"
 
-#include <rota/channel.h>
+#include <rota/experimental/channel.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include "wire/message/worker_frame.h"
 #include "work_lines.h"
 
-#include <rota/connector.h>
+#include <rota/experimental/connector.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <uv.h>

@@ -4,7 +4,7 @@
 #include "core/call/call_fsm.h"
 #include "vectors.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 enum { LOG_MAX = 128, NODES_MAX = 8 };
 

@@ -5,7 +5,7 @@
 #include "await.h"
 #include "wire/message/worker_frame.h"
 
-#include <rota/connector.h>
+#include <rota/experimental/connector.h>
 #include <zmq.h>
 
 /* One side and what it was told; all on the loop's thread. */

@@ -1,7 +1,7 @@
 /* A small gRPC service for tests, examples aside: echo, errors, streams. */
 #pragma once
 
-#include <rota/channel.h>
+#include <rota/experimental/channel.h>
 #include <rota/server.h>
 
 #include <setjmp.h>

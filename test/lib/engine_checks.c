@@ -1,6 +1,7 @@
 #include "engine_checks.h"
 
 #include <poll.h>
+#include <rota/experimental/claims.h>
 #include <stdio.h>
 #include <string.h>
 

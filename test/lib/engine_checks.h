@@ -11,7 +11,7 @@
 #include "io/sql/sql.h"
 #include "wire/grpc/call_notes.h"
 
-#include <rota/channel.h>
+#include <rota/experimental/channel.h>
 #include <rota/server.h>
 #include <rota/space.h>
 #include <rota/store.h>

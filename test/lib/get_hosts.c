@@ -71,6 +71,7 @@ void get_host_open_with(struct get_host *host, uv_loop_t *loop, const char *name
         .on_batch = get_host_on_batch,
         .on_cancel = get_host_on_cancel,
         .is_held = get_host_is_held,
+        .metrics = options.metrics,
         .data = host,
     };
     struct rota_error error;

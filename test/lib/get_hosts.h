@@ -4,7 +4,7 @@
 
 #include "await.h"
 
-#include <rota/get.h>
+#include <rota/experimental/get.h>
 #include <rota/server.h>
 
 enum { GET_KEPT_MAX = 64 };

@@ -1,7 +1,7 @@
 """A gRPC client of a page: unary calls over HTTP/2 without TLS, and messages of a few kinds of fields.
 
 It reads frames and takes nothing for granted of header fields: a reply is what came as DATA, and None when the call
-ended without."""
+ended without. The last header fields of a call are kept as they came."""
 
 import socket
 import struct
@@ -67,7 +67,7 @@ class Client:
         self.socket = socket.create_connection((host, int(port)), timeout=timeout)
         self.metadata = metadata
         self.stream = -1
-        self.window, self.windows, self.replies, self.ended = 65535, {}, {}, set()
+        self.window, self.windows, self.replies, self.trailers, self.ended = 65535, {}, {}, {}, set()
         self.first_window = 65535
         self.bytes = b""
         self.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
@@ -92,6 +92,8 @@ class Client:
         kind, flags, stream = head[3], head[4], int.from_bytes(head[5:9], "big")
         if kind == DATA:
             self.replies[stream] = self.replies.get(stream, b"") + payload
+        elif kind == HEADERS:
+            self.trailers[stream] = payload
         elif kind == SETTINGS and not flags & ACK:
             for at in range(0, len(payload), 6):
                 name, value = struct.unpack(">HI", payload[at:at + 6])
@@ -136,6 +138,14 @@ class Client:
 
     def call(self, path, request):
         return self.await_reply(self.start(path, request))
+
+    def fail(self, path, request):
+        """The last header fields of a call that has no reply, as bytes. rotad writes them in plain text, those that are
+        the same in each call only the first time."""
+        stream = self.start(path, request)
+        reply = self.await_reply(stream)
+        assert reply is None, (path, reply)
+        return self.trailers.pop(stream)
 
     def close(self):
         self.socket.close()

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <math.h>
-#include <rota/route.h>
+#include <rota/experimental/route.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,15 +1,15 @@
-/* Nodes that serve shards, on a loop of the test's: for tests of <rota/shards.h> in
+/* Nodes that serve shards, on a loop of the test's: for tests of <rota/experimental/shards.h> in
  * one process. */
 #pragma once
 
 #include "loop.h"
 
-#include <rota/health.h>
+#include <rota/experimental/health.h>
 
-#include <rota/channel.h>
-#include <rota/claims.h>
+#include <rota/experimental/channel.h>
+#include <rota/experimental/claims.h>
+#include <rota/experimental/shards.h>
 #include <rota/server.h>
-#include <rota/shards.h>
 
 #include <setjmp.h>
 #include <stdarg.h>

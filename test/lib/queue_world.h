@@ -6,8 +6,8 @@
 #include "base/arena.h"
 #include "wire/message/queue_message.h"
 
-#include <rota/broker.h>
-#include <rota/channel.h>
+#include <rota/experimental/broker.h>
+#include <rota/experimental/channel.h>
 #include <rota/server.h>
 
 struct world {

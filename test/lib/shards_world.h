@@ -1,5 +1,5 @@
 /* A client of three nodes that serve two shards, in one process: for tests of
- * <rota/shards.h>. The source of the map is the world itself. */
+ * <rota/experimental/shards.h>. The source of the map is the world itself. */
 #pragma once
 
 #include "nodes.h"

@@ -4,7 +4,7 @@
 #include "database.h"
 #include "io/sql/store_inside.h"
 
-#include <rota/store.h>
+#include <rota/experimental/store_ask.h>
 
 #define TTL (10 * ROTA_SEC)
 

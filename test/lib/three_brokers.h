@@ -6,9 +6,9 @@
 #include "run/work/cluster/work_broker_settings.h"
 #include "wire/message/queue_message.h"
 
-#include <rota/broker.h>
-#include <rota/channel.h>
-#include <rota/members.h>
+#include <rota/experimental/broker.h>
+#include <rota/experimental/channel.h>
+#include <rota/experimental/members.h>
 #include <rota/queue.h>
 #include <rota/server.h>
 

@@ -8,9 +8,9 @@
 #include "run/work/cluster/work_broker_settings.h"
 #include "wire/message/queue_message.h"
 
-#include <rota/broker.h>
-#include <rota/channel.h>
-#include <rota/members.h>
+#include <rota/experimental/broker.h>
+#include <rota/experimental/channel.h>
+#include <rota/experimental/members.h>
 #include <rota/server.h>
 
 enum { N_PARTITIONS = 16, FIRST = 0, SECOND = 1, N_NODES = 2 };

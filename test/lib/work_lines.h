@@ -20,7 +20,7 @@
 #include "base/buffer.h"
 #include "core/work/job/job.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <rota/time.h>
 
 extern struct rota_random chance;

@@ -4,7 +4,7 @@
 
 #include "core/work/job/job.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 /* What made records point to; each call of work_record_make() takes it anew. */
 struct work_room {

@@ -46,7 +46,7 @@ class Installed:
         run("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", root)
         self.pc = self.only("rota.pc")
         self.lib = self.pc.parent.parent
-        self.include = self.only("rota.h").parent.parent
+        self.include = self.only("rota/rota.h").parent.parent
         self.share = self.only("bash-completion").parent
         self.man = self.only("man1")
 
@@ -99,7 +99,7 @@ def a_c_program_is_linked_with_the_static_library():
 
 @test
 def pkg_config_names_nothing_but_rota():
-    assert installed.flags("--cflags") == [f"-I{installed.only('rota.h').parent.parent}"], installed.flags("--cflags")
+    assert installed.flags("--cflags") == [f"-I{installed.include}"], installed.flags("--cflags")
     assert [word for word in installed.flags("--libs") if word.startswith("-l")] == ["-lrota"]
     assert "Requires" not in installed.pc.read_text(), installed.pc.read_text()
 
@@ -145,10 +145,11 @@ def a_version_to_come_is_not_found_by_cmake():
 
 @test
 def every_public_header_is_installed_and_stands_alone():
-    names = {path.name for path in (installed.include / "rota").iterdir()}
-    assert names == {path.name for path in (SOURCE / "include" / "rota").glob("*.h")}, names
-    for name in names:
-        (installed.work / f"alone_{name}.c").write_text(f"#include <rota/{name}>\n")
+    names = {path.relative_to(installed.include) for path in installed.include.glob("rota/**/*.h")}
+    source = SOURCE / "include"
+    assert names == {path.relative_to(source) for path in source.glob("rota/**/*.h")}, names
+    for number, name in enumerate(names):
+        (installed.work / f"alone_{number}.c").write_text(f"#include <{name}>\n")
     run("cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{installed.include}",
         *installed.work.glob("alone_*.c"))
 
@@ -156,14 +157,14 @@ def every_public_header_is_installed_and_stands_alone():
 def declared():
     """What the compiler finds declared in the public headers, by name."""
     source, prototypes = installed.work / "all.c", installed.work / "all.txt"
-    source.write_text("#include <rota/rota.h>\n")
+    source.write_text("#include <rota/experimental/rota.h>\n")
     done = subprocess.run(["gcc", "-fsyntax-only", f"-I{installed.include}", "-aux-info", prototypes, source])
     if done.returncode != 0:
         raise tap.Skip("gcc does not tell what is declared")
     lines = [line for line in prototypes.read_text().splitlines() if f"{installed.include}/rota/" in line]
     names = {re.search(r"\b(\w+) \(", line.split("*/", 1)[1])[1] for line in lines if "*/ extern" in line}
     # Variables, which it does not tell.
-    for path in (installed.include / "rota").iterdir():
+    for path in installed.include.glob("rota/**/*.h"):
         names |= set(re.findall(r"^extern [^(\n]*?\b(rota_\w+)(?:\[\])?;", path.read_text(), re.MULTILINE))
     return names
 

@@ -5,7 +5,7 @@
 #include "wire/message/message.h"
 
 #include <protobuf-c/protobuf-c.h>
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 /* Whether the table has the fields of the .proto, with their types and, if `with_names`, their
  * names; if not, `where` is the first that differs. A list of numbers is of no use to us and may be

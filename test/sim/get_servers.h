@@ -10,8 +10,8 @@
 
 #include "sim/sim.h"
 
-#include <rota/balancer.h>
-#include <rota/interval.h>
+#include <rota/experimental/balancer.h>
+#include <rota/experimental/interval.h>
 
 enum {
     FIRST_SERVER = 1,

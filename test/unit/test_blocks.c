@@ -1,7 +1,7 @@
 /* Pieces of any size keep their bytes, and give their memory back. */
 #include "core/work/job/blocks.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
  * acknowledged job is there; written anew, it says the same in fewer records. */
 #include "work_bench.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <stdio.h>
 #include <string.h>
 

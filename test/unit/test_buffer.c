@@ -1,7 +1,7 @@
 #include "base/buffer.h"
 
 #include "vectors.h"
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 #include "core/work/job/choice.h"
 #include "vectors.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 enum { N_LANES = 500, N_CHOICES = 3, N_JOBS = 4000 };
 

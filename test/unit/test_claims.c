@@ -1,8 +1,8 @@
-#include <rota/claims.h>
+#include <rota/experimental/claims.h>
 
 #include "vectors.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <stdio.h>
 
 static struct rota_claims *open_claims(void)

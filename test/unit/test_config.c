@@ -1,8 +1,8 @@
-#include <rota/config.h>
+#include <rota/experimental/config.h>
 
 #include "base/buffer.h"
 #include "core/place/config.h"
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 #include <setjmp.h>
 #include <stdarg.h>

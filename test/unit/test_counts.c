@@ -1,6 +1,6 @@
-#include <rota/counts.h>
+#include <rota/experimental/counts.h>
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 #include <setjmp.h>
 #include <stdarg.h>

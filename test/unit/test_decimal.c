@@ -1,7 +1,7 @@
 #include "base/decimal.h"
 
 #include "vectors.h"
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 #include <float.h>
 #include <math.h>

@@ -1,9 +1,9 @@
 #include "core/call/call_fsm.h"
 #include "core/call/shards/execute_fsm.h"
 #include "vectors.h"
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <stdio.h>
 #include <stdlib.h>
 

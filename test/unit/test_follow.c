@@ -65,6 +65,11 @@ static int look(rota_time now)
     return found.n_replicas > 0 ? found.replicas[0].address.data[0] : 0;
 }
 
+static bool looks_served(rota_time now)
+{
+    return rota_follow_look(&follow, &table, now, 0, node_of, &found, &until);
+}
+
 static void fail_at(rota_time now, char node, uint64_t epoch, enum rota_failure failure)
 {
     rota_follow_failed(&follow, now, node, epoch, failure, &any);
@@ -154,6 +159,62 @@ static void redirects_are_followed_three_times_then_the_directory_counts(void **
     assert_true(pause > 0);
 }
 
+static void only_a_call_that_waited_and_found_another_claim_was_served(void **state)
+{
+    (void)state;
+    tell(1, 1, 5, false);
+    assert_false(looks_served(0)); /* it has not waited */
+    fail_at(0, 'a', 5, ROTA_FAILURE_NOT_LOADED);
+    assert_false(looks_served(0));
+    assert_false(looks_served(ROTA_SEC)); /* the same claim */
+    fail_at(ROTA_SEC, 'a', 5, ROTA_FAILURE_STALE);
+    assert_false(looks_served(ROTA_SEC));
+    tell(2, 1, 6, false);
+    assert_true(looks_served(ROTA_SEC));
+    fail_at(ROTA_SEC, 'a', 6, ROTA_FAILURE_STALE);
+    assert_false(looks_served(ROTA_SEC));
+    tell(3, 2, 6, false);
+    assert_true(looks_served(ROTA_SEC));
+}
+
+static void the_pause_after_another_claim_is_a_short_one(void **state)
+{
+    const rota_time longest = ROTA_FOLLOW_PAUSE * 12 / 10;
+    (void)state;
+    tell(1, 1, 5, false);
+    for (int i = 0; i < 5; i++)
+        fail_at(0, 'a', 5, ROTA_FAILURE_STALE);
+    look(0);
+    assert_true(until > longest);
+    fail_at(0, 'a', 6, ROTA_FAILURE_STALE);
+    tell(2, 1, 6, false);
+    look(0);
+    assert_true(until <= longest);
+    for (int i = 0; i < 5; i++)
+        fail_at(0, 'a', 6, ROTA_FAILURE_STALE);
+    fail_at(0, 'b', 6, ROTA_FAILURE_STALE);
+    tell(3, 2, 6, false);
+    look(0);
+    assert_true(until <= longest);
+}
+
+static void redirects_count_again_after_the_pause_of_a_circle(void **state)
+{
+    (void)state;
+    tell(1, 1, 5, false);
+    look(0);
+    for (uint64_t epoch = 6; epoch <= 9; epoch++) { /* each names the other */
+        fail_at(0, epoch % 2 ? 'c' : 'b', epoch - 1, ROTA_FAILURE_STALE);
+        learn(0, epoch % 2 ? "c:1" : "b:1", epoch);
+        look(0);
+    }
+    assert_int_equal(follow.reason, ROTA_FOLLOW_CIRCLE);
+    rota_time end = until;
+    assert_int_equal(look(end - 1), 0);
+    assert_int_equal(look(end), 'a'); /* as the directory says */
+    assert_int_equal(look(end), 'c');
+}
+
 /* --- watches --- */
 
 static struct rota_watch_fsm watch;
@@ -163,6 +224,29 @@ static struct rota_watch_actions step(rota_time now, enum rota_watch_event_type 
     const struct rota_watch_event event = {
         .type = type, .number = watch.number, .is_whole = true, .status = ROTA_STATUS_UNAVAILABLE};
     return rota_watch_fsm_step(&watch, now, &event, &any);
+}
+
+static void a_redirect_that_expires_does_not_start_the_count_again(void **state)
+{
+    static const rota_time LATER = ROTA_SPACE_TABLE_LEARNED_FOR;
+    (void)state;
+    tell(1, 1, 5, false);
+    assert_int_equal(look(0), 'a');
+    fail_at(0, 'a', 5, ROTA_FAILURE_STALE);
+    learn(0, "b:1", 6);
+    assert_int_equal(look(0), 'b');
+    fail_at(LATER, 'b', 6, ROTA_FAILURE_STALE);
+    assert_int_equal(look(LATER), 'a'); /* the directory has nothing newer */
+    fail_at(LATER, 'a', 5, ROTA_FAILURE_STALE);
+    learn(LATER, "c:1", 7);
+    assert_int_equal(look(LATER), 'c');
+    fail_at(LATER, 'c', 7, ROTA_FAILURE_STALE);
+    learn(LATER, "d:1", 8);
+    assert_int_equal(look(LATER), 'd');
+    fail_at(LATER, 'd', 8, ROTA_FAILURE_STALE);
+    learn(LATER, "b:1", 9);
+    assert_int_equal(look(LATER), 0);
+    assert_int_equal(follow.reason, ROTA_FOLLOW_CIRCLE);
 }
 
 static void the_next_node_is_watched_when_one_fails_and_all_after_a_pause(void **state)
@@ -233,6 +317,109 @@ static void a_space_that_does_not_exist_is_told_once(void **state)
     assert_true(rota_watch_fsm_deadline(&watch) == ROTA_TIME_NEVER);
     assert_false(rota_watch_fsm_step(&watch, 0, &missing, &any).tell_missing);
     assert_true(step(1, ROTA_WATCH_START).start); /* the next call asks again */
+}
+
+static void a_space_that_is_gone_is_told_and_the_next_node_is_asked(void **state)
+{
+    (void)state;
+    rota_watch_fsm_init(&watch, 2, 0);
+    step(0, ROTA_WATCH_START);
+    step(0, ROTA_WATCH_UPDATE);
+    const struct rota_watch_event missing = {
+        .type = ROTA_WATCH_ENDED, .number = watch.number, .status = ROTA_STATUS_NOT_FOUND};
+    struct rota_watch_actions actions = rota_watch_fsm_step(&watch, 0, &missing, &any);
+    assert_true(actions.tell_missing && actions.start && actions.node == 1);
+    assert_false(step(0, ROTA_WATCH_ENDED).tell_missing); /* this one was only unreachable */
+}
+
+static void a_part_of_the_map_buys_time_and_no_trust(void **state)
+{
+    const rota_time at = ROTA_WATCH_FIRST_WITHIN - 1;
+    (void)state;
+    rota_watch_fsm_init(&watch, 2, 0);
+    step(0, ROTA_WATCH_START);
+    assert_true(step(0, ROTA_WATCH_ENDED).start);
+    const struct rota_watch_event part = {.type = ROTA_WATCH_UPDATE, .number = watch.number};
+    rota_watch_fsm_step(&watch, at, &part, &any);
+    assert_true(rota_watch_fsm_deadline(&watch) == at + ROTA_WATCH_FIRST_WITHIN);
+    assert_false(step(at + ROTA_WATCH_FIRST_WITHIN - 1, ROTA_WATCH_TICK).cancel);
+    struct rota_watch_actions actions = step(at + ROTA_WATCH_FIRST_WITHIN, ROTA_WATCH_TICK);
+    assert_true(actions.cancel && !actions.start); /* both nodes have failed in a row */
+}
+
+static void a_whole_map_ends_the_row_of_failures(void **state)
+{
+    (void)state;
+    rota_watch_fsm_init(&watch, 2, 0);
+    step(0, ROTA_WATCH_START);
+    for (int i = 0; i < 9; i++) { /* pauses grow */
+        step(0, ROTA_WATCH_ENDED);
+        step(0, ROTA_WATCH_ENDED);
+        assert_true(step(ROTA_MIN, ROTA_WATCH_TICK).start);
+    }
+    step(0, ROTA_WATCH_ENDED);
+    step(0, ROTA_WATCH_UPDATE);
+    assert_true(step(0, ROTA_WATCH_ENDED).start); /* the other may be well */
+    assert_false(step(0, ROTA_WATCH_ENDED).start);
+    assert_true(rota_watch_fsm_deadline(&watch) <= ROTA_WATCH_PAUSE * 12 / 10);
+}
+
+static void an_earlier_watch_changes_nothing(void **state)
+{
+    (void)state;
+    rota_watch_fsm_init(&watch, 3, 0);
+    struct rota_watch_event old = {.type = ROTA_WATCH_UPDATE, .is_whole = true};
+    old.number = step(0, ROTA_WATCH_START).number;
+    assert_true(step(0, ROTA_WATCH_ENDED).number != old.number);
+    rota_watch_fsm_step(&watch, 0, &old, &any);
+    assert_true(rota_watch_fsm_deadline(&watch) == ROTA_WATCH_FIRST_WITHIN);
+    old.type = ROTA_WATCH_ENDED;
+    assert_false(rota_watch_fsm_step(&watch, 0, &old, &any).start);
+    step(0, ROTA_WATCH_ENDED);
+    step(0, ROTA_WATCH_ENDED); /* the last: it pauses */
+    rota_time paused_until = rota_watch_fsm_deadline(&watch);
+    assert_false(step(0, ROTA_WATCH_ENDED).start);
+    step(0, ROTA_WATCH_UPDATE);
+    assert_true(rota_watch_fsm_deadline(&watch) == paused_until);
+}
+
+/* Doubt the node at the time at which that is due. */
+static rota_time doubt(rota_time now)
+{
+    step(now, ROTA_WATCH_UPDATE);
+    step(now, ROTA_WATCH_WAITED);
+    step(now + 1, ROTA_WATCH_WAITED); /* the first counts */
+    rota_time at = rota_watch_fsm_deadline(&watch);
+    assert_false(step(at - 1, ROTA_WATCH_TICK).start);
+    assert_true(step(at, ROTA_WATCH_TICK).start);
+    return at - now;
+}
+
+static void doubts_take_longer_when_all_nodes_were_doubted_in_vain(void **state)
+{
+    (void)state;
+    rota_watch_fsm_init(&watch, 2, 0);
+    step(0, ROTA_WATCH_START);
+    assert_true(doubt(0) == ROTA_WATCH_DOUBT && doubt(0) == ROTA_WATCH_DOUBT);
+    assert_true(doubt(0) == 2 * ROTA_WATCH_DOUBT && doubt(0) == 2 * ROTA_WATCH_DOUBT);
+    for (int i = 0; i < 4; i++)
+        doubt(0);
+    assert_true(doubt(0) == ROTA_WATCH_DOUBT_MAX);
+    step(0, ROTA_WATCH_SERVED); /* it helped */
+    assert_true(doubt(0) == ROTA_WATCH_DOUBT && doubt(0) == ROTA_WATCH_DOUBT);
+    assert_true(doubt(0) == 2 * ROTA_WATCH_DOUBT);
+}
+
+static void a_call_that_waits_does_not_end_a_pause(void **state)
+{
+    (void)state;
+    rota_watch_fsm_init(&watch, 2, 0);
+    step(0, ROTA_WATCH_START);
+    step(0, ROTA_WATCH_ENDED);
+    step(ROTA_DAY, ROTA_WATCH_ENDED);
+    step(0, ROTA_WATCH_WAITED);
+    assert_true(rota_watch_fsm_deadline(&watch) > ROTA_DAY);
+    assert_false(step(ROTA_DAY, ROTA_WATCH_TICK).start);
 }
 
 /* --- calls --- */
@@ -307,10 +494,20 @@ int main(void)
         RULE(a_rejected_claim_is_tried_again_after_a_pause_or_another_at_once),
         RULE(an_unreachable_owner_is_waited_for_other_failures_are_not),
         RULE(redirects_are_followed_three_times_then_the_directory_counts),
+        RULE(a_redirect_that_expires_does_not_start_the_count_again),
+        RULE(only_a_call_that_waited_and_found_another_claim_was_served),
+        RULE(the_pause_after_another_claim_is_a_short_one),
+        RULE(redirects_count_again_after_the_pause_of_a_circle),
         cmocka_unit_test(the_next_node_is_watched_when_one_fails_and_all_after_a_pause),
         cmocka_unit_test(a_silent_node_is_left),
         cmocka_unit_test(a_node_without_news_is_doubted_while_a_call_waits),
         cmocka_unit_test(a_space_that_does_not_exist_is_told_once),
+        cmocka_unit_test(a_space_that_is_gone_is_told_and_the_next_node_is_asked),
+        cmocka_unit_test(a_part_of_the_map_buys_time_and_no_trust),
+        cmocka_unit_test(a_whole_map_ends_the_row_of_failures),
+        cmocka_unit_test(an_earlier_watch_changes_nothing),
+        cmocka_unit_test(doubts_take_longer_when_all_nodes_were_doubted_in_vain),
+        cmocka_unit_test(a_call_that_waits_does_not_end_a_pause),
         RULE(rejections_cost_a_call_neither_attempts_nor_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 #include "core/call/get/get_trial.h"
 #include "vectors.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 struct world {
     struct rota_get_trial trial;

@@ -1,9 +1,9 @@
-#include <rota/gradual.h>
-#include <rota/route.h>
+#include <rota/experimental/gradual.h>
+#include <rota/experimental/route.h>
 
 #include "base/hash.h"
 #include "ring_vectors.h"
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 #include <stdio.h>
 

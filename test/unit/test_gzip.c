@@ -1,7 +1,7 @@
 /* Packing and unpacking, within bounds. */
 #include "wire/http2/gzip.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 #include "base/heap.h"
 
 #include "vectors.h"
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 enum { NODES = 100 };
 

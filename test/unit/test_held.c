@@ -1,6 +1,6 @@
 #include "core/call/get/held.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 #include "wire/http2/hpack.h"
 
 #include <nghttp2/nghttp2.h>
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* Two sessions back to back, without a network, on a clock of our own. */
 #include "wire/http2/http2.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

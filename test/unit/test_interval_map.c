@@ -1,7 +1,7 @@
 #include "core/call/get/interval_map.h"
 #include "vectors.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <stdio.h>
 #include <string.h>
 

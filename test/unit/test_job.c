@@ -1,7 +1,7 @@
 #include "core/work/job/job.h"
 #include "vectors.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <stdio.h>
 
 /* What jobs are found by for as long as they are remembered: never to change. */

@@ -1,7 +1,7 @@
 #include "core/work/job/job_table.h"
 #include "vectors.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <stdio.h>
 
 enum { N = 20000 };

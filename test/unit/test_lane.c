@@ -1,7 +1,7 @@
 #include "core/work/job/lane.h"
 #include "vectors.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <stdio.h>
 
 enum { N = 3000 };

@@ -1,6 +1,6 @@
 #include "core/work/cluster/layout.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 #include <setjmp.h>
 #include <stdarg.h>

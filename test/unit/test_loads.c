@@ -1,7 +1,7 @@
 #include "core/call/get/loads.h"
 #include "vectors.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <stdio.h>
 
 static struct rota_loads loads;

@@ -1,7 +1,7 @@
 #include <rota/log.h>
 
 #include "vectors.h"
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 #include <stdio.h>
 

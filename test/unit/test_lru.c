@@ -1,7 +1,7 @@
 #include "core/call/get/lru.h"
 #include "vectors.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <stdio.h>
 #include <stdlib.h>
 

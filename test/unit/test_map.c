@@ -2,7 +2,7 @@
 
 #include "base/hash.h"
 #include "vectors.h"
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 #include <stdio.h>
 

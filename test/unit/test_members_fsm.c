@@ -1,7 +1,7 @@
 #include "core/place/members_fsm.h"
 
 #include "core/place/ring_points.h"
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 #include "wire/message/queue_message.h"
 #include "wire/message/worker_frame.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

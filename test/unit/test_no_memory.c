@@ -21,9 +21,9 @@
 #include "wire/text/pairs_file.h"
 #include "wire/text/view_text.h"
 
-#include <rota/claims.h>
-#include <rota/config.h>
-#include <rota/plan.h>
+#include <rota/experimental/claims.h>
+#include <rota/experimental/config.h>
+#include <rota/experimental/plan.h>
 #include <rota/ring.h>
 
 #include <dirent.h>

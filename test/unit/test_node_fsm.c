@@ -1,7 +1,7 @@
 /* The life of a node. */
 #include "node/rules/node_fsm.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include <rota/partition.h>
+#include <rota/experimental/partition.h>
 
 #include "vectors.h"
 

@@ -1,9 +1,9 @@
-#include <rota/picker.h>
-#include <rota/route.h>
+#include <rota/experimental/picker.h>
+#include <rota/experimental/route.h>
 
 #include "base/vector.h"
 #include "vectors.h"
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 #include <stdio.h>
 #include <stdlib.h>

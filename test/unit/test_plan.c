@@ -1,7 +1,7 @@
-#include <rota/plan.h>
+#include <rota/experimental/plan.h>
 
 #include <math.h>
-#include <rota/gradual.h>
+#include <rota/experimental/gradual.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

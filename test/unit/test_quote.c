@@ -1,7 +1,7 @@
 #include "base/quote.h"
 
 #include "vectors.h"
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 static void assert_quoted(struct rota_str str, const char *expected)
 {

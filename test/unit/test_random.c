@@ -1,4 +1,4 @@
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 #include "vectors.h"
 

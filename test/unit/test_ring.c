@@ -2,7 +2,7 @@
 
 #include "core/place/ring_points.h"
 #include "ring_vectors.h"
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 #include <stdio.h>
 

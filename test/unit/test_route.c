@@ -1,4 +1,4 @@
-#include <rota/route.h>
+#include <rota/experimental/route.h>
 
 #include "ring_vectors.h"
 

@@ -2,7 +2,7 @@
 
 #include "core/call/shards/shard_flights.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 #include "core/call/shards/shard_map.h"
 #include "vectors.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <stdio.h>
 
 static void c21_shuffle_goes_round_and_keeps_everybody(void **state)

@@ -1,7 +1,7 @@
 #include "core/place/slots.h"
 
 #include "movement.h"
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -263,6 +263,140 @@ static void another_number_of_shards_is_another_history(void **state)
     end(&table);
 }
 
+static void fewer_nodes_are_another_history(void **state)
+{
+    (void)state;
+    begin(100, 3);
+    uint64_t history = feed.history;
+    map.n_nodes = 4;
+    assert_true(rota_space_feed_update(&feed, &map));
+    assert_int_equal(feed.history, history);
+    map.n_nodes = 3; /* their numbers mean others now */
+    assert_true(rota_space_feed_update(&feed, &map));
+    assert_true(feed.history != history && feed.history != 0);
+    rota_space_feed_deinit(&feed);
+}
+
+static void a_map_that_is_not_known_yet_is_not_fed(void **state)
+{
+    struct rota_space_follower follower = {0};
+    struct rota_space_piece piece;
+    (void)state;
+    begin(100, 3);
+    struct rota_space_feed known = feed;
+    rota_space_feed_init(&feed, 1);
+    map.engine = rota_str("");
+    assert_true(rota_space_feed_update(&feed, &map));
+    map = (struct rota_space_map){.engine = rota_str("ring")};
+    assert_true(rota_space_feed_update(&feed, &map));
+    assert_false(rota_space_feed_next(&feed, &follower, &piece));
+    assert_true(rota_space_feed_update(&known, &map)); /* one that was known stays */
+    assert_true(known.n_shards == 100 && known.version == 1);
+    rota_space_feed_deinit(&known);
+}
+
+static void another_engine_is_news_without_claims(void **state)
+{
+    struct rota_space_table table;
+    struct rota_space_follower follower = {0};
+    struct rota_space_piece piece;
+    (void)state;
+    begin(100, 3);
+    rota_space_table_init(&table, 1);
+    send_all(&follower, &table);
+    assert_true(rota_space_feed_update(&feed, &map)); /* nothing new */
+    assert_int_equal(feed.version, 1);
+    map.engine = rota_str("lease");
+    assert_true(rota_space_feed_update(&feed, &map));
+    assert_int_equal(feed.version, 2);
+    assert_true(send_piece(&follower, &table, &piece));
+    assert_true(piece.is_whole && piece.from == piece.to && piece.n_shards == 0);
+    assert_string_equal(table.engine, "lease");
+    assert_int_equal(table.version, 2);
+    assert_int_equal(send_all(&follower, &table), 0);
+    end(&table);
+}
+
+static void claims_wait_until_all_nodes_are_sent(void **state)
+{
+    struct rota_space_follower follower = {0};
+    struct rota_space_piece piece;
+    (void)state;
+    begin(100, 3);
+    map.n_nodes = 2 * ROTA_SPACE_FEED_NODES + 1;
+    assert_true(rota_space_feed_update(&feed, &map));
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(rota_space_feed_next(&feed, &follower, &piece));
+        assert_int_equal(piece.first_node, i * ROTA_SPACE_FEED_NODES);
+        assert_int_equal(piece.n_nodes, ROTA_SPACE_FEED_NODES);
+        assert_true(piece.is_snapshot == (i == 0) && piece.n_shards == 0 && !piece.is_whole);
+        rota_space_feed_sent(&feed, &follower, &piece);
+    }
+    assert_true(rota_space_feed_next(&feed, &follower, &piece));
+    assert_true(piece.n_nodes == 1 && piece.n_shards == 100 && piece.is_whole);
+    rota_space_feed_sent(&feed, &follower, &piece);
+    assert_false(rota_space_feed_next(&feed, &follower, &piece));
+    rota_space_feed_deinit(&feed);
+}
+
+static void many_changes_come_in_parts(void **state)
+{
+    struct rota_space_table table;
+    struct rota_space_follower follower = {0};
+    struct rota_space_piece piece;
+    (void)state;
+    begin(MANY, 3);
+    rota_space_table_init(&table, 1);
+    send_all(&follower, &table);
+    for (uint32_t i = 0; i < MANY; i++)
+        shards[i].epoch = 2;
+    assert_true(rota_space_feed_update(&feed, &map));
+    assert_int_equal(feed.version, 2);
+    assert_true(send_piece(&follower, &table, &piece));
+    assert_true(piece.to - piece.from == ROTA_SPACE_FEED_PIECE && !piece.is_whole);
+    assert_int_equal(table.version, 1); /* until it is whole */
+    assert_int_equal(send_all(&follower, &table), 2);
+    assert_int_equal(table.version, 2);
+    assert_same(&table);
+    end(&table);
+}
+
+static void each_part_of_a_snapshot_knows_its_last_change(void **state)
+{
+    (void)state;
+    begin(MANY, 3);
+    move(ROTA_SPACE_FEED_PIECE, 1);
+    move(ROTA_SPACE_FEED_PIECE - 1, 1);
+    move(0, 2);
+    assert_int_equal(feed.changed[0], 3);
+    assert_int_equal(feed.changed[1], 1);
+    assert_int_equal(feed.changed[2], 0);
+    rota_space_feed_deinit(&feed);
+}
+
+static void a_follower_resumes_from_a_full_ring_if_all_it_lacks_is_there(void **state)
+{
+    struct rota_space_follower follower = {0};
+    struct rota_space_piece piece;
+    (void)state;
+    begin(100, 3);
+    for (uint32_t i = 0; i < 2 * ROTA_SPACE_FEED_CHANGES_MIN; i++) /* versions 2 and on */
+        move(i % 100, i % 3);
+    const uint64_t oldest = feed.version - ROTA_SPACE_FEED_CHANGES_MIN + 1; /* in the ring */
+    for (uint64_t version = oldest; version < feed.version; version++) {
+        rota_space_feed_resume(&feed, feed.history, version, &follower);
+        assert_true(rota_space_feed_next(&feed, &follower, &piece));
+        assert_false(piece.is_snapshot);
+        assert_int_equal(piece.to - piece.from, feed.version - version);
+        assert_int_equal(piece.n_nodes, 0);
+    }
+    rota_space_feed_resume(&feed, feed.history, oldest - 2, &follower);
+    assert_true(rota_space_feed_next(&feed, &follower, &piece) && piece.is_snapshot);
+    rota_space_feed_resume(&feed, feed.history, 0, &follower);
+    assert_true(rota_space_feed_next(&feed, &follower, &piece) && piece.is_snapshot);
+    rota_space_feed_deinit(&feed);
+}
+
 static struct rota_replica claim_of(const char *address, uint64_t epoch)
 {
     return (struct rota_replica){.address = rota_str(address), .epoch = epoch};
@@ -313,6 +447,100 @@ static void no_more_is_learned_than_there_is_room_for(void **state)
         n += rota_space_table_learn(&table, 0, i, &claim);
     assert_int_equal(n, ROTA_SPACE_TABLE_LEARNED_MAX);
     end(&table);
+}
+
+static void a_later_claim_replaces_one_that_was_learned(void **state)
+{
+    struct rota_space_table table;
+    struct rota_space_follower follower = {0};
+    struct rota_space_table_shard shard;
+    struct rota_replica first = claim_of("x:1", 2), second = claim_of("y:1", 3);
+    (void)state;
+    begin(100, 3);
+    rota_space_table_init(&table, 1);
+    send_all(&follower, &table);
+    assert_true(rota_space_table_learn(&table, 0, 7, &second));
+    assert_false(rota_space_table_learn(&table, 0, 7, &first));
+    /* When the later one is over, the earlier one is news again. */
+    assert_true(rota_space_table_learn(&table, ROTA_SPACE_TABLE_LEARNED_FOR, 7, &first));
+    assert_true(rota_space_table_learn(&table, ROTA_SPACE_TABLE_LEARNED_FOR, 7, &second));
+    assert_int_equal(table.learned.size, 1);
+    assert_true(
+        rota_space_table_look(&table, 2 * ROTA_SPACE_TABLE_LEARNED_FOR - 1, 7, true, &shard));
+    assert_int_equal(shard.n_replicas, 1);
+    assert_true(rota_str_is_equal(shard.replicas[0].address, rota_str("y:1")));
+    end(&table);
+}
+
+static void a_claim_without_a_proper_address_is_not_learned(void **state)
+{
+    static char text[ROTA_SHARD_NAME_MAX + 1];
+    struct rota_space_table table;
+    struct rota_space_follower follower = {0};
+    struct rota_replica claim = claim_of("", 2);
+    (void)state;
+    memset(text, 'x', sizeof text);
+    begin(100, 3);
+    rota_space_table_init(&table, 1);
+    send_all(&follower, &table);
+    assert_false(rota_space_table_learn(&table, 0, 7, &claim));
+    claim.address = rota_str_of(text, sizeof text);
+    assert_false(rota_space_table_learn(&table, 0, 7, &claim));
+    claim.address.size--;
+    assert_true(rota_space_table_learn(&table, 0, 7, &claim));
+    end(&table);
+}
+
+static void changes_must_be_of_the_history_and_the_shards_that_are_known(void **state)
+{
+    struct rota_space_table table;
+    struct rota_space_follower follower = {0};
+    (void)state;
+    begin(100, 3);
+    rota_space_table_init(&table, 1);
+    send_all(&follower, &table);
+    const struct rota_space_table_head head = {
+        .history = table.history, .version = 2, .n_shards = 100};
+    struct rota_space_table_head bad = head;
+    bad.history++;
+    assert_int_equal(rota_space_table_begin(&table, &bad, NULL), ROTA_ERR_INVALID);
+    bad.history = 0;
+    bad.is_snapshot = true;
+    assert_int_equal(rota_space_table_begin(&table, &bad, NULL), ROTA_ERR_INVALID);
+    bad = head;
+    bad.n_shards++;
+    assert_int_equal(rota_space_table_begin(&table, &bad, NULL), ROTA_ERR_INVALID);
+    uint64_t n_updates = table.n_updates;
+    assert_int_equal(rota_space_table_begin(&table, &head, NULL), ROTA_OK);
+    assert_int_equal(rota_space_table_end(&table, &head, NULL), ROTA_OK);
+    assert_int_equal(table.n_updates, n_updates + 1); /* waiting calls look again */
+    assert_int_equal(table.version, 1);               /* it is not whole */
+    end(&table);
+}
+
+static void names_have_a_bound_and_no_nul(void **state)
+{
+    static char text[ROTA_SHARD_NAME_MAX + 1];
+    const struct rota_str too_long = {text, sizeof text}, longest = {text, sizeof text - 1};
+    const struct rota_space_table_head head = {
+        .history = 1, .version = 1, .is_snapshot = true, .n_shards = ROTA_SPACE_SHARDS_MAX};
+    struct rota_space_table table;
+    size_t zone;
+    (void)state;
+    memset(text, 'x', sizeof text);
+    rota_space_table_init(&table, 1);
+    assert_int_equal(rota_space_table_begin(&table, &head, NULL), ROTA_OK);
+    assert_int_equal(rota_space_table_node(&table, 0, too_long, NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_space_table_node(&table, 0, longest, NULL), ROTA_OK);
+    assert_int_equal(rota_space_table_zone(&table, too_long, &zone, NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_space_table_zone(&table, longest, &zone, NULL), ROTA_OK);
+    assert_int_equal(rota_space_table_zone(&table, rota_str_of("\0", 1), &zone, NULL),
+                     ROTA_ERR_INVALID);
+    for (uint64_t i = 1; i < ROTA_SPACE_NODES_MAX; i++)
+        assert_int_equal(rota_space_table_node(&table, i, rota_str("a"), NULL), ROTA_OK);
+    assert_int_equal(rota_space_table_node(&table, ROTA_SPACE_NODES_MAX, rota_str("a"), NULL),
+                     ROTA_ERR_INVALID);
+    rota_space_table_deinit(&table);
 }
 
 static void a_hostile_directory_is_rejected(void **state)
@@ -389,6 +617,8 @@ static void owners_of_all_zones_are_replicas(void **state)
     assert_int_equal(shard.replicas[1].epoch, 5);
     assert_true(rota_space_table_look(&table, 0, 1, true, &shard));
     assert_true(shard.n_replicas == 0 && shard.is_moving);
+    struct rota_replica claim = claim_of("x:1", 9); /* of which zone? */
+    assert_false(rota_space_table_learn(&table, 0, 0, &claim));
     assert_false(rota_space_table_look(&table, 0, 2, true, &shard));
     rota_space_table_deinit(&table);
 }
@@ -403,8 +633,19 @@ int main(void)
         cmocka_unit_test(a_follower_resumes_where_it_was),
         cmocka_unit_test(a_follower_that_is_far_behind_gets_a_snapshot),
         cmocka_unit_test(another_number_of_shards_is_another_history),
+        cmocka_unit_test(fewer_nodes_are_another_history),
+        cmocka_unit_test(a_map_that_is_not_known_yet_is_not_fed),
+        cmocka_unit_test(another_engine_is_news_without_claims),
+        cmocka_unit_test(claims_wait_until_all_nodes_are_sent),
+        cmocka_unit_test(many_changes_come_in_parts),
+        cmocka_unit_test(each_part_of_a_snapshot_knows_its_last_change),
+        cmocka_unit_test(a_follower_resumes_from_a_full_ring_if_all_it_lacks_is_there),
         cmocka_unit_test(a_learned_claim_counts_until_the_directory_has_it),
         cmocka_unit_test(no_more_is_learned_than_there_is_room_for),
+        cmocka_unit_test(a_later_claim_replaces_one_that_was_learned),
+        cmocka_unit_test(a_claim_without_a_proper_address_is_not_learned),
+        cmocka_unit_test(changes_must_be_of_the_history_and_the_shards_that_are_known),
+        cmocka_unit_test(names_have_a_bound_and_no_nul),
         cmocka_unit_test(a_hostile_directory_is_rejected),
         cmocka_unit_test(owners_of_all_zones_are_replicas),
     };

@@ -1,7 +1,7 @@
 #include <rota/time.h>
 
 #include "vectors.h"
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 #include <stdio.h>
 #include <time.h>

@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 #include "wire/message/directory_message.h"
 
-#include <rota/channel.h>
+#include <rota/experimental/channel.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <uv.h>

@@ -9,7 +9,7 @@
 #include "run/call/cache_service.h"
 #include "run/call/get_message.h"
 
-#include <rota/store_members.h>
+#include <rota/experimental/store_members.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <uv.h>

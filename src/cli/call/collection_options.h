@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/tls_options.h"
 
-#include <rota/shards.h>
+#include <rota/experimental/shards.h>
 
 struct rota_collection_options {
     const char *node, *database, *collection;

@@ -3,7 +3,7 @@
 
 #include "base/buffer.h"
 
-#include <rota/get.h>
+#include <rota/experimental/get.h>
 
 struct rota_get_view_options {
     bool is_json, is_raw, explains;

@@ -225,9 +225,9 @@ const struct rota_cli_command rota_cmd_node_list = {
             .summary = "List the nodes of a cluster",
             .description =
                 "Any node knows all of them. The states are `joining`, `serving`, `draining`, "
-                "`drained` and `stopping`, as the nodes report them, and `silent` (it does not "
-                "answer), `dead` (its last heartbeat is older than its ttl; listed for an hour) "
-                "and `evicted`.\n\n"
+                "`drained` and `stopping`, as the nodes report them, and `unresponsive` (it "
+                "did not answer), `dead` (its last heartbeat is older than its ttl; listed for an "
+                "hour) and `evicted`.\n\n"
                 "Columns: NODE (its name), ADDRESS, STATE, ZONE, WEIGHT, ROLES, JOBS, RUNNING "
                 "(jobs), SHARDS, CALLS "
                 "(in flight), DASHBOARD.\n\n"

@@ -1,4 +1,4 @@
-/* rota node members, beat and remove; and drain, undrain and evict with --store. */
+/* rota node members, heartbeat and remove; and drain, undrain and evict with --store. */
 #include "cli/node/node_store.h"
 
 #include "base/json.h"
@@ -263,7 +263,7 @@ const struct rota_cli_command rota_cmd_node_remove = {
     .run = run_remove,
 };
 
-/* --- beat --- */
+/* --- heartbeat --- */
 
 static const struct rota_option BEAT_OPTIONS[] = {
     ROTA_STORE_OPTION(struct members, store),
@@ -347,7 +347,7 @@ static int run_beat(int argc, char *const *argv)
     struct rota_error error;
     char quoted[ROTA_QUOTE_MAX];
     int code;
-    if (!rota_cli_parse(&rota_cmd_node_beat, argc, argv, &options, &arguments, &code))
+    if (!rota_cli_parse(&rota_cmd_node_heartbeat, argc, argv, &options, &arguments, &code))
         return code;
     struct rota_store_request request = {.verb = ROTA_STORE_BEAT,
                                          .member = {.address = rota_str(arguments.items[0]),
@@ -357,7 +357,7 @@ static int run_beat(int argc, char *const *argv)
                                                     .stop_at = options.stop_at,
                                                     .ttl = options.ttl}};
     if (!rota_hosts_file_parse_weight(options.weight, &request.member.weight))
-        return rota_cli_fail(ROTA_CLI_BAD, "node beat: --weight: %s is not from 0.01 to 1000",
+        return rota_cli_fail(ROTA_CLI_BAD, "node heartbeat: --weight: %s is not from 0.01 to 1000",
                              rota_quote(rota_str(options.weight), quoted));
     if (options.dry_run)
         return plan_beat(&options, &request);
@@ -367,10 +367,10 @@ static int run_beat(int argc, char *const *argv)
     return ROTA_CLI_OK;
 }
 
-const struct rota_cli_command rota_cmd_node_beat = {
+const struct rota_cli_command rota_cmd_node_heartbeat = {
     .command =
         {
-            .name = "node beat",
+            .name = "node heartbeat",
             .summary = "Send a heartbeat for a member, adding it if needed",
             .arguments = "ADDRESS",
             .min_arguments = 1,
@@ -382,7 +382,7 @@ const struct rota_cli_command rota_cmd_node_beat = {
                            "by those you give; what operators set (`node drain`) stays.",
             .options = BEAT_OPTIONS,
             .n_options = sizeof BEAT_OPTIONS / sizeof *BEAT_OPTIONS,
-            .examples = "rota node beat 10.0.0.7:7000 --roles search --zone east --ttl 30s "
+            .examples = "rota node heartbeat 10.0.0.7:7000 --roles search --zone east --ttl 30s "
                         "--store sqlite:/var/lib/rota/store.db\n",
         },
     .run = run_beat,

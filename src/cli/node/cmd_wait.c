@@ -134,10 +134,11 @@ static enum rota_code await_ready(struct rota_client *client, const struct wait 
 {
     enum { EVERY_MS = 100 };
     struct rota_progress progress = {0};
+    struct rota_error why, last = {0};
     for (;;) {
-        struct rota_error why;
         enum rota_code code = is_ready(client, wait, &why);
         if (code != ROTA_OK && code != ROTA_ERR_INVALID && rota_clock_mono() < client->until) {
+            last = why;
             rota_terminal_progress_print(&progress, "waiting for %s%s%.*s: %s", what,
                                          wait->name.size ? " " : "", ROTA_STR_ARGS(wait->name),
                                          why.text);
@@ -147,6 +148,8 @@ static enum rota_code await_ready(struct rota_client *client, const struct wait 
         rota_terminal_progress_end(&progress);
         if (code == ROTA_OK)
             return ROTA_OK;
+        if (last.code && code != ROTA_ERR_INVALID)
+            why = last; /* the end of our time says less than the answer before it */
         return rota_error_set(error, code, "timed out waiting for %s%s%.*s: %s", what,
                               wait->name.size ? " " : "", ROTA_STR_ARGS(wait->name), why.text);
     }

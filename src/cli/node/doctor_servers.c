@@ -8,7 +8,7 @@
 
 #include <errno.h>
 #include <libgen.h>
-#include <rota/channel.h>
+#include <rota/experimental/channel.h>
 #include <rota/tls.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* node_store: change the member list in a store, without a node. */
 #pragma once
 
-#include <rota/store.h>
+#include <rota/experimental/store_ask.h>
 #include <stdbool.h>
 
 /* Set the state of a member, or say what that would do. Returns an exit code. */

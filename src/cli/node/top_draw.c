@@ -244,7 +244,7 @@ static void add_titles(const struct rota_top *top, const struct layout *layout,
 
 static bool is_bad(const struct rota_top_row *row, const struct rota_top_view *view)
 {
-    static const char *const BAD[] = {"dead", "silent", "evicted", "open"};
+    static const char *const BAD[] = {"dead", "unresponsive", "evicted", "open"};
     for (size_t i = 0; i < view->n_columns; i++)
         for (size_t k = 0; k < sizeof BAD / sizeof BAD[0]; k++)
             if (view->columns[i].kind == ROTA_TOP_TEXT && i > 0 &&

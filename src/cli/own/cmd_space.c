@@ -304,11 +304,11 @@ COMMAND(delete, CHANGE_OPTIONS, NULL, "SPACE", 1,
         "starts above all epochs of this one, as long as the clock of the store's database does "
         "not go back.\n\nWith --json: {\"plan\": [sentence...], \"is_done\"}.",
         "Delete a space that is not in use", "rota space delete orders --dry-run\n");
-COMMAND(reseat, CHANGE_OPTIONS, NULL, "SPACE NODES", 2,
-        "Sets the seats of a static space: shard N is owned by the node at seat N modulo the "
-        "number of seats, and has no owner while that node is down. NODES are names or addresses, "
-        "separated by commas. Every shard gets a new epoch. In a space with another engine the "
-        "seats take "
-        "effect when it migrates to static.\n\nWith --json: {\"plan\": [sentence...], "
-        "\"is_done\"}.",
-        "Set the nodes of a static space", "rota space reseat rooms 10.0.0.1:7700,10.0.0.3:7700\n");
+COMMAND(
+    reseat, CHANGE_OPTIONS, NULL, "SPACE NODES", 2,
+    "Sets the node list of a static space (its seats): shard N belongs to entry N modulo the "
+    "length of the list, and has no owner while that node is down. NODES are names or addresses, "
+    "separated by commas. Every shard gets a new epoch. In a space with another engine the "
+    "list takes effect when it migrates to static.\n\nWith --json: {\"plan\": [sentence...], "
+    "\"is_done\"}.",
+    "Set the nodes of a static space", "rota space reseat rooms 10.0.0.1:7700,10.0.0.3:7700\n");

@@ -5,9 +5,9 @@
 #include "cli/watch.h"
 #include "cli/work/queue_options.h"
 #include "wire/text/config_text.h"
-#include <rota/config_watch.h>
+#include <rota/experimental/config_watch.h>
 
-#include <rota/config.h>
+#include <rota/experimental/config.h>
 #include <stdio.h>
 
 struct config {

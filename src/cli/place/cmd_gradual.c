@@ -1,6 +1,6 @@
 #include "cli/cli.h"
 
-#include <rota/gradual.h>
+#include <rota/experimental/gradual.h>
 #include <stdio.h>
 
 struct gradual {

@@ -5,8 +5,8 @@
 #include "cli/watch.h"
 #include "io/clock.h"
 
-#include <rota/members.h>
-#include <rota/store_members.h>
+#include <rota/experimental/members.h>
+#include <rota/experimental/store_members.h>
 #include <stdlib.h>
 
 struct hosts {

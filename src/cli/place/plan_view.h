@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 
-#include <rota/plan.h>
+#include <rota/experimental/plan.h>
 
 /* What a plan is about. */
 struct rota_plan_view {

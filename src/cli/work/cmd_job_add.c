@@ -258,7 +258,7 @@ static void on_batch_added(void *data, const struct rota_queue_result *result,
                    error.text);
 }
 
-/* --- an interrupt: what is on its way is awaited, so that it is known what was added --- */
+/* --- an interrupt: wait for adds in flight, so that the count is exact --- */
 
 static volatile sig_atomic_t is_interrupted;
 

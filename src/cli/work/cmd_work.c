@@ -233,7 +233,7 @@ static enum rota_code check_command(const char *name, struct rota_error *error)
         const char *end = strchrnul(at, ':');
         snprintf(path, sizeof path, "%.*s%s%s", (int)(end - at), at, end > at ? "/" : "./", name);
         int why = why_not_run(path);
-        if (why == 0 || why == EACCES) /* report one that exists, but can't be run */
+        if (why == 0 || why == EACCES) /* report a command that exists but can't be executed */
             failed = why;
         at = *end ? end + 1 : NULL;
     }

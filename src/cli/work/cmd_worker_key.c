@@ -6,7 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <rota/connector.h>
+#include <rota/experimental/connector.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>

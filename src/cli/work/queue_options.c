@@ -2,7 +2,7 @@
 
 #include "base/quote.h"
 
-#include <rota/partition.h>
+#include <rota/experimental/partition.h>
 
 enum rota_task_type rota_queue_options_type(const struct rota_queue_options *options)
 {

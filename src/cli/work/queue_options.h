@@ -8,7 +8,7 @@
 #include "cli/place/host_options.h"
 #include "core/place/names.h"
 
-#include <rota/route.h>
+#include <rota/experimental/route.h>
 
 /* What `route` and `plan` share; the first member of their options. */
 struct rota_queue_options {

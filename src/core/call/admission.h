@@ -16,7 +16,7 @@
 
 #include "base/list.h"
 
-#include <rota/balancer.h>
+#include <rota/experimental/balancer.h>
 #include <rota/time.h>
 
 enum rota_admission_place { ROTA_ADMISSION_OUT, ROTA_ADMISSION_WAITING, ROTA_ADMISSION_RUNNING };

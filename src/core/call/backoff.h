@@ -4,7 +4,7 @@
  * server together do not return together. A success starts over. */
 #pragma once
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <rota/time.h>
 
 #define ROTA_BACKOFF_FIRST (200 * ROTA_MSEC)

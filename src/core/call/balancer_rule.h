@@ -8,8 +8,8 @@
 #include "base/map.h"
 #include "base/vector.h"
 
-#include <rota/balancer.h>
-#include <rota/random.h>
+#include <rota/experimental/balancer.h>
+#include <rota/experimental/random.h>
 
 #define ROTA_BALANCER_NONE SIZE_MAX
 

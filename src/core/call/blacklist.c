@@ -144,7 +144,7 @@ void rota_blacklist_step(struct rota_blacklist *blacklist, rota_time now)
 {
     if (now < blacklist->sweep_at)
         return;
-    /* A removal moves later entries back, so the place is looked at again; one
+    /* A removal moves later entries back, so the place is checked again; one
      * that wraps round to a place before it waits for the next sweep. */
     for (size_t place = 0; place < blacklist->shards.capacity;) {
         struct shard *shard = blacklist->shards.entries[place].value;

@@ -2,11 +2,11 @@
  *
  *     ASKING --leaders--> TRYING --ended well--> DONE
  *     TRYING --failed, may be tried again--> ASKING, at once or after a WAIT
- *     any --no more time, tries or budget; input error; cancel--> DONE
+ *     any --out of time, tries or budget; input error; cancel--> DONE
  *
  * A replica that failed is *excluded*: this call does not try it again before it has asked the
  * directory again, past the cache, and even then only if the answer shows no other replica. The
- * first fail-over is immediate, later ones wait a jittered time that grows. When a try takes long,
+ * first failover is immediate, later ones wait a jittered time that grows. When a try takes long,
  * a *hedge* is started on another replica, the first good answer wins and the other try is
  * cancelled.
  *

@@ -27,7 +27,7 @@
  * routed by, and does nothing to a map that is newer than that. */
 #pragma once
 
-#include <rota/balancer.h>
+#include <rota/experimental/balancer.h>
 #include <rota/rpc.h>
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-/* rota's own policy; include/rota/balancer.h explains the score. */
+/* rota's own policy; include/rota/experimental/balancer.h explains the score. */
 #include "core/call/balancer_rule.h"
 
 /* Two averages count as different only if they are this far apart, by ratio and in microseconds. A

@@ -1,4 +1,4 @@
-#include <rota/claims.h>
+#include <rota/experimental/claims.h>
 
 #include "base/map.h"
 
@@ -157,7 +157,7 @@ bool rota_claims_drop(struct rota_claims *claims, struct rota_str space, struct 
     return true;
 }
 
-/* No more of them than there are claims, since callers choose the names of spaces. */
+/* At most as many as there are claims, since callers choose the names of spaces. */
 enum rota_code rota_claims_limit(struct rota_claims *claims, struct rota_str space, rota_time until,
                                  struct rota_error *error)
 {

@@ -3,7 +3,7 @@
 #include "base/hash.h"
 #include "core/own/group_fold_inside.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <stdlib.h>
 
 void rota_group_fold_init(struct rota_group_fold *fold)

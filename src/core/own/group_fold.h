@@ -1,8 +1,8 @@
 /* group_fold: the state that the records of a log add up to.
  *
- * The log is the clock. Records are taken in the order of their offsets, and the same records give
- * the same state, bit for bit, in every task: no clock, no random number and no order but the log's
- * affects it. The rules, numbered as in docs/groups.md:
+ * The log is the clock. Records are applied in the order of their offsets, and the same records
+ * give the same state, bit for bit, in every task: no clock, no random number and no order but the
+ * log's affects it. The rules, numbered as in docs/groups.md:
  *
  *  1 An EPOCH counts if its prev_epoch is the epoch in force, its number is one
  *    more, and its author is among its members.

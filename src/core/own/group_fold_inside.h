@@ -54,7 +54,7 @@ uint32_t rota_group_fold_table_find_task(const struct rota_group_fold *fold,
 uint32_t rota_group_fold_table_add_task(struct rota_group_fold *fold,
                                         struct rota_group_member member);
 
-/* The task owns nothing any more. */
+/* The task no longer owns anything. */
 void rota_group_fold_table_remove_task(struct rota_group_fold *fold, uint32_t place);
 
 /* The member with this serial; ROTA_FOLD_NONE when it was removed. */

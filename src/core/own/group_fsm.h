@@ -2,7 +2,7 @@
  *
  *     START --replayed to the end--> READY --all old readers stopped--> JOINING
  *     JOINING --a round has us--> WAITING --its epoch is in force--> WORKING
- *     WORKING --the next round--> WAITING      (what runs goes on; no sharing)
+ *     WORKING --the next round--> WAITING      (running work continues; no sharing)
  *     JOINING, WAITING, WORKING --group lost, fenced, not in the epoch, waited too
  *                                 long--> READY, as another incarnation
  *     any --log lost--> START                  any --leave--> LEAVING --> DONE
@@ -31,8 +31,8 @@
 
 #include "core/own/group_fold.h"
 
+#include <rota/experimental/random.h>
 #include <rota/group.h>
-#include <rota/random.h>
 
 #define ROTA_GROUP_FENCE_AFTER    (4 * ROTA_SEC)
 #define ROTA_GROUP_PROGRESS_EVERY (1 * ROTA_SEC)
@@ -219,7 +219,7 @@ struct rota_group_run {
 /* One append, as it was sent, until its outcome is known. */
 struct rota_group_send {
     struct rota_group_record *record; /* NULL: none */
-    uint64_t number;                  /* of the append that is under way; 0: none */
+    uint64_t number;                  /* of the append in flight; 0: none */
     bool is_appended;
     uint64_t offset; /* then */
     rota_time retry_at, retry_after;

@@ -9,7 +9,7 @@
 struct rota_group_action *rota_group_fsm_do(struct rota_group_fsm *fsm,
                                             enum rota_group_action_type type);
 
-/* We own nothing any more: stop everything, leave, start over. */
+/* We no longer own anything: stop everything, leave, start over. */
 void rota_group_fsm_drop(struct rota_group_fsm *fsm, enum rota_group_loss loss);
 void rota_group_fsm_fail(struct rota_group_fsm *fsm, enum rota_group_failure failure);
 
@@ -106,7 +106,7 @@ void rota_group_fsm_send_tell_own(struct rota_group_fsm *fsm, uint64_t offset,
 void rota_group_fsm_send_settle(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
                                 struct rota_group_record *record, enum rota_group_verdict verdict);
 
-/* Records in flight from an epoch that has ended can't count any more. */
+/* Records in flight from an epoch that has ended no longer count. */
 void rota_group_fsm_send_void(struct rota_group_fsm *fsm);
 /* Drop an unsent epoch of an earlier round. */
 void rota_group_fsm_send_forget_epoch(struct rota_group_fsm *fsm);

@@ -59,7 +59,7 @@ void rota_group_fsm_run_stop_all(struct rota_group_fsm *fsm, bool is_lost)
         if (is_lost && run->is_ended && !rota_vector_push(&ended, run))
             fsm->is_out_of_memory = true;
     }
-    for (size_t i = 0; i < ended.size; i++) /* no task reads it, and it is not ours to move */
+    for (size_t i = 0; i < ended.size; i++) /* no task reads it, and another task moves it */
         rota_group_fsm_run_end(fsm, ended.items[i]);
     rota_vector_deinit(&ended);
 }

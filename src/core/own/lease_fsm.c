@@ -503,7 +503,7 @@ static void shut_down(struct rota_lease_fsm *fsm, rota_time now)
         return;
     for (uint32_t i = 0; i < fsm->n_held; i++) {
         push_stop(fsm, &fsm->slots[i], ROTA_LEASE_WHY_SHUTDOWN);
-        fsm->slots[i].ask = 0; /* a ping's answer does not matter any more */
+        fsm->slots[i].ask = 0; /* a ping's answer no longer matters */
         fsm->slots[i].ping_at = now;
     }
     fsm->is_closing = true;

@@ -2,15 +2,15 @@
  *
  *     SPARE --claimed--> HELD --out of time, taken, behind, shutdown--> SPARE
  *
- * One machine per process, for one data centre of one space. It seeks until it holds as many shards
+ * One machine per process and data center of a space. It seeks until it holds as many shards
  * as are wanted: it claims, and when there is nothing to take it reads the table now and then and
  * claims again when a row is free, or was ours while no other process can have our name, or has not
  * changed for too long (core/own/lease_watch.h). It sends heartbeats (pings) for the shards it
  * holds, and serves them for as long as they are provably its own.
  *
- * All times are of the holder's own clock, one that goes on while the machine is suspended. A grant
- * is counted from when it was asked for, and a guard less than its length, so that we stop before
- * any process may take it, as long as two clocks differ in speed by less than the guard.
+ * All times are of the holder's own clock, which also advances while the machine is suspended. A
+ * grant is counted from when it was asked for, and a guard less than its length, so that we stop
+ * before any process may take it, as long as two clocks differ in speed by less than the guard.
  *
  * The table, which is a database's or a simulated one, grants as follows. A row is (space, dc,
  * shard): host, instance, epoch, pings, last_ping, ttl.
@@ -53,7 +53,7 @@
 #include "core/own/lease_watch.h"
 
 #include <rota/error.h>
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <rota/time.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,7 +63,7 @@
 #define ROTA_LEASE_LOOK_PER_SHARD (20 * ROTA_USEC)
 
 struct rota_lease_fsm_options {
-    uint32_t n_shards; /* of the data centre: 1 .. ROTA_LEASE_SHARDS_MAX */
+    uint32_t n_shards; /* of the data center: 1 .. ROTA_LEASE_SHARDS_MAX */
     uint32_t n_wanted; /* the maximum to hold at a time; 0 means 1; clamped to n_shards */
     rota_time ttl;     /* how long a grant lasts; 0 means 10 s */
     bool is_alone;     /* no other process can have our host's name now */

@@ -14,8 +14,8 @@
 #pragma once
 
 #include <rota/error.h>
-#include <rota/lease.h>
-#include <rota/random.h>
+#include <rota/experimental/lease.h>
+#include <rota/experimental/random.h>
 #include <rota/time.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ struct rota_lease_row {
     uint64_t instance; /* of the process that holds it; 0: free */
     uint64_t epoch;
     uint64_t pings; /* grows with every change of the row */
-    rota_time ttl;  /* of the holder; clamped to the bounds of <rota/lease.h> */
+    rota_time ttl;  /* of the holder; clamped to the bounds of <rota/experimental/lease.h> */
 };
 
 struct rota_lease_sight {

@@ -60,7 +60,7 @@ bool rota_session_watch_see(struct rota_session_watch *watch, rota_time now,
 void rota_session_watch_forget(struct rota_session_watch *watch);
 
 /* The members that we, at place `ours`, remove at `now`: rows from `*place` on, which starts at
- * 0 and is advanced. NULL: no more. Only a member removes others. */
+ * 0 and is advanced. NULL at the end. Only a member removes others. */
 const struct rota_session_row *rota_session_watch_next(const struct rota_session_watch *watch,
                                                        uint64_t ours, size_t *place);
 

@@ -2,15 +2,15 @@
  *
  * Every update compares the map with the last one and numbers the difference. A follower gets the
  * map in *pieces*: a snapshot in parts of equal size, which are the same for all followers, then
- * the changes since it began. Each piece has the claims of the moment at which it is sent, so a
+ * the changes since it began. Each piece has the claims at the time it is sent, so a
  * slow follower misses intermediate states, never the last one, and nothing is kept for it. The
- * changes are in a ring; a follower that has fallen behind it, or comes from another history, gets
+ * changes are in a ring; a follower that has fallen out of it, or comes from another history, gets
  * a snapshot again.
  *
  * Invariant: a follower that has got a whole piece has the claims of the feed's version. */
 #pragma once
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <rota/space.h>
 
 enum {

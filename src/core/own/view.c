@@ -226,7 +226,8 @@ enum rota_code rota_view_check(const struct rota_view *view, struct rota_error *
     enum rota_code code = check_head(view, error);
     for (size_t i = 0; !code && i < view->seats.size; i++)
         if (!rota_view_name_is_valid(view->seats.items[i]))
-            code = rota_error_set(error, ROTA_ERR_INVALID, "view: seat %zu has an invalid name", i);
+            code = rota_error_set(error, ROTA_ERR_INVALID,
+                                  "view: entry %zu of the node list has an invalid name", i);
     if (!code)
         code = check_members(view, error);
     if (!code)

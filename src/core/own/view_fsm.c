@@ -26,11 +26,12 @@ static enum rota_code check_options(const struct rota_view_fsm_options *options,
     if (options->n_seats > ROTA_VIEW_SEATS_MAX ||
         (options->engine == ROTA_VIEW_STATIC && options->n_seats == 0 && !options->is_observer))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "view: %zu seats, but a static space has 1 to %d", options->n_seats,
-                              ROTA_VIEW_SEATS_MAX);
+                              "view: %zu nodes in the list, but a static space has 1 to %d",
+                              options->n_seats, ROTA_VIEW_SEATS_MAX);
     for (size_t i = 0; i < options->n_seats; i++)
         if (!rota_view_name_is_valid(options->seats[i]))
-            return rota_error_set(error, ROTA_ERR_INVALID, "view: seat %zu has an invalid name", i);
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "view: entry %zu of the node list has an invalid name", i);
     return ROTA_OK;
 }
 
@@ -419,7 +420,7 @@ static void shut_down(struct rota_view_fsm *fsm, rota_time now)
     fsm->wishes.size = 0;
     fsm->standing = ROTA_VIEW_CLOSING;
     rota_view_fsm_apply_find_me(fsm);
-    fsm->own_ask = fsm->seek_ask = 0; /* their answers do not matter any more */
+    fsm->own_ask = fsm->seek_ask = 0; /* their answers no longer matter */
     fsm->own_at = now;
     fsm->give_up_at = fsm->instance != 0 ? rota_time_add(now, fsm->options.ttl) : now;
 }

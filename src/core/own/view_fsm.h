@@ -14,8 +14,8 @@
  * A view (core/own/view.h) is proposed by any node that sees rows, wishes or a migration that the
  * present view does not answer to; the store takes the one that names the number it replaces. A
  * node that receives a view stops at once what it has lost, and acknowledges that with its next
- * heartbeat (`acked`); what it keeps goes on. It starts what it has gained when all previous owners
- * have acked a view in which they do not own it, or have no row any more.
+ * heartbeat (`acked`); what it keeps continues. It starts what it has gained when all previous
+ * owners have acked a view in which they do not own it, or no longer have a row.
  *
  * An observer never has a row, and a node whose name is taken has none for now. It follows the
  * views, and proposes an operator's change based on a fresh read. That is as safe as a member's
@@ -49,7 +49,7 @@
  *
  * Spaces with another engine (lease, group) are run by the same rows and views: the machine says
  * when the engine may RUN, with epochs above `floor`, and when it has to HALT, which like a STOP is
- * complete when the call returns: nothing is served any more. The driver reports each epoch that
+ * complete when the call returns: it no longer serves anything. The driver reports each epoch that
  * such an engine starts a shard with (rota_view_fsm_note_epoch), so that the next engine begins
  * above it.
  *
@@ -68,7 +68,7 @@
 #include "core/own/view.h"
 
 #include <rota/error.h>
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <rota/time.h>
 
 enum {

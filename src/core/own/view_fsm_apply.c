@@ -117,7 +117,7 @@ static bool follow_view(struct rota_view_fsm *fsm, const struct rota_view *view,
 }
 
 /* No other node can have started what we held: they wait for our ack. So what is ours in the new
- * view goes on, if needed under a later epoch. */
+ * view continues, if needed under a later epoch. */
 static void keep_or_stop(struct rota_view_fsm *fsm)
 {
     fsm->n_ours = 0;
@@ -132,7 +132,7 @@ static void keep_or_stop(struct rota_view_fsm *fsm)
     }
 }
 
-/* Another engine goes on if we are in the view, and it has not changed since. */
+/* Another engine continues if we are in the view, and it has not changed since. */
 static void keep_or_halt(struct rota_view_fsm *fsm, bool is_late)
 {
     struct rota_migrate migrate = rota_view_fsm_migrate(&fsm->view);

@@ -322,7 +322,7 @@ static bool is_fewer(const struct voice *read, const struct voice *write)
 /* Two layers can meet in a queue that neither of them alone shows only when one
  * names the queue, the other the namespace. The first must leave a count to the
  * second; then nothing but an override that names both can keep them apart, so
- * no more pairs are looked up in vain than there are such overrides. */
+ * at most as many pairs are looked up in vain as there are such overrides. */
 static enum rota_code check_pair(const struct rota_config *config, const struct voice *queue,
                                  const struct voice *space, const char *file,
                                  struct rota_error *error)

@@ -7,7 +7,7 @@
 
 #include "base/buffer.h"
 
-#include <rota/config.h>
+#include <rota/experimental/config.h>
 
 struct rota_config_value {
     bool is_set;

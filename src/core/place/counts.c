@@ -1,4 +1,4 @@
-#include <rota/counts.h>
+#include <rota/experimental/counts.h>
 
 #include <assert.h>
 #include <stdlib.h>

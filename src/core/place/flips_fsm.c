@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* An instant at which a partition is to be looked at. */
+/* An instant at which a partition is to be checked. */
 struct rota_flips_due {
     rota_time at;
     uint32_t partition;

@@ -16,7 +16,7 @@
  * rota_flips_fsm_reserve() can fail. */
 #pragma once
 
-#include <rota/config.h>
+#include <rota/experimental/config.h>
 
 enum { ROTA_FLIPS_CHANGES = 2 }; /* the batch's and the mode's */
 

@@ -1,4 +1,4 @@
-#include <rota/gradual.h>
+#include <rota/experimental/gradual.h>
 
 #include "base/hash.h"
 

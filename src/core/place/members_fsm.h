@@ -20,7 +20,7 @@
 
 #include "base/map.h"
 
-#include <rota/members.h>
+#include <rota/experimental/members.h>
 
 enum rota_members_event_type {
     ROTA_MEMBERS_SNAPSHOT, /* the source's whole list */

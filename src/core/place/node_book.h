@@ -1,7 +1,7 @@
 /* node_book: the names of nodes by their addresses, as read from the members of the store.
  *
  * Names of nodes that are gone stay known, since events and histories mention them; when the book
- * is full, new ones are not taken in. */
+ * is full, new ones are not added. */
 #pragma once
 
 #include "base/buffer.h"

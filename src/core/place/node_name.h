@@ -1,7 +1,7 @@
 /* node_name: the name of a node, which people read instead of its address.
  *
  * A node's row among the members of the store has both; everything else keeps addresses and looks
- * names up. A name is text from outside, so it is checked wherever it comes in. It has no colon:
+ * names up. A name is text from outside, so every reader checks it. It has no colon:
  * it is never mistaken for an address. A member without a name is called by its address.
  *
  * No two nodes that are alive have the same name. A node that starts looks at the rows of the
@@ -11,7 +11,7 @@
  * once more after its first heartbeat, in case that two of one name started together. */
 #pragma once
 
-#include <rota/store.h>
+#include <rota/experimental/store_ask.h>
 
 enum { ROTA_NODE_NAME_MAX = 100 }; /* bytes */
 

@@ -1,9 +1,9 @@
-#include <rota/picker.h>
+#include <rota/experimental/picker.h>
 
 #include "base/list.h"
 #include "base/map.h"
 #include "base/vector.h"
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
-#include <rota/plan.h>
+#include <rota/experimental/plan.h>
 
 #include <assert.h>
 #include <math.h>
-#include <rota/gradual.h>
+#include <rota/experimental/gradual.h>
 #include <stdlib.h>
 
 /* Partitions are routed in chunks: few enough that both answers stay in the

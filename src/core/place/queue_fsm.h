@@ -10,7 +10,7 @@
 
 #include "core/place/flips_fsm.h"
 
-#include <rota/counts.h>
+#include <rota/experimental/counts.h>
 
 struct rota_queue_fsm {
     struct rota_partition queue;

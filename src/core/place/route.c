@@ -1,4 +1,4 @@
-#include <rota/route.h>
+#include <rota/experimental/route.h>
 
 #include "core/place/names.h"
 #include "core/place/ring_points.h"

@@ -5,7 +5,7 @@
 #include "core/place/ring_points.h"
 
 #include <assert.h>
-#include <rota/partition.h>
+#include <rota/experimental/partition.h>
 #include <string.h>
 
 enum { PROBES = 8 };

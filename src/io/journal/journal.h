@@ -15,8 +15,8 @@
  * it, and a reserve is released so that work can end while new work is rejected. `on_room` ends it.
  * The same two are called when more bytes are pending than ROTA_JOURNAL_BEHIND. When not even the
  * reserve is enough, that is logged too (`journal stuck`), and when it is over. **A disk that
- * fails** ends it: `on_failed`, once, and nothing is reported as durable any more; the next process
- * that opens the directory finds what was.
+ * fails** ends it: `on_failed`, once, and nothing is reported as durable after that; the next
+ * process that opens the directory finds what was.
  *
  * docs/journal.md has the format and what to do with a damaged one. */
 #pragma once
@@ -82,7 +82,7 @@ struct rota_journal_view {
     bool has_sealed; /* batches that are not on disk */
     size_t n_segments;
     size_t n_waiting_bytes;     /* that are not on disk */
-    uint64_t n_batches, n_lost; /* commits; records that a repair has passed over */
+    uint64_t n_batches, n_lost; /* commits; records that a repair skipped */
     bool is_full, is_failed;
 };
 

@@ -9,7 +9,7 @@
  *   anything else is written to it. So a sync has no sizes to write. Now and then zeros are
  *   written ahead of the batches: what was only allocated costs a file system a change of its
  *   own records with each sync, and what was written before costs none.
- * - A segment that is not written to any more is truncated to its content.
+ * - A segment that is no longer written to is truncated to its content.
  * - Segments are deleted one after the other, the oldest first and each durably before the next.
  *   So what is left is always without a gap.
  * - The range says which segments must exist, so that none goes missing unnoticed. A
@@ -74,7 +74,7 @@ struct rota_journal_files {
 
     /* What was found when it was opened. */
     uint64_t n_records, last; /* number of the last record; 0: none */
-    uint64_t n_lost;          /* records that were passed over */
+    uint64_t n_lost;          /* records that were skipped */
     size_t n_lost_bytes;      /* ... and bytes */
     uint64_t n_missing;       /* segments that were not there */
     size_t n_cut_bytes;       /* that were written but never acknowledged */
@@ -94,7 +94,7 @@ void rota_journal_files_close(struct rota_journal_files *files); /* may be NULL 
 enum rota_code rota_journal_read_files_check(const char *directory, struct rota_error *error);
 
 /* Make a batch durable whose first record is `first`. ROTA_ERR_LIMIT when there is no room: try
- * again with the same bytes, or more of them. ROTA_ERR_IO: nothing may be written any more,
+ * again with the same bytes, or more of them. ROTA_ERR_IO: nothing may be written from now on,
  * since it is unknown what is on disk. */
 enum rota_code rota_journal_files_write(struct rota_journal_files *files, struct rota_str batch,
                                         uint64_t first, struct rota_error *error);

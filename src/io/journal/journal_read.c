@@ -24,7 +24,7 @@ struct reading {
 
 /* --- which segments there are --- */
 
-/* NNN.journal: at least eight digits, and no more leading zeros than needed. */
+/* NNN.journal: at least eight digits, and only as many leading zeros as needed. */
 static bool parse_name(const char *name, uint64_t *index)
 {
     char again[64];

@@ -49,10 +49,10 @@ enum {
 
 enum rota_sync_event_type {
     ROTA_SYNC_OPENED, /* offsets `first` to below `end` are there; 0: nothing was ever cut */
-    ROTA_SYNC_RECORD, /* `bytes` at `offset`; `size` alone when it is above the bound */
+    ROTA_SYNC_RECORD, /* `bytes` at `offset`; `size` alone when it exceeds the limit */
     ROTA_SYNC_OK, /* everything below `end` was delivered since read(); it was the log's end at some
                      time after `sent_at` */
-    ROTA_SYNC_LOST,         /* what was delivered may not hold any more: see `error` */
+    ROTA_SYNC_LOST,         /* what was delivered may be outdated: see `error` */
     ROTA_SYNC_APPENDED,     /* `number`, at `offset`, durably */
     ROTA_SYNC_NOT_APPENDED, /* `number`, as far as is known: it may yet appear */
 
@@ -127,7 +127,7 @@ enum rota_code rota_sync_append(struct rota_sync *sync, uint64_t number, struct 
 void rota_sync_join(struct rota_sync *sync, struct rota_str line);
 void rota_sync_leave(struct rota_sync *sync);
 
-/* Records below `offset` are not needed any more, and may be deleted some time. */
+/* Records below `offset` are no longer needed, and may be deleted some time. */
 void rota_sync_trim(struct rota_sync *sync, uint64_t offset);
 
 /* The URL without its password, borrowed until the log is closed. */

@@ -11,8 +11,8 @@
  * message of one of them, and become checkers themselves when none has arrived for a while, since
  * the checkers may be the dead ones.
  *
- * Only time depends on it: a member that goes too early is silent for longer, and stops its work
- * in time as always. */
+ * Only time depends on it: a member that leaves too early sends nothing for longer, and stops its
+ * work in time as always. */
 #include "io/log/sync_kafka_hold.h"
 #include "io/clock.h"
 

@@ -388,7 +388,7 @@ static void on_delivery(struct rota_kafka *kafka, const rd_kafka_message_t *mess
         rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_WARN, "record not appended",
                  ROTA_LOG_FACT("log", kafka->sync.name),
                  ROTA_LOG_FACT("reason", rd_kafka_err2str(message->err)));
-    /* After its broker has died an idempotent producer may wait for an answer for ever. */
+    /* After its broker has died an idempotent producer may wait for an answer forever. */
     if (message->err == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT)
         kafka->wants_producer = true;
     /* A record of which only a later try was acknowledged is in the log, at an unknown offset. */

@@ -1,9 +1,9 @@
-/* The signal of a log in PostgreSQL: NOTIFY in the transaction that writes, so that it comes with
+/* The signal of a log in PostgreSQL: NOTIFY in the transaction that writes, so that it arrives with
  * the commit and never without; LISTEN on a connection of its own, so that it is received while no
  * statement runs.
  *
  * Nothing here shows that a process is dead. A closed connection, and a server lock released
- * with it, may as well mean that the network or the server failed, and the process goes on for
+ * with it, may as well mean that the network or the server failed, and the process continues for
  * as long as its session lasts. So only the session decides. But an existing lock shows that a
  * process has the log open, which outlives the tables: without one, a group is new and was not
  * dropped. */

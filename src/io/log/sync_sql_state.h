@@ -56,7 +56,7 @@ struct rota_sync_sql {
     bool is_tried, is_joined;
     ROTA_VECTOR(uint64_t) owed; /* ids to be taken out of the table */
     uint64_t place, generation; /* of the last round reported; 0: none */
-    rota_time sign_at;          /* when the last sign of life that counted was sent */
+    rota_time sign_at;          /* when the last heartbeat that counted was sent */
     rota_time round_at;         /* no round before */
     struct rota_session_watch sessions;
 };

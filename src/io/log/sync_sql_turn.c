@@ -225,7 +225,7 @@ static enum rota_code write_join(struct rota_sync_session *session, struct rota_
     int64_t n_ours = 0, n = 0;
     uint64_t held = 0;
     enum rota_code code = count_members(session, turn, &n_ours, &n);
-    if (!code && n_ours > 0) /* a sign of life that counts is one that is written */
+    if (!code && n_ours > 0) /* only a heartbeat that was written counts */
         code = write_ping(session, turn, turn->join_id);
     if (code || n_ours > 0)
         return code;

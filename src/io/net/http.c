@@ -46,7 +46,7 @@ struct rota_http_request {
     struct MHD_Response *response; /* the answer, until it is sent */
     unsigned status;
     bool has_head;     /* its header fields were checked */
-    bool is_too_large; /* the rest of its body is passed over */
+    bool is_too_large; /* the rest of its body is skipped */
     bool is_too_much;  /* so is this: all requests hold too many bytes */
     bool is_handed;    /* to the handler */
     bool is_suspended; /* until it is answered */
@@ -64,7 +64,7 @@ struct rota_http_stream {
     void (*on_gone)(void *data);
     void *data;
     bool is_suspended;
-    bool is_closed; /* by its owner, which is not notified any more */
+    bool is_closed; /* by its owner, which is no longer notified */
     bool is_cut;    /* the client is too slow */
 };
 

@@ -392,7 +392,6 @@ static void read_end(struct rota_stream *stream, int status)
 {
     if (stream->state == ROTA_STREAM_LINGERING) {
         stream->has_peer_ended = true;
-        uv_read_stop((uv_stream_t *)&stream->tcp);
         if (status != UV_EOF || stream->has_shut)
             rota_stream_destroy(stream);
     } else if (stream->failure.code) {

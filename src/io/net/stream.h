@@ -9,7 +9,7 @@
  *   - it ends by itself: on_close is called, once, as the last callback, and the
  *     stream is freed when it returns;
  *   - its owner ends it with rota_stream_close() or rota_stream_finish(): the
- *     stream is gone at once and no callback is called any more, not even on_close.
+ *     stream is gone at once and no callback is called after that, not even on_close.
  *
  * Both may be called from any callback of the same or of another stream, and from on_close they do
  * nothing.
@@ -89,7 +89,7 @@ enum rota_code rota_stream_connect(struct uv_loop_s *loop, const char *address,
 void rota_stream_set_handler(struct rota_stream *stream, const struct rota_stream_handler *handler);
 
 /* Write a copy of `bytes`. ROTA_ERR_LIMIT when ROTA_STREAM_PENDING_MAX would be exceeded and
- * ROTA_ERR_UNAVAILABLE when the stream can't send any more (its on_close follows); nothing was
+ * ROTA_ERR_UNAVAILABLE when the stream can no longer send (its on_close follows); nothing was
  * written then. */
 enum rota_code rota_stream_write(struct rota_stream *stream, struct rota_str bytes);
 

@@ -69,7 +69,7 @@ static void try_next(struct rota_stream *stream)
         give_up_target(stream, uv_strerror(status));
 }
 
-/* Note a target; one that plain text may not be spoken to is passed over. */
+/* Note a target; skip one that plaintext is not allowed to. */
 static void add_target(struct rota_stream *stream, const struct sockaddr *address, size_t size)
 {
     struct rota_stream_dial *dial = stream->dial;

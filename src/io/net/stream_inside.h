@@ -34,7 +34,7 @@ struct rota_stream_dial {
     bool insecure;
     struct sockaddr_storage targets[ROTA_STREAM_ADDRESSES_MAX];
     size_t n_targets, next;
-    struct rota_error error; /* of the last target that was tried or passed over */
+    struct rota_error error; /* of the last target that was tried or skipped */
 };
 
 struct rota_stream {
@@ -55,7 +55,7 @@ struct rota_stream {
     bool is_writing;
     bool is_paused;
     bool has_read;             /* at least one byte was received */
-    bool has_said_bye;         /* TLS was closed, or can't be any more */
+    bool has_said_bye;         /* TLS was closed, or can no longer be */
     bool is_shut, has_shut;    /* nothing more will be sent; and the kernel knows */
     bool has_peer_ended;       /* while lingering */
     struct rota_error failure; /* of writing; ROTA_OK: none */

@@ -10,7 +10,7 @@
 struct rota_tls_session {
     SSL *ssl;
     bool is_server;
-    bool has_failed;                     /* OpenSSL must not be called any more */
+    bool has_failed;                     /* OpenSSL must no longer be called */
     int first_byte;                      /* the peer's, to detect one without TLS; -1: none */
     struct rota_str in;                  /* fed and not yet used up */
     struct rota_buffer *out;             /* during a call */

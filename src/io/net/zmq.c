@@ -177,6 +177,10 @@ static bool set_keys(struct rota_zmq_socket *socket, const struct rota_zmq_optio
     return set_int(socket, ZMQ_CURVE_SERVER, 1);
 }
 
+/* Longer than a socket lives after its connection. -1 would drop the messages that have arrived and
+ * are not read yet when the connection ends, and so would IMMEDIATE. */
+enum { NEVER_MS = 24 * 60 * 60 * 1000 };
+
 static bool set_options(struct rota_zmq_socket *socket, const struct rota_zmq_options *options)
 {
     int64_t message_max = (int64_t)options->message_max;
@@ -184,13 +188,13 @@ static bool set_options(struct rota_zmq_socket *socket, const struct rota_zmq_op
         zmq_setsockopt(socket->socket, ZMQ_MAXMSGSIZE, &message_max, sizeof message_max) == 0 &&
         set_int(socket, ZMQ_SNDHWM, options->high_water) &&
         set_int(socket, ZMQ_RCVHWM, options->high_water) && set_int(socket, ZMQ_LINGER, 0) &&
-        set_int(socket, ZMQ_IPV6, 1) && set_int(socket, ZMQ_IMMEDIATE, 1) &&
+        set_int(socket, ZMQ_IPV6, 1) &&
         set_int(socket, ZMQ_HANDSHAKE_IVL, to_ms(options->handshake_timeout));
     if (is_well && socket->is_router)
         is_well = set_int(socket, ZMQ_ROUTER_MANDATORY, 1) &&
                   set_int(socket, ZMQ_ROUTER_HANDOVER, 1) && set_int(socket, ZMQ_BACKLOG, 1024);
     else if (is_well)
-        is_well = set_int(socket, ZMQ_RECONNECT_IVL, -1);
+        is_well = set_int(socket, ZMQ_RECONNECT_IVL, NEVER_MS);
     return is_well && set_keys(socket, options);
 }
 

@@ -7,8 +7,9 @@
  *                          kept waiting silently
  *     no routing id        the router gives each connection one of its own; so a
  *                          connection that breaks and is made again is a new peer
- *     RECONNECT_IVL = -1   the library does not reconnect by itself
- *     IMMEDIATE            nothing is queued for a connection that is not there
+ *     RECONNECT_IVL        a day: the library does not reconnect by itself while a socket
+ *                          lives. -1 would lose what arrived just before the end, like a
+ *                          goodbye, and so would IMMEDIATE
  *     LINGER               closing ends
  *     MAXMSGSIZE           a peer that announces more is cut off
  *     DONTWAIT everywhere  nothing blocks; a caller that is rejected keeps the message

@@ -485,7 +485,7 @@ static enum rota_code upgrade_schema(struct rota_store_session *session, struct 
     return code;
 }
 
-/* In MariaDB a change of a table can't be taken back, nor be part of a transaction: a lock
+/* In MariaDB a change of a table can't be rolled back, nor be part of a transaction: a lock
  * by name keeps others out. */
 static enum rota_code upgrade_named(struct rota_store_session *session, struct rota_error *error)
 {

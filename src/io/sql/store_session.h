@@ -14,7 +14,7 @@
 #include "base/buffer.h"
 #include "io/sql/sql.h"
 
-#include <rota/store.h>
+#include <rota/experimental/store_ask.h>
 
 struct rota_store_session;
 

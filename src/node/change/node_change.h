@@ -7,7 +7,7 @@
 
 #include "wire/message/nodes_message.h"
 
-#include <rota/store.h>
+#include <rota/experimental/store_ask.h>
 
 struct rota_node;
 struct rota_server_call;

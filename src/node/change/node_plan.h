@@ -6,7 +6,7 @@
  * if it is gradual, sets weights of others and partitions, batch and mode of queues, waits for new
  * nodes, and reports how many shards have changed their owner.
  *
- * A gradual change of a queue is part of its layout, which all nodes keep: it goes on even if
+ * A gradual change of a queue is part of its layout, which all nodes keep: it continues even if
  * the node that received the request fails. Only that node drains and weighs the hosts one after
  * the other, and remembers the prediction. */
 #pragma once

@@ -118,7 +118,7 @@ static const char *state_of(const struct rota_peer *peer, const char *own)
     if (!rota_peer_is_alive(peer))
         return "dead";
     if (!peer->is_self && !peer->has_answered)
-        return "silent";
+        return "unresponsive";
     return own;
 }
 

@@ -412,7 +412,7 @@ static bool is_wanted(const struct rota_peers *peers, rota_time now)
     return peers->events_until >= now;
 }
 
-/* When no topic is wanted any more, connections are closed, too. */
+/* When no topic is needed, connections are closed, too. */
 static void on_timer(uv_timer_t *timer)
 {
     struct rota_peers *peers = timer->data;

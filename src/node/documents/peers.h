@@ -13,8 +13,8 @@
 #include "core/place/node_name.h"
 #include "node/documents/topic.h"
 
-#include <rota/channel.h>
-#include <rota/store.h>
+#include <rota/experimental/channel.h>
+#include <rota/experimental/store_ask.h>
 
 struct rota_peers;
 
@@ -65,7 +65,7 @@ struct rota_peers_wait {
 };
 void rota_peers_look(struct rota_peers *peers, struct rota_peers_wait *wait);
 
-/* Something was changed: earlier documents are not fresh any more. */
+/* Something was changed: earlier documents are no longer fresh. */
 void rota_peers_renew(struct rota_peers *peers);
 
 /* A client follows the events. */

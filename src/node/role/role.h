@@ -51,6 +51,6 @@ extern const struct rota_role rota_role_cache;
 extern const struct rota_role rota_role_group;
 extern const struct rota_role rota_role_queue;
 
-/* Collection number `i` of the role "cache" and its client; NULL: there are no more. */
+/* Collection number `i` of the role "cache" and its client; NULL past the last. */
 const struct rota_node_cache *rota_role_cache_at(const struct rota_node *node, size_t i,
                                                  const struct rota_get **get);

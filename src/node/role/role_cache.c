@@ -13,7 +13,7 @@ enum { MESSAGE_MAX = 64 << 20 }; /* bytes of an answer */
 
 #define TIMEOUT (10 * ROTA_SEC) /* of a Get without its own */
 
-static const char NO_ZONE[] = "default"; /* the data centre of nodes without a zone */
+static const char NO_ZONE[] = "default"; /* the data center of nodes without a zone */
 
 /* Who relays has all keys, always. */
 static const struct rota_interval WHOLE = {0, 1, 1};

@@ -43,5 +43,5 @@ struct rota_watched_group {
     uint64_t n_left_out;
 };
 
-/* Watched group number `i` of a node; NULL: there are no more. */
+/* Watched group number `i` of a node; NULL past the last. */
 const struct rota_watched_group *rota_role_group_at(const struct rota_node *node, size_t i);

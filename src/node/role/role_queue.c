@@ -8,7 +8,7 @@
 #include "run/store/store_members.h"
 #include "run/work/cluster/work_broker_settings.h"
 
-#include <rota/broker.h>
+#include <rota/experimental/broker.h>
 #include <stdio.h>
 #include <stdlib.h>
 

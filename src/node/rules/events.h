@@ -59,7 +59,7 @@ void rota_events_add(struct rota_events *events, rota_time at, enum rota_event_k
                      struct rota_str subject, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Take in an event that another node has recorded; it gets one of our numbers. */
+/* Add an event that another node has recorded; it gets one of our numbers. */
 void rota_events_adopt(struct rota_events *events, rota_time at, enum rota_event_kind kind,
                        struct rota_str subject, struct rota_str text, struct rota_str node);
 

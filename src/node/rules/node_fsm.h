@@ -36,7 +36,7 @@ enum rota_node_event {
     ROTA_NODE_JOINED,  /* it is a member, and its time to start has come */
     ROTA_NODE_DRAIN,   /* an operator asks for a drain */
     ROTA_NODE_RESTORE, /* ... and ends it */
-    ROTA_NODE_IDLE,    /* nothing runs and nothing is held any more */
+    ROTA_NODE_IDLE,    /* nothing runs and nothing is held */
     ROTA_NODE_STOP,    /* a signal, or an operator */
     ROTA_NODE_LEFT,
     ROTA_NODE_FAILED, /* a part has failed permanently */

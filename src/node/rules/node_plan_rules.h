@@ -11,7 +11,7 @@
 #include "core/work/cluster/layout.h"
 
 #include <rota/error.h>
-#include <rota/route.h>
+#include <rota/experimental/route.h>
 
 enum {
     ROTA_NODE_PLAN_HOSTS_MAX = 1024,

@@ -1,19 +1,19 @@
 /* cache: the values of a source, kept in memory for a while.
  *
- * Answers the batches of a server (<rota/get.h>). Missing keys are read from the source, once for
- * all batches that need them, many keys in one read. The absence of a value is cached, too, for a
- * shorter time. A failed read fails the batches that wait for it, so that their clients ask another
- * replica; a key that the source rejects fails alone. A full answer leaves out the rest, which the
- * client requests again.
+ * Answers the batches of a server (<rota/experimental/get.h>). Missing keys are read from the
+ * source, once for all batches that need them, many keys in one read. The absence of a value is
+ * cached, too, for a shorter time. A failed read fails the batches that wait for it, so that their
+ * clients ask another replica; a key that the source rejects fails alone. A full answer leaves out
+ * the rest, which the client requests again.
  *
- * When the source reports a change, nothing that was read before is returned any more; a read in
+ * When the source reports a change, nothing that was read before is returned; a read in
  * flight answers its waiting batches and is not cached. */
 #pragma once
 
 #include "core/call/get/loads.h"
 #include "core/call/get/lru.h"
 
-#include <rota/get.h>
+#include <rota/experimental/get.h>
 #include <rota/log.h>
 
 struct rota_cache;

@@ -4,7 +4,7 @@
 #include "run/call/cache.h"
 #include "run/call/get_server_inside.h"
 
-#include <rota/store_members.h>
+#include <rota/experimental/store_members.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <uv.h>

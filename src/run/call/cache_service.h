@@ -2,15 +2,15 @@
  * answer.
  *
  *     open --> ready: the source can be read and the store is there
- *     leave --> clients are told that it holds nothing, calls end, leases are released --> on_left
+ *     leave --> clients learn that it holds nothing, calls end, leases are released --> on_left
  *
  * The calls arrive at the server of the node, which passes them on: all shards have its address. */
 #pragma once
 
 #include <rota/error.h>
-#include <rota/lease.h>
+#include <rota/experimental/lease.h>
+#include <rota/experimental/store_ask.h>
 #include <rota/log.h>
-#include <rota/store.h>
 #include <rota/time.h>
 
 struct rota_cache_service;

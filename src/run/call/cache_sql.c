@@ -5,7 +5,7 @@
 #include "io/clock.h"
 #include "run/call/cache.h"
 
-#include <rota/store.h>
+#include <rota/experimental/store_ask.h>
 #include <stdio.h>
 #include <stdlib.h>
 

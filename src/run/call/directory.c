@@ -8,7 +8,7 @@
 #include "io/clock.h"
 #include "wire/message/directory_message.h"
 
-#include <rota/host.h>
+#include <rota/experimental/host.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -6,8 +6,8 @@
  * the next. */
 #pragma once
 
+#include <rota/experimental/shard.h>
 #include <rota/server.h>
-#include <rota/shard.h>
 
 struct rota_directory;
 

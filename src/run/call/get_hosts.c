@@ -5,7 +5,7 @@
 #include "io/net/address.h"
 
 #include <inttypes.h>
-#include <rota/members.h>
+#include <rota/experimental/members.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -19,8 +19,8 @@
 #include "core/call/get/get_fsm.h"
 #include "run/call/get_message.h"
 
-#include <rota/channel.h>
-#include <rota/get.h>
+#include <rota/experimental/channel.h>
+#include <rota/experimental/get.h>
 #include <uv.h>
 
 enum {

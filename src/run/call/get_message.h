@@ -1,12 +1,12 @@
 /* get_message: buffers that the functions of a service write to and read from, for both sides of
- * <rota/get.h>. */
+ * <rota/experimental/get.h>. */
 #pragma once
 
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/vector.h"
 
-#include <rota/get.h>
+#include <rota/experimental/get.h>
 
 #define ROTA_GET_MESSAGE_MAX ((size_t)4 << 20) /* of a response, by default */
 

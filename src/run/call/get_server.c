@@ -59,7 +59,7 @@ static struct rota_get_held *find_held(struct rota_get_server *server,
 }
 
 /* A place for one more shard; NULL: no memory, or there are too many. The epochs of shards that
- * were dropped are forgotten only for want of room. */
+ * were dropped are forgotten only for lack of room. */
 static struct rota_get_held *add_held(struct rota_get_server *server)
 {
     struct rota_get_held none = {.is_held = false};

@@ -11,7 +11,7 @@
 
 #define TIMEOUT_DEFAULT (10 * ROTA_SEC)
 
-/* A dead connection to a directory is found out within these, while a watch is silent. */
+/* A dead connection to a directory is found out within these, while a watch delivers nothing. */
 #define KEEPALIVE_INTERVAL (10 * ROTA_SEC)
 #define KEEPALIVE_TIMEOUT  (5 * ROTA_SEC)
 

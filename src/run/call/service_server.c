@@ -8,9 +8,9 @@
 #include "io/timer.h"
 #include "run/rpc/server_call.h"
 
-#include <rota/claims.h>
-#include <rota/health.h>
-#include <rota/reflection.h>
+#include <rota/experimental/claims.h>
+#include <rota/experimental/health.h>
+#include <rota/experimental/reflection.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <uv.h>

@@ -3,7 +3,7 @@
 
 #include "wire/message/directory_message.h"
 
-#include <rota/shards.h>
+#include <rota/experimental/shards.h>
 
 enum rota_code rota_shards_directory_new(struct rota_shards *shards,
                                          struct rota_shards_source *source,

@@ -25,8 +25,8 @@
 #include "run/call/shards_metrics.h"
 #include "run/call/shards_nodes.h"
 
-#include <rota/channel.h>
-#include <rota/shards.h>
+#include <rota/experimental/channel.h>
+#include <rota/experimental/shards.h>
 #include <uv.h>
 
 enum { ROTA_SHARDS_METADATA_MAX = 32 }; /* pairs of a call's own */

@@ -5,7 +5,7 @@
 #include "base/list.h"
 #include "core/call/shards/pool_fsm.h"
 
-#include <rota/channel.h>
+#include <rota/experimental/channel.h>
 
 struct rota_histogram;
 struct rota_replica;

@@ -5,9 +5,9 @@
  * watchers (core/own/space_feed.h). */
 #pragma once
 
+#include <rota/experimental/store_ask.h>
 #include <rota/server.h>
 #include <rota/space.h>
-#include <rota/store.h>
 
 struct rota_space_directory;
 struct uv_loop_s;

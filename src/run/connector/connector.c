@@ -1,4 +1,4 @@
-#include <rota/connector.h>
+#include <rota/experimental/connector.h>
 
 #include "io/clock.h"
 #include "run/connector/connector_inside.h"

@@ -345,7 +345,7 @@ static void drop_worker(struct rota_connector *connector, struct rota_connector_
 }
 
 /* Workers that answer too slowly get no goodbye, and time out. */
-static void say_goodbye(struct rota_connector *connector)
+static bool say_goodbye(struct rota_connector *connector)
 {
     struct rota_worker_bye bye = {ROTA_BYE_STOPPING, rota_str("")};
     rota_buffer_clear(&connector->scratch);
@@ -353,6 +353,7 @@ static void say_goodbye(struct rota_connector *connector)
     ROTA_LIST_EACH (session, &connector->sessions.by_heard, struct rota_session, by_heard)
         rota_connector_socket_say(connector, peer_of(session), ROTA_WORKER_BYE,
                                   rota_buffer_str(&connector->scratch));
+    return true;
 }
 
 static void end_all(struct rota_connector *connector)

@@ -22,7 +22,7 @@
 #include "run/connector/connector_news.h"
 #include "run/connector/connector_socket.h"
 
-#include <rota/connector.h>
+#include <rota/experimental/connector.h>
 #include <stdatomic.h>
 #include <uv.h>
 
@@ -86,7 +86,8 @@ struct rota_connector_side {
     /* End the session of `peer` by our own decision. */
     void (*drop)(struct rota_connector *connector, struct rota_connector_peer *peer,
                  enum rota_worker_bye_reason reason, const struct rota_error *why);
-    void (*say_goodbye)(struct rota_connector *connector); /* to all */
+    /* To all. False: there is no message that the socket should linger for. */
+    bool (*say_goodbye)(struct rota_connector *connector);
     void (*end_all)(struct rota_connector *connector);
 };
 

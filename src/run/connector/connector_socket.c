@@ -481,9 +481,9 @@ static void done_stop(struct rota_letter *letter, bool is_cancelled)
     struct rota_connector *connector = ROTA_CONTAINER(letter, struct rota_connector, stop);
     (void)is_cancelled;
     connector_of_thread = connector;
-    connector->side->say_goodbye(connector);
+    bool must_linger = connector->side->say_goodbye(connector);
     connector->is_stopping = true;
-    connector->stop_at = rota_clock_mono() + connector->options.linger;
+    connector->stop_at = rota_clock_mono() + (must_linger ? connector->options.linger : 0);
 }
 
 /* The sessions end without a report; then nothing is left on this loop but the last letter to

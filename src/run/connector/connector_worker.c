@@ -205,17 +205,19 @@ static void drop_broker(struct rota_connector *connector, struct rota_connector_
     lose_broker(connector, why);
 }
 
-static void say_goodbye(struct rota_connector *connector)
+/* A hello that waits for a connection is not worth waiting for. */
+static bool say_goodbye(struct rota_connector *connector)
 {
     struct rota_worker_bye bye = {ROTA_BYE_STOPPING, rota_str("")};
     if (connector->join.state != ROTA_JOIN_JOINED) {
         rota_connector_socket_drop_queue(connector, connector->broker);
-        return;
+        return false;
     }
     rota_buffer_clear(&connector->scratch);
     rota_worker_frame_bye_write(&bye, &connector->scratch);
     rota_connector_socket_say(connector, connector->broker, ROTA_WORKER_BYE,
                               rota_buffer_str(&connector->scratch));
+    return true;
 }
 
 /* The caller closes the socket, after some time. */

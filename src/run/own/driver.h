@@ -10,7 +10,7 @@
 #include "io/clock.h"
 #include "io/timer.h"
 
-#include <rota/store.h>
+#include <rota/experimental/store_ask.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,11 +1,11 @@
-/* Shards by leases (<rota/lease.h>): first come, first served, with a row for each; no process
- * holds more than its share among the participants, by their weights. */
+/* Shards by leases (<rota/experimental/lease.h>): first come, first served, with a row for each; no
+ * process holds more than its share among the participants, by their weights. */
 #include "io/clock.h"
 #include "run/own/lease_inside.h"
 #include "run/own/space_inside.h"
 
-#include <rota/lease.h>
-#include <rota/store.h>
+#include <rota/experimental/lease.h>
+#include <rota/experimental/store_ask.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -20,7 +20,7 @@ static void write_reason(const struct rota_space *space, uint32_t shard,
     if (owner->is_pinned)
         snprintf(text, size, "it is pinned there");
     else if (view->engine == ROTA_VIEW_STATIC)
-        snprintf(text, size, "the list assigns it to seat %zu of %zu",
+        snprintf(text, size, "it is assigned to entry %zu of the %zu in the node list",
                  view->seats.size ? shard % view->seats.size : 0, view->seats.size);
     else
         snprintf(text, size, "it is the next node clockwise from hash(\"%s/%u\") on the ring",
@@ -34,7 +34,8 @@ static void explain_nobody(const struct rota_space *space, uint32_t shard, char 
         size_t seat = shard % view->seats.size;
         struct rota_str name = view->seats.items[seat];
         snprintf(text, size,
-                 "shard %u has no owner: seat %zu of %zu is %.*s, which is down or has not opened "
+                 "shard %u has no owner: entry %zu of the %zu in the node list is %.*s, which is "
+                 "down or has not opened "
                  "the space",
                  (unsigned)shard, seat, view->seats.size, (int)name.size, name.data);
     } else {

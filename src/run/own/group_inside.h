@@ -51,7 +51,7 @@ struct rota_group {
     int64_t watermark, told_mark;
     char loss[ROTA_ERROR_TEXT_MAX]; /* the last error of the log or the engine */
 
-    void (*on_fence)(void *data); /* the time until which it may own has changed; or NULL */
+    void (*on_fence)(void *data); /* its ownership deadline has changed; or NULL */
     void (*on_closed)(void *data);
     void *closed_data;
     char texts[];

@@ -9,7 +9,7 @@
 #include "core/own/lease_fsm.h"
 #include "run/own/driver.h"
 
-#include <rota/lease.h>
+#include <rota/experimental/lease.h>
 
 struct rota_lease_series {
     struct rota_gauge *held;
@@ -83,7 +83,7 @@ void rota_lease_serve_start(struct rota_lease *lease, const struct rota_lease_ac
 void rota_lease_serve_update_claim(struct rota_lease *lease, uint32_t shard, uint64_t epoch);
 void rota_lease_serve_extend(struct rota_lease *lease, const struct rota_lease_action *action);
 
-/* When this returns nothing is served any more; rota_lease_serve_tell_lost() reports the loss. */
+/* When this returns nothing is served; rota_lease_serve_tell_lost() reports the loss. */
 void rota_lease_serve_stop(struct rota_lease *lease, const struct rota_lease_action *action);
 void rota_lease_serve_tell_lost(struct rota_lease *lease);
 

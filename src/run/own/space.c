@@ -4,6 +4,7 @@
 #include "run/own/space_inside.h"
 
 #include <assert.h>
+#include <rota/experimental/members.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,8 @@
 #include "core/own/view.h"
 #include "wire/text/view_text.h"
 
-#include <rota/lease.h>
+#include <rota/experimental/lease.h>
+#include <rota/experimental/store_ask.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -54,10 +55,11 @@ static enum rota_code add_seats(const struct rota_space_admin *admin, struct rot
         size_t size = comma ? (size_t)(comma - rest.data) : rest.size;
         struct rota_str seat = rota_str_of(rest.data, size);
         if (view->seats.size == ROTA_VIEW_SEATS_MAX)
-            return rota_error_set(error, ROTA_ERR_INVALID, "space %s: more than %d seats",
-                                  admin->name, ROTA_VIEW_SEATS_MAX);
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "space %s: more than %d nodes in the list", admin->name,
+                                  ROTA_VIEW_SEATS_MAX);
         if (!rota_vector_push(&view->seats, seat))
-            return rota_error_no_memory(error, "for the seats");
+            return rota_error_no_memory(error, "for the list of nodes");
         size += comma != NULL;
         rest = rota_str_of(rest.data + size, rest.size - size);
     }
@@ -183,8 +185,8 @@ static enum rota_code check_options(const struct rota_space_options *options,
     if ((engine == ROTA_VIEW_STATIC) != has_seats)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               engine == ROTA_VIEW_STATIC
-                                  ? "a static space needs seats: the addresses of its nodes"
-                                  : "only a static space has seats");
+                                  ? "a static space needs its list of nodes (seats)"
+                                  : "only a static space has a list of nodes (seats)");
     return ROTA_OK;
 }
 
@@ -210,7 +212,7 @@ enum rota_code rota_space_admin_create(struct rota_space_admin *admin, struct ro
              admin->n_shards == 1 ? "" : "s");
     rota_buffer_append_str(&admin->seats, rota_str(options->seats ? options->seats : ""));
     if (admin->seats.failed)
-        code = rota_error_no_memory(error, "for the seats");
+        code = rota_error_no_memory(error, "for the list of nodes");
     else
         code = read_space(admin, error);
     if (code)

@@ -1,7 +1,7 @@
 /* space_admin: creates and deletes spaces in the store, for operators.
  *
  * A space that programs open is created by the first of them. Here it is created before any of
- * them runs, and deleted when none has it open any more. Both read the space first and then write
+ * them runs, and deleted when no process has it open. Both read the space first and then write
  * only if what was read still holds, so that two requests at once have one outcome. */
 #pragma once
 
@@ -41,5 +41,5 @@ enum rota_code rota_space_admin_delete(struct rota_space_admin *admin, struct ro
                                        rota_space_on_outcome *on_outcome, void *data,
                                        struct rota_error *error);
 
-/* No outcome is reported any more; what was requested may still be done. */
+/* No outcome is reported after this; what was requested may still be done. */
 void rota_space_admin_forget(struct rota_space_admin *admin);

@@ -205,10 +205,10 @@ static enum rota_code split_seats(struct rota_space *space, const char *seats,
         struct rota_str seat = rota_str_of(at, strcspn(at, ","));
         if (!rota_view_name_is_valid(seat))
             return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "space %s: seats are addresses separated by commas",
+                                  "space %s: the nodes are not addresses separated by commas",
                                   space->options.name);
         if (change->seats.size >= ROTA_VIEW_SEATS_MAX)
-            return rota_error_set(error, ROTA_ERR_LIMIT, "space %s: more than %d seats",
+            return rota_error_set(error, ROTA_ERR_LIMIT, "space %s: more than %d nodes in the list",
                                   space->options.name, ROTA_VIEW_SEATS_MAX);
         if (!rota_vector_push(&change->seats, seat))
             return rota_error_no_memory(error, "for space %s", space->options.name);
@@ -297,8 +297,8 @@ static void describe_engine(struct rota_space *space, const struct rota_engine *
                  (int)space->map.to.size, space->map.to.data);
     else if (engine == &rota_engine_static && space->view.fsm.view.seats.size == 0)
         snprintf(text, ROTA_SPACE_TEXT_MAX,
-                 "space %s migrates from %s to static; its current nodes become its seats", name,
-                 space->engine->name);
+                 "space %s migrates from %s to static; its current nodes become its node list",
+                 name, space->engine->name);
     else if (!engine->open && !space->engine->open)
         snprintf(text, ROTA_SPACE_TEXT_MAX,
                  "space %s migrates from %s to %s: %u of %u shards get another owner, the others "

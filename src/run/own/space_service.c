@@ -406,7 +406,7 @@ static void on_reseat(void *data, struct rota_server_call *call)
     char *seats = resolve_list(data, request.seats);
     enum rota_code code =
         seats ? rota_space_reseat(space, seats, request.is_dry_run, on_outcome, change, &error)
-              : rota_error_no_memory(&error, "for the seats");
+              : rota_error_no_memory(&error, "for the list of nodes");
     free(seats);
     if (code)
         finish_change(change, code, error.text);

@@ -256,8 +256,8 @@ static enum rota_code init_fsm(struct rota_space *space, const struct rota_view 
                               uv_strerror(failed));
     if (engine == &rota_engine_static &&
         !split_names(o->seats ? o->seats : member, seats, &n_seats))
-        return rota_error_set(error, ROTA_ERR_LIMIT, "space %s: more than %d seats", o->name,
-                              ROTA_VIEW_SEATS_MAX);
+        return rota_error_set(error, ROTA_ERR_LIMIT, "space %s: more than %d nodes in the list",
+                              o->name, ROTA_VIEW_SEATS_MAX);
     const struct rota_view_fsm_options options = {
         .space = rota_str(o->name),
         .name = rota_str(member),

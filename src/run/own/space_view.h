@@ -9,7 +9,7 @@
 #include "core/own/view_fsm.h"
 #include "run/own/driver.h"
 
-#include <rota/store.h>
+#include <rota/experimental/store_ask.h>
 
 struct rota_space;
 

@@ -25,7 +25,7 @@ struct rota_cell {
 /* Start with `object`, to which it takes a reference. `type` is kept. */
 void rota_cell_init(struct rota_cell *cell, const struct rota_cell_type *type, void *object);
 
-/* No reader may be inside or enter any more. */
+/* No reader may be inside, or enter from now on. */
 void rota_cell_deinit(struct rota_cell *cell);
 
 /* A reference to the current object, which the caller drops. Any thread. */

@@ -1,4 +1,4 @@
-#include <rota/config_watch.h>
+#include <rota/experimental/config_watch.h>
 
 #include "io/clock.h"
 #include "run/place/cell.h"

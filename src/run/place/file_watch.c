@@ -170,7 +170,7 @@ static void on_notice(uv_fs_event_t *handle, const char *name, int events, int s
 }
 
 /* Watch the directory that has the name now, since it may itself have been replaced. Without
- * notifications, as when the system has no more of them, the slow poll remains. */
+ * notifications, as when the system has run out of them, the slow poll remains. */
 static void listen_anew(struct rota_file_watch *watch)
 {
     uv_fs_event_stop(&watch->notices);

@@ -1,5 +1,5 @@
 /* A list of addresses as a source of members that never changes. */
-#include <rota/members.h>
+#include <rota/experimental/members.h>
 
 #include "base/vector.h"
 #include "io/net/address.h"

@@ -3,7 +3,7 @@
 #include "run/place/file_watch.h"
 #include "wire/text/hosts_file.h"
 
-#include <rota/members.h>
+#include <rota/experimental/members.h>
 #include <stdlib.h>
 
 struct hosts_watch {

@@ -1,4 +1,4 @@
-#include <rota/members.h>
+#include <rota/experimental/members.h>
 
 #include "core/place/members_fsm.h"
 #include "io/clock.h"

@@ -1,4 +1,4 @@
-#include <rota/channel.h>
+#include <rota/experimental/channel.h>
 
 #include "base/heap.h"
 #include "base/list.h"

@@ -1,7 +1,7 @@
 /* What others in this folder need of channel.c. */
 #pragma once
 
-#include <rota/channel.h>
+#include <rota/experimental/channel.h>
 
 struct uv_loop_s *rota_channel_loop(const struct rota_channel *channel);
 

@@ -1,4 +1,4 @@
-#include <rota/health.h>
+#include <rota/experimental/health.h>
 
 #include "base/list.h"
 #include "base/map.h"

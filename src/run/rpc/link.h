@@ -45,7 +45,7 @@ enum rota_code rota_link_connect(struct rota_link *link, const char *address,
                                  struct rota_error *error);
 void rota_link_accept(struct rota_link *link, struct rota_stream *stream, rota_time open_timeout);
 
-/* Drop it. Its calls end; on_gone is not called any more. NULL is fine. */
+/* Drop it. Its calls end; on_gone is not called. NULL is fine. */
 void rota_link_close(struct rota_link *link, const char *reason);
 
 /* Something was started or finished in the session: send it soon. */

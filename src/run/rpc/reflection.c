@@ -1,4 +1,4 @@
-#include <rota/reflection.h>
+#include <rota/experimental/reflection.h>
 
 #include "wire/grpc/descriptor.h"
 #include "wire/message/standard_message.h"

@@ -5,7 +5,7 @@
 #include "io/clock.h"
 #include "wire/grpc/call_notes.h"
 
-#include <rota/claims.h>
+#include <rota/experimental/claims.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -152,7 +152,7 @@ void rota_server_arrive_call_uncount(struct rota_server_call *call);
 /* It no longer has a place with the handlers, or in the queue. */
 void rota_server_arrive_call_leave(struct rota_server_call *call);
 
-/* Start waiting calls, as far as there are places. */
+/* Start waiting calls while there are free places. */
 void rota_server_arrive_start_waiting(struct rota_server *server);
 
 /* End a call that has no handler. */

@@ -3,7 +3,7 @@
 #include "io/clock.h"
 #include "io/sql/store_session.h"
 
-#include <rota/store_members.h>
+#include <rota/experimental/store_members.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>

@@ -1,4 +1,4 @@
-#include <rota/store.h>
+#include <rota/experimental/store_ask.h>
 
 #include "base/list.h"
 #include "core/call/backoff.h"
@@ -126,7 +126,7 @@ static void go_up(struct rota_store *store)
     store->is_told_down = false;
     rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_INFO, "store up",
              ROTA_LOG_FACT("store", store->name), ROTA_LOG_FACT("purpose", store->options.purpose));
-    if (store->upgraded_from) /* an older program can't use it any more */
+    if (store->upgraded_from) /* an older program can no longer use it */
         rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_WARN, "store tables upgraded",
                  ROTA_LOG_FACT("store", store->name),
                  ROTA_LOG_FACT("purpose", store->options.purpose),

@@ -3,7 +3,7 @@
 
 #include "base/vector.h"
 
-#include <rota/store_members.h>
+#include <rota/experimental/store_members.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>

@@ -1,9 +1,9 @@
 /* store_members: which members of a store are hosts, and their representation as such. */
 #pragma once
 
-#include <rota/host.h>
-#include <rota/members.h>
-#include <rota/store.h>
+#include <rota/experimental/host.h>
+#include <rota/experimental/members.h>
+#include <rota/experimental/store_ask.h>
 
 /* Alive by the database's clock, not evicted, and with `role` among its comma-separated roles;
  * an empty `role` matches every member. */

@@ -6,7 +6,7 @@
 
 #include "io/mailbox.h"
 
-#include <rota/store.h>
+#include <rota/experimental/store_ask.h>
 
 struct rota_store_session;
 
@@ -21,7 +21,7 @@ enum rota_code rota_store_open_now(struct uv_loop_s *loop, const struct rota_sto
                                    rota_store_on_session *on_session, struct rota_store **store,
                                    struct rota_error *error);
 
-/* Like rota_store_close(), and calls `on_closed` when nothing runs any more. */
+/* Like rota_store_close(), and calls `on_closed` when nothing runs. */
 void rota_store_close_then(struct rota_store *store, void (*on_closed)(void *data), void *data);
 
 /* Run a letter on the thread, also without a connection. At most ROTA_STORE_LETTERS_MAX are in

@@ -13,8 +13,8 @@
  * is ignored: it is optional, except for a method that requires it. */
 #pragma once
 
-#include <rota/balancer.h>
-#include <rota/shard.h>
+#include <rota/experimental/balancer.h>
+#include <rota/experimental/shard.h>
 
 #define ROTA_NOTE_SHARD   "rota-shard"
 #define ROTA_NOTE_EPOCH   "rota-epoch"

@@ -1,7 +1,7 @@
 /* grpc_field: what one header field is, and whether HTTP/2 allows it at all.
  *
  * The answer depends on the field alone, not on its call, so it may be cached for the same field: a
- * kind fits in a byte, and 0 is none.
+ * kind fits in a byte, and 0 means no field.
  *
  * What RFC 9113 calls malformed ends the call: an unknown or ill-formed pseudo field, an
  * upper-case letter in a name, fields that speak of a connection. A plain field with bytes that

@@ -10,7 +10,7 @@
  *
  * What a peer can make us hold is bounded: streams, header fields, bytes of unanswered requests and
  * of unread replies, and frames that cost us more than the peer (resets, pings, settings). Above a
- * bound of one call, that call is rejected and the connection goes on; above a bound of the
+ * bound of one call, that call is rejected and the connection continues; above a bound of the
  * connection, the connection ends and `rota_http2_fault` says why.
  *
  * A session is never freed from inside one of its callbacks. */
@@ -93,7 +93,7 @@ struct rota_http2_call {
 
     bool is_streaming;  /* several messages arrive: replies, or at a server requests */
     bool is_queued;     /* waits for the peer's limit */
-    bool is_not_sent;   /* HTTP/2 could not send it any more */
+    bool is_not_sent;   /* HTTP/2 could no longer send it */
     bool is_replying;   /* the reply's head is given */
     bool is_http;       /* the reply is plain HTTP */
     bool is_head_out;   /* our head is sent, */
@@ -121,7 +121,7 @@ struct rota_http2_handler {
     void (*on_request)(void *data, struct rota_http2_call *call);
     /* A message of several; the reply of a call with one waits for on_end. */
     void (*on_message)(void *data, struct rota_http2_call *call, struct rota_str message);
-    /* A client's call has ended, once. A server's call that was not finished can't be any more:
+    /* A client's call has ended, once. A server's call that was not finished can no longer be:
      * the client cancelled it, or has disconnected. */
     void (*on_end)(void *data, struct rota_http2_call *call,
                    const struct rota_http2_result *result);

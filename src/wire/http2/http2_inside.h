@@ -69,7 +69,7 @@ struct rota_http2 {
     bool has_settings;     /* the peer's, which come first */
     bool has_settings_ack; /* and it has ours */
     bool is_busy;          /* inside: no freeing, no feeding */
-    bool is_freed;         /* being freed: nothing is sent any more */
+    bool is_freed;         /* being freed: nothing is sent */
     bool is_draining, is_final, is_goaway;
     enum rota_http2_fault fault;
 };
@@ -86,7 +86,7 @@ bool rota_http2_call_open(struct rota_http2_call *call, int32_t stream);
  * receive more first. */
 void rota_http2_call_close(struct rota_http2_call *call, uint32_t code);
 
-/* It need not be notified of room any more. */
+/* It no longer needs to be notified of room. */
 void rota_http2_call_forget_room(struct rota_http2_call *call);
 
 /* Notify the owner, once, that the call has ended. */
@@ -135,7 +135,7 @@ static inline bool rota_http2_packs(const struct rota_http2_call *call)
 void rota_http2_write_wake(struct rota_http2_call *call);
 void rota_http2_write_sleep(struct rota_http2_call *call);
 
-/* Reset its stream, with the next output; its owner is not called any more. */
+/* Reset its stream, with the next output; its owner is no longer called. */
 void rota_http2_write_drop(struct rota_http2_call *call, enum rota_http2_error code);
 
 /* Frames of the connection. */

@@ -6,7 +6,7 @@
 
 #include "wire/message/message.h"
 
-#include <rota/get.h>
+#include <rota/experimental/get.h>
 
 struct rota_cache_request {
     struct rota_message_strs key; /* at most ROTA_GET_KEYS_MAX, like the lists below */

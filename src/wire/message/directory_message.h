@@ -6,7 +6,7 @@
 
 #include "wire/message/message.h"
 
-#include <rota/shard.h>
+#include <rota/experimental/shard.h>
 
 struct rota_directory_collection {
     struct rota_str database, name;

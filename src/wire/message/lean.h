@@ -39,7 +39,7 @@ struct rota_lean_field {
 enum rota_lean_found {
     ROTA_LEAN_END,
     ROTA_LEAN_FIELD,
-    ROTA_LEAN_MALFORMED, /* the reader can't be used any more */
+    ROTA_LEAN_MALFORMED, /* the reader can no longer be used */
 };
 
 static inline struct rota_lean_reader rota_lean_reader(struct rota_str bytes)
@@ -52,7 +52,7 @@ static inline struct rota_lean_reader rota_lean_reader(struct rota_str bytes)
 enum rota_lean_found rota_lean_next_any(struct rota_lean_reader *reader,
                                         struct rota_lean_field *field);
 
-/* The same by way of copies, so that the caller's stay in registers. */
+/* The same through copies, so that the caller's stay in registers. */
 static inline enum rota_lean_found rota_lean_next_slow(struct rota_lean_reader *reader,
                                                        struct rota_lean_field *field)
 {

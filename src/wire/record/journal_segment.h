@@ -82,7 +82,7 @@ struct rota_journal_reader {
     size_t batch_at;       /* where the last batch begins; 0: none in this segment */
     const char *why;       /* of DAMAGED, TORN and NEWER: constant */
 
-    uint64_t n_lost;     /* records that were passed over */
+    uint64_t n_lost;     /* records that were skipped */
     size_t n_lost_bytes; /* ... and bytes */
 
     bool has_seal;

@@ -2,7 +2,7 @@
  *
  * It defines what a file may contain: which tables and keys there are, and which type of text
  * makes which value. rota_config_new() in core decides whether the values are consistent. */
-#include <rota/config.h>
+#include <rota/experimental/config.h>
 
 #include "base/buffer.h"
 #include "base/error_at.h"

@@ -14,7 +14,7 @@
  * a typo never changes the membership. */
 #pragma once
 
-#include <rota/host.h>
+#include <rota/experimental/host.h>
 
 enum {
     ROTA_HOSTS_TEXT_MAX = 16 << 20, /* bytes of a file */

@@ -2,7 +2,7 @@
  *
  * The caller asks for what it expects: the next key of an object, the next item of an array, a
  * string, a whole number; or skips a value and gets its text. After the first thing that is not as
- * expected, or not JSON, the scan has `failed` and returns nothing any more, so that the caller
+ * expected, or not JSON, the scan has `failed` and returns nothing from then on, so that the caller
  * checks it once, at the end.
  *
  * It is strict (RFC 8259: no comments, no trailing commas, UTF-8 only, no control characters in

@@ -165,7 +165,7 @@ static enum rota_code check_owner(const char *name, struct rota_error *error)
     return ROTA_OK;
 }
 
-/* One PROPERTY=VALUE. Values are stored as offsets until the text does not move any more. */
+/* One PROPERTY=VALUE. Values are stored as offsets until the text no longer moves. */
 static enum rota_code parse_property(struct rota_str text, struct rota_buffer *values,
                                      struct rota_kafka_url *url, struct rota_error *error)
 {

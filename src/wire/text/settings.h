@@ -74,7 +74,7 @@ enum rota_code rota_settings_read(struct rota_settings *settings, struct rota_st
 enum rota_code rota_settings_set(struct rota_settings *settings, const char *name, const char *text,
                                  enum rota_settings_place place, struct rota_error *error);
 
-/* Take in the sections of the command line, after those of the file: words such as
+/* Add the sections of the command line, after those of the file: words such as
  * "space.shards=64". */
 enum rota_code rota_settings_add(struct rota_settings *settings, const char *const *words, size_t n,
                                  struct rota_error *error);

@@ -32,7 +32,7 @@ static enum rota_code next_line(struct reader *reader)
     return ROTA_OK;
 }
 
-/* The line begins with this word and a space; they are passed over. */
+/* The line begins with this word and a space; skip them. */
 static bool take_word(struct reader *reader, const char *word)
 {
     size_t size = strlen(word);

@@ -110,7 +110,7 @@ def doctor_looks_at_stores_logs_and_nodes():
         url = f"sqlite:{files.path}/store.db"
         assert "first use" in findings(*data, "--store", url)["store"]["found"]
         assert not (files.path / "store.db").exists()
-        assert run("node", "beat", "a:1", "--store", url).code == 0
+        assert run("node", "heartbeat", "a:1", "--store", url).code == 0
         found = findings(*data, env={"ROTA_STORE": url})
         assert found["store version"]["verdict"] == found["store durability"]["verdict"] == "ok", found
         (files.path / "bad.db").write_text("no database at all, but long enough to be looked at" * 20)
@@ -129,7 +129,7 @@ def doctor_looks_at_stores_logs_and_nodes():
 def doctor_finds_tables_of_a_newer_version():
     with Files() as files:
         url = f"sqlite:{files.path}/store.db"
-        assert run("node", "beat", "a:1", "--store", url).code == 0
+        assert run("node", "heartbeat", "a:1", "--store", url).code == 0
         assert "store tables" not in findings("--data", str(files.path), "--store", url)
         with contextlib.closing(sqlite3.connect(files.path / "store.db")) as store, store:
             store.execute("UPDATE rota_schema SET version = 99")

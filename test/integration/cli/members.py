@@ -11,9 +11,9 @@ def store():
     """The URL of a store with three members, and files."""
     with Files() as files:
         url = f"sqlite:{files.path}/store.db"
-        ok("node", "beat", "a:1", "--zone", "east", "--roles", "broker,cache", "--ttl", "1h", "--store", url)
-        ok("node", "beat", "b:1", "--roles", "broker", "--ttl", "1h", "--store", url)
-        ok("node", "beat", "c:1", "--roles", "other", "--ttl", "1h", env={"ROTA_STORE": url})
+        ok("node", "heartbeat", "a:1", "--zone", "east", "--roles", "broker,cache", "--ttl", "1h", "--store", url)
+        ok("node", "heartbeat", "b:1", "--roles", "broker", "--ttl", "1h", "--store", url)
+        ok("node", "heartbeat", "c:1", "--roles", "other", "--ttl", "1h", env={"ROTA_STORE": url})
         yield url, files
 
 
@@ -26,12 +26,12 @@ def members_are_listed_and_operators_have_their_word():
     with store() as (url, _):
         lines = [line.split(b"\t") for line in ok("node", "members", "--store", url).lines()]
         assert lines[0][:5] == [b"a:1", b"in", b"1", b"east", b"broker,cache"], lines
-        ok("node", "beat", "d:1", "--ttl", "1ms", "--store", url)
+        ok("node", "heartbeat", "d:1", "--ttl", "1ms", "--store", url)
         ok("node", "drain", "a:1", "--store", url)
         ok("node", "evict", "b:1", "--store", url)
         ok("node", "evict", "c:1", "--store", url)
         assert states(url) == {"a:1": "draining", "b:1": "evicted", "c:1": "evicted", "d:1": "dead"}
-        ok("node", "beat", "b:1", "--ttl", "1h", "--store", url)
+        ok("node", "heartbeat", "b:1", "--ttl", "1h", "--store", url)
         assert states(url)["b:1"] == "evicted"
         ok("node", "undrain", "b:1", "--store", url)
         ok("node", "remove", "c:1", "d:1", "--store", url)
@@ -49,14 +49,14 @@ def a_dry_run_tells_what_would_become_of_members():
             line = ok("node", word, "a:1", "--dry-run", "--store", url).out
             assert b"a:1 is in (zone=east, roles=broker,cache)" in line and fate in line, line
             refuse("node", word, "z:1", "--dry-run", "--store", url, code=1, name="z:1 is not a member")
-        assert b"a:1 is in" in ok("node", "beat", "a:1", "--zone", "west", "--dry-run", "--store", url).out
-        assert b"not a member yet" in ok("node", "beat", "d:1", "--dry-run", "--store", url).out
-        refuse("node", "beat", "bad address", "--dry-run", "--store", url, name="address")
+        assert b"a:1 is in" in ok("node", "heartbeat", "a:1", "--zone", "west", "--dry-run", "--store", url).out
+        assert b"not a member yet" in ok("node", "heartbeat", "d:1", "--dry-run", "--store", url).out
+        refuse("node", "heartbeat", "bad address", "--dry-run", "--store", url, name="address")
         assert states(url) == before
         listed = ok("node", "members", "--store", url, "--json").json()["members"]
         assert listed[0]["zone"] == "east", listed
         missing = files.path / "missing.db"
-        assert b"would be created" in ok("node", "beat", "a:1", "--dry-run", "--store", f"sqlite:{missing}").out
+        assert b"would be created" in ok("node", "heartbeat", "a:1", "--dry-run", "--store", f"sqlite:{missing}").out
         assert not missing.exists()
 
 
@@ -83,7 +83,7 @@ def a_ring_of_the_members_is_that_of_a_file_with_them():
 @test
 def a_beat_tells_weight_and_moments():
     with store() as (url, _):
-        ok("node", "beat", "b:1", "--ttl", "1h", "--weight", "2.5", "--start-at", "2030-01-01T00:00:00Z",
+        ok("node", "heartbeat", "b:1", "--ttl", "1h", "--weight", "2.5", "--start-at", "2030-01-01T00:00:00Z",
            "--stop-at", "2040-01-01T00:00:00Z", "--store", url)
         listed = {m["address"]: m for m in ok("node", "members", "--store", url, "--json").json()["members"]}
         assert listed["b:1"]["weight"] == 2.5 and listed["b:1"]["start_at"] == "2030-01-01T00:00:00.000000Z", listed
@@ -125,12 +125,12 @@ def places_for_hosts_that_are_none_are_refused():
         refuse("hosts", "check", name="--store", env={"ROTA_STORE": ""})
         refuse("hosts", "watch", "--store", missing, name="missing.db")
         refuse("node", "members", "--store", missing, name="missing.db")
-        refuse("node", "beat", "bad address\n", "--store", url, name="address")
-        refuse("node", "beat", "", "--store", url, name="address")
+        refuse("node", "heartbeat", "bad address\n", "--store", url, name="address")
+        refuse("node", "heartbeat", "", "--store", url, name="address")
         for address in ("a b", "a,b", "#a"):
-            refuse("node", "beat", address, "--store", url, name=address)
+            refuse("node", "heartbeat", address, "--store", url, name=address)
         for weight in ("0", "x", "1001", "1 zone=a"):
-            refuse("node", "beat", "a:1", "--weight", weight, "--store", url, name="0.01 to 1000")
+            refuse("node", "heartbeat", "a:1", "--weight", weight, "--store", url, name="0.01 to 1000")
         assert not os.path.exists(missing.split(":", 1)[1])
         secret = run("ring", "lookup", "--store", "postgres://u:s3cret@127.0.0.1:1/db")
         assert secret.code == 1 and b"s3cret" not in secret.err, secret.err

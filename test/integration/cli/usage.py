@@ -55,7 +55,7 @@ def every_command_that_changes_something_has_a_dry_run():
         has = any(option["name"] == "dry-run" for option in command["options"])
         assert has != (name in LOOKING), command["name"]
         changing += [command["name"]] if has else []
-    assert {"job add", "queue pause", "lease freeze", "node beat", "node drain", "space migrate"} <= set(changing), changing
+    assert {"job add", "queue pause", "lease freeze", "node heartbeat", "node drain", "space migrate"} <= set(changing), changing
 
 
 @test

@@ -17,7 +17,7 @@
  * The peers in other languages are called in the same way. */
 #pragma once
 
-#include <rota/rota.h>
+#include <rota/experimental/rota.h>
 #include <uv.h>
 
 #define PEER_SERVICE      "rota.test.v1.Interop"

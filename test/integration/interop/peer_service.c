@@ -2,8 +2,8 @@
 #include "interop.pb-c.h"
 #include "peer.h"
 
-#include <rota/health.h>
-#include <rota/reflection.h>
+#include <rota/experimental/health.h>
+#include <rota/experimental/reflection.h>
 
 #include <signal.h>
 #include <stdio.h>

@@ -257,7 +257,7 @@ static void on_answer(struct rota_get_step *step, const struct rota_get_fsm_even
 }
 
 /* A wait is over: all hosts may be asked again. When they have failed that is an extra round,
- * and needs a token: without one the wait goes on. */
+ * and needs a token: without one it keeps waiting. */
 static void start_next_round(struct rota_get_step *step)
 {
     struct rota_get_fsm *fsm = step->fsm;

@@ -40,7 +40,7 @@
 #include "core/call/get/interval_map.h"
 #include "core/call/hedge.h"
 
-#include <rota/get.h>
+#include <rota/experimental/get.h>
 
 enum {
     ROTA_GET_RETRIES = 1, /* of a host */

@@ -23,8 +23,8 @@
 
 #include "core/call/get/get_trial.h"
 
-#include <rota/balancer.h>
-#include <rota/random.h>
+#include <rota/experimental/balancer.h>
+#include <rota/experimental/random.h>
 
 enum rota_get_copies {
     ROTA_GET_ALL,   /* a copy for each replica */

@@ -1,6 +1,6 @@
 /* interval_map: which hosts hold which intervals of sharding keys.
  *
- * The caller lists the hosts, with the data centre of each; what they hold is learned from their
+ * The caller lists the hosts, with the data center of each; what they hold is learned from their
  * answers to Gets and to pings. The one idea: requests are numbered as they are sent, and an answer
  * counts only if its request is newer than the last one that counted. So an old answer can't undo a
  * newer one, however late it arrives, and no clock is needed.
@@ -22,7 +22,7 @@
 #pragma once
 
 #include <rota/error.h>
-#include <rota/interval.h>
+#include <rota/experimental/interval.h>
 #include <rota/str.h>
 #include <rota/time.h>
 #include <stdbool.h>

@@ -43,6 +43,19 @@ static bool is_refused(const struct rota_follow *follow, rota_time now, int64_t 
     return now < follow->retry_at && follow->refused_epoch == epoch && follow->refused_node == node;
 }
 
+/* The directory's claim begins a new row if it is another one, or after a pause; not if a learned
+ * claim has expired. */
+static void count_hop(struct rota_follow *follow, rota_time now,
+                      const struct rota_space_table_replica *replica)
+{
+    if (replica->is_learned) {
+        follow->n_hops++;
+    } else if (now >= follow->retry_at || replica->epoch != follow->directory_epoch) {
+        follow->n_hops = 0;
+        follow->directory_epoch = replica->epoch;
+    }
+}
+
 bool rota_follow_look(struct rota_follow *follow, struct rota_space_table *table, rota_time now,
                       uint32_t shard, int64_t (*node_of)(struct rota_str address),
                       struct rota_space_table_shard *result, rota_time *until)
@@ -67,7 +80,7 @@ bool rota_follow_look(struct rota_follow *follow, struct rota_space_table *table
     result->n_replicas = n;
     if (n > 0) {
         bool has_waited = follow->waits_since != ROTA_TIME_NEVER;
-        follow->n_hops = result->replicas[0].is_learned ? follow->n_hops + 1 : 0;
+        count_hop(follow, now, &result->replicas[0]);
         follow->circle_epoch = 0;
         follow->waits_since = ROTA_TIME_NEVER;
         follow->reason = ROTA_FOLLOW_NONE;

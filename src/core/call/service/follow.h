@@ -1,6 +1,6 @@
 /* follow: which owner a call of a space goes to, and when it waits instead.
  *
- *     no map, no owner, shard on its way     wait for the directory
+ *     no map, no owner, shard moving         wait for the directory
  *     the claim that was just rejected,      wait for another one, or for a growing pause: the
  *       or whose owner is unreachable          server may be the one that is behind
  *     another claim                          go
@@ -32,8 +32,9 @@ enum rota_follow_reason {
 
 struct rota_follow {
     struct rota_backoff backoff;
-    uint32_t n_hops;      /* to learned claims, in a row */
-    int64_t refused_node; /* the last claim that failed; epoch 0: none */
+    uint32_t n_hops;          /* to learned claims, in a row */
+    uint64_t directory_epoch; /* the claim of the directory that was last gone by */
+    int64_t refused_node;     /* the last claim that failed; epoch 0: none */
     uint64_t refused_epoch;
     enum rota_follow_reason refused_why;
     rota_time retry_at;    /* the same claim, not before */
@@ -56,5 +57,5 @@ void rota_follow_failed(struct rota_follow *follow, rota_time now, int64_t node,
                         enum rota_failure failure, struct rota_random *random);
 
 /* Whether a failure says that the owner is another one, or can't be reached: the call waits and
- * goes on, whatever its number of tries, since no server has acted on it. */
+ * continues, whatever its number of tries, since no server has acted on it. */
 bool rota_follow_is_followed(enum rota_failure failure);

@@ -16,7 +16,7 @@
 #include "base/vector.h"
 
 #include <rota/error.h>
-#include <rota/shard.h>
+#include <rota/experimental/shard.h>
 #include <rota/space.h>
 #include <rota/time.h>
 
@@ -103,7 +103,7 @@ struct rota_space_table_replica {
 struct rota_space_table_shard {
     struct rota_space_table_replica replicas[ROTA_SPACE_TABLE_ZONES_MAX];
     size_t n_replicas; /* that can be called */
-    bool is_moving;    /* one is on its way to a new owner */
+    bool is_moving;    /* one is moving to a new owner */
 };
 
 /* False when there is no such shard, or no map yet. */

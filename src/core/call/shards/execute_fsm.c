@@ -1,6 +1,6 @@
 #include "core/call/shards/execute_fsm.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <stdlib.h>
 
 void rota_execute_fsm_init(struct rota_execute_fsm *fsm, enum rota_execute_mode mode,

@@ -19,8 +19,8 @@
 #include "base/map.h"
 
 #include <rota/error.h>
-#include <rota/random.h>
-#include <rota/shard.h>
+#include <rota/experimental/random.h>
+#include <rota/experimental/shard.h>
 #include <rota/time.h>
 
 enum { ROTA_HEALTH_NODES_MAX = 65536 };

@@ -8,7 +8,7 @@
 
 struct connection {
     uint64_t number;
-    struct pool *pool; /* NULL: it drains, no pool hands it out any more */
+    struct pool *pool; /* NULL: it drains, and no pool hands it out */
     bool is_ready;
     uint32_t n_calls;
     struct rota_list_node todo; /* to be opened, or to be closed */

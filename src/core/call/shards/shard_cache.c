@@ -429,7 +429,7 @@ void rota_shard_cache_report(struct rota_shard_cache *cache, rota_time now,
 
 /* --- time --- */
 
-/* Without a deadline nothing else ends a wait for a directory that is silent. */
+/* Without a deadline nothing else ends a wait for a directory that does not answer. */
 static void tell_patient(struct rota_shard_cache *cache, struct rota_shard_flight *flight)
 {
     ROTA_LIST_EACH (waiter, &flight->waiters, struct waiter, link) {

@@ -82,7 +82,7 @@ struct rota_shard_action {
 
     uint64_t waiter; /* of a TELL */
     enum rota_failure failure;
-    struct rota_shard_map *map; /* a reference; NULL unless the failure is none */
+    struct rota_shard_map *map; /* a reference; NULL after a failure */
 };
 
 struct rota_shard_stats {
@@ -106,7 +106,7 @@ enum rota_code rota_shard_cache_get(struct rota_shard_cache *cache, rota_time no
                                     const struct rota_shard_query *query,
                                     struct rota_shard_map **map, struct rota_error *error);
 
-/* The waiter gets no answer; the flight goes on for the others and for the cache. False when it
+/* The waiter gets no answer; the flight continues for the others and for the cache. False when it
  * does not wait. */
 bool rota_shard_cache_cancel(struct rota_shard_cache *cache, uint64_t waiter);
 

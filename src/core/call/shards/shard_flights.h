@@ -3,7 +3,7 @@
  * A flight is known by its number until it ends, and by what it asks for while others may still
  * join it. Numbers grow, so of two answers the one with the higher number is the newer question's.
  *
- * A fenced flight goes on for its waiters, but no other waiter joins it and its answer is not
+ * A fenced flight continues for its waiters, but no other waiter joins it and its answer is not
  * kept. A flight by name can also be fenced by the id that it turns out to bring: such fences
  * are remembered while there is a flight by name. */
 #pragma once

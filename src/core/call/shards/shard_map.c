@@ -3,7 +3,7 @@
 #include "base/text.h"
 
 #include <assert.h>
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <stdlib.h>
 
 /* A map, its channels, its replicas and their text are one piece of memory. */

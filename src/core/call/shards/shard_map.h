@@ -6,7 +6,7 @@
 #pragma once
 
 #include <rota/error.h>
-#include <rota/shard.h>
+#include <rota/experimental/shard.h>
 
 struct rota_random;
 

@@ -289,7 +289,7 @@ void rota_broker_tick(struct rota_broker *broker, struct rota_work_now now)
 }
 
 /* When a worker may be judged is known, and then whether we were running shortly before: a pause
- * that ends just after a lease has expired is none of the worker's. */
+ * that ends just after a lease has expired is not counted against the worker. */
 static rota_time watch_before(const struct rota_broker *broker, rota_time at)
 {
     rota_time from = at - ROTA_BROKER_STALL - ROTA_BROKER_WATCH;

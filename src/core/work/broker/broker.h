@@ -58,7 +58,7 @@
 
 #include "core/work/job/job.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 
 struct rota_broker;
 
@@ -172,8 +172,8 @@ void rota_broker_durable(struct rota_broker *broker, struct rota_work_now now, u
 void rota_broker_refuse_adds(struct rota_broker *broker, const char *why);
 
 /* Accept no more than `bytes` of new jobs, from now on and until the next call: that is the room
- * for them. The first that does not fit is rejected, and all that follow. Without a call there
- * is no bound. */
+ * for them. The first that does not fit is rejected, and all that follow. Without a call
+ * there is no limit. */
 void rota_broker_allow_adds(struct rota_broker *broker, uint64_t bytes);
 
 /* Whether a job was rejected for that since the last call. */
@@ -204,7 +204,7 @@ enum rota_code rota_broker_add(struct rota_broker *broker, struct rota_work_now 
 /* ROTA_ERR_INVALID when a job with the id of the spec is here, ours or not, and differs from the
  * spec; with a key it never does. Fields that may have changed since it was added are not
  * compared: its priority and when it may begin; neither is its trace. Of a payload whose job is
- * done only its size and a hash are left; of a job that was done when it came here, by a JOB
+ * done only its size and a hash are left; of a job that was done before it arrived here, by a JOB
  * record, not even these, and its payload may be any. */
 enum rota_code rota_broker_check_same(const struct rota_broker *broker,
                                       const struct rota_job_spec *spec, struct rota_error *error);
@@ -349,7 +349,7 @@ enum rota_code rota_broker_partition_drop(struct rota_broker *broker, struct rot
                                           struct rota_str queue, uint32_t partition,
                                           struct rota_error *error);
 
-/* While it is on hold nothing is handed out; everything else goes on. */
+/* While it is on hold nothing is handed out; everything else continues. */
 void rota_broker_hold(struct rota_broker *broker, struct rota_work_now now, bool is_on_hold);
 
 /* While workers are shared with other nodes, those that are never idle yield now and then (see
@@ -461,7 +461,7 @@ struct rota_broker_node_view {
     rota_time at; /* wall clock: since when */
 };
 
-/* This journal serves under `address` from now on. Its former address holds nothing any more:
+/* This journal serves under `address` from now on. Its former address no longer holds anything:
  * its jobs are here. */
 enum rota_code rota_broker_node_self(struct rota_broker *broker, struct rota_work_now now,
                                      struct rota_str address, struct rota_error *error);
@@ -634,7 +634,7 @@ enum rota_code rota_broker_lose(struct rota_broker *broker, struct rota_work_now
                                 struct rota_str queue, struct rota_job_id id, uint64_t attempt,
                                 uint64_t *number, struct rota_error *error);
 
-/* The attempt goes on: its lease starts again, with another duration when `lease` is not 0 and
+/* The attempt continues: its lease starts again, with another duration when `lease` is not 0 and
  * it does not belong to a session; a broker that was restarted knows of none. `progress`, which
  * may be empty, is for people, and is cut like a reason. `session` is as in struct
  * rota_attempt_end. */

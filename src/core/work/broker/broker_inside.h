@@ -253,7 +253,7 @@ enum rota_code rota_broker_add_check_disk(struct rota_broker *broker,
 void rota_broker_add_take_room(struct rota_broker *broker, const struct rota_job_spec *spec,
                                size_t more);
 
-/* Bytes that a job takes in a journal, an upper bound. */
+/* Bytes of a job in a journal, an upper bound. */
 size_t rota_broker_add_spec_size(const struct rota_job_spec *spec);
 
 /* --- broker.c --- */
@@ -477,7 +477,7 @@ rota_time rota_broker_timer_first(const struct rota_broker *broker);
 
 void rota_broker_match_mark_dirty(struct rota_broker *broker, struct rota_lane *lane);
 
-/* Hand out jobs that entered lanes, as far as there are free workers. */
+/* Hand out jobs that entered lanes, while there are free workers. */
 void rota_broker_match(struct rota_broker *broker);
 
 /* Hand jobs to one worker, as long as it is free. It may be freed by this. */
@@ -525,7 +525,7 @@ static inline bool rota_broker_class_has(const struct rota_work_class *class, ui
     return lane / 64 < class->has_lane.size && (class->has_lane.items[lane / 64] >> lane % 64 & 1);
 }
 
-/* A worker has free slots, or none any more. */
+/* A worker has free slots, or its last one was filled. */
 void rota_broker_class_put_free(struct rota_broker *broker, struct rota_work_worker *worker);
 void rota_broker_class_take_free(struct rota_work_worker *worker);
 

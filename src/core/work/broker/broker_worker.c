@@ -372,7 +372,7 @@ static void carry_over(struct rota_broker *broker, struct rota_work_worker *work
 
 /* --- loss --- */
 
-/* False when there is no memory for all of it: it stays, but gets nothing any more. */
+/* False when there is no memory for all of it: it stays, but gets no more jobs. */
 static bool shed_attempts(struct rota_broker *broker, struct rota_work_worker *worker)
 {
     while (worker->running) {

@@ -3,7 +3,7 @@
  * A node's jobs go to its own workers first; idle workers fetch jobs of other nodes. Where
  * workers are never idle, jobs of other nodes would starve. So a class of workers that was busy
  * for ROTA_BREATH_EVERY yields: one slot that becomes free is left idle for ROTA_BREATH_FOR
- * ("draws breath"). To other nodes it is idle, and it fetches the oldest job that they supply;
+ * (in code, a breath). To other nodes it is idle, and it fetches the oldest job that they supply;
  * when there is none, it continues with the jobs of its node. That costs one slot at most 2.5 %
  * of its time, and lets a job of another node start at least every two seconds. */
 #pragma once

@@ -36,7 +36,7 @@
 #include "core/work/cluster/partition_fsm.h"
 #include "core/work/job/lookup.h"
 
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <rota/rpc.h>
 
 #define ROTA_FRONT_SEARCH_MAX (2000 * ROTA_MSEC) /* of both rounds: below ROTA_HANDOVER_HOLD */
@@ -96,16 +96,16 @@ enum rota_front_do {
 enum rota_front_reason {
     ROTA_FRONT_NO_REASON,
     ROTA_FRONT_CLOSING,
-    ROTA_FRONT_STORE_AWAY,        /* it would wait for a store that is unreachable */
-    ROTA_FRONT_STORE_AWAY_NEW,    /* ... and accept a new job */
-    ROTA_FRONT_STORE_AWAY_AGAIN,  /* ... or one that may be there already */
-    ROTA_FRONT_NOT_TOLD,          /* other nodes may have the job: it is not known which */
-    ROTA_FRONT_NOT_TOLD_AGAIN,    /* ... of a repeated add */
-    ROTA_FRONT_SILENT,            /* a node that may have the job of a repeated add is silent */
-    ROTA_FRONT_LATE,              /* the nodes took too long to deny it */
-    ROTA_FRONT_MOVED,             /* the job came here while other nodes were asked */
-    ROTA_FRONT_NOT_OWNED,         /* another node owns the partition, or will */
-    ROTA_FRONT_NOT_HERE,          /* of a carried call: another node may have the job */
+    ROTA_FRONT_STORE_AWAY,       /* it would wait for a store that is unreachable */
+    ROTA_FRONT_STORE_AWAY_NEW,   /* ... and accept a new job */
+    ROTA_FRONT_STORE_AWAY_AGAIN, /* ... or one that may exist already */
+    ROTA_FRONT_NOT_TOLD,         /* other nodes may have the job: it is not known which */
+    ROTA_FRONT_NOT_TOLD_AGAIN,   /* ... of a repeated add */
+    ROTA_FRONT_SILENT,    /* a node that may have the job of a repeated add does not answer */
+    ROTA_FRONT_LATE,      /* the nodes took too long to deny it */
+    ROTA_FRONT_MOVED,     /* the job came here while other nodes were asked */
+    ROTA_FRONT_NOT_OWNED, /* another node owns the partition, or will */
+    ROTA_FRONT_NOT_HERE,  /* of a carried call: another node may have the job */
     ROTA_FRONT_NOT_HERE_IN_BATCH, /* the same, of several: one call for each searches it */
 };
 

@@ -7,6 +7,11 @@ static bool is_same_spread(struct rota_spread a, struct rota_spread b)
     return a.mode == b.mode && a.batch == b.batch;
 }
 
+static bool is_same_change(const struct rota_layout_change *a, const struct rota_layout_change *b)
+{
+    return is_same_spread(a->from, b->from) && a->start == b->start && a->end == b->end;
+}
+
 static bool has_change(const struct rota_work_layout *layout)
 {
     return layout->change.start != 0 || layout->change.end != 0;
@@ -67,19 +72,20 @@ bool rota_layout_is_changing(const struct rota_work_layout *layout, rota_time no
 static enum rota_code change_spread(const struct rota_layout_wish *wish, rota_time now,
                                     struct rota_work_layout *next, struct rota_error *error)
 {
-    bool is_changing = rota_layout_is_changing(next, now);
-    if (wish->gradual > 0 && is_same_spread(wish->spread, next->spread))
+    struct rota_layout_change change = wish->change;
+    bool is_same = is_same_spread(wish->spread, next->spread);
+    if (is_same && (wish->gradual > 0 || (change.end && is_same_change(&change, &next->change))))
         return ROTA_OK;
-    if (wish->gradual > 0 && is_changing)
+    if (wish->gradual > 0)
+        change = (struct rota_layout_change){
+            .from = next->spread, .start = now, .end = rota_time_add(now, wish->gradual)};
+    if (change.end && rota_layout_is_changing(next, now))
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "a gradual change to batch %u and mode %s takes %lld more seconds; "
                               "wait until it ends, or change the queue immediately",
                               next->spread.batch, rota_spread_mode_name(next->spread.mode),
                               (long long)((next->change.end - now) / ROTA_SEC + 1));
-    next->change = (struct rota_layout_change){0};
-    if (wish->gradual > 0)
-        next->change = (struct rota_layout_change){
-            .from = next->spread, .start = now, .end = rota_time_add(now, wish->gradual)};
+    next->change = change;
     next->spread = wish->spread;
     return ROTA_OK;
 }

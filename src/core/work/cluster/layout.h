@@ -12,8 +12,9 @@
  * (that has its partition 0) the second: it asks all others repeatedly, and layout_fsm below says
  * when it has enough answers. A change of batch or mode moves partitions, as a change of the nodes
  * does. They change at once, or gradually: each partition then changes at an instant of its own,
- * which every node computes from the layout and the wall clock (<rota/gradual.h>). Such a change
- * needs nothing but the layout to continue, so it outlives the node that received the request.
+ * which every node computes from the layout and the wall clock (<rota/experimental/gradual.h>).
+ * Such a change needs nothing but the layout to continue, so it outlives the node that received the
+ * request.
  *
  * Every layout has a time. Of two the later one counts, and of two that were made at the same time
  * the one with the higher numbers, so that all nodes end up with the same; a step is one tick later
@@ -26,9 +27,9 @@
  * Invariant: 1 <= write <= wanted <= read. */
 #pragma once
 
-#include <rota/config.h>
 #include <rota/error.h>
-#include <rota/route.h>
+#include <rota/experimental/config.h>
+#include <rota/experimental/route.h>
 #include <rota/time.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,14 +62,16 @@ struct rota_layout_wish {
     uint32_t wanted; /* partitions; 0: unchanged */
     bool has_spread; /* otherwise the spread, and a change of it in progress, stay */
     struct rota_spread spread;
-    rota_time gradual; /* duration of the change of the spread; 0: at once */
+    rota_time gradual; /* duration of the change of the spread, from now on; 0: at once */
+    struct rota_layout_change change; /* the change itself, instead of that; all zero: none */
 };
 
 /* The first step from what is in force at `now` (wall clock) to the request: `*next`.
  *
- * A gradual change to another spread than the one in progress is rejected with ROTA_ERR_INVALID:
- * the partitions that changed already would jump. An immediate change ends one in progress, and
- * a request for the same spread leaves it alone, so it may be repeated. */
+ * A gradual change to another spread than the one in progress, or at other times than given, is
+ * rejected with ROTA_ERR_INVALID: the partitions that changed already would jump. An immediate
+ * change ends one in progress, and a request for the same change leaves it alone, so it may be
+ * repeated. */
 enum rota_code rota_layout_want(const struct rota_work_layout *layout,
                                 const struct rota_layout_wish *wish, rota_time now,
                                 struct rota_work_layout *next, struct rota_error *error);
@@ -102,7 +105,7 @@ uint32_t rota_layout_read(const struct rota_work_layout *layout, uint32_t partit
  * neither. */
 enum { ROTA_LAYOUT_ROUNDS = 2 };
 
-/* Zeroed to begin with. */
+/* Initially zeroed. */
 struct rota_layout_fsm {
     struct rota_work_layout layout;
     rota_time at;      /* of the layout; 0: nothing is known */

@@ -187,8 +187,8 @@ bool rota_partition_fsm_is_loaded(const struct rota_partition_fsm *fsm);
 bool rota_partition_fsm_must_wait_to_add(struct rota_partition_fsm *fsm, struct rota_str queue,
                                          uint32_t number);
 
-/* Whether a call about a job that is not known here has to wait: it came at `since`, on the
- * monotonic clock; 0: just now. */
+/* Whether a call about a job that is not known here has to wait: the call arrived at `since`, on
+ * the monotonic clock; 0: just now. */
 bool rota_partition_fsm_must_wait(const struct rota_partition_fsm *fsm, struct rota_str queue,
                                   uint32_t number, rota_time since);
 

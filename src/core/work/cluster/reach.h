@@ -18,7 +18,7 @@ enum rota_reach {
 
 /* `is_open`: a connection is open; `is_heard`: the node has sent something on it; `has_failed`: an
  * earlier one ended. The kernel accepts connections for a process that hangs, so an open connection
- * proves nothing: a node that has failed is back once it is heard. */
+ * proves nothing: a node that has failed is back once a message from it arrives. */
 enum rota_reach rota_reach_of(bool is_open, bool is_heard, bool has_failed);
 
 /* The index of the node to ask, of `n` > 0. `owner` is the node that has the partition, or `n` when

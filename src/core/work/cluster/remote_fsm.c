@@ -271,7 +271,7 @@ enum rota_code rota_remote_fsm_claim(struct rota_remote_fsm *fsm, rota_time now,
     attempt->adrift_until = 0;
     *is_running = !attempt->is_ending || attempt->is_given_up;
     if (!*is_running)
-        return ROTA_OK; /* the worker's own end is on its way */
+        return ROTA_OK; /* the worker's own result is in flight */
     attempt->is_ending = attempt->is_given_up = false;
     attempt->again = ROTA_REMOTE_AGAIN;
     if (!attempt->is_calling)

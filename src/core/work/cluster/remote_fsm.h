@@ -12,7 +12,7 @@
  * A worker that returns *claims* what it still runs: the other node resumes an attempt that was
  * given up too early, when it is extended.
  *
- * When the other node is unreachable the worker goes on: the node may return within its grace,
+ * When the other node is unreachable the worker continues: the node may return within its grace,
  * and it rejects an end that is too late. When we fail, the lease is not extended, and the job
  * goes to another worker when it expires. One call per attempt is in flight at a time, and every
  * call is answered. */
@@ -75,12 +75,13 @@ enum rota_code rota_remote_fsm_take(struct rota_remote_fsm *fsm, rota_time now, 
 bool rota_remote_fsm_has(const struct rota_remote_fsm *fsm, struct rota_job_id id, uint64_t attempt,
                          uint64_t *session);
 
-/* The worker reports the end; copied. False when it is none of these. `*code` is ROTA_ERR_STALE
- * when it was reported before: it counts once; ROTA_ERR_NO_MEMORY leaves it unchanged. */
+/* The worker reports the end; copied. False if the attempt is not one of these. `*code` is
+ * ROTA_ERR_STALE when it was reported before: it counts once; ROTA_ERR_NO_MEMORY leaves it
+ * unchanged. */
 bool rota_remote_fsm_end(struct rota_remote_fsm *fsm, rota_time now,
                          const struct rota_attempt_end *end, enum rota_code *code);
 
-/* The worker reports progress; copied. False when it is none of these. */
+/* The worker reports progress; copied. False if the attempt is not one of these. */
 bool rota_remote_fsm_progress(struct rota_remote_fsm *fsm, rota_time now, struct rota_job_id id,
                               uint64_t attempt, struct rota_str text);
 
@@ -93,9 +94,9 @@ size_t rota_remote_fsm_lost(struct rota_remote_fsm *fsm, rota_time now, uint64_t
  * that are not claimed until then are given back. */
 void rota_remote_fsm_adrift(struct rota_remote_fsm *fsm, uint64_t session, rota_time until);
 
-/* A worker that returns names an attempt at a job of `node`: it goes on if that node has not given
- * the job to another worker, and is cancelled otherwise. `*is_running` is false when the worker has
- * reported its end before. ROTA_ERR_STALE when another session has it. */
+/* A worker that returns names an attempt at a job of `node`: the attempt continues if that node has
+ * not given the job to another worker, and is cancelled otherwise. `*is_running` is false when the
+ * worker has reported its end before. ROTA_ERR_STALE when another session has it. */
 enum rota_code rota_remote_fsm_claim(struct rota_remote_fsm *fsm, rota_time now, uint64_t session,
                                      struct rota_str node,
                                      const struct rota_worker_running *running, bool *is_running,
@@ -104,7 +105,7 @@ enum rota_code rota_remote_fsm_claim(struct rota_remote_fsm *fsm, rota_time now,
 /* Another session of the same worker has replaced one; returns how many attempts run in it. */
 uint32_t rota_remote_fsm_move(struct rota_remote_fsm *fsm, uint64_t session, uint64_t to);
 
-/* A worker that was asked when `n_taken` attempts had been taken in total reports what it has:
+/* A worker that was asked when `n_taken` attempts in total had been taken reports what it has:
  * attempts that it does not name never reached it, and are returned. Returns how many those
  * were. Attempts of other nodes are removed from `held`. */
 uint32_t rota_remote_fsm_holds(struct rota_remote_fsm *fsm, rota_time now, uint64_t session,

@@ -1,12 +1,13 @@
 /* tree_fsm: work stealing: how idle workers of one node find the jobs of another.
  *
  * A job stays with the node that has its partition; idle nodes fetch it. For that two kinds of
- * messages (*words*) climb the tree that the partitions of a queue form (<rota/partition.h>), from
- * node to node: demand (a *want*), "I have so many idle slots with these capabilities", and supply
- * (an *offer*), "so many of my jobs need these, and no worker here is free". Where a want and an
- * offer meet that match, the node of the want is sent to steal (a *visit*): it polls the node of
- * the offer, directly, and receives jobs like any poll. This machine hands out no job, so it can't
- * hand one out twice: a wrong word costs a useless visit.
+ * messages (*words*) climb the tree that the partitions of a queue form
+ * (<rota/experimental/partition.h>), from node to node: demand (a *want*), "I have so many idle
+ * slots with these capabilities", and supply (an *offer*), "so many of my jobs need these, and no
+ * worker here is free". Where a want and an offer meet that match, the node of the want is sent to
+ * steal (a *visit*): it polls the node of the offer, directly, and receives jobs like any poll.
+ * This machine hands out no job, so it can't hand one out twice: a wrong word costs a useless
+ * visit.
  *
  * **The tree.** The parent of a node is the owner of the parent of its lowest partition; a node
  * without partitions begins at a random one. Each step leads to a lower partition, so there are no
@@ -48,7 +49,7 @@
 #include "base/vector.h"
 
 #include <rota/error.h>
-#include <rota/random.h>
+#include <rota/experimental/random.h>
 #include <rota/str.h>
 #include <rota/time.h>
 #include <stdbool.h>

@@ -3,7 +3,7 @@
 #include "base/hash.h"
 
 #include <assert.h>
-#include <rota/partition.h>
+#include <rota/experimental/partition.h>
 
 bool rota_tree_parents_are_down(const struct rota_tree_fsm *fsm, struct rota_str node)
 {

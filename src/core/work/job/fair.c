@@ -75,7 +75,7 @@ static void forget_resting(struct rota_fair *fair)
         bool is_full = fair->n_keys >= fair->keys_max;
         if (key->ahead > key->queue->present && !is_full)
             return;
-        if (key->weighed_at && !is_full) { /* it is passed over */
+        if (key->weighed_at && !is_full) { /* it is skipped */
             wake_key(key);
             rest_key(key);
         } else {

@@ -46,9 +46,9 @@ enum {
 #define ROTA_JOB_KEEP          (1 * ROTA_HOUR) /* how long an ended job is kept */
 
 /* 48 bits of the millisecond it was made in, 16 bits of its partition, a 12-bit checksum of the
- * others, 52 random bits; as text 32 hexadecimal digits. 0, 0 is none. The submitter may choose
- * it, so that an add with an unknown outcome can be repeated; or give an idempotency key, from
- * which the id is derived. Another id, such as a UUID, may be anything: the checksum
+ * others, 52 random bits; as text 32 hexadecimal digits. 0, 0 means no job. The submitter may
+ * choose it, so that an add with an unknown outcome can be repeated; or give an idempotency key,
+ * from which the id is derived. Another id, such as a UUID, may be anything: the checksum
  * distinguishes it from ours, and rota_job_id_place() says where its job belongs. */
 struct rota_job_id {
     uint64_t high, low;
@@ -141,7 +141,7 @@ enum rota_work_record_type {
     ROTA_WORK_END,      /* DONE with `bytes`, DEAD or CANCELLED for `cause`, `reason` */
     ROTA_WORK_REVIVE,   /* a dead one waits again, with all its attempts */
     ROTA_WORK_PRIORITY, /* of a waiting job is now `priority` */
-    ROTA_WORK_PAUSE,    /* `queue` is paused, or goes on */
+    ROTA_WORK_PAUSE,    /* `queue` is paused, or resumed */
     ROTA_WORK_WEIGHT,   /* `key` in `queue` weighs `weight` */
     ROTA_WORK_FORGET,   /* an ended job, or one that was handed over */
     ROTA_WORK_LIFE,     /* a broker begins its life `attempt`: its attempts are above */

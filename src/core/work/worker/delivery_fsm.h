@@ -12,7 +12,7 @@
  * A worker may run jobs of other nodes (remote_fsm.h): they keep slots that our jobs do not get.
  * A worker that returns names what it runs. Attempts at jobs of this node are the broker's to
  * judge; those at jobs that the route gives to another node, and that are not here, are claimed
- * there. An attempt that nobody lets it keep is cancelled.
+ * there. An attempt that no node lets it keep is cancelled.
  *
  * Invariants: an attempt goes to one session; only the session that has it ends it; jobs and
  * cancels are sent in their order; no conclusion is drawn from an answer about what was sent after

@@ -11,10 +11,10 @@
  * command to end, and kills it `kill_after` later. The result of an attempt is reported until the
  * node answers, or until it no longer matters.
  *
- * Invariants: no more commands run than there are slots; a command is killed before its lease can
- * expire, so that no other worker runs it by then; a command that was asked to stop does not count
- * as successful, whatever its exit code; no jobs are requested while leaving; every job taken is
- * run, returned or left to its lease, and never forgotten before.
+ * Invariants: at most as many commands run as there are slots; a command is killed before its lease
+ * can expire, so that no other worker runs it by then; a command that was asked to stop does not
+ * count as successful, whatever its exit code; no jobs are requested while leaving; every job taken
+ * is run, returned or left to its lease, and never forgotten before.
  *
  * It polls several nodes at a time, each for as many jobs as there are free slots: surplus jobs
  * are returned at once. */

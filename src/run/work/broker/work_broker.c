@@ -13,7 +13,7 @@
 #include "run/work/store/work_broker_store.h"
 #include "wire/grpc/call_notes.h"
 
-#include <rota/members.h>
+#include <rota/experimental/members.h>
 #include <stdlib.h>
 
 #define STUCK_WAIT (20 * ROTA_MSEC) /* until a journal that can't take a record is asked again */

@@ -11,7 +11,7 @@
 #include "run/work/broker/work_broker_watch.h"
 #include "run/work/cluster/work_broker_cluster.h"
 
-#include <rota/broker.h>
+#include <rota/experimental/broker.h>
 #include <rota/log.h>
 #include <uv.h>
 

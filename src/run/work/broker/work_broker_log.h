@@ -38,7 +38,7 @@ struct rota_broker_sink {
      * this. */
     void (*close)(struct rota_work_broker *broker, void (*on_closed)(void *data), void *data);
 
-    const char *failed; /* the error for callers when it can't write any more */
+    const char *failed; /* the error for callers when it can no longer write */
 };
 extern const struct rota_broker_sink rota_broker_journal_sink, rota_broker_store_sink;
 

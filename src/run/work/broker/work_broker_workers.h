@@ -1,10 +1,10 @@
-/* broker_workers: workers that are connected to a broker (<rota/connector.h>). All but `check` and
- * `open` accept NULL. */
+/* broker_workers: workers that are connected to a broker (<rota/experimental/connector.h>). All but
+ * `check` and `open` accept NULL. */
 #pragma once
 
 #include "core/work/broker/broker.h"
 
-#include <rota/broker.h>
+#include <rota/experimental/broker.h>
 #include <uv.h>
 
 struct rota_broker_workers;

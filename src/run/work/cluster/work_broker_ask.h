@@ -6,7 +6,7 @@
 
 #include "base/list.h"
 
-#include <rota/channel.h>
+#include <rota/experimental/channel.h>
 
 struct rota_broker_cluster;
 
@@ -14,7 +14,7 @@ struct rota_broker_ask {
     struct rota_list_node link;
     struct rota_call *call;
 
-    /* The call has ended, and is in no list any more; it is freed afterwards. */
+    /* The call has ended, and is no longer in a list; it is freed afterwards. */
     void (*on_end)(struct rota_broker_ask *ask, const struct rota_call_result *result);
 };
 

@@ -16,10 +16,10 @@
 #include "core/work/cluster/reach.h"
 #include "core/work/job/job.h"
 
-#include <rota/channel.h>
+#include <rota/experimental/channel.h>
 #include <rota/log.h>
-#include <rota/members.h>
-#include <rota/route.h>
+#include <rota/experimental/members.h>
+#include <rota/experimental/route.h>
 
 struct rota_broker_cluster;
 
@@ -38,7 +38,7 @@ struct rota_broker_cluster_options {
     uint32_t partitions;                /* of each queue without a layout */
     struct rota_tls *tls;               /* to peers, kept; NULL: plain text */
     bool insecure;                      /* plain text to peers on other machines */
-    const char *token;                  /* of calls to peers, as in <rota/channel.h>; kept */
+    const char *token;                  /* of calls to peers, as in <rota/experimental/channel.h>; kept */
     bool is_client;                     /* not a node itself: other nodes may forward its calls */
     const struct rota_log *log;         /* kept; NULL: none */
 };

@@ -10,7 +10,7 @@
 #include "base/list.h"
 #include "core/work/cluster/front_fsm.h"
 
-#include <rota/channel.h>
+#include <rota/experimental/channel.h>
 #include <rota/ring.h>
 #include <rota/server.h>
 

@@ -52,7 +52,7 @@ static void release_worker(struct rota_work_broker *broker, bool is_poll, uint64
 
 /* --- fetched jobs --- */
 
-/* No worker can take it any more: return it to the other node, or let its lease expire. */
+/* No worker can take it now: return it to the other node, or let its lease expire. */
 static void return_job(const struct rota_broker_sent *from, const struct rota_queue_handed *job)
 {
     struct rota_buffer *buffer = &from->forward->broker->front.buffer;

@@ -176,8 +176,9 @@ static void on_deleted(struct rota_broker_errand *errand)
     reply_gathered(errand, &errand->broker->front.buffer);
 }
 
-/* No node has refused it, and none is silent: only now is anything changed. A node that deletes the
- * settings while another one still has jobs would let these run, though the queue was paused. */
+/* No node has refused it, and all have answered: only now is anything changed. A node that deletes
+ * the settings while another one still has jobs would let these run, though the queue was paused.
+ */
 static void on_may_delete(struct rota_broker_errand *errand)
 {
     const struct rota_broker_part *failed = find_failed(errand);

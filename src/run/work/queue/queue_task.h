@@ -11,7 +11,7 @@
 #include "run/work/cluster/work_broker_cluster.h"
 #include "wire/message/queue_message.h"
 
-#include <rota/picker.h>
+#include <rota/experimental/picker.h>
 #include <rota/queue.h>
 #include <uv.h>
 

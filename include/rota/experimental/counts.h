@@ -11,12 +11,12 @@
  * Invariants: 1 <= write <= read; write is the last target; read is the last target or, while it is
  * being lowered, more; read never drops below a partition that is not known to be empty.
  *
- * <rota/queue_watch.h> maintains the counts for a queue of a watched configuration. If your targets
- * come from elsewhere, use this header. */
+ * <rota/experimental/queue_watch.h> maintains the counts for a queue of a watched configuration. If
+ * your targets come from elsewhere, use this header. */
 #pragma once
 
 #include <rota/error.h>
-#include <rota/partition.h>
+#include <rota/experimental/partition.h>
 #include <stdbool.h>
 #include <stdint.h>
 

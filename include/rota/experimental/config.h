@@ -13,9 +13,9 @@
 #pragma once
 
 #include <rota/error.h>
-#include <rota/gradual.h>
-#include <rota/partition.h>
-#include <rota/route.h>
+#include <rota/experimental/gradual.h>
+#include <rota/experimental/partition.h>
+#include <rota/experimental/route.h>
 #include <rota/str.h>
 #include <rota/time.h>
 

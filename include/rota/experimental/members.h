@@ -5,7 +5,7 @@
  * determine the ring. */
 #pragma once
 
-#include <rota/host.h>
+#include <rota/experimental/host.h>
 #include <rota/log.h>
 
 struct uv_loop_s;

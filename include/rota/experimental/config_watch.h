@@ -4,7 +4,7 @@
  * in force. Subscribers are notified after the new configuration is in force. */
 #pragma once
 
-#include <rota/config.h>
+#include <rota/experimental/config.h>
 #include <rota/log.h>
 
 struct uv_loop_s;

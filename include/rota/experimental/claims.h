@@ -23,7 +23,7 @@
 #pragma once
 
 #include <rota/error.h>
-#include <rota/shard.h>
+#include <rota/experimental/shard.h>
 #include <rota/time.h>
 
 #ifdef __cplusplus
@@ -35,8 +35,8 @@ enum { ROTA_CLAIMS_MAX = 262144 }; /* more are rejected with ROTA_ERR_LIMIT */
 struct rota_claims;
 
 /* Space and shard have 1 to ROTA_SHARD_NAME_MAX bytes, of any value. A collection of
- * <rota/shards.h> is a space of the name that its map has, or of its id in decimal if that is
- * empty. */
+ * <rota/experimental/shards.h> is a space of the name that its map has, or of its id in decimal if
+ * that is empty. */
 struct rota_claim {
     struct rota_str space, shard;
     int64_t node; /* the owner; not negative */

@@ -13,8 +13,8 @@
  * no timer fires before it continues. */
 #pragma once
 
-#include <rota/claims.h>
 #include <rota/error.h>
+#include <rota/experimental/claims.h>
 #include <rota/log.h>
 #include <rota/metrics.h>
 #include <rota/time.h>

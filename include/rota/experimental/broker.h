@@ -38,20 +38,20 @@ enum {
 struct rota_work_broker_options {
     /* Where jobs are kept; set one. `directory`: of the journal, created if missing. `store`: the
      * URL of a store (<rota/store.h>) shared by all nodes, with jobs as rows; needs `advertise`,
-     * and `members` (<rota/store_members.h>) unless this node is alone. `is_memory`: in memory
-     * only, lost with the process. */
+     * and `members` (<rota/experimental/store_members.h>) unless this node is alone. `is_memory`:
+     * in memory only, lost with the process. */
     const char *directory, *store;
     bool is_memory;
     bool repair;         /* skip damaged records of the journal, and count them */
     size_t segment_size; /* bytes, of the journal; 0 means 64 MiB */
 
-    /* Where workers connect over ZeroMQ, "host:port", and the keys, as in <rota/connector.h>; NULL:
-     * nowhere. Without keys the address must be local. */
+    /* Where workers connect over ZeroMQ, "host:port", and the keys, as in
+     * <rota/experimental/connector.h>; NULL: nowhere. Without keys the address must be local. */
     const char *workers_address, *workers_key_file, *workers_file;
     bool is_insecure; /* allow plaintext to remote nodes */
 
-    /* Sent with calls to other nodes, as in <rota/channel.h>, to authenticate this node. Kept, and
-     * may change; NULL: none. */
+    /* Sent with calls to other nodes, as in <rota/experimental/channel.h>, to authenticate this
+     * node. Kept, and may change; NULL: none. */
     const char *token;
 
     /* The journal can't be written: nothing is acknowledged from now on. After a restart of the
@@ -65,8 +65,8 @@ struct rota_work_broker_options {
     void (*on_listed)(void *data);
     void *data; /* kept */
 
-    /* The nodes that serve the queues together, as in <rota/members.h>; taken, also on failure.
-     * NULL: this node is alone. `advertise`: this node's address in that list. */
+    /* The nodes that serve the queues together, as in <rota/experimental/members.h>; taken, also on
+     * failure. NULL: this node is alone. `advertise`: this node's address in that list. */
     struct rota_members_source *members;
     const char *advertise;
     bool drain_delists;   /* draining also removes this node from the list: wait for that */
@@ -79,7 +79,11 @@ struct rota_work_broker_options {
     rota_time keep;
     const struct rota_log *log; /* kept; NULL: none */
 
-    void *reserved[4]; /* must be zero; room for future options */
+    /* The file of dynamic settings (<rota/experimental/config.h>), which is watched: partitions of
+     * queues and their spread. Kept; NULL: none. */
+    const char *settings_file;
+
+    void *reserved[3]; /* must be zero; room for future options */
 };
 
 /* Serves rota.v1.Queue on `server`, which is kept and whose message_max must be at least

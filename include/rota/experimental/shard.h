@@ -41,13 +41,6 @@ enum rota_health_state {
 /* "well", "unavailable", "dropped". Any thread. */
 const char *rota_health_state_name(enum rota_health_state state);
 
-/* Which tries of a call may be repeated after bytes of it were sent. */
-enum rota_call_repeat {
-    ROTA_REPEAT_UNSENT,  /* none: for calls that must not happen twice */
-    ROTA_REPEAT_REFUSED, /* those that a node rejected without acting on them */
-    ROTA_REPEAT_ANY,     /* all: the call is idempotent. Only these are hedged */
-};
-
 #ifdef __cplusplus
 }
 #endif

@@ -2,12 +2,12 @@
  *
  * A process is a member as long as it sends heartbeats. Its row in the store (<rota/store.h>) has
  * its address, roles and weight, and is alive for a ttl after each heartbeat. Operators drain and
- * evict members in the same table. For a ring of members, open a membership (<rota/members.h>) with
- * a source that reads the table. */
+ * evict members in the same table. For a ring of members, open a membership
+ * (<rota/experimental/members.h>) with a source that reads the table. */
 #pragma once
 
-#include <rota/members.h>
-#include <rota/store.h>
+#include <rota/experimental/members.h>
+#include <rota/experimental/store_ask.h>
 
 #ifdef __cplusplus
 extern "C" {

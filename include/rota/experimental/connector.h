@@ -1,8 +1,8 @@
 /* Connectors: messages between a broker and its workers, over ZeroMQ.
  *
  * A broker listens, workers connect. Each side sends messages of named types and registers handlers
- * for the types it wants to receive. Both sides send heartbeats: a side that is silent for three
- * intervals is considered dead, and its peer is notified. A worker that has lost its broker
+ * for the types it wants to receive. Both sides send heartbeats: a side that sends nothing for
+ * three intervals is considered dead, and its peer is notified. A worker that has lost its broker
  * reconnects by itself, after a growing delay.
  *
  * Threads. A connector has two. The socket thread alone uses the socket; a handler of

@@ -2,12 +2,12 @@
  *
  * rota_config_queue() returns the target. This header returns what is in force, which is always
  * safe: partitions are added at once and removed only when they are known to be empty, see
- * <rota/counts.h>; a gradual change is in force as far as it has progressed. A program that owns,
- * reads or writes partitions of a queue uses this header and is notified of every change: an old
- * owner releases, a new one takes over. */
+ * <rota/experimental/counts.h>; a gradual change is in force as far as it has progressed. A program
+ * that owns, reads or writes partitions of a queue uses this header and is notified of every
+ * change: an old owner releases, a new one takes over. */
 #pragma once
 
-#include <rota/config_watch.h>
+#include <rota/experimental/config_watch.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -11,10 +11,10 @@
  * functions, a source only those for sources. */
 #pragma once
 
-#include <rota/balancer.h>
 #include <rota/error.h>
+#include <rota/experimental/balancer.h>
+#include <rota/experimental/shard.h>
 #include <rota/rpc.h>
-#include <rota/shard.h>
 #include <rota/time.h>
 
 #ifdef __cplusplus

@@ -10,7 +10,7 @@
  *             same spread, close to the minimum of moves. */
 #pragma once
 
-#include <rota/partition.h>
+#include <rota/experimental/partition.h>
 #include <rota/ring.h>
 
 #ifdef __cplusplus

@@ -16,9 +16,9 @@
  * functions for them. */
 #pragma once
 
-#include <rota/balancer.h>
 #include <rota/error.h>
-#include <rota/interval.h>
+#include <rota/experimental/balancer.h>
+#include <rota/experimental/interval.h>
 #include <rota/rpc.h>
 #include <rota/time.h>
 
@@ -292,7 +292,8 @@ struct rota_get_view {
      * was the first. */
     uint64_t n_calls, n_failed, n_cancelled, n_hedges, n_hedges_won;
     size_t n_running;
-    uint64_t latencies[ROTA_BALANCER_LATENCIES]; /* of answers; buckets as in <rota/balancer.h> */
+    uint64_t latencies[ROTA_BALANCER_LATENCIES]; /* of answers; buckets as in
+                                                    <rota/experimental/balancer.h> */
     int64_t score;                               /* as the balancer sees it; 0: none yet */
     enum rota_circuit circuit;
 };

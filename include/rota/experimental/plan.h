@@ -13,8 +13,8 @@
 #pragma once
 
 #include <rota/error.h>
+#include <rota/experimental/route.h>
 #include <rota/ring.h>
-#include <rota/route.h>
 #include <rota/time.h>
 
 #ifdef __cplusplus

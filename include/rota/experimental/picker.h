@@ -13,8 +13,8 @@
 #pragma once
 
 #include <rota/error.h>
-#include <rota/partition.h>
-#include <rota/random.h>
+#include <rota/experimental/partition.h>
+#include <rota/experimental/random.h>
 #include <rota/str.h>
 #include <rota/time.h>
 

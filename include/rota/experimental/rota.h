@@ -1,0 +1,30 @@
+/* All of Rota's public API, also what may change with every release. */
+#pragma once
+
+#include <rota/experimental/balancer.h>
+#include <rota/experimental/broker.h>
+#include <rota/experimental/channel.h>
+#include <rota/experimental/claims.h>
+#include <rota/experimental/config.h>
+#include <rota/experimental/config_watch.h>
+#include <rota/experimental/connector.h>
+#include <rota/experimental/counts.h>
+#include <rota/experimental/get.h>
+#include <rota/experimental/gradual.h>
+#include <rota/experimental/health.h>
+#include <rota/experimental/host.h>
+#include <rota/experimental/interval.h>
+#include <rota/experimental/lease.h>
+#include <rota/experimental/members.h>
+#include <rota/experimental/partition.h>
+#include <rota/experimental/picker.h>
+#include <rota/experimental/plan.h>
+#include <rota/experimental/queue_watch.h>
+#include <rota/experimental/random.h>
+#include <rota/experimental/reflection.h>
+#include <rota/experimental/route.h>
+#include <rota/experimental/shard.h>
+#include <rota/experimental/shards.h>
+#include <rota/experimental/store_ask.h>
+#include <rota/experimental/store_members.h>
+#include <rota/rota.h>
