@@ -10,10 +10,10 @@
 
 #include <rota/experimental/host.h>
 #include <rota/experimental/lease.h>
-#include <rota/log.h>
 #include <rota/experimental/shards.h>
+#include <rota/experimental/store_ask.h>
+#include <rota/log.h>
 #include <rota/space.h>
-#include <rota/store.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,6 +109,11 @@ const struct rota_option rota_node_options[] = {
      .min = 1,
      .max = 65536,
      .help = "default number of partitions of a queue; the same on all nodes"},
+    {.name = "queue-settings",
+     INTO(TEXT, queue_settings),
+     .value_name = "FILE",
+     .help = "dynamic settings: partitions of queues and how they are spread; read again when it "
+             "changes; the same on all nodes"},
     {.name = "memory",
      INTO(INT, memory),
      .value_name = "BYTES",
@@ -444,7 +449,7 @@ static enum rota_code check_space(const struct rota_settings_section *section,
                               section->line, ENGINES[space->engine], ROTA_LEASE_SHARDS_MAX);
     if (space->seats && space->engine != ROTA_NODE_ENGINE_STATIC)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "[[space]] on line %u: only the engine static has seats, not %s",
+                              "[[space]] on line %u: seats is for the engine static, not for %s",
                               section->line, ENGINES[space->engine]);
     if (space->engine == ROTA_NODE_ENGINE_GROUP && !space->log)
         return rota_error_set(error, ROTA_ERR_INVALID,

@@ -134,6 +134,8 @@ static void append_json(const struct rota_client *client, struct rota_buffer *bu
     for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++)
         rota_json_add_uint(&json, NUMBERS[i].name, NUMBERS[i].value);
     rota_json_add_text(&json, "mode", info->is_slots ? "slots" : "lookup");
+    rota_json_add_string(&json, "partitions_from", info->partitions_from);
+    rota_json_add_string(&json, "spread_from", info->spread_from);
     rota_queue_view_add_change(&json, info->change_from_batch, info->change_from_slots,
                                info->change_start_ms, info->change_end_ms);
     rota_queue_view_add_missing(client, &json);
@@ -534,6 +536,8 @@ static const struct rota_table_column SHOW_COLUMNS[] = {
     {"BATCH", "batch", ROTA_TABLE_NUMBER, false},
     {"MODE", "mode", ROTA_TABLE_TEXT, false},
     {"CHANGING UNTIL", "change.end", ROTA_TABLE_TIME, false},
+    {"PARTITIONS FROM", "partitions_from", ROTA_TABLE_TEXT, false},
+    {"SPREAD FROM", "spread_from", ROTA_TABLE_TEXT, false},
     {"PARTITIONS", "partitions", ROTA_TABLE_NUMBER, false},
     {"WRITE PARTITIONS", "write", ROTA_TABLE_NUMBER, false},
     {"READ PARTITIONS", "read", ROTA_TABLE_NUMBER, false},
@@ -578,7 +582,10 @@ LIST_COMMAND(
     "started), \"fetched_total\" (jobs of other nodes given to workers of this one), "
     "\"lent_total\" (jobs given to workers of other nodes), \"workers\", \"slots\", \"free\", "
     "\"wanted\", \"write\" and \"read\" (partitions), \"batch\", \"mode\", \"change\" (as in "
-    "`queue spread`; null without one), \"worker_deaths\" (set by `queue quarantine`; 0 means 3), "
+    "`queue spread`; null without one), \"partitions_from\" and \"spread_from\" (`default`, "
+    "`set` by a command, or FILE:LINE of the dynamic settings of the nodes), \"worker_deaths\" "
+    "(set by "
+    "`queue quarantine`; 0 means 3), "
     "\"missing\" (nodes that did not answer and are not counted, as {\"node\", \"why\"})}. If "
     "there are no queues, such nodes are on a line of their own, {\"missing\"}.",
     list);

@@ -145,6 +145,8 @@ static const struct rota_message_field INFO[] = {
     F(28, BOOL, change_from_slots),
     F(29, UINT, change_start_ms),
     F(30, UINT, change_end_ms),
+    F(31, STR, partitions_from),
+    F(32, STR, spread_from),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_INFO, "queue", struct rota_queue_info, INFO);

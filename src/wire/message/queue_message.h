@@ -144,6 +144,7 @@ struct rota_queue_info {
     bool is_slots, change_from_slots;
     uint64_t change_from_batch, change_start_ms, change_end_ms;
     uint64_t quarantined_total, worker_deaths;
+    struct rota_str partitions_from, spread_from;
 };
 
 struct rota_queue_worker_info {

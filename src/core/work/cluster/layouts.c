@@ -2,6 +2,7 @@
 
 #include "base/container.h"
 #include "core/place/flips_fsm.h"
+#include "core/work/cluster/layout_file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,12 +53,28 @@ void rota_layouts_deinit(struct rota_layouts *layouts)
         free_queue(layouts, entry->value);
     rota_map_deinit(&layouts->queues);
     rota_heap_deinit(&layouts->dues);
+    rota_config_unref(layouts->config);
+}
+
+void rota_layouts_set_config(struct rota_layouts *layouts, struct rota_config *config)
+{
+    rota_config_unref(layouts->config);
+    layouts->config = config;
+}
+
+/* The layout of a queue that is not listed. */
+static struct rota_work_layout usual_of(const struct rota_layouts *layouts, struct rota_str name)
+{
+    if (!layouts->config)
+        return layouts->usual;
+    const struct rota_layout_file file = rota_layout_file_of(layouts->config, name);
+    return rota_layout_file_usual(&file, &layouts->usual);
 }
 
 struct rota_work_layout rota_layouts_get(const struct rota_layouts *layouts, struct rota_str queue)
 {
     const struct queue *found = find_queue(layouts, queue);
-    return found ? found->layout : layouts->usual;
+    return found ? found->layout : usual_of(layouts, queue);
 }
 
 static struct queue *add_queue(struct rota_layouts *layouts, struct rota_str name)
@@ -156,7 +173,7 @@ struct rota_spread rota_layouts_spread(const struct rota_layouts *layouts, struc
 {
     const struct queue *found = find_queue(layouts, queue);
     if (!found)
-        return layouts->usual.spread;
+        return usual_of(layouts, queue).spread;
     return found->flips.n > 0 ? rota_flips_fsm_spread(&found->flips, partition)
                               : found->layout.spread;
 }
@@ -165,9 +182,9 @@ void rota_layouts_route(const struct rota_layouts *layouts, const struct rota_ri
                         struct rota_str queue, uint32_t *hosts)
 {
     const struct queue *found = find_queue(layouts, queue);
-    const struct rota_work_layout *layout = found ? &found->layout : &layouts->usual;
+    const struct rota_work_layout layout = found ? found->layout : usual_of(layouts, queue);
     rota_time seen_at = found && found->flips.n > 0 ? found->flips.seen_at[0] : ROTA_TIME_NEVER;
-    rota_layout_route(layout, ring, queue, seen_at, layout->read, hosts);
+    rota_layout_route(&layout, ring, queue, seen_at, layout.read, hosts);
 }
 
 bool rota_layouts_step(struct rota_layouts *layouts, rota_time now, struct rota_layouts_flip *flip)

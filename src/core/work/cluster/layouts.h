@@ -1,6 +1,7 @@
 /* layouts: how the partitions of every queue are routed now, and which one changes next.
  *
- * Most queues have the layout that all start with and are not listed. A queue whose spread changes
+ * Most queues have the layout that all start with and are not listed: the usual one, or the one of
+ * the file of dynamic settings (layout_file.h). A queue whose spread changes
  * gradually also has the future instants of its partitions (core/place/flips_fsm.h); the driver
  * calls `step` at each `deadline` and re-routes the partition that it is given. Every node that has
  * the same layout changes the same partition at the same instant, as far as clocks agree, and needs
@@ -20,7 +21,8 @@ enum {
 };
 
 struct rota_layouts {
-    struct rota_work_layout usual; /* of every queue that is not listed */
+    struct rota_work_layout usual; /* of a queue that is not listed, if no file says otherwise */
+    struct rota_config *config;    /* the file; NULL: none */
     struct rota_map queues;        /* by name */
     struct rota_heap dues;         /* of queues that are changing */
     size_t n_changing;             /* partitions */
@@ -30,6 +32,10 @@ struct rota_layouts {
 void rota_layouts_init(struct rota_layouts *layouts, const struct rota_work_layout *usual,
                        uint64_t seed);
 void rota_layouts_deinit(struct rota_layouts *layouts);
+
+/* From now on queues that are not listed have the layouts of this file; NULL: the usual one. Takes
+ * `config`. */
+void rota_layouts_set_config(struct rota_layouts *layouts, struct rota_config *config);
 
 struct rota_work_layout rota_layouts_get(const struct rota_layouts *layouts, struct rota_str queue);
 

@@ -9,6 +9,7 @@
 #include "run/work/cluster/work_broker_forward.h"
 #include "run/work/cluster/work_broker_handover.h"
 #include "run/work/cluster/work_broker_layout.h"
+#include "run/work/cluster/work_broker_layout_file.h"
 #include "run/work/cluster/work_broker_settings.h"
 #include "run/work/store/work_broker_store.h"
 #include "wire/grpc/call_notes.h"
@@ -136,6 +137,7 @@ static void run_turn(struct rota_work_broker *broker)
     broker->n_turns++;
     uv_check_stop(&broker->check);
     uv_idle_stop(&broker->idle);
+    rota_work_broker_layout_file_turn(broker->layout_file, now);
     bool is_stuck = !rota_work_broker_carry_out(broker);
     while (!is_stuck) {
         bool has_more = rota_work_broker_poll_return(broker);
@@ -433,6 +435,8 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
     }
     rota_broker_begin(made->core, rota_work_broker_now());
     code = rota_work_broker_layout_open(made, error);
+    if (!code)
+        code = rota_work_broker_layout_file_open(made, error);
     if (!code && options->members && !options->store) {
         code = rota_work_broker_settings_open(made, error);
         if (!code)
@@ -489,6 +493,8 @@ void rota_work_broker_close(struct rota_work_broker *broker)
     broker->handover = NULL;
     rota_work_broker_settings_close(broker->settings);
     broker->settings = NULL;
+    rota_work_broker_layout_file_close(broker->layout_file);
+    broker->layout_file = NULL;
     rota_work_broker_layout_close(broker->layouts);
     broker->layouts = NULL;
     if (broker->log.sink) {

@@ -17,6 +17,7 @@
 
 struct rota_broker_forward;
 struct rota_broker_handover;
+struct rota_broker_layout_file;
 struct rota_broker_layouts;
 struct rota_broker_settings;
 struct rota_broker_store;
@@ -46,8 +47,9 @@ struct rota_work_broker {
     struct rota_broker_handover *handover; /* NULL: nothing is handed over */
     struct rota_broker_settings *settings; /* NULL: alone, or they are in a store */
     struct rota_broker_layouts *layouts;
-    struct rota_broker_store *store;     /* NULL: another sink is used */
-    struct rota_broker_workers *workers; /* NULL: workers can't connect */
+    struct rota_broker_layout_file *layout_file; /* NULL: none */
+    struct rota_broker_store *store;             /* NULL: another sink is used */
+    struct rota_broker_workers *workers;         /* NULL: workers can't connect */
 };
 
 struct rota_work_now rota_work_broker_now(void);
@@ -73,7 +75,7 @@ void rota_work_broker_durable(struct rota_work_broker *broker, uint64_t number);
 /* Answers that wait for a record fail: it is unknown whether it was written. */
 void rota_work_broker_drop_answers(struct rota_work_broker *broker, const char *why);
 
-/* The journal is lost: nothing is acknowledged any more. */
+/* The journal is lost: nothing is acknowledged from now on. */
 void rota_work_broker_fail(struct rota_work_broker *broker, const struct rota_error *error);
 
 /* One of its handles is closed; the last one frees it. */

@@ -144,6 +144,18 @@ static void on_timer(uv_timer_t *timer)
         rota_work_broker_cluster_laid_out(cluster);
 }
 
+const struct rota_config *rota_work_broker_cluster_config(const struct rota_broker_cluster *cluster)
+{
+    return cluster->layouts.config;
+}
+
+void rota_work_broker_cluster_set_config(struct rota_broker_cluster *cluster,
+                                         struct rota_config *config)
+{
+    rota_layouts_set_config(&cluster->layouts, config);
+    forget_routes(cluster);
+}
+
 bool rota_work_broker_cluster_lay_out(struct rota_broker_cluster *cluster, struct rota_str queue,
                                       const struct rota_work_layout *layout)
 {

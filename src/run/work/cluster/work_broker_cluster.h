@@ -17,9 +17,9 @@
 #include "core/work/job/job.h"
 
 #include <rota/experimental/channel.h>
-#include <rota/log.h>
 #include <rota/experimental/members.h>
 #include <rota/experimental/route.h>
+#include <rota/log.h>
 
 struct rota_broker_cluster;
 
@@ -38,9 +38,9 @@ struct rota_broker_cluster_options {
     uint32_t partitions;                /* of each queue without a layout */
     struct rota_tls *tls;               /* to peers, kept; NULL: plain text */
     bool insecure;                      /* plain text to peers on other machines */
-    const char *token;                  /* of calls to peers, as in <rota/experimental/channel.h>; kept */
-    bool is_client;                     /* not a node itself: other nodes may forward its calls */
-    const struct rota_log *log;         /* kept; NULL: none */
+    const char *token;          /* of calls to peers, as in <rota/experimental/channel.h>; kept */
+    bool is_client;             /* not a node itself: other nodes may forward its calls */
+    const struct rota_log *log; /* kept; NULL: none */
 };
 
 /* Gives `*cluster`; rota_work_broker_cluster_close() ends it. A list of nodes that is available at
@@ -70,6 +70,13 @@ void rota_work_broker_cluster_set_partitions(struct rota_broker_cluster *cluster
 /* Partitions and spread of a queue: those that were set, or the initial ones. */
 struct rota_work_layout rota_work_broker_cluster_layout(const struct rota_broker_cluster *cluster,
                                                         struct rota_str queue);
+
+/* The file of dynamic settings, which decides about queues whose layout was not set; NULL: none.
+ * `set` takes it. */
+const struct rota_config *rota_work_broker_cluster_config(
+    const struct rota_broker_cluster *cluster);
+void rota_work_broker_cluster_set_config(struct rota_broker_cluster *cluster,
+                                         struct rota_config *config);
 
 /* Route the queue by `layout` from now on; false without memory, or when a bound is reached. The
  * caller calls rota_work_broker_cluster_laid_out() after its last change; the cluster itself
@@ -127,8 +134,8 @@ bool rota_work_broker_cluster_is_listed(const struct rota_broker_cluster *cluste
 
 /* Call a method of the node at `address`, as rota_channel_call() does. The call is marked as
  * coming from a node, so that it is not forwarded again: see rota_work_broker_cluster_is_carried().
- * A `timeout` of 0 is ROTA_BROKER_CLUSTER_TIMEOUT, ROTA_TIME_NEVER is none. A peer that is no
- * longer listed may still be called. */
+ * A `timeout` of 0 is ROTA_BROKER_CLUSTER_TIMEOUT, ROTA_TIME_NEVER means no timeout. A peer that
+ * is no longer listed may still be called. */
 enum rota_code rota_work_broker_cluster_call(struct rota_broker_cluster *cluster,
                                              struct rota_str address,
                                              const struct rota_call_options *options,

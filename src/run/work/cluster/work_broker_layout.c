@@ -5,6 +5,7 @@
 #include "run/work/broker/work_broker_reply.h"
 #include "run/work/cluster/work_broker_ask.h"
 #include "run/work/cluster/work_broker_errand.h"
+#include "run/work/cluster/work_broker_layout_file.h"
 #include "run/work/cluster/work_broker_settings.h"
 #include "run/work/store/work_broker_store.h"
 
@@ -258,6 +259,17 @@ rota_time rota_work_broker_layout_deadline(const struct rota_broker_layouts *lay
 
 /* --- methods --- */
 
+enum rota_code rota_work_broker_layout_put(struct rota_work_broker *broker, struct rota_str queue,
+                                           const struct rota_work_layout *layout, uint64_t *number,
+                                           struct rota_error *error)
+{
+    enum rota_code code = rota_broker_set_layout(broker->core, rota_work_broker_now(), queue,
+                                                 layout, 0, number, error);
+    if (!code)
+        ask_all_peers(broker->layouts, queue, NULL);
+    return code;
+}
+
 /* The layout of the queue after this request. */
 static enum rota_code make_layout(const struct rota_work_broker *broker,
                                   const struct rota_queue_lay_out *request,
@@ -274,6 +286,9 @@ static enum rota_code make_layout(const struct rota_work_broker *broker,
         .spread = {.mode = request->is_slots ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP,
                    .batch = (uint32_t)request->batch},
         .gradual = (rota_time)request->gradual_ms * ROTA_MSEC};
+    code = rota_work_broker_layout_file_permit(broker->layout_file, request->queue, &wish, error);
+    if (code)
+        return code;
     rota_time wall = rota_work_broker_now().wall;
     /* Whole milliseconds, so that clients get exactly the same times. */
     return rota_layout_want(&now, &wish, wall - wall % ROTA_MSEC, layout, error);
@@ -289,8 +304,7 @@ void rota_work_broker_layout_set(struct rota_broker_request *request)
     uint64_t number = 0;
     enum rota_code code = make_layout(broker, message, &layout, &error);
     if (!code && !message->is_dry_run)
-        code = rota_broker_set_layout(broker->core, rota_work_broker_now(), message->queue, &layout,
-                                      0, &number, &error);
+        code = rota_work_broker_layout_put(broker, message->queue, &layout, &number, &error);
     if (code) {
         rota_work_broker_reply_error(call, &error, false);
         return;
@@ -299,8 +313,6 @@ void rota_work_broker_layout_set(struct rota_broker_request *request)
         .wanted = layout.wanted, .write = layout.write, .read = layout.read};
     ROTA_BROKER_TELL_SPREAD(&reply, &layout);
     rota_work_broker_reply_message(broker, call, number, &ROTA_QUEUE_LAID_OUT, &reply);
-    if (!message->is_dry_run)
-        ask_all_peers(broker->layouts, message->queue, NULL);
     rota_work_broker_touch(broker);
 }
 
@@ -312,6 +324,7 @@ void rota_work_broker_layout_info(const struct rota_work_broker *broker,
     info->write = layout.write;
     info->read = layout.read;
     ROTA_BROKER_TELL_SPREAD(info, &layout);
+    rota_work_broker_layout_file_info(broker, info);
 }
 
 static enum rota_code take_settings(struct rota_work_broker *broker,

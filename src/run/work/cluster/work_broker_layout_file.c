@@ -1,0 +1,193 @@
+/* The driver of layout_file.h. A new file is compared with the layouts of all queues that have jobs
+ * or settings here, a slice of them in each turn; only then does it decide about the others, which
+ * have nothing to move. Every node does this for itself: with the same file all come to the same
+ * layouts. A layout that arrives later, from a node that still has another file, is left alone: two
+ * nodes with different files do not overwrite each other's layouts forever. */
+#include "run/work/cluster/work_broker_layout_file.h"
+#include "run/work/broker/work_broker_inside.h"
+#include "run/work/cluster/work_broker_layout.h"
+#include "run/work/cluster/work_broker_settings.h"
+#include "run/work/store/work_broker_store.h"
+
+#include <rota/experimental/config_watch.h>
+
+#include <assert.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLICE = 256 }; /* queues in a turn */
+
+static const char SUBSCRIPTION[] = "queues";
+
+struct rota_broker_layout_file {
+    struct rota_work_broker *broker;
+    struct rota_config_watch *watch;
+    struct rota_config *next;                /* is compared with the queues; NULL: that is done */
+    char after[ROTA_JOB_QUEUE_NAME_MAX + 1]; /* the last queue that was compared */
+    char partitions_from[PATH_MAX + 16], spread_from[PATH_MAX + 16];
+};
+
+static void log_failure(const struct rota_work_broker *broker, struct rota_str queue,
+                        const struct rota_error *error)
+{
+    rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
+             "queue settings not applied", ROTA_LOG_FACT("queue", queue),
+             ROTA_LOG_FACT("file", broker->options.settings_file),
+             ROTA_LOG_FACT("error", error->text));
+}
+
+/* The layout that the queue has when the new file is in force and nothing is done. */
+static struct rota_work_layout foresee(const struct rota_work_broker *broker, struct rota_str queue,
+                                       const struct rota_layout_file *says)
+{
+    const struct rota_work_layout usual =
+        rota_work_broker_cluster_default(rota_work_broker_cluster_n_partitions(broker->cluster));
+    struct rota_work_layout set;
+    rota_time at;
+    bool is_set =
+        rota_broker_layout(broker->core, queue, &set, &at) && !rota_layout_is_equal(&set, &usual);
+    return is_set ? set : rota_layout_file_usual(says, &usual);
+}
+
+static void compare_queue(struct rota_broker_layout_file *file, struct rota_str queue,
+                          rota_time wall)
+{
+    struct rota_work_broker *broker = file->broker;
+    const struct rota_work_layout layout = rota_work_broker_cluster_layout(broker->cluster, queue);
+    const struct rota_layout_file says = rota_layout_file_of(file->next, queue);
+    const struct rota_work_layout otherwise = foresee(broker, queue, &says);
+    struct rota_work_layout next;
+    struct rota_error error;
+    uint64_t number;
+    enum rota_code code = rota_layout_file_want(&says, &layout, wall, &next, &error);
+    if (!code && !rota_layout_is_equal(&next, &otherwise))
+        code = rota_work_broker_layout_put(broker, queue, &next, &number, &error);
+    if (code)
+        log_failure(broker, queue, &error);
+}
+
+/* Layouts that other nodes or the store know come before the file. */
+static bool is_ready(const struct rota_work_broker *broker)
+{
+    return rota_work_broker_store_gate_is_loaded(broker) &&
+           rota_work_broker_settings_are_told(broker->settings);
+}
+
+void rota_work_broker_layout_file_turn(struct rota_broker_layout_file *file,
+                                       struct rota_work_now now)
+{
+    struct rota_queue_view view;
+    if (!file || !file->next || !is_ready(file->broker))
+        return;
+    for (size_t i = 0; i < SLICE; i++) {
+        struct rota_str after = rota_str(file->after);
+        if (!rota_broker_next_queue(file->broker->core, &after, &view)) {
+            rota_work_broker_cluster_set_config(file->broker->cluster, file->next);
+            file->next = NULL;
+            rota_work_broker_cluster_laid_out(file->broker->cluster);
+            return;
+        }
+        snprintf(file->after, sizeof file->after, "%.*s", ROTA_STR_ARGS(after));
+        compare_queue(file, rota_str(file->after), now.wall);
+    }
+    rota_work_broker_touch(file->broker);
+}
+
+static void take_config(struct rota_broker_layout_file *file, struct rota_config *config)
+{
+    rota_config_unref(file->next);
+    file->next = config;
+    file->after[0] = '\0';
+    rota_work_broker_touch(file->broker);
+}
+
+static void on_config(void *data, const struct rota_config *config)
+{
+    struct rota_broker_layout_file *file = data;
+    (void)config;
+    take_config(file, rota_config_watch_get(file->watch));
+}
+
+/* --- who decides --- */
+
+enum rota_code rota_work_broker_layout_file_permit(const struct rota_broker_layout_file *file,
+                                                   struct rota_str queue,
+                                                   const struct rota_layout_wish *wish,
+                                                   struct rota_error *error)
+{
+    uint32_t line;
+    if (!file)
+        return ROTA_OK;
+    const struct rota_layout_file says =
+        rota_layout_file_of(rota_work_broker_cluster_config(file->broker->cluster), queue);
+    if (!rota_layout_file_decides(&says, wish, &line))
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "%s:%u decides about this setting of queue \"%.*s\": change it there",
+                          file->broker->options.settings_file, line, ROTA_STR_ARGS(queue));
+}
+
+static struct rota_str name_origin(const struct rota_work_broker *broker, uint32_t line,
+                                   bool is_set, char *text, size_t size)
+{
+    if (line == 0)
+        return rota_str(is_set ? "set" : "default");
+    assert(text); /* a line is one of the file */
+    snprintf(text, size, "%s:%u", broker->options.settings_file, line);
+    return rota_str(text);
+}
+
+void rota_work_broker_layout_file_info(const struct rota_work_broker *broker,
+                                       struct rota_queue_info *info)
+{
+    const struct rota_work_layout usual =
+        rota_work_broker_cluster_default(rota_work_broker_cluster_n_partitions(broker->cluster));
+    const struct rota_work_layout layout =
+        rota_work_broker_cluster_layout(broker->cluster, info->name);
+    const struct rota_layout_file says =
+        rota_layout_file_of(rota_work_broker_cluster_config(broker->cluster), info->name);
+    struct rota_broker_layout_file *file = broker->layout_file;
+    bool is_spread =
+        layout.spread.batch != usual.spread.batch || layout.spread.mode != usual.spread.mode;
+    info->partitions_from =
+        name_origin(broker, says.partitions_line, layout.wanted != usual.wanted,
+                    file ? file->partitions_from : NULL, sizeof file->partitions_from);
+    info->spread_from =
+        name_origin(broker, says.batch_line ? says.batch_line : says.mode_line, is_spread,
+                    file ? file->spread_from : NULL, sizeof file->spread_from);
+}
+
+/* --- life --- */
+
+enum rota_code rota_work_broker_layout_file_open(struct rota_work_broker *broker,
+                                                 struct rota_error *error)
+{
+    const struct rota_config_watch_options options = {.path = broker->options.settings_file,
+                                                      .log = broker->options.log};
+    if (!options.path)
+        return ROTA_OK;
+    struct rota_broker_layout_file *made = calloc(1, sizeof *made);
+    if (!made)
+        return rota_error_no_memory(error, "for the settings of queues");
+    made->broker = broker;
+    broker->layout_file = made;
+    enum rota_code code = rota_config_watch_open(broker->timer.loop, &options, &made->watch, error);
+    if (!code)
+        code = rota_config_watch_subscribe(made->watch, SUBSCRIPTION, on_config, made, error);
+    if (code)
+        return code;
+    rota_work_broker_cluster_set_config(broker->cluster, rota_config_watch_get(made->watch));
+    take_config(made, rota_config_watch_get(made->watch));
+    return ROTA_OK;
+}
+
+void rota_work_broker_layout_file_close(struct rota_broker_layout_file *file)
+{
+    if (!file)
+        return;
+    rota_config_watch_close(file->watch);
+    rota_config_unref(file->next);
+    free(file);
+}
