@@ -11,13 +11,15 @@
 
 #include <rota/experimental/config_watch.h>
 
-#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLICE = 256 }; /* queues in a turn */
+enum {
+    SLICE = 256,                 /* queues in a turn */
+    ORIGIN_SIZE = PATH_MAX + 16, /* of "FILE:LINE" */
+};
 
 static const char SUBSCRIPTION[] = "queues";
 
@@ -26,7 +28,7 @@ struct rota_broker_layout_file {
     struct rota_config_watch *watch;
     struct rota_config *next;                /* is compared with the queues; NULL: that is done */
     char after[ROTA_JOB_QUEUE_NAME_MAX + 1]; /* the last queue that was compared */
-    char partitions_from[PATH_MAX + 16], spread_from[PATH_MAX + 16];
+    char partitions_from[ORIGIN_SIZE], spread_from[ORIGIN_SIZE];
 };
 
 static void log_failure(const struct rota_work_broker *broker, struct rota_str queue,
@@ -129,13 +131,12 @@ enum rota_code rota_work_broker_layout_file_permit(const struct rota_broker_layo
                           file->broker->options.settings_file, line, ROTA_STR_ARGS(queue));
 }
 
-static struct rota_str name_origin(const struct rota_work_broker *broker, uint32_t line,
-                                   bool is_set, char *text, size_t size)
+static struct rota_str name_origin(const struct rota_broker_layout_file *file, uint32_t line,
+                                   bool is_set, char text[ORIGIN_SIZE])
 {
-    if (line == 0)
+    if (!file || line == 0)
         return rota_str(is_set ? "set" : "default");
-    assert(text); /* a line is one of the file */
-    snprintf(text, size, "%s:%u", broker->options.settings_file, line);
+    snprintf(text, ORIGIN_SIZE, "%s:%u", file->broker->options.settings_file, line);
     return rota_str(text);
 }
 
@@ -151,12 +152,10 @@ void rota_work_broker_layout_file_info(const struct rota_work_broker *broker,
     struct rota_broker_layout_file *file = broker->layout_file;
     bool is_spread =
         layout.spread.batch != usual.spread.batch || layout.spread.mode != usual.spread.mode;
-    info->partitions_from =
-        name_origin(broker, says.partitions_line, layout.wanted != usual.wanted,
-                    file ? file->partitions_from : NULL, sizeof file->partitions_from);
-    info->spread_from =
-        name_origin(broker, says.batch_line ? says.batch_line : says.mode_line, is_spread,
-                    file ? file->spread_from : NULL, sizeof file->spread_from);
+    info->partitions_from = name_origin(file, says.partitions_line, layout.wanted != usual.wanted,
+                                        file ? file->partitions_from : NULL);
+    info->spread_from = name_origin(file, says.batch_line ? says.batch_line : says.mode_line,
+                                    is_spread, file ? file->spread_from : NULL);
 }
 
 /* --- life --- */
