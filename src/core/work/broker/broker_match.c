@@ -7,15 +7,15 @@ void rota_broker_match_mark_dirty(struct rota_broker *broker, struct rota_lane *
     if (lane->is_dirty)
         return;
     lane->is_dirty = true;
-    broker->dirty.items[broker->dirty.size++] =
-        broker->queues.items[lane->queue]->lanes.items[lane->set];
+    broker->lanes.dirty.items[broker->lanes.dirty.size++] =
+        broker->queues.all.items[lane->queue]->lanes.items[lane->set];
 }
 
 void rota_broker_match_offer_all(struct rota_broker *broker)
 {
-    for (size_t i = 0; i < broker->lanes.size; i++)
-        if (broker->lanes.items[i] && broker->lanes.items[i]->size > 0)
-            rota_broker_match_mark_dirty(broker, broker->lanes.items[i]);
+    for (size_t i = 0; i < broker->lanes.all.size; i++)
+        if (broker->lanes.all.items[i] && broker->lanes.all.items[i]->size > 0)
+            rota_broker_match_mark_dirty(broker, broker->lanes.all.items[i]);
 }
 
 void rota_broker_match_offer(struct rota_broker *broker, const struct rota_work_worker *worker)
@@ -34,9 +34,10 @@ static uint32_t choose_job(struct rota_broker *broker, const struct rota_work_cl
     uint32_t best = 0;
     const struct rota_job *best_job = NULL;
     for (size_t i = 0; i < class->n_queues; i++) {
-        if (broker->queues.items[class->queues[i]]->is_paused)
+        if (broker->queues.all.items[class->queues[i]]->is_paused)
             continue;
-        uint32_t first = rota_choice_first(&class->choices[i], &broker->jobs, &broker->n_looks);
+        uint32_t first =
+            rota_choice_first(&class->choices[i], &broker->jobs, &broker->matching.n_looks);
         const struct rota_job *job = first ? rota_job_at(&broker->jobs, first) : NULL;
         if (job && (!best_job || rota_job_is_older(job, best_job))) {
             best = first;
@@ -59,17 +60,19 @@ static rota_time time_left(const struct rota_broker *broker, const struct rota_j
 static uint64_t next_attempt(struct rota_broker *broker, const struct rota_job_extra *extra)
 {
     enum { PARTS = 16, CHANCES_MIN = 1 << 16 };
-    bool is_first = extra->attempt >> 32 != broker->life;
+    bool is_first = extra->attempt >> 32 != broker->journal.life;
     uint64_t from = is_first ? 1 : (uint32_t)extra->attempt + UINT64_C(1);
     uint64_t n_chances = is_first ? UINT64_C(1) << 31 : ((UINT64_C(1) << 32) - from) / PARTS;
     if (n_chances < CHANCES_MIN)
         return 0;
-    if (broker->n_attempts++ % 2 == 0) /* one hash is good for two */
-        broker->chances = rota_hash_sip64(
-            broker->options.secret, rota_str_of(&broker->n_attempts, sizeof broker->n_attempts));
+    if (broker->matching.n_attempts++ % 2 == 0) /* one hash is good for two */
+        broker->matching.chances = rota_hash_sip64(
+            broker->options.secret,
+            rota_str_of(&broker->matching.n_attempts, sizeof broker->matching.n_attempts));
     else
-        broker->chances >>= 32;
-    return broker->life << 32 | (from + ((uint32_t)broker->chances * n_chances >> 32));
+        broker->matching.chances >>= 32;
+    return broker->journal.life << 32 |
+           (from + ((uint32_t)broker->matching.chances * n_chances >> 32));
 }
 
 static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker, uint32_t number,
@@ -77,7 +80,7 @@ static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker
 {
     struct rota_job *job = rota_job_at(&broker->jobs, number);
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
-    extra->handed = (uint32_t)++broker->n_handed;
+    extra->handed = (uint32_t)++broker->matching.n_handed;
     worker->name->n_refs++;
     rota_broker_job_start(broker, number, attempt, extra->n_attempts + 1, worker->name,
                           broker->stamp);
@@ -90,7 +93,7 @@ static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker
     record->worker = rota_str_of(worker->name->bytes, worker->name->size);
     struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_DISPATCH, job);
     effect->session = worker->session;
-    effect->handed = broker->n_handed;
+    effect->handed = broker->matching.n_handed;
     effect->timeout = time_left(broker, extra);
     effect->priority = job->priority;
     effect->payload = rota_job_payload(job);
@@ -142,25 +145,27 @@ static struct rota_work_worker *first_free(const struct rota_work_class *class)
 static bool holds_back(struct rota_broker *broker, const struct rota_work_worker *worker)
 {
     struct rota_work_class *class = worker->class;
-    if (!broker->is_shared || worker->is_hasty ||
+    if (!broker->matching.is_shared || worker->is_hasty ||
         !rota_breath_holds(&class->breath, broker->now.boot, class->free_since))
         return false;
-    if (!broker->breath_at || class->breath.until < broker->breath_at)
-        broker->breath_at = class->breath.until;
+    if (!broker->matching.breath_at || class->breath.until < broker->matching.breath_at)
+        broker->matching.breath_at = class->breath.until;
     return worker->is_poll ? !has_two_free(class) && worker->n_running == 0 : class->n_free == 1;
 }
 
 void rota_broker_match_end_breaths(struct rota_broker *broker)
 {
     size_t place = 0;
-    if (!broker->breath_at || broker->now.boot < broker->breath_at)
+    if (!broker->matching.breath_at || broker->now.boot < broker->matching.breath_at)
         return;
-    broker->breath_at = 0;
-    for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));) {
+    broker->matching.breath_at = 0;
+    for (const struct rota_map_entry *entry;
+         (entry = rota_map_next(&broker->classes.by_key, &place));) {
         const struct rota_work_class *class = entry->value;
         rota_time until = class->breath.until;
-        if (until > broker->now.boot && (!broker->breath_at || until < broker->breath_at))
-            broker->breath_at = until;
+        if (until > broker->now.boot &&
+            (!broker->matching.breath_at || until < broker->matching.breath_at))
+            broker->matching.breath_at = until;
         else if (until && until <= broker->now.boot && !rota_list_is_empty(&class->free_workers))
             rota_broker_match_offer(broker, first_free(class));
     }
@@ -168,10 +173,10 @@ void rota_broker_match_end_breaths(struct rota_broker *broker)
 
 void rota_broker_share(struct rota_broker *broker, struct rota_work_now now, bool is_shared)
 {
-    if (broker->is_shared == is_shared)
+    if (broker->matching.is_shared == is_shared)
         return;
     rota_broker_at(broker, now);
-    broker->is_shared = is_shared;
+    broker->matching.is_shared = is_shared;
     rota_broker_match_offer_all(broker);
     rota_broker_match(broker);
 }
@@ -195,7 +200,7 @@ void rota_broker_match_serve(struct rota_broker *broker, struct rota_work_worker
 /* A free worker that can take jobs of a lane; NULL: none. */
 static struct rota_work_worker *find_free(struct rota_broker *broker, uint32_t lane)
 {
-    ROTA_LIST_EACH (class, &broker->free_classes, const struct rota_work_class, link)
+    ROTA_LIST_EACH (class, &broker->classes.free, const struct rota_work_class, link)
         if (rota_broker_class_has(class, lane) && !holds_back(broker, first_free(class)))
             return first_free(class);
     return NULL;
@@ -218,11 +223,11 @@ static bool match_one(struct rota_broker *broker, uint32_t lane)
 
 void rota_broker_match(struct rota_broker *broker)
 {
-    while (broker->dirty.size > 0) {
-        uint32_t number = broker->dirty.items[--broker->dirty.size];
-        struct rota_lane *lane = broker->lanes.items[number];
+    while (broker->lanes.dirty.size > 0) {
+        uint32_t number = broker->lanes.dirty.items[--broker->lanes.dirty.size];
+        struct rota_lane *lane = broker->lanes.all.items[number];
         lane->is_dirty = false;
-        while (lane->size > 0 && !broker->queues.items[lane->queue]->is_paused &&
+        while (lane->size > 0 && !broker->queues.all.items[lane->queue]->is_paused &&
                rota_broker_may_dispatch(broker) && match_one(broker, number))
             ;
     }

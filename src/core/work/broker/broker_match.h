@@ -1,0 +1,32 @@
+/* broker_match: jobs are handed out. */
+#pragma once
+
+#include "core/work/broker/broker_worker.h"
+#include "core/work/job/lane.h"
+
+struct rota_broker_matching {
+    uint64_t n_attempts; /* attempts numbered so far */
+    uint64_t chances;    /* random parts of the last of them, and of the next */
+    uint64_t n_handed;   /* attempts handed out */
+    uint64_t n_looks;    /* lanes examined to choose jobs */
+    bool is_on_hold;
+    bool is_shared;      /* workers are shared with other nodes */
+    rota_time breath_at; /* when the first yield is over; 0: there is none */
+};
+
+void rota_broker_match_mark_dirty(struct rota_broker *broker, struct rota_lane *lane);
+
+/* Hand out jobs that entered lanes, while there are free workers. */
+void rota_broker_match(struct rota_broker *broker);
+
+/* Hand jobs to one worker, as long as it is free. It may be freed by this. */
+void rota_broker_match_serve(struct rota_broker *broker, struct rota_work_worker *worker);
+
+/* The next rota_broker_match() examines everything that waits. */
+void rota_broker_match_offer_all(struct rota_broker *broker);
+
+/* The next rota_broker_match() examines what waits for such a worker, which has become free. */
+void rota_broker_match_offer(struct rota_broker *broker, const struct rota_work_worker *worker);
+
+/* End yields whose time is over. */
+void rota_broker_match_end_breaths(struct rota_broker *broker);
