@@ -361,6 +361,23 @@ static void bad_input_is_refused_and_bounds_hold(void **state)
     teardown(&world);
 }
 
+static void nodes_with_a_pool_are_bounded(void **state)
+{
+    struct world world;
+    uint64_t connection = 5;
+    struct rota_error error;
+    (void)state;
+    setup(&world, (struct rota_pool_options){.size = 1});
+    for (int64_t node = 0; node < ROTA_POOL_NODES_MAX; node++)
+        get(&world, 0, node, ADDRESS, 1 + (uint64_t)node);
+    assert_int_equal(rota_pool_fsm_get(world.pools, 0, ROTA_POOL_NODES_MAX, ADDRESS,
+                                       ROTA_POOL_NODES_MAX + 1, &connection, &error),
+                     ROTA_ERR_LIMIT);
+    assert_int_equal(connection, 5);
+    assert_int_equal(rota_pool_fsm_n_pools(world.pools), ROTA_POOL_NODES_MAX);
+    teardown(&world);
+}
+
 static void connection_that_is_not_needed_any_more_is_not_opened(void **state)
 {
     struct world world;
@@ -470,6 +487,7 @@ int main(void)
         cmocka_unit_test(warm_pool_is_ready_for_the_first_call),
         cmocka_unit_test(cancelled_waiter_hears_nothing_and_holds_nothing),
         cmocka_unit_test(bad_input_is_refused_and_bounds_hold),
+        cmocka_unit_test(nodes_with_a_pool_are_bounded),
         cmocka_unit_test(connection_that_is_not_needed_any_more_is_not_opened),
         cmocka_unit_test(actions_name_their_node),
         cmocka_unit_test(idle_time_begins_with_the_last_release),

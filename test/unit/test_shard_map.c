@@ -65,6 +65,33 @@ static void hostile_maps_are_refused(void **state)
     rota_shard_map_drop(map);
 }
 
+static void names_of_a_map_are_bounded(void **state)
+{
+    static char bytes[ROTA_SHARD_NAME_MAX + 1];
+    struct rota_replica replica = {.node = 1};
+    struct rota_shard_channel row = {.replicas = &replica, .n_replicas = 1};
+    struct rota_shard_map *map;
+    struct rota_error error;
+    struct rota_str longest = rota_str_of(bytes, ROTA_SHARD_NAME_MAX);
+    struct rota_str longer = rota_str_of(bytes, ROTA_SHARD_NAME_MAX + 1);
+    (void)state;
+    memset(bytes, 'x', sizeof bytes);
+    row.name = replica.address = longest;
+    assert_int_equal(rota_shard_map_new(1, longest, &row, 1, &map, &error), ROTA_OK);
+    assert_true(rota_str_is_equal(map->channels[0].replicas[0].address, longest));
+    assert_true(rota_str_is_equal(map->channels[0].name, longest));
+    assert_true(rota_str_is_equal(map->name, longest));
+    rota_shard_map_drop(map);
+    assert_int_equal(rota_shard_map_new(1, longer, &row, 1, &map, &error), ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "collection name"));
+    row.name = longer;
+    assert_int_equal(rota_shard_map_new(1, longest, &row, 1, &map, &error), ROTA_ERR_INVALID);
+    row.name = longest;
+    replica.address = longer;
+    assert_int_equal(rota_shard_map_new(1, longest, &row, 1, &map, &error), ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "address of"));
+}
+
 static void map_at_its_bounds_is_taken(void **state)
 {
     static struct rota_replica many[ROTA_SHARD_REPLICAS_MAX];
@@ -139,6 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(c21_shuffle_goes_round_and_keeps_everybody),
         cmocka_unit_test(hostile_maps_are_refused),
+        cmocka_unit_test(names_of_a_map_are_bounded),
         cmocka_unit_test(map_at_its_bounds_is_taken),
         cmocka_unit_test(claim_takes_the_place_of_who_refused),
     };
