@@ -145,6 +145,13 @@ struct rota_work_worker {
     enum rota_work_loss loss;
 };
 
+/* An attempt that waits for its START to be written, to be sent to its worker. */
+struct rota_work_start {
+    struct rota_job_id id;
+    uint64_t attempt, session, handed;
+    uint64_t number; /* of the record that it waits for: of a poll, the last one of its jobs */
+};
+
 struct rota_ended_list {
     uint32_t first, last; /* numbers of extras, not of jobs */
     uint32_t hint; /* the last one that was not put at the end: the next such is often near it */
@@ -225,6 +232,7 @@ struct rota_broker {
     uint64_t n_attempts; /* attempts numbered so far */
     uint64_t chances;    /* random parts of the last of them, and of the next */
     uint64_t n_handed;   /* attempts handed out */
+    ROTA_VECTOR(struct rota_work_start) starts; /* in this order */
     uint64_t last_number, durable, life_number;
     uint64_t rewrite_number, settings_number;
     size_t rewrite_left;
@@ -482,6 +490,9 @@ void rota_broker_match(struct rota_broker *broker);
 
 /* Hand jobs to one worker, as long as it is free. It may be freed by this. */
 void rota_broker_match_serve(struct rota_broker *broker, struct rota_work_worker *worker);
+
+/* Send the attempts whose START is written. */
+void rota_broker_match_send_starts(struct rota_broker *broker);
 
 /* The next rota_broker_match() examines everything that waits. */
 void rota_broker_match_offer_all(struct rota_broker *broker);
