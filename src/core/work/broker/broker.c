@@ -102,6 +102,7 @@ void rota_broker_free(struct rota_broker *broker)
     rota_vector_deinit(&broker->timers);
     rota_vector_deinit(&broker->output.effects);
     rota_vector_deinit(&broker->output.trash);
+    rota_vector_deinit(&broker->matching.starts);
     rota_arena_deinit(&broker->output.arena);
     free(broker);
 }
@@ -371,6 +372,7 @@ void rota_broker_durable(struct rota_broker *broker, struct rota_work_now now, u
         job->flags &= (uint8_t)~ROTA_JOB_UNSAFE;
         rota_broker_job_enter(broker, safe);
     }
+    rota_broker_match_send_starts(broker);
     if (!may_already)
         rota_broker_match_offer_all(broker);
     rota_broker_match(broker);

@@ -236,8 +236,8 @@ uint64_t rota_broker_end_attempt_lost(struct rota_broker *broker, uint32_t job_n
 {
     const struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
-    bool is_ours = loss == ROTA_LOSS_OURS;
-    if (loss == ROTA_LOSS_DIED)
+    bool is_ours = loss == ROTA_LOSS_OURS || extra->is_unsent;
+    if (loss == ROTA_LOSS_DIED && !is_ours)
         return lose_by_death(broker, job_number, extra, reason);
     if (!is_ours && is_out_of_attempts(extra))
         return rota_broker_end_finish(broker, job_number, ROTA_JOB_DEAD, ROTA_JOB_CAUSE_LOST,

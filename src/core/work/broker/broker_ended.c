@@ -126,7 +126,7 @@ void rota_broker_ended_fetch_oldest(const struct rota_broker *broker)
 static bool forget_extra(struct rota_broker *broker, uint32_t extra_number)
 {
     uint32_t number = extra_at(broker, extra_number)->job;
-    if (broker->options.tells_forgotten && broker->journal.is_begun) {
+    if (broker->options.has_rows && broker->journal.is_begun) {
         if (!rota_broker_ready(broker, NULL))
             return false;
         rota_broker_write(broker, ROTA_WORK_FORGET, rota_job_at(&broker->jobs, number));

@@ -90,8 +90,10 @@ static bool empty_partition(struct rota_broker *broker, const struct rota_work_q
         rota_broker_job_leave(broker, i);
         if (job->state != ROTA_JOB_RUNNING)
             continue;
-        struct rota_work_worker *worker =
-            rota_broker_worker(broker, rota_job_extra_known(&broker->jobs, job)->session);
+        const struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+        struct rota_work_worker *worker = rota_broker_worker(broker, extra->session);
+        if (broker->options.has_rows && !extra->session && !extra->is_unsent)
+            continue; /* the next owner finds it running */
         rota_broker_end_attempt_over(broker, i, ROTA_JOB_CAUSE_HANDED_OVER,
                                      rota_str("its partition has another owner"), 0);
         if (worker)

@@ -457,6 +457,7 @@ void rota_broker_job_start(struct rota_broker *broker, uint32_t number, uint64_t
     extra->worker = worker;
     extra->started = at;
     extra->cause = ROTA_JOB_CAUSE_NONE;
+    extra->is_unsent = false;
     extra->attempt_until = extra->lease_until = ROTA_TIME_NEVER;
     rota_broker_job_set_state(broker, job, ROTA_JOB_RUNNING);
     rota_fair_hand_out(&rota_broker_queue_of(broker, job)->fair, job->tag);

@@ -2,6 +2,8 @@
 
 #include "base/hash.h"
 
+#include <string.h>
+
 void rota_broker_match_mark_dirty(struct rota_broker *broker, struct rota_lane *lane)
 {
     if (lane->is_dirty)
@@ -75,6 +77,79 @@ static uint64_t next_attempt(struct rota_broker *broker, const struct rota_job_e
            (from + ((uint32_t)broker->matching.chances * n_chances >> 32));
 }
 
+static void send_attempt(struct rota_broker *broker, const struct rota_job *job, uint64_t session,
+                         uint64_t handed)
+{
+    const struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_DISPATCH, job);
+    effect->session = session;
+    effect->handed = handed;
+    effect->timeout = time_left(broker, extra);
+    effect->priority = job->priority;
+    effect->payload = rota_job_payload(job);
+    effect->key = rota_job_extra_key(extra);
+    effect->trace = rota_job_extra_trace(extra);
+}
+
+/* Its times begin when it is sent. There is room for it. */
+static void await_start(struct rota_broker *broker, const struct rota_job *job, uint64_t session)
+{
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    extra->is_unsent = true;
+    extra->lease_until = extra->attempt_until = ROTA_TIME_NEVER;
+    rota_broker_timer_set(broker, job);
+    broker->matching.starts.items[broker->matching.starts.size++] =
+        (struct rota_work_start){.id = job->id,
+                                 .attempt = extra->attempt,
+                                 .session = session,
+                                 .handed = broker->matching.n_handed,
+                                 .number = broker->journal.last_number};
+}
+
+/* NULL: it has ended meanwhile, or its partition is another's. */
+static struct rota_job *unsent_job(const struct rota_broker *broker,
+                                   const struct rota_work_start *start)
+{
+    for (uint32_t number = rota_job_table_find(&broker->jobs, start->id); number;
+         number = rota_job_table_find_next(&broker->jobs, number)) {
+        struct rota_job *job = rota_job_at(&broker->jobs, number);
+        const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+        if (job->state == ROTA_JOB_RUNNING && extra->attempt == start->attempt && extra->is_unsent)
+            return job;
+    }
+    return NULL;
+}
+
+static void send_start(struct rota_broker *broker, const struct rota_work_start *start)
+{
+    struct rota_job *job = unsent_job(broker, start);
+    if (!job) {
+        if (!rota_broker_worker(broker, start->session)) /* a poll, which may get nothing now */
+            rota_broker_emit(broker, ROTA_WORK_TELL_LOST, NULL)->session = start->session;
+        return;
+    }
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    extra->is_unsent = false;
+    if (extra->lease)
+        extra->lease_until = rota_time_add(broker->now.boot, extra->lease);
+    rota_broker_timer_limit_attempt(broker, extra);
+    rota_broker_timer_set(broker, job);
+    send_attempt(broker, job, extra->session ? extra->session : start->session, start->handed);
+}
+
+void rota_broker_match_send_starts(struct rota_broker *broker)
+{
+    size_t n = 0;
+    while (n < broker->matching.starts.size &&
+           broker->matching.starts.items[n].number <= broker->journal.durable &&
+           rota_broker_ready(broker, NULL))
+        send_start(broker, &broker->matching.starts.items[n++]);
+    broker->matching.starts.size -= n;
+    if (n > 0 && broker->matching.starts.size > 0)
+        memmove(broker->matching.starts.items, broker->matching.starts.items + n,
+                broker->matching.starts.size * sizeof *broker->matching.starts.items);
+}
+
 static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker, uint32_t number,
                      uint64_t attempt)
 {
@@ -91,14 +166,10 @@ static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker
     record->attempt = attempt;
     record->n_attempts = extra->n_attempts;
     record->worker = rota_str_of(worker->name->bytes, worker->name->size);
-    struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_DISPATCH, job);
-    effect->session = worker->session;
-    effect->handed = broker->matching.n_handed;
-    effect->timeout = time_left(broker, extra);
-    effect->priority = job->priority;
-    effect->payload = rota_job_payload(job);
-    effect->key = rota_job_extra_key(extra);
-    effect->trace = rota_job_extra_trace(extra);
+    if (broker->options.has_rows)
+        await_start(broker, job, worker->session);
+    else
+        send_attempt(broker, job, worker->session, broker->matching.n_handed);
     rota_broker_tell(broker, job, 0);
 }
 
@@ -110,7 +181,8 @@ static bool dispatch_job(struct rota_broker *broker, struct rota_work_worker *wo
     if (!rota_broker_ready(broker, NULL))
         return false;
     struct rota_job_extra *extra = rota_broker_timer_need_extra(broker, number);
-    if (!extra) {
+    if (!extra ||
+        !rota_vector_reserve(&broker->matching.starts, broker->matching.starts.size + 1)) {
         broker->is_starved = true;
         return false;
     }
@@ -193,8 +265,13 @@ static void fill_worker(struct rota_broker *broker, struct rota_work_worker *wor
 void rota_broker_match_serve(struct rota_broker *broker, struct rota_work_worker *worker)
 {
     fill_worker(broker, worker);
-    if (worker->is_poll && worker->n_running > 0)
-        rota_broker_worker_detach(broker, worker);
+    if (!worker->is_poll || worker->n_running == 0)
+        return;
+    for (size_t i = broker->matching.starts.size;
+         i-- > 0 && /* it gets all its jobs in one answer */
+         broker->matching.starts.items[i].session == worker->session;)
+        broker->matching.starts.items[i].number = broker->journal.last_number;
+    rota_broker_worker_detach(broker, worker);
 }
 
 /* A free worker that can take jobs of a lane; NULL: none. */

@@ -92,7 +92,7 @@ static bool is_used(const struct rota_broker *broker, const struct rota_work_que
         return true;
     for (size_t i = 0; i < queue->partitions.size; i++)
         if (queue->partitions.items[i].n_jobs > 0 || queue->partitions.items[i].is_loaded ||
-            (queue->partitions.items[i].is_open && broker->options.tells_forgotten))
+            (queue->partitions.items[i].is_open && broker->options.has_rows))
             return true;
     for (size_t i = 0; i < broker->chunks.sent.size; i++)
         if (broker->chunks.sent.items[i]->queue == queue->number)

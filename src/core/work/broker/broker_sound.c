@@ -19,7 +19,7 @@ static bool is_run_well(const struct rota_broker *broker, const struct rota_job 
     if (!extra || !extra->attempt)
         return false;
     if (!extra->session)
-        return extra->lease_until != ROTA_TIME_NEVER; /* it has a lease or a session */
+        return extra->lease_until != ROTA_TIME_NEVER || extra->is_unsent; /* a lease begins later */
     const struct rota_work_worker *worker = rota_broker_worker(broker, extra->session);
     const struct rota_capability_set *set =
         rota_capabilities_set_at(&broker->capabilities, rota_broker_lane_of(broker, job)->set);

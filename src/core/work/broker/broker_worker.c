@@ -541,6 +541,11 @@ bool rota_broker_worker_heard(struct rota_broker *broker, struct rota_work_now n
     return worker != NULL;
 }
 
+bool rota_broker_worker_is_open(const struct rota_broker *broker, uint64_t session)
+{
+    return live_worker(broker, session) != NULL;
+}
+
 bool rota_broker_worker_slots(struct rota_broker *broker, struct rota_work_now now,
                               uint64_t session, uint32_t slots)
 {
