@@ -127,7 +127,7 @@ struct rota_queue_entry {
     struct rota_str worker, reason;
 };
 
-/* What is known of a job beside its state. Times are on the wall clock, 0: none. */
+/* What is known about a job besides its state. Times are on the wall clock, 0: none. */
 struct rota_queue_details {
     struct rota_queue_job job; /* as it was added; without a delay */
     struct rota_str explain;   /* why it is in its state, as a sentence; of a description */
@@ -197,7 +197,7 @@ enum rota_code rota_queue_describe(struct rota_queue *queue, const char *job, bo
                                    rota_queue_on_result *on_seen, void *data,
                                    struct rota_error *error);
 
-/* Lists jobs of a queue in one state, in no order: at most `max` of them (at most 1000), and the
+/* Lists jobs of a queue in one state, unordered: at most `max` of them (at most 1000), and the
  * next ones with `after` set to the `next` of the last result; 0 begins. */
 enum rota_code rota_queue_list(struct rota_queue *queue, struct rota_str name,
                                enum rota_queue_state state, uint32_t max, uint64_t after,

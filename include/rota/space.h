@@ -10,9 +10,9 @@
  *     static  a list of nodes (seats): shard N belongs to entry N modulo the length of the list,
  *             and has no owner while that node is down
  *     ring    consistent hashing over the live nodes
- *     lease   first come, first served: a row of a table for each shard
- * (<rota/experimental/lease.h>) group   divided evenly, agreed on in an ordered log
- * (<rota/group.h>)
+ *     lease   first come, first served, by a row of a table for each shard; see
+ *             <rota/experimental/lease.h>
+ *     group   divided evenly, agreed on in an ordered log; see <rota/group.h>
  *
  *     on_start --> on_stop --> rota_space_stopped()
  *

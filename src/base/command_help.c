@@ -11,7 +11,7 @@ enum {
 static const struct rota_option HELP = {
     .name = "help", .letter = 'h', .type = ROTA_OPTION_FLAG, .help = "show this help and exit"};
 
-/* The last one is --help, which no table has. */
+/* The last one is --help, which is in no table. */
 static const struct rota_option *option_at(const struct rota_command *command, size_t index)
 {
     return index < command->n_options ? &command->options[index] : &HELP;

@@ -1,7 +1,7 @@
 /* CRC-32C (Castagnoli), eight bytes at a time, by the processor's own instruction where it has one
- * and else by tables: the checksum of data on disk. It finds every flip of up to three bits in the
- * sizes that we write, and all but one in four billion of other damage; it does not protect against
- * an attacker.
+ * and else by tables: the checksum of data on disk. It detects every error of up to three bits in
+ * the sizes that we write, and all but one in four billion of other damage; it does not protect
+ * against an attacker.
  *
  * The caller makes the tables when it needs them and owns them: 8 KiB, not shared. The values
  * are those of every other CRC-32C. */

@@ -22,8 +22,8 @@ char *rota_decimal_format(double value, char text[ROTA_DECIMAL_TEXT_MAX])
     if (!isfinite(value))
         return strcpy(text, isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf");
 
-    /* Up to 15 digits survive the way there and back, so fewer need no try of
-     * their own; below the normal range numbers carry less than that. */
+    /* Up to 15 digits survive a round trip, so fewer need no extra try; below the normal range
+     * numbers carry less than that. */
     for (int n_digits = isnormal(value) ? 15 : 1; n_digits <= 17; n_digits++) {
         snprintf(text, ROTA_DECIMAL_TEXT_MAX, "%.*g", n_digits, value);
         if (strtod(text, NULL) == value)

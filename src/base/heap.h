@@ -1,8 +1,8 @@
 /* heap: a binary heap of anything, and on top of it a priority queue by time: finding the first is
  * O(1), and any item can be removed.
  *
- * Intrusive: the caller's struct holds a rota_heap_node and outlives its stay. Equal times come out
- * by `order`, so that a run can be repeated exactly. */
+ * Intrusive: the caller's struct holds a rota_heap_node and must outlive its time in the heap.
+ * Equal times come out by `order`, so that a run can be repeated exactly. */
 #pragma once
 
 #include <rota/time.h>

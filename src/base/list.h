@@ -27,7 +27,7 @@ struct rota_list_node {
          &(item)->member != (list); item = item##_next,                                            \
               item##_next = ROTA_LIST_ITEM((item##_next)->member.next, type, member))
 
-/* The first item, again and again until there is none: the body removes it. */
+/* The first item, repeatedly until there is none: the body removes it. */
 #define ROTA_LIST_DRAIN(item, list, type, member)                                                  \
     for (type * item; ((item) = ROTA_LIST_FIRST(list, type, member));)
 

@@ -95,7 +95,7 @@ static struct rota_str format_value(const struct rota_log_fact *fact, char text[
     return rota_str(text);
 }
 
-/* A fact is there as a whole or not at all. */
+/* A fact is written as a whole or not at all. */
 static bool append_fact(struct line *line, const struct rota_log_fact *fact)
 {
     char text[64];

@@ -204,7 +204,7 @@ struct rota_metrics *rota_metrics_new(uint64_t seed)
     rota_map_init(&metrics->series_by_key, seed);
     metrics->refused =
         rota_metrics_counter(metrics, "rota_metrics_refused_total",
-                             "Series rejected because the series limit was reached", NULL, 0);
+                             "Series rejected because the series limit was reached.", NULL, 0);
     if (metrics->refused == &metrics->spare_counter) {
         rota_metrics_free(metrics);
         return NULL;

@@ -1,8 +1,8 @@
 /* Metrics: counters, gauges and histograms with labels, in Prometheus' text.
  *
- * A series is a name and its labels. It is created on the first request, is the same one for
- * every later request, and lives as long as the registry, or until it is forgotten. A request never
- * fails for the caller, because nothing should stop for a metric: a rejected series (the bound is
+ * A series is a name and its labels. It is created on the first request, is the same one for every
+ * later request, and lives as long as the registry, or until it is forgotten. A request never fails
+ * for the caller, because no work should fail over a metric: a rejected series (the bound is
  * reached, a name is malformed or already has another type, a label is too long, no memory) is
  * counted in rota_metrics_refused_total, and the caller gets a spare one that is never shown. */
 #pragma once

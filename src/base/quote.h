@@ -1,4 +1,4 @@
-/* Untrusted bytes made fit to be shown: in an error, a log line, a JSON text.
+/* Untrusted bytes made safe to show: in an error, a log line, a JSON text.
  *
  * The rules are JSON's, so that one reader understands all three. Well-formed UTF-8 stays as it
  * is; quotation marks, backslashes and whatever could break a line or drive a terminal become

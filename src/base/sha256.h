@@ -1,5 +1,5 @@
-/* SHA-256 of texts: for values that have to be the same everywhere and must not collide even
- * when an attacker chooses the texts. Not for much data, nor for secrets. */
+/* SHA-256 of texts: for values that have to be the same everywhere and must not collide even when
+ * an attacker chooses the texts. Not for large data, nor for secrets. */
 #pragma once
 
 #include <rota/str.h>

@@ -4,7 +4,7 @@
  *     for (each name) rota_spell_offer(&spell, name);
  *     if (spell.best) ... did you mean spell.best? ..., or rota_spell_hint(&spell, text)
  *
- * A slip is a letter too much, too few, wrong, or swapped with its neighbour; a name is near
+ * A slip is an extra, missing or wrong letter, or one swapped with its neighbor; a name is near
  * when less than half of its letters would be slips, and there are no more than
  * ROTA_SPELL_SLIPS_MAX. */
 #pragma once

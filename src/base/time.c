@@ -56,8 +56,8 @@ static bool take_number(struct rota_str *rest, int64_t *number)
     return true;
 }
 
-/* Take a fraction in billionths when there is one: 0 and true when not. More
- * digits than that are refused rather than rounded. */
+/* Take a fraction in billionths when there is one: 0 and true when not. More digits are
+ * rejected, not rounded. */
 static bool take_fraction(struct rota_str *rest, int64_t *billionths)
 {
     char dot;
@@ -87,7 +87,7 @@ static bool scale_to_unit(int64_t count, int64_t billionths, rota_time unit, rot
     return true;
 }
 
-/* --- the calendar: Gregorian, also for the days before it was made --- */
+/* --- the calendar: Gregorian, also before its introduction --- */
 
 struct date {
     int year, month, day; /* month and day count from 1 */

@@ -68,7 +68,7 @@ static const struct name *find_name(const struct server *server, const char *wor
     return NULL;
 }
 
-/* Options that rotad knows, and those it will reject, stay as they are. */
+/* Options that rotad knows, and those that it will reject, are passed on unchanged. */
 static void translate(const struct server *server, int argc, char *const *argv, struct line *line)
 {
     for (int i = 0; i < argc; i++) {

@@ -47,7 +47,7 @@ enum rota_table_kind {
     ROTA_TABLE_TEXT, /* cut where the terminal is too narrow */
     ROTA_TABLE_NAME, /* never cut: people copy it */
     ROTA_TABLE_NUMBER,
-    ROTA_TABLE_STATE,    /* a word with a colour */
+    ROTA_TABLE_STATE,    /* a word with a color */
     ROTA_TABLE_FLAG,     /* true and false, shown as yes and no */
     ROTA_TABLE_TIME,     /* RFC 3339, or milliseconds since 1970; local time on a terminal */
     ROTA_TABLE_AGE,      /* the same; how long ago on a terminal */

@@ -36,7 +36,7 @@ void rota_check_jobs_deinit(struct rota_check_jobs *jobs);
 bool rota_check_jobs_acknowledged(struct rota_check_jobs *jobs, struct rota_job_id id,
                                   rota_time now);
 
-/* A read showed its end: DONE, by so many completions, with a result that is as expected or not;
+/* A read showed its end: DONE, by this many completions, with a result that is as expected or not;
  * DEAD; or CANCELLED. */
 void rota_check_jobs_ended(struct rota_check_jobs *jobs, struct rota_job_id id,
                            enum rota_job_state state, size_t n_done, bool is_right);

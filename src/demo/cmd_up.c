@@ -333,7 +333,7 @@ static void strike_task(struct up *up, enum rota_node_chaos_act todo)
     struct rota_up_process *task =
         &up->processes[first + rota_random_below(&up->random, up->n_processes - first)];
     if (!task->child)
-        return; /* it went down by itself */
+        return; /* it died on its own */
     if (todo == ROTA_NODE_CHAOS_KILL)
         rota_child_signal(task->child, SIGKILL);
     else

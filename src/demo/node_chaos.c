@@ -42,7 +42,7 @@ struct rota_node_chaos_todo rota_node_chaos_step(struct rota_node_chaos *chaos, 
         if (are_all_well)
             act = strike_node(chaos, now);
         else
-            be_calm(chaos, now); /* one went down by itself */
+            be_calm(chaos, now); /* one died on its own */
         break;
     case ROTA_NODE_CHAOS_DOWN:
         if (!chaos->is_over && now < chaos->at)

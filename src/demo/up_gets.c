@@ -11,7 +11,7 @@
 #define GET_LIMIT  (60 * ROTA_SEC) /* a node is down or paused for less */
 #define HOST_LIMIT (2 * ROTA_SEC)
 
-enum { AT_ONCE = 8, UNKNOWN_EVERY = 16 }; /* keys of a Get; one in so many has no value */
+enum { AT_ONCE = 8, UNKNOWN_EVERY = 16 }; /* keys of a Get; one in this many has no value */
 
 /* A Get in flight. */
 struct get_run {
@@ -55,7 +55,7 @@ static void remove_run(struct get_run *run)
     run->gets->n_pending--;
 }
 
-/* --- what was answered --- */
+/* --- answers --- */
 
 static void judge(const struct get_run *run, size_t i, const struct rota_get_item *item)
 {

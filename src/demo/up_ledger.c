@@ -123,7 +123,7 @@ void rota_up_ledger_finish(struct rota_up_ledger *ledger, void (*on_checked)(voi
     rota_up_load_finish(ledger->load, on_jobs_checked, ledger);
 }
 
-/* --- what was seen --- */
+/* --- observations --- */
 
 const char *rota_up_ledger_sum(const struct rota_up_ledger *ledger, size_t i, uint64_t *sum)
 {

@@ -3,11 +3,10 @@
 
 #include <rota/time.h>
 
-/* Time since 1970, as people and other machines mean it. It may jump. Any thread. */
+/* Time since 1970, the wall clock. It may jump. Any thread. */
 rota_time rota_clock_wall(void);
 
-/* Time since some instant before the process began; it never goes back. Any
- * thread. */
+/* Time since an arbitrary instant before the process began; it never goes back. Any thread. */
 rota_time rota_clock_mono(void);
 
 /* The same, but it also counts the time in which the machine slept. Any thread. */

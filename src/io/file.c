@@ -37,7 +37,7 @@ static enum rota_code check_kind(int fd, const char *path, struct rota_error *er
     return ROTA_OK;
 }
 
-/* Do not trust the size a file claims: it may grow, and under /proc it is 0. */
+/* Do not trust the size that a file reports: it may grow, and under /proc it is 0. */
 static enum rota_code read_whole_file(int fd, const char *path, size_t size_max,
                                       struct rota_buffer *content, struct rota_error *error)
 {

@@ -92,7 +92,7 @@ enum rota_code rota_local_token_write(const char *address, const char *token, in
     char folder[PATH_SIZE], path[PATH_SIZE];
     *fd = -1;
     if (!name_file("", address, path))
-        return ROTA_OK; /* it can't be asked at a loopback address */
+        return ROTA_OK; /* it has no loopback address */
     for (int i = 0; i < FOLDERS; i++)
         if (name_folder(i, folder) && (*fd = open_locked(folder, address, token)) >= 0)
             return ROTA_OK;

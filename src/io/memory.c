@@ -12,7 +12,7 @@
 
 /* --- control groups --- */
 
-/* The number in a file; UINT64_MAX of "max", or when there is none. */
+/* The number in a file; UINT64_MAX for "max", or if there is none. */
 static uint64_t read_number(const char *path)
 {
     char text[64] = "", *end;

@@ -27,7 +27,8 @@ struct rota_memory rota_memory_look(void);
 
 enum rota_memory_verdict {
     ROTA_MEMORY_ENOUGH,
-    ROTA_MEMORY_LESS_THAN_ALLOWED, /* allowed by settings: there is no problem until it is used */
+    ROTA_MEMORY_LESS_THAN_ALLOWED, /* allowed by settings: memory is not a problem until it is used
+                                    */
     ROTA_MEMORY_TOO_LITTLE,        /* for a node, whatever it does */
 };
 

@@ -87,7 +87,7 @@ static void on_secret(void *data, const struct rota_store_answer *answer)
                                ? "see \"store down\" above; it is read again when the store is up"
                                : "grant SELECT and INSERT on rota_secrets"));
         node->is_secret_missed = true;
-        return; /* asked again with the next call, or when the store is back */
+        return; /* read again with the next call, or when the store is back */
     }
     memcpy(node->secret, answer->values[0].value.data, answer->values[0].value.size);
     node->access.secret = rota_str(node->secret);

@@ -53,7 +53,7 @@ struct rota_node {
     bool is_failing;  /* see rota_node_fail() */
     bool is_drained_by_operator, has_served, has_drained, has_seen_members;
     bool has_left;        /* the list, or would have: an operator has drained it */
-    bool was_killed;      /* so was the process that had the directory before: it has not left */
+    bool was_killed;      /* the previous process of this directory did not leave the cluster */
     rota_time started_at; /* wall clock */
 
     int lock_fd; /* of the data directory; -1: none */

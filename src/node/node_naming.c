@@ -69,8 +69,8 @@ static void refuse_name(struct rota_node *node)
         rota_node_fail(node);
 }
 
-/* Another node has the name: a node that was given it does not start; one that was not is called by
- * its address. */
+/* Another node has the name: a node that was given the name does not start; a node that was not
+ * is called by its address. */
 static void yield_name(struct rota_node *node)
 {
     if (node->settings->name) {

@@ -89,7 +89,7 @@ static const struct rota_member *find_self(const struct rota_node *node)
     return NULL;
 }
 
-/* The list also has what an operator wants of this node. */
+/* The list also has the state that an operator set for this node. */
 static void on_members(void *data, const struct rota_members_change *change)
 {
     struct rota_node *node = data;

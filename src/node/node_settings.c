@@ -386,7 +386,7 @@ bool rota_node_settings_has_role(const struct rota_node_settings *settings, cons
     return false;
 }
 
-/* Two sections of a kind have different names, and a cache and a space, too, since their leases
+/* Two sections of one kind have different names; so do a cache and a space, since their leases
  * are in one table. Each kind's struct begins with the name. */
 static enum rota_code check_names(const struct rota_settings *settings, struct rota_error *error)
 {

@@ -1,6 +1,6 @@
 /* splits: simulated partitions, for trying a group out.
  *
- * A partition is an endless run of rows that now and then ends: then it has split in two, or its
+ * A partition is a long sequence of rows that ends at random: then it has split in two, or its
  * sibling and it have become one. Where it ends and what comes then follows from its name and the
  * row alone, so that a task that reads a part again, after another has died, finds the same end and
  * reports the same children.

@@ -115,7 +115,7 @@ def run(*words):
     return done.stdout
 
 
-REFUSALS = ("job result rejected", "job no longer ours", "job stopped")
+REFUSALS = ("job result rejected", "job attempt is over", "job stopped")
 
 
 class Attempt:

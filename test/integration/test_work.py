@@ -86,7 +86,7 @@ def a_cancelled_job_ends_with_its_whole_group():
             wait_until(lambda: not any(map(is_alive, pids)), "the end of the group")
             assert broker.show(job)["state"] == "cancelled"
             wait_until(lambda: len(worker.logged("job logged")) == 2, "its log")
-            for phrase in ("job no longer ours", "job stopped"):
+            for phrase in ("job attempt is over", "job stopped"):
                 line = worker.logged(phrase)[0]
                 assert "is cancelled" in line and " attempt=1 number=" in line, worker.log
             assert job.split("/")[1] in worker.logged("job logged")[1] and "how=two" in worker.logged("job logged")[1], worker.log

@@ -101,7 +101,7 @@ struct rota_shards_options {
      * 100. */
     int64_t retries; /* of requests that don't set it; 5, negative means 1 */
     int64_t budget_ppm, budget_per_second, budget_max;
-    bool has_no_hedges;  /* never send a second try beside the first */
+    bool has_no_hedges;  /* never send a second try while the first is in flight */
     rota_time blacklist; /* how long a failing replica is skipped; 30 s, negative: never */
 
     rota_time ttl;       /* of a map; 60 s */

@@ -126,7 +126,7 @@ void rota_get_view_append(const struct rota_get_view_options *options, const str
     }
 }
 
-/* --- what is not there --- */
+/* --- keys without a value --- */
 
 /* Name the first few keys in this state. Returns how many keys are in it. */
 static size_t name_keys(const struct rota_str *keys, const struct rota_get_result *result,

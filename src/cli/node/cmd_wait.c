@@ -149,7 +149,7 @@ static enum rota_code await_ready(struct rota_client *client, const struct wait 
         if (code == ROTA_OK)
             return ROTA_OK;
         if (last.code && code != ROTA_ERR_INVALID)
-            why = last; /* the end of our time says less than the answer before it */
+            why = last; /* the timeout says less than the answer before it */
         return rota_error_set(error, code, "timed out waiting for %s%s%.*s: %s", what,
                               wait->name.size ? " " : "", ROTA_STR_ARGS(wait->name), why.text);
     }

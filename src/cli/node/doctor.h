@@ -45,8 +45,8 @@ char *rota_cmd_doctor_span(rota_time span, char text[ROTA_TIME_TEXT_MAX]);
 void rota_doctor_clock(struct rota_doctor *doctor);
 void rota_doctor_limits(struct rota_doctor *doctor, uint64_t allowed);
 
-/* A directory for journals and databases: can it be written, what is it on, and how long does a
- * sync take? */
+/* A directory for journals and databases: can it be written, what file system is it on, and how
+ * long does a sync take? */
 void rota_doctor_disk(struct rota_doctor *doctor, const char *directory);
 
 /* A database: is it reachable, which version, its clock, and its session settings. */

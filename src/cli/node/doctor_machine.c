@@ -20,9 +20,9 @@
 
 void rota_doctor_clock(struct rota_doctor *doctor)
 {
-    static const char *const FIX =
-        "Run chrony or systemd-timesyncd. Leases do not need it, but deadlines, delays and "
-        "scheduled changes do.";
+    static const char *const FIX = "Run chrony or systemd-timesyncd. Leases do not depend on the "
+                                   "clock, but deadlines, delays and "
+                                   "scheduled changes do.";
     enum { ERROR_MAX_US = 500000 };
     struct timex look = {0};
     int state = adjtimex(&look);
@@ -65,7 +65,8 @@ static void look_at_memory(struct rota_doctor *doctor, uint64_t allowed)
                                "control group or `ulimit -v`, or keep fewer.",
         [ROTA_MEMORY_LESS_THAN_ALLOWED] =
             "Set `memory` lower in the node's settings, for jobs and for each cache, or raise the "
-            "limit of the control group (MemoryMax=) or `ulimit -v`: at the limit it is killed.",
+            "limit of the control group (MemoryMax=) or `ulimit -v`: at the limit the kernel kills "
+            "the node.",
         [ROTA_MEMORY_TOO_LITTLE] =
             "A node needs more than this: raise the limit of the control group (MemoryMax=) or "
             "`ulimit -v`.",
@@ -132,7 +133,7 @@ static void judge_sync(struct rota_doctor *doctor, const char *directory, rota_t
         fix = "Jobs are acknowledged after a sync: put the data on an SSD or NVMe disk of its own.";
     else if (took < 20 * ROTA_USEC && !is_memory)
         fix = "No disk is that fast: a cache reports writes that have not reached the "
-              "disk. Make sure that the volume honours flushes.";
+              "disk. Make sure that the volume honors flushes.";
     rota_cmd_doctor_find(doctor, "disk sync", fix ? ROTA_VERDICT_WARN : ROTA_VERDICT_OK, fix,
                          "a write and its sync in %.200s take %s (median)", directory,
                          rota_cmd_doctor_span(took, text));

@@ -111,7 +111,7 @@ static void look_at_clock(struct rota_doctor *doctor, struct rota_sql *sql,
         doctor, "store clock", is_off ? ROTA_VERDICT_WARN : ROTA_VERDICT_OK,
         is_off ? "Synchronize both clocks with NTP: times that you set are off by that much."
                : NULL,
-        "the database's clock is %s %s ours",
+        "the database's clock is %s %s this machine's",
         rota_cmd_doctor_span(apart < 0 ? -apart : apart, shown), apart < 0 ? "behind" : "ahead of");
 }
 

@@ -107,7 +107,7 @@ static const struct rota_table_column LIST_COLUMNS[] = {
     {"SHARDS", "shards", ROTA_TABLE_NUMBER, false},
     {"EPOCH", "epoch", ROTA_TABLE_NUMBER, false},
     {"CLAIMED OF", "of", ROTA_TABLE_NUMBER, false},
-    {"LAST PING", "last_ping", ROTA_TABLE_AGE, false},
+    {"HEARTBEAT", "last_ping", ROTA_TABLE_AGE, false},
 };
 static const struct rota_table LIST_TABLE = ROTA_TABLE_OF("leases", LIST_COLUMNS);
 
@@ -150,8 +150,8 @@ const struct rota_cli_command rota_cmd_lease_list = {
                 "Lists the shards of a space. STATE is `held`, `expired` (no host has taken it "
                 "yet), `free` or `new` (no host has ever held it). HOST holds the shard, or held "
                 "it last. SHARDS is the number of shards of the data center now (hosts no longer "
-                "claim shards beyond it), CLAIMED OF the number when this shard was claimed. LAST "
-                "PING is the last heartbeat by the database's clock. Exits 1 if the space has no "
+                "claim shards beyond it), CLAIMED OF the number when this shard was claimed. "
+                "HEARTBEAT is the last one by the database's clock. Exits 1 if the space has no "
                 "shards.\n\nWith --json: {\"now\", \"leases\": [{\"dc\", \"shard\", \"of\", "
                 "\"shards\", \"state\", \"host\", \"epoch\", \"pings\", \"granted_at\", "
                 "\"last_ping\", \"ttl\": seconds}]}.",
@@ -264,7 +264,7 @@ static const struct rota_option HOLD_OPTIONS[] = {
     JSON_OPTION,
 };
 
-/* By the database's clock, which is the one that counts. */
+/* By the database's clock, which decides. */
 static int plan_hold(const struct lease *options)
 {
     const struct rota_store_request request = {

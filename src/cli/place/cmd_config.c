@@ -246,7 +246,7 @@ const struct rota_cli_command rota_cmd_config_check = {
     .command =
         {
             .name = "config check",
-            .summary = "Check a configuration file and show its defaults",
+            .summary = "Check a file of dynamic settings and show its defaults",
             .arguments = "FILE",
             .min_arguments = 1,
             .max_arguments = 1,

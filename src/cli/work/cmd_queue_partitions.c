@@ -67,7 +67,7 @@ static void append_text(struct rota_buffer *buffer, struct rota_str queue,
         rota_buffer_print(buffer, " new jobs go to %u; the others are read until they are empty.",
                           wanted);
     if (write == wanted && read == wanted)
-        rota_buffer_print(buffer, " it has them.");
+        rota_buffer_print(buffer, " it has that many already.");
     rota_buffer_append_char(buffer, '\n');
 }
 

@@ -230,7 +230,7 @@ static void poll_node(struct rota_work *work, struct node *node, uint32_t n_jobs
     rota_worker_fsm_polled(&work->fsm, rota_clock_boot(), node->number, ROTA_WORKER_UNKNOWN, 0);
 }
 
-/* --- what is said of a job --- */
+/* --- reports about a job --- */
 
 /* The node's words after the status say what happened to the job. */
 static void note_over(struct job *job, const struct rota_queue_result *result)
@@ -246,7 +246,7 @@ static void on_extended(void *data, const struct rota_queue_result *result)
     note_node(job->node, answer == ROTA_WORKER_UNKNOWN, result->text);
     if (answer == ROTA_WORKER_OVER && job->child) {
         note_over(job, result);
-        log_phrase(job->work, ROTA_LOG_INFO, "job no longer ours", job, job->over);
+        log_phrase(job->work, ROTA_LOG_INFO, "job attempt is over", job, job->over);
     }
     rota_worker_fsm_extended(&job->work->fsm, rota_clock_boot(), job->number, job->extended_at,
                              answer);

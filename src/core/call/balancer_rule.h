@@ -22,7 +22,7 @@ struct rota_policy_rota {
     double silence_us; /* of tries that were cancelled or timed out */
     double penalty;    /* in tries that are in flight */
     rota_time service_at, waiting_at, silence_at, penalty_at;
-    double score;        /* in the choice at hand */
+    double score;        /* in the current choice */
     uint64_t turn;       /* serial of the last try, without probes */
     uint32_t n_answers;  /* of the first few */
     uint32_t n_samples;  /* of service_us; of the first few */
@@ -118,7 +118,7 @@ struct rota_balancer {
     struct rota_balancer_options options; /* defaults filled in */
     struct rota_map replicas;
     ROTA_VECTOR(struct rota_balancer_slot) slots;
-    ROTA_VECTOR(struct rota_balancer_replica *) field; /* of the choice at hand */
+    ROTA_VECTOR(struct rota_balancer_replica *) field; /* of the current choice */
     uint32_t first_free;
     size_t n_tries;
     uint64_t serial;           /* of the last choice */

@@ -6,7 +6,7 @@
  * without the second bound a small difference would take all calls from a replica, and grow. */
 static const double DEAD_BAND = 1.6, NOISE_US = 1000;
 
-/* A new sample has this weight in the average, and counts at most as so many averages: one try
+/* A new sample has this weight in the average, and counts at most as this many averages: one try
  * that met a pause says little about the next. */
 enum { SAMPLE_PART = 20 };
 static const double SAMPLE_MOST = 3;
@@ -34,20 +34,20 @@ static const double WAITING_KNOWN = 0.1, DRAIN_LEAST = 1.0 / 32, WAITING_PART = 
 #define SILENCE_HALF_LIFE (1 * ROTA_SEC)
 #define PENALTY_HALF_LIFE (2 * ROTA_SEC)
 
-/* A replica that looks bad gets no tries, and so can't look better. One choice in so many goes
- * to a replica without a recent report, whose answer counts more than an average that old. A report
- * is old after so many service times: replicas that answer fast are tried again soon. */
+/* A replica that looks bad gets no tries, and so can't look better. One choice in this many goes to
+ * a replica without a recent report, whose answer counts more than an average that old. A report is
+ * old after this many service times: replicas that answer fast are tried again soon. */
 enum { EXPLORE_EVERY = 100, STALE_PART = 5, STALE_SERVICES = 300 };
 #define STALE_MOST (500 * ROTA_MSEC)
 
-/* Of an unknown replica: so many answers make it known, and until then each try
- * in flight counts as so many. */
+/* Of an unknown replica: this many answers make it known, and until then each try in flight
+ * counts as this many. */
 enum { SLOW_START_ANSWERS = 8, SLOW_START_WORK = 4 };
 
-/* A try is unusually old at so many times the average. */
+/* A try is unusually old at this many times the average. */
 static const double SILENCE_FROM = 3;
 
-/* One failure weighs as much as waiting for so many tries. */
+/* One failure weighs as much as waiting for this many tries. */
 static const double FAILURE_PENALTY = 20, OVERLOAD_PENALTY = 4;
 
 enum { EJECT_FAILURES = 3, EJECT_DOUBLINGS_MAX = 5 };
@@ -209,8 +209,8 @@ static size_t find_stale(rota_time now, const struct rota_balancer_field *field)
     return stalest;
 }
 
-/* A try that is to find something out, rather than to be answered soon; only
- * the first one of a call, which can be tried again elsewhere. */
+/* A try whose purpose is to learn about a replica; only the first one of a call, which can be tried
+ * again elsewhere. */
 static size_t choose_probe(rota_time now, const struct rota_balancer_field *field)
 {
     if (field->has_excluded)
@@ -300,7 +300,7 @@ static void add_penalty(struct rota_policy_rota *own, rota_time now, double trie
     own->penalty_at = now;
 }
 
-/* Remember how long a try was waited for in vain. */
+/* Remember the age of a try that brought no answer. */
 static void add_silence(struct rota_policy_rota *own, rota_time now, rota_time age)
 {
     double had = rota_balancer_fade(own->silence_us, now - own->silence_at, SILENCE_HALF_LIFE);

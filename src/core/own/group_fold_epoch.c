@@ -48,7 +48,7 @@ static bool gather_members(struct rota_group_fold *fold, struct members *members
     return true;
 }
 
-/* What the removed tasks had. Their names are compared one after the other, so they are stored
+/* What the removed tasks had. The names are compared one after the other, so they are stored
  * alongside. */
 struct orphan {
     struct rota_str name;

@@ -59,7 +59,7 @@ struct rota_group_fsm_options {
     rota_time progress_every; /* positions go to the log this often; 0 means the default */
     rota_time wait_max;       /* how long to wait for an epoch before joining again; 0: default */
     uint64_t snapshot_records,
-        snapshot_bytes; /* the leader writes a snapshot after so many; 0: the defaults */
+        snapshot_bytes; /* the leader writes a snapshot after this many; 0: the defaults */
 
     /* Off when 0, as in the original rules. */
     rota_time withdraw_after; /* an offer that is not taken for this long goes to another task */

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* --- what is to be written --- */
+/* --- the next record --- */
 
 void rota_group_fsm_draft_mark(struct rota_group_fsm *fsm, struct rota_group_def *def)
 {

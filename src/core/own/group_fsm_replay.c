@@ -14,7 +14,7 @@ static void clear_collected(struct rota_group_fsm *fsm)
     rota_vector_deinit(&fsm->collected);
 }
 
-/* Take the log in from here on, as if nothing was known. */
+/* Read the log from here on, as if nothing was known. */
 static void begin_afresh(struct rota_group_fsm *fsm, uint64_t offset)
 {
     clear_collected(fsm);

@@ -28,8 +28,8 @@ static enum rota_code check_options(const struct rota_lease_fsm_options *options
     return ROTA_OK;
 }
 
-/* The most that one step can do: stop and release all, release as many that were
- * ours without our knowing, ping all, and a few more. */
+/* The most that one step can do: stop and release all, release as many that were ours without
+ * our knowledge, ping all, and a few more. */
 static size_t actions_max(const struct rota_lease_fsm *fsm)
 {
     return 4 * (size_t)fsm->options.n_wanted + 8;
@@ -399,8 +399,8 @@ static void seek_shards(struct rota_lease_fsm *fsm, rota_time now)
 
 /* --- holding --- */
 
-/* The table has another holder. If that is an earlier one it has lost its memory, and
- * perhaps of others than us, too. */
+/* The table has another holder. If that is an earlier one, the store has lost data, perhaps of
+ * other holders too. */
 static void handle_taken(struct rota_lease_fsm *fsm, rota_time now, struct rota_lease_slot *slot,
                          uint64_t epoch)
 {

@@ -3,9 +3,9 @@
  *     STABLE --begin--> SHADOW --commit--> STOPPING --all acked--> STARTING --all acked--> STABLE
  *              STABLE <--cancel-- SHADOW
  *
- * The phase is part of the space's view (core/own/view.h), so that all agree on it by number, and
- * no member stays in a phase that the others have left: each change is a new view that the members
- * receive, carry out and acknowledge (ack).
+ * The phase is part of the space's view (core/own/view.h), so that all nodes agree on it by number,
+ * and no member stays in a phase that the others have left: each change is a new view that the
+ * members receive, carry out and acknowledge (ack).
  *
  *  - SHADOW: the old engine owns. The new one's owners are computed alongside, and
  *    the differences are counted. It can be cancelled without any effect.

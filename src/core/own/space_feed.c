@@ -35,7 +35,7 @@ static void copy_engine(struct rota_space_feed *feed, struct rota_str engine)
     snprintf(feed->engine, sizeof feed->engine, "%.*s", ROTA_STR_ARGS(engine));
 }
 
-/* Another number of shards is another space: nothing of before counts. */
+/* Another number of shards is another space: nothing from before counts. */
 static bool begin_history(struct rota_space_feed *feed, const struct rota_space_map *map)
 {
     size_t capacity =

@@ -4,12 +4,12 @@
  *
  * One machine per node and space. A node is in while it has a row of its own, which it renews with
  * heartbeats (beats); it relies on the row for `ttl` less a guard, counted by its own boot clock
- * from when it sent the last confirmed heartbeat. When that time is over it stops everything by
- * itself. Others watch the row (core/own/session_watch.h): one whose `pings` stays the same for its
- * ttl, by the watcher's own clock and in observed time, is evicted, if the row still has this very
- * value when the store removes it. So a missing row means that its node owns nothing, with
- * certainty. `pings` is not a counter but a new random number with each heartbeat: a store that
- * fell back would count to the same number twice.
+ * from when it sent the last confirmed heartbeat. After that time it stops everything on its own.
+ * Others watch the row (core/own/session_watch.h): one whose `pings` stays the same for its ttl, by
+ * the watcher's own clock and in observed time, is evicted, if the row still has this very value
+ * when the store removes it. So a missing row means that its node owns nothing, with certainty.
+ * `pings` is not a counter but a new random number with each heartbeat: a store that fell back
+ * would count to the same number twice.
  *
  * A view (core/own/view.h) is proposed by any node that sees rows, wishes or a migration that the
  * present view does not answer to; the store takes the one that names the number it replaces. A
@@ -42,7 +42,7 @@
  *    holds the known view (`known` is 0: if there is none). PROPOSED; or REFUSED, another
  *    was faster.
  *
- * Every ask has a number and is done at most once: no driver repeats one by itself. It ends with
+ * Every ask has a number and is done at most once: no driver repeats one on its own. It ends with
  * one answer, at the latest when its connection is closed: UNKNOWN is neither success nor failure,
  * and the store may still carry it out later. A text that can't be read is UNKNOWN too, and logged:
  * we keep what we have, and no other node takes it.

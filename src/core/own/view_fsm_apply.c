@@ -116,8 +116,8 @@ static bool follow_view(struct rota_view_fsm *fsm, const struct rota_view *view,
     return is_fine;
 }
 
-/* No other node can have started what we held: they wait for our ack. So what is ours in the new
- * view continues, if needed under a later epoch. */
+/* No other node can have started what we held: they wait for our ack. So shards that are ours in
+ * the new view continue, if needed under a later epoch. */
 static void keep_or_stop(struct rota_view_fsm *fsm)
 {
     fsm->n_ours = 0;

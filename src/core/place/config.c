@@ -319,10 +319,10 @@ static bool is_fewer(const struct voice *read, const struct voice *write)
            count_of(write->layer, ROTA_SETTING_WRITE_PARTITIONS);
 }
 
-/* Two layers can meet in a queue that neither of them alone shows only when one
- * names the queue, the other the namespace. The first must leave a count to the
- * second; then nothing but an override that names both can keep them apart, so
- * at most as many pairs are looked up in vain as there are such overrides. */
+/* Two layers can meet in a queue that neither of them alone shows only when one names the queue,
+ * the other the namespace. The first must leave a count to the second; then nothing but an override
+ * that names both can keep them apart, so the number of useless lookups is at most that of such
+ * overrides. */
 static enum rota_code check_pair(const struct rota_config *config, const struct voice *queue,
                                  const struct voice *space, const char *file,
                                  struct rota_error *error)

@@ -20,7 +20,7 @@ static void set_known_empty(struct rota_counts *counts, int64_t partition, bool 
         counts->empties[partition / 8] &= (unsigned char)~bit;
 }
 
-/* Lower the read count as far as wanted and known to be safe. What is known of a partition is
+/* Lower the read count as far as wanted and known to be safe. What is known about a partition is
  * forgotten with it: it may be used again. */
 static void lower_read_count(struct rota_counts *counts)
 {

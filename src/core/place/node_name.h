@@ -5,10 +5,10 @@
  * it is never mistaken for an address. A member without a name is called by its address.
  *
  * No two nodes that are alive have the same name. A node that starts looks at the rows of the
- * others before it writes its own. A row that was renewed while the node looked is of a node that
- * is alive, and keeps its name; one that was not renewed for its ttl has lost it. A ttl can be
- * long: a node whose name is only a default stops waiting earlier, and does without. The node looks
- * once more after its first heartbeat, in case that two of one name started together. */
+ * others before it writes its own. A row that was renewed in the meantime belongs to a live node,
+ * and keeps its name; one that was not renewed for its ttl has lost it. A ttl can be long: a node
+ * whose name is only a default stops waiting earlier, and runs without a name. The node looks once
+ * more after its first heartbeat, in case two nodes with the same name started together. */
 #pragma once
 
 #include <rota/experimental/store_ask.h>

@@ -119,7 +119,7 @@ static char *put_text(char *end, struct rota_str str)
     return end + str.size;
 }
 
-/* Names that were never checked must not run over the caller's memory. */
+/* Names that were never checked must not overflow the caller's memory. */
 static void assert_fits(const struct rota_partition *partition)
 {
     assert(partition->id >= 0 && partition->namespace_id.size <= ROTA_QUEUE_NAME_MAX &&

@@ -8,8 +8,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* What is known of one partition. It counts the polls picked after `born`: an
- * older one belongs to a count that was forgotten when the queue shrank. */
+/* What is known about one partition. It counts the polls picked after `born`: an older one belongs
+ * to a count that was forgotten when the queue shrank. */
 struct cell {
     uint64_t born;
     uint32_t count;

@@ -170,8 +170,8 @@ static void walk_many(const struct rota_ring *ring, size_t at, size_t n, uint32_
     }
 }
 
-/* Round after round from the same start, each taking one new host of every zone that has one
- * left. A round knows beforehand how many it will find, so it never searches in vain. */
+/* Round after round from the same start, each taking one new host of every zone that has one left.
+ * A round knows beforehand how many it will find, so it stops as soon as it has them. */
 static void walk_zones(const struct rota_ring *ring, size_t start, size_t n, uint32_t *hosts)
 {
     struct seen seen;

@@ -314,7 +314,7 @@ fail:
 
 /* --- from another ring --- */
 
-/* What becomes of the hosts when a ring changes: the next list, and the new number of each old
+/* What happens to the hosts when a ring changes: the next list, and the new number of each old
  * host, or ROTA_RING_NONE if it leaves. */
 struct change {
     struct rota_ring_host *hosts;

@@ -1,10 +1,9 @@
 /* slots: spread a batch over the hosts so that a change of hosts moves little.
  *
- * Every slot of a batch throws eight probes at the ring, places that follow
- * from the batch's key, and ranks the hosts by how near they come clockwise
- * after one of its probes. Of all pairs of an open slot and a free host the
- * nearest is joined, again and again; when no host is free and slots are left,
- * all hosts are free for another round.
+ * Every slot of a batch has eight probes, points on the ring that follow from the batch's key, and
+ * ranks the hosts by how near they come clockwise after one of its probes. The nearest pair of an
+ * open slot and a free host is joined, repeatedly; when no host is free and slots are left, all
+ * hosts are free for another round.
  *
  * Both sides rank by the same distance, so the outcome is the one stable
  * matching: a host that comes takes the slot it is nearest to, the host that

@@ -247,7 +247,7 @@ static void tell_room(struct rota_journal *journal, const char *why)
     if (is_full)
         log_error(journal, ROTA_LOG_ERROR, "journal full", why);
     else
-        rota_log(journal->options.log, rota_clock_wall(), ROTA_LOG_INFO, "journal has room",
+        rota_log(journal->options.log, rota_clock_wall(), ROTA_LOG_INFO, "journal has room again",
                  ROTA_LOG_FACT("directory", journal->commit.files->directory));
     if (is_full && journal->options.on_full)
         journal->options.on_full(journal->options.data, why);
@@ -350,7 +350,7 @@ static void close_handles(struct rota_journal *journal)
 /* The last commit, or the end when there can be none. */
 static void close_idle(struct rota_journal *journal)
 {
-    bool is_stuck = journal->is_committing; /* it waits for room that nothing needs now */
+    bool is_stuck = journal->is_committing; /* it waits for room that is no longer needed */
     if (journal->is_failed || is_stuck || journal->commit.is_final)
         close_handles(journal);
     else

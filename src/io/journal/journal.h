@@ -13,10 +13,10 @@
  *
  * **A full disk** loses nothing: pending records stay pending and are retried, `on_full` reports
  * it, and a reserve is released so that work can end while new work is rejected. `on_room` ends it.
- * The same two are called when more bytes are pending than ROTA_JOURNAL_BEHIND. When not even the
- * reserve is enough, that is logged too (`journal stuck`), and when it is over. **A disk that
+ * The same two are called when more bytes are pending than ROTA_JOURNAL_BEHIND. It is also logged
+ * when even the reserve is not enough (`journal stuck`), and when that is over. **A disk that
  * fails** ends it: `on_failed`, once, and nothing is reported as durable after that; the next
- * process that opens the directory finds what was.
+ * process that opens the directory finds out which records were durable.
  *
  * docs/journal.md has the format and what to do with a damaged one. */
 #pragma once

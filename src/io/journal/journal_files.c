@@ -224,8 +224,7 @@ static int put_zeros(struct rota_journal_files *files, int fd, size_t at, size_t
     return 0;
 }
 
-/* Have blocks after `end` written before they are needed. Errors do not matter: this is only for
- * speed. */
+/* Write blocks after `end` before they are needed. Errors do not matter: this is only for speed. */
 static void write_ahead(struct rota_journal_files *files, size_t end)
 {
     size_t size = end < files->size ? files->size - end : 0;
@@ -302,7 +301,7 @@ enum rota_code rota_journal_files_make_room(struct rota_journal_files *files, si
     return begin_segment(files, files->last + 1, need, false, error);
 }
 
-/* Where room can't be promised, zeros take it. */
+/* Where the file system can't reserve room, write zeros. */
 static int fill_reserve(struct rota_journal_files *files, int fd)
 {
     int failed;

@@ -145,7 +145,7 @@ int rota_journal_files_put(struct rota_journal_files *files, int fd, struct rota
                            size_t at);
 int rota_journal_files_sync(struct rota_journal_files *files, int fd);
 
-/* Take room for a file, where the file system can promise it. */
+/* Reserve room for a file, where the file system can. */
 int rota_journal_files_allocate(struct rota_journal_files *files, int fd, size_t size);
 
 /* Check the directory itself, and note whether it is open to all users. */

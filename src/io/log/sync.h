@@ -92,7 +92,7 @@ struct rota_sync_options {
      * the session. */
     rota_time ok_every;
 
-    /* Never join, never make anything that is not there: only read. */
+    /* Never join, never create anything that is missing: only read. */
     bool is_observer;
 
     /* Called from the loop; may call any function of this header. */
@@ -127,7 +127,7 @@ enum rota_code rota_sync_append(struct rota_sync *sync, uint64_t number, struct 
 void rota_sync_join(struct rota_sync *sync, struct rota_str line);
 void rota_sync_leave(struct rota_sync *sync);
 
-/* Records below `offset` are no longer needed, and may be deleted some time. */
+/* Records below `offset` are no longer needed, and may be deleted later. */
 void rota_sync_trim(struct rota_sync *sync, uint64_t offset);
 
 /* The URL without its password, borrowed until the log is closed. */

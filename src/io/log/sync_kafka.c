@@ -138,7 +138,7 @@ static void on_handle_closed(uv_handle_t *handle)
     on_part_closed(handle->data);
 }
 
-/* Mail and handles go when no thread is left that could use them. */
+/* Release mail and handles when no thread is left that could use them. */
 static void release_kafka(struct rota_kafka *kafka)
 {
     if (kafka->n_members > 0 || kafka->thread)

@@ -3,7 +3,7 @@
  *
  * librdkafka's admin requests to a coordinator (DescribeConsumerGroups and its kin) abort the
  * process when a connection breaks at the wrong moment, as was seen with 2.0.2 when a broker
- * started; so the same questions are asked in its older ways. */
+ * started; so this file asks the same questions with older requests. */
 #include "io/log/sync_kafka_coordinator.h"
 
 #include <stdlib.h>

@@ -36,7 +36,7 @@ struct rota_kafka_job {
     struct rota_letter letter;
     enum rota_kafka_job_type type;
     uint64_t offset; /* of START and TRIM */
-    uint64_t known;  /* all below was there when the job began */
+    uint64_t known;  /* all below existed when the job began */
 
     enum rota_code code;
     struct rota_error error;

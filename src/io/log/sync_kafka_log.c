@@ -18,14 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of one wake-up, so that others get their turn. */
+/* Events of one wake-up, so that others get their turn. */
 enum { EVENTS_MAX = 256, BYTES_MAX = 4 << 20 };
 
-/* So long a topic that was there may be missing: brokers that start, or elect a controller, do not
- * know of all. */
+/* How long an existing topic may be missing: brokers that start, or elect a controller, do not know
+ * of all. */
 #define MISSING_MAX (10 * ROTA_SEC)
 
-/* And so long they may fail to answer before we report it: a new topic has no leader at first. */
+/* How long they may fail to answer before we report it: a new topic has no leader at first. */
 #define UNREACHABLE_AFTER (1 * ROTA_SEC)
 
 /* --- jobs --- */
@@ -391,7 +391,7 @@ static void on_delivery(struct rota_kafka *kafka, const rd_kafka_message_t *mess
     /* After its broker has died an idempotent producer may wait for an answer forever. */
     if (message->err == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT)
         kafka->wants_producer = true;
-    /* A record of which only a later try was acknowledged is in the log, at an unknown offset. */
+    /* A record whose later try was acknowledged is in the log, at an unknown offset. */
     bool is_appended = !message->err && message->offset >= 0;
     answer_append(kafka, &kafka->appends[slot], is_appended,
                   is_appended ? (uint64_t)message->offset : 0);

@@ -36,7 +36,7 @@ struct rota_kafka_member {
     bool is_over;
     bool is_assigned, is_leader, has_round, needs_topic;
     bool is_subscribed;
-    bool is_holding; /* asked to go into a new round, and not yet willing */
+    bool is_holding; /* asked to enter a new round, and not yet ready */
     bool is_marked;  /* and the others can see that we are ready */
     int32_t slot;    /* the first of the partitions that we hold; -1: none */
     int32_t place;   /* roughly how many members hold the partitions before it */
@@ -256,8 +256,8 @@ static bool has_leader(const struct rota_kafka_member *member,
     return false;
 }
 
-/* The member that assigned the partitions did not know of the new topic yet. It will, and then
- * there is another round; until then we are alive. */
+/* The member that assigned the partitions did not know the new topic yet. When it does, there is
+ * another round; until then we are alive. */
 static void pass_over_round(struct rota_kafka_member *member, rota_time sent_at)
 {
     member->round_at = sent_at + SLICE_MS * ROTA_MSEC;
@@ -444,7 +444,7 @@ static void on_event(struct rota_kafka_member *member, rd_kafka_event_t *event)
 
 /* --- its life --- */
 
-/* For news, at most so long; all that is there by then is taken. */
+/* For news, at most so long; everything that has arrived by then is handled. */
 static void wait_for_news(struct rota_kafka_member *member, int ms)
 {
     rd_kafka_event_t *event = rd_kafka_queue_poll(member->news, ms);
@@ -468,7 +468,7 @@ static enum rota_code open_client(struct rota_kafka_member *member, struct rota_
     char session_ms[24], beat_ms[24], join_ms[24];
     snprintf(session_ms, sizeof session_ms, "%lld", (long long)session);
     snprintf(beat_ms, sizeof beat_ms, "%lld", (long long)(beat_of(setup) / ROTA_MSEC));
-    /* So long the others wait for us when there is a new round: longer than we hold. */
+    /* How long the others wait for us when there is a new round: longer than we hold. */
     snprintf(join_ms, sizeof join_ms, "%lld", (long long)(2 * session + 5000));
     const struct rota_kafka_setting settings[] = {
         {"client.id", member->client_id},   {"group.id", setup->group},

@@ -30,7 +30,7 @@ static void on_line(struct rota_letter *letter, bool is_cancelled)
     free(line);
 }
 
-/* From librdkafka's threads. When there are too many lines the rest is dropped. */
+/* From librdkafka's threads. If there are too many lines, the rest is dropped. */
 static void on_client_log(const rd_kafka_t *client, int level, const char *facility,
                           const char *text)
 {

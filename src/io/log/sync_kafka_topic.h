@@ -48,7 +48,7 @@ enum rota_code rota_sync_kafka_topic_client_open(const struct rota_kafka_setup *
                                                  size_t n_settings, int events, rd_kafka_t **client,
                                                  struct rota_error *error);
 
-/* An error that does not go away by itself: permissions, a password. */
+/* An error that retrying won't cure: permissions, a password. */
 bool rota_sync_kafka_topic_is_refusal(rd_kafka_resp_err_t code);
 
 /* Whether there is such a topic, and with how many partitions: ROTA_ERR_NOT_FOUND when
@@ -57,7 +57,7 @@ enum rota_code rota_sync_kafka_topic_find(rd_kafka_t *client, const char *name, 
                                           int *n_replicas, int *n_brokers,
                                           struct rota_error *error);
 
-/* Make it, if it is not there by now. Codes as above. */
+/* Create it, if it does not exist by now. Codes as above. */
 enum rota_code rota_sync_kafka_topic_make(rd_kafka_t *client, const char *name, int n_partitions,
                                           int n_replicas, const struct rota_kafka_setting *settings,
                                           size_t n_settings, struct rota_error *error);

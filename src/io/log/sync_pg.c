@@ -53,7 +53,8 @@ static void pg_free(struct rota_sync_signal *base)
 static enum rota_code pg_open(struct rota_sync_signal *base, struct rota_error *error)
 {
     struct signal *signal = (struct signal *)base;
-    /* A process that can't listen still reads now and then, which is better than blocking here. */
+    /* A process that can't listen still reads from time to time, which is better than blocking
+     * here. */
     struct rota_sql_options options = {.connect_timeout = ROTA_SEC, .statement_timeout = ROTA_SEC};
     char text[64];
     rota_sql_close(signal->sql);

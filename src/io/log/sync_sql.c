@@ -103,7 +103,7 @@ static void post_turn(struct rota_sync_sql *sync)
     (void)code;
 }
 
-/* What has come up since the last turn. */
+/* Requests since the last turn. */
 static void fill_group(struct rota_sync_sql *sync, struct rota_sync_turn *turn)
 {
     size_t at = 0;
@@ -173,7 +173,7 @@ static rota_time due_at(const struct rota_sync_sql *sync)
     return due > sync->retry_at ? due : sync->retry_at;
 }
 
-/* Begin the next turn if it is time for one, or set the timer. */
+/* Start the next turn if it is due, or set the timer. */
 static void advance_turn(struct rota_sync_sql *sync)
 {
     if (sync->is_busy || sync->is_failed || sync->is_closed)

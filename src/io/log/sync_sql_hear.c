@@ -79,8 +79,8 @@ static bool lose_group(struct rota_sync_sql *sync, const char *why)
                         &(struct rota_sync_event){.type = ROTA_SYNC_GROUP_LOST, .error = &error});
 }
 
-/* Handle the list: which members are silent or dead, and our place; `*place` stays 0 if we are
- * not in it. */
+/* Handle the list: which members are unresponsive or dead, and our place; `*place` stays 0 if we
+ * are not in it. */
 static bool see_members(struct rota_sync_sql *sync, uint64_t *place)
 {
     const struct rota_sync_turn *turn = &sync->turn;
@@ -283,7 +283,7 @@ static bool hear_failure(struct rota_sync_sql *sync)
     sync->retry_at = rota_time_add(rota_clock_boot(), wait);
     sync->is_wanted = true;
     if (turn->is_connected) {
-        log_event(sync, ROTA_LOG_DEBUG, "group log rejects", &turn->error);
+        log_event(sync, ROTA_LOG_DEBUG, "group log rejected a request", &turn->error);
         return false;
     }
     bool is_news = sync->is_up || !sync->is_log_told;

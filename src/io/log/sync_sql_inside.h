@@ -25,7 +25,7 @@ enum {
     ROTA_SYNC_OWED_MAX = 64,         /* ids that are still to be taken out of the table */
 };
 
-/* --- how others are woken, and how a process is known to be dead --- */
+/* --- waking others, and detecting that a process is dead --- */
 
 enum {
     ROTA_SYNC_HEARD_NEWS = 1,  /* there are new records */
@@ -170,8 +170,8 @@ void rota_sync_sql_turn_appends_free(struct rota_list_node *appends);
 /* Free the result, and start the next with nothing to do. */
 void rota_sync_sql_turn_clear(struct rota_sync_turn *turn);
 
-/* Thread. See to the tables, and to the head of the group. `*is_forgotten` is set when the
- * head was made, and there are signs that it was there before. */
+/* Thread. Create or upgrade the tables, and create the head of the group. `*is_forgotten` is set
+ * when the head was made, and there are signs that it existed before. */
 enum rota_code rota_sync_sql_schema_open(struct rota_sync_session *session, bool *is_forgotten,
                                          struct rota_error *error);
 

@@ -70,7 +70,7 @@ static enum rota_code change_rows(struct rota_sync_session *session, const char 
     return code;
 }
 
-/* --- whether it is still the log that was known --- */
+/* --- whether it is still the same log --- */
 
 static struct rota_sync_head head_at(const struct rota_sql_result *result)
 {
@@ -305,7 +305,7 @@ static enum rota_code write_head(struct rota_sync_session *session, struct rota_
         values, 5, NULL, &turn->error);
 }
 
-/* Lock the head and see that it is ours. */
+/* Lock the head and check that it is ours. */
 static enum rota_code lock_head(struct rota_sync_session *session, struct rota_sync_turn *turn,
                                 struct writing *writing)
 {
@@ -350,7 +350,7 @@ static enum rota_code write_inside(struct rota_sync_session *session, struct rot
     return code;
 }
 
-/* All that is to be written, in one transaction: all of it, or nothing. */
+/* All writes, in one transaction: all of it, or nothing. */
 static enum rota_code write_all(struct rota_sync_session *session, struct rota_sync_turn *turn)
 {
     const struct rota_sync_signal_kind *kind = session->signal->kind;

@@ -187,7 +187,7 @@ static int sqlite_hear(struct rota_sync_signal *base)
     }
 }
 
-/* Others also check by themselves, so a byte that can't be written costs time only. */
+/* Others also check by themselves, so a byte that can't be written only costs time. */
 static void sqlite_told(struct rota_sync_signal *base)
 {
     struct signal *signal = (struct signal *)base;

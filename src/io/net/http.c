@@ -158,7 +158,7 @@ static struct connection *connection_of(struct MHD_Connection *given)
     return info ? info->socket_context : NULL;
 }
 
-/* The library has to be run to find out. */
+/* Only running the library shows that. */
 static void resume_connection(struct rota_http *http, struct MHD_Connection *connection)
 {
     MHD_resume_connection(connection);

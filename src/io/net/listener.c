@@ -201,7 +201,7 @@ static int bind_socket(const struct sockaddr *target, socklen_t size)
     return -1;
 }
 
-/* Listen at the first address of the name that lets us. */
+/* Listen at the first address of the name where that succeeds. */
 static enum rota_code bind_any(const char *text, const struct addrinfo *found,
                                const struct rota_listener_options *options, int *fd,
                                struct rota_error *error)

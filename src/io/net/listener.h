@@ -1,10 +1,10 @@
 /* A listener: accepts connections at an address and makes a stream of each.
  *
- * A stream is delivered when it is open, so a peer that connects and stays silent in the TLS
+ * A stream is delivered when it is open, so a peer that connects and sends nothing in the TLS
  * handshake takes a place for `open_timeout` and the owner never sees it. A peer address has a
  * share of the places, and further connections from it are closed at once (core/call/get/places.h).
- * When all places are taken further peers wait in the kernel's queue; when the process has no
- * file descriptors left accepting pauses for ROTA_LISTENER_PAUSE. Both end by themselves. */
+ * When all places are taken further peers wait in the kernel's queue; when the process has no file
+ * descriptors left accepting pauses for ROTA_LISTENER_PAUSE. Both end by themselves. */
 #pragma once
 
 #include "io/net/address.h"

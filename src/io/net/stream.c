@@ -80,7 +80,7 @@ void rota_stream_destroy(struct rota_stream *stream)
     stream->handler = (struct rota_stream_handler){0};
     uv_close((uv_handle_t *)&stream->timer, on_handle_closed);
     uv_close((uv_handle_t *)&stream->settle, on_handle_closed);
-    /* Between two targets it is being closed already, and then released. */
+    /* Between two targets it is already closing, and is released then. */
     if (!uv_is_closing((uv_handle_t *)&stream->tcp))
         uv_close((uv_handle_t *)&stream->tcp, on_handle_closed);
 }
@@ -358,7 +358,7 @@ static void shake_hands(struct rota_stream *stream)
 
 static void read_plain(struct rota_stream *stream, struct rota_str bytes)
 {
-    /* A record of TLS begins like this, and nothing that we ever expect. */
+    /* A TLS record begins like this; no other protocol that we expect does. */
     bool is_tls = !stream->has_read && bytes.size >= 2 && bytes.data[1] == 3 &&
                   (bytes.data[0] == 0x15 || bytes.data[0] == 0x16);
     stream->has_read = true;
@@ -504,7 +504,7 @@ static enum rota_code check_send_room(const struct rota_stream *stream, size_t s
     return ROTA_OK;
 }
 
-/* Much is sent at once, little waits for more. */
+/* Send large amounts at once; let small ones wait for more. */
 static void send_or_settle(struct rota_stream *stream)
 {
     if (stream->state != ROTA_STREAM_OPEN || stream->is_writing)

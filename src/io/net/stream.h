@@ -6,7 +6,7 @@
  * function of this header, and in this order: on_open, then on_data and on_drained, then on_close.
  * Every stream ends in exactly one of two ways:
  *
- *   - it ends by itself: on_close is called, once, as the last callback, and the
+ *   - it ends on its own: on_close is called, once, as the last callback, and the
  *     stream is freed when it returns;
  *   - its owner ends it with rota_stream_close() or rota_stream_finish(): the
  *     stream is gone at once and no callback is called after that, not even on_close.
@@ -38,8 +38,8 @@ struct sockaddr;
 struct uv_loop_s; /* a uv_loop_t */
 
 enum {
-    ROTA_STREAM_READ_SIZE = 64 << 10,   /* on_data gets at most so many bytes */
-    ROTA_STREAM_FLUSH_SIZE = 32 << 10,  /* so many gathered bytes are sent without waiting */
+    ROTA_STREAM_READ_SIZE = 64 << 10,   /* on_data gets at most this many bytes */
+    ROTA_STREAM_FLUSH_SIZE = 32 << 10,  /* this many gathered bytes are sent without waiting */
     ROTA_STREAM_PENDING_MAX = 16 << 20, /* bytes written and not yet with the kernel */
     ROTA_STREAM_ADDRESSES_MAX = 16,     /* addresses of a name that are tried */
 };
@@ -59,11 +59,10 @@ struct rota_stream_handler {
     /* All bytes written so far are with the kernel, after some had to wait. */
     void (*on_drained)(void *data);
 
-    /* The stream has ended by itself; bytes still pending are lost. The code is ROTA_OK when the
-     * peer closed it cleanly, ROTA_ERR_NOT_FOUND for a name without address,
-     * ROTA_ERR_UNAVAILABLE when connecting failed, ROTA_ERR_INVALID for a name whose addresses
-     * do not allow plain text, ROTA_ERR_IO for all else. There always is a sentence, and it
-     * names the peer. */
+    /* The stream has ended on its own; bytes still pending are lost. The code is ROTA_OK when the
+     * peer closed it cleanly, ROTA_ERR_NOT_FOUND for a name without address, ROTA_ERR_UNAVAILABLE
+     * when connecting failed, ROTA_ERR_INVALID for a name whose addresses do not allow plain text,
+     * ROTA_ERR_IO for all else. There always is a sentence, and it names the peer. */
     void (*on_close)(void *data, const struct rota_error *reason);
 
     void *data; /* kept */

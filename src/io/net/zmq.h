@@ -81,7 +81,7 @@ struct rota_zmq_message {
 /* A message of `size` bytes to be written. False when there is no memory. Any thread. */
 bool rota_zmq_message_init(struct rota_zmq_message *message, size_t size);
 void rota_zmq_message_deinit(struct rota_zmq_message *message);
-/* `to` is not initialised, `from` is empty then. */
+/* `to` is not initialized, `from` is empty then. */
 void rota_zmq_message_move(struct rota_zmq_message *to, struct rota_zmq_message *from);
 void *rota_zmq_message_data(const struct rota_zmq_message *message);
 size_t rota_zmq_message_size(const struct rota_zmq_message *message);

@@ -319,7 +319,7 @@ static const char *const METHODS[] = {[ROTA_HTTP_GET] = "GET",
                                       [ROTA_HTTP_PUT] = "PUT",
                                       [ROTA_HTTP_DELETE] = "DELETE"};
 
-/* One more method that the path is there for. */
+/* One more method of this path. */
 static void note_method(struct rota_api_call *call, enum rota_http_method method)
 {
     size_t size = strlen(call->allow);
@@ -377,7 +377,7 @@ void rota_api_openapi(struct rota_api_call *call)
     if (page)
         rota_api_answer(call, 200, page->type, rota_str_of(page->bytes, page->size));
     else
-        rota_api_refuse(call, 404, "this program was built without it");
+        rota_api_refuse(call, 404, "this rotad was built without the OpenAPI description");
 }
 
 /* A file of the dashboard; false if the path is not one. The page loads nothing from other sites,

@@ -1,8 +1,8 @@
 /* The metrics of a node, for Prometheus.
  *
  * What is counted as it happens (calls, requests) is in the registry already; everything else is
- * measured on request: the process, its disk, the store, members, this node's part of the
- * queues, spaces. So nothing is measured that is not read. */
+ * measured on request: the process, its disk, the store, members, this node's part of the queues,
+ * spaces. So only values that someone reads are measured. */
 #include "node/api/api.h"
 
 #include "base/metrics.h"

@@ -176,7 +176,7 @@ static void tell_moves(struct rota_node_moves *moves, const char *role)
 
 /* --- the node itself --- */
 
-/* A number that it has shown of itself; 0: none. */
+/* A number that the node has reported about itself; 0: none. */
 static uint64_t own_number(const struct rota_peer *peer, const char *name)
 {
     const struct rota_buffer *part = &peer->parts[ROTA_TOPIC_CLUSTER];

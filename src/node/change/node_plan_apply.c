@@ -176,7 +176,7 @@ static void change_host(struct rota_node_plan *plan, const struct rota_node_plan
         weigh_host(plan, host);
 }
 
-/* Change the next host; all at once when it is not to be gradual. */
+/* Change the next host; all at once if it is not gradual. */
 static void on_turn(uv_timer_t *timer)
 {
     struct rota_node_plan *plan = timer->data;

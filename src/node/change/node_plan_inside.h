@@ -25,7 +25,7 @@ struct rota_node_plan_map {
 struct rota_node_plan_thing {
     struct rota_str name;
     bool is_queue;
-    struct rota_work_layout layout, wished; /* of a queue: as it was, and is to be */
+    struct rota_work_layout layout, wished; /* of a queue: before, and after */
     struct rota_work_layout seen;           /* ... and as it was seen last */
     struct rota_node_plan_map map;          /* of a space */
     uint32_t n_before, n_after;
@@ -83,7 +83,7 @@ bool rota_node_plan_spread_differs(const struct rota_work_layout *a,
                                    const struct rota_work_layout *b);
 bool rota_node_plan_differs(const struct rota_work_layout *a, const struct rota_work_layout *b);
 
-/* Whether something is to be done about a queue. */
+/* Whether the plan changes a queue. */
 bool rota_node_plan_is_changed(const struct rota_node_plan_thing *thing);
 
 /* --- node_plan_apply.c --- */

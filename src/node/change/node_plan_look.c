@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-#define STILL (30 * ROTA_SEC) /* when nothing has moved for so long, nothing will */
+#define STILL (30 * ROTA_SEC) /* if nothing has moved for this long, nothing will */
 
 struct rota_node_plan_look {
     struct rota_node_plan *plan; /* kept: a comparison is in progress */
@@ -143,7 +143,7 @@ static bool compare_thing(struct rota_node_plan_look *look, size_t index,
 {
     const struct rota_node_plan_thing *thing = &look->plan->things.items[index];
     if (!thing->is_queue && look->maps.items[index].n_shards == 0)
-        return true; /* nothing is known of the space now */
+        return true; /* nothing is known about the space now */
     uint32_t n = thing->is_queue ? thing->seen.read : thing->n_before;
     uint32_t *owners = calloc((size_t)n + 1, sizeof *owners);
     bool is_well = owners;

@@ -375,7 +375,7 @@ static bool is_ready(const void *data)
     return true;
 }
 
-/* Those of the collections that clients should find here. */
+/* The collections that clients should find here. */
 static const char *roles_of_cache(void *data)
 {
     struct cache_role *role = data;

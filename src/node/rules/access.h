@@ -20,7 +20,7 @@ enum {
     ROTA_ACCESS_NAMES_MAX = 64, /* names in one list */
 };
 
-/* Metadata of a call that a node forwards: who is responsible for it. */
+/* Metadata of a call that a node forwards: the caller's identity. */
 #define ROTA_NOTE_ACTOR "rota-actor"
 
 struct rota_access_list {
@@ -51,9 +51,9 @@ bool rota_access_is_bearer(struct rota_str authorization, struct rota_str secret
 uint32_t rota_access_roles(const struct rota_access *access,
                            const struct rota_access_caller *caller);
 
-/* Who is responsible for the call, for events and logs: "an operator with the token, from
- * 127.0.0.1:4711" or "certificate ops, from ...". Of a forwarded call, the actor that the node
- * names. Control characters become '?'. Returns `text`. */
+/* The caller's identity, for events and logs: "an operator with the token, from 127.0.0.1:4711" or
+ * "certificate ops, from ...". Of a forwarded call, the actor that the node names. Control
+ * characters become '?'. Returns `text`. */
 char *rota_access_actor(const struct rota_access *access, const struct rota_access_caller *caller,
                         char text[ROTA_SERVER_ACTOR_MAX]);
 

@@ -1,9 +1,9 @@
 /* events: what has happened in a cluster, for people: the newest few thousand, numbered.
  *
- * An event is a timestamp, a kind, a subject and a sentence. A node records its own, and takes
- * in those of others while a client watches. Numbers are local to this log: they grow by one, in
- * the order in which events became known here; a follower asks for events after the last number
- * it has seen, and a gap shows that it was too slow. */
+ * An event is a timestamp, a kind, a subject and a sentence. A node records its own, and fetches
+ * those of others while a client watches. Numbers are local to this log: they grow by one, in the
+ * order in which events became known here; a follower asks for events after the last number it has
+ * seen, and a gap shows that it was too slow. */
 #pragma once
 
 #include <rota/str.h>

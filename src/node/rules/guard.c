@@ -11,7 +11,7 @@ static char to_lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* Whatever the locale: these are names of hosts and of HTTP. */
+/* Whatever the locale: these are host names and HTTP names. */
 static bool is_same_name(struct rota_str a, struct rota_str b)
 {
     if (a.size != b.size)

@@ -1,10 +1,10 @@
-/* node_plan: what a change of nodes would move, before it is done.
+/* node_plan: what a change of nodes would move, before you make it.
  *
- * Hosts are those of before and of after, each with its weight on either side. A space or a
- * queue is a row of shards, each with its owner as it is, and as it will be: worked out by the
- * very functions that place shards and route partitions, so a plan does not estimate. Where that
- * can't be known, since the first to claim a shard gets it (engines lease and group), the hosts
- * with the fewest are assumed to get what is left. */
+ * Hosts are those of before and of after, each with its weight on either side. A space or a queue
+ * is a row of shards, each with its owner as it is, and as it will be: worked out by the very
+ * functions that place shards and route partitions, so a plan does not estimate. With the engines
+ * lease and group, where the first to claim a shard gets it, the plan assumes that the remaining
+ * shards go to the hosts with the fewest. */
 #pragma once
 
 #include "core/own/view.h"

@@ -1,8 +1,8 @@
 /* space_watch: which shards of a space have changed, for clients that follow it.
  *
- * Each update compares the map with the previous one and gives what is different a stamp that
- * grows. A follower remembers the stamp that it has seen and gets the shards above it; a new
- * one, with stamp 0, gets all. A map whose nodes are renumbered has changed completely. */
+ * Each update compares the map with the previous one and gives the differences a stamp that grows.
+ * A follower remembers the stamp that it has seen and gets the shards above it; a new one, with
+ * stamp 0, gets all. A map whose nodes are renumbered has changed completely. */
 #pragma once
 
 #include "base/json.h"

@@ -146,7 +146,7 @@ void rota_cache_read_refuse(struct rota_cache_read *read, struct rota_str key, c
     }
 }
 
-/* What is wrong is the key, and would be everywhere. */
+/* The key itself is wrong, and any replica would reject it. */
 static bool is_refusal(const struct rota_error *error)
 {
     return error->code == ROTA_ERR_LIMIT || error->code == ROTA_ERR_INVALID;

@@ -87,7 +87,7 @@ static void on_store_up(void *data)
     service->options.on_ready(service->options.data);
 }
 
-/* An unreachable database is retried; one that rejects us will keep doing so. */
+/* An unreachable database is retried; a source that rejects us will keep doing so. */
 static void on_store_down(void *data, const struct rota_error *error)
 {
     struct rota_cache_service *service = data;

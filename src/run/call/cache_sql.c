@@ -107,7 +107,7 @@ static int compare_keys(const void *a, const void *b)
     return rota_str_compare(x->key, y->key);
 }
 
-/* All rows of one key. Which of several would be meant can't be known. */
+/* All rows of one key. It is unknown which of several rows is the right one. */
 static void tell_rows(struct rota_cache_read *read, const struct rota_store_value *row, size_t n)
 {
     char quoted[ROTA_QUOTE_MAX], text[ROTA_ERROR_TEXT_MAX];

@@ -126,7 +126,7 @@ void rota_get_batch_put(struct rota_get_batch *batch, size_t index, struct rota_
     batch->values.items[index] = value.size > 0 ? value : rota_str("");
 }
 
-/* In the place of a value: there is none, and it is not absent either. */
+/* In the place of a value: there is no value, and the key is not absent either. */
 static const char NOT_GIVEN[] = "";
 
 static void add_problem(struct rota_get_batch *batch, size_t index, struct rota_str text)
@@ -333,7 +333,7 @@ static uint64_t id_of(const struct rota_get_batch *batch, size_t index)
                              : index;
 }
 
-/* The values that are there, with the ids of their keys. */
+/* The values found, with the ids of their keys. */
 static bool collect_entries(struct rota_get_batch *batch)
 {
     if (!rota_vector_reserve(&batch->entries, batch->n_keys))

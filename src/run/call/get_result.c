@@ -148,7 +148,7 @@ static const char *reason_of(struct rota_get_run *run, size_t key)
 {
     size_t n = rota_get_fsm_n_tries(&run->fsm);
     struct rota_get_fsm_result result = rota_get_fsm_result(&run->fsm, key);
-    uint32_t first = run->fsm.keys.items.items[key].first; /* which is sent for all the same */
+    uint32_t first = run->fsm.keys.items.items[key].first; /* which the callers need nevertheless */
     if (result.state == ROTA_GET_REFUSED)
         return write_refusal(run, &result);
     if (result.state == ROTA_GET_NO_SHARD)

@@ -175,7 +175,7 @@ void rota_get_server_take(struct rota_get_server *server, struct rota_server_cal
     struct rota_get_head head = {0};
     if (!server->on_idle)
         head = rota_get_server_look(server);
-    /* A caller that knows a later epoch than any of ours knows of claims after us. */
+    /* A caller that knows a later epoch than any of ours knows claims that came after ours. */
     head.all_matched = head.n_shards > 0 && epoch <= server->epoch && all_match(batch, &head);
     if (batch->n_keys == 0)
         rota_get_batch_reply(batch, ROTA_GET_ENDED_EMPTY, &head);

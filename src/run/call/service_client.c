@@ -11,7 +11,7 @@
 
 #define TIMEOUT_DEFAULT (10 * ROTA_SEC)
 
-/* A dead connection to a directory is found out within these, while a watch delivers nothing. */
+/* A dead connection to a directory is detected within these, while a watch delivers nothing. */
 #define KEEPALIVE_INTERVAL (10 * ROTA_SEC)
 #define KEEPALIVE_TIMEOUT  (5 * ROTA_SEC)
 
@@ -204,7 +204,7 @@ static void on_free(void *data, struct rota_shards_call *call)
 
 /* --- results for the program --- */
 
-/* Why it waited until its time was over, and what to do. */
+/* Why it waited until its deadline, and what to do. */
 static void explain_wait(const struct rota_service_call *call, struct rota_buffer *text)
 {
     const struct rota_service_space *space = call->space;

@@ -101,7 +101,8 @@ static void end_stop(struct rota_service_server *server, uint32_t number)
     shard->stopping = 0;
     if (shard->n_calls > 0) {
         rota_counter_add(server->cut, shard->n_calls);
-        rota_log(server->options.log, rota_clock_wall(), ROTA_LOG_WARN, "shard stopped with calls",
+        rota_log(server->options.log, rota_clock_wall(), ROTA_LOG_WARN,
+                 "shard stopped with calls in progress",
                  ROTA_LOG_FACT("space", server->options.space), ROTA_LOG_FACT("shard", number),
                  ROTA_LOG_FACT("epoch", epoch), ROTA_LOG_FACT("calls", shard->n_calls));
     }
@@ -262,9 +263,10 @@ static enum rota_code check_options(const struct rota_service_server_options *o,
             error, ROTA_ERR_INVALID,
             "a service server needs a space, an address to listen at and a store");
     if (!o->address && is_wildcard(o->listen))
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "service %s listens at %s: set the address that others reach it at",
-                              o->space, o->listen);
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "service %s listens at %s: set `address` to the one that clients connect to", o->space,
+            o->listen);
     return ROTA_OK;
 }
 
@@ -292,7 +294,7 @@ static bool make_series(struct rota_service_server *server)
                                        "Calls to shards of this server in progress.", labels, 1);
     server->cut = rota_metrics_counter(
         server->options.metrics, "rota_service_cut_total",
-        "Calls that were in progress when their shard had to be given up.", labels, 1);
+        "Calls still in progress when the server stopped their shard.", labels, 1);
     return true;
 }
 

@@ -323,7 +323,7 @@ static void tell_call(struct rota_shards *shards, struct rota_shards_call *call)
     run->request.on_reply(run->request.data, &reply);
 }
 
-/* The call whose failure is the run's, or NULL when the run failed by itself. */
+/* The call whose failure is the run's, or NULL if the run itself failed. */
 static const struct rota_shards_call *find_blamed_call(const struct rota_shards_run *run)
 {
     for (size_t i = 0; i < run->n_calls; i++)

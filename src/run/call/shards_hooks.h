@@ -26,7 +26,7 @@ struct rota_shards_call *rota_shards_call_begin(struct rota_shards *shards,
                                                 size_t n_metadata);
 void rota_shards_call_cancel(struct rota_shards_call *call);
 
-/* The status of a call that has ended, and what is said of it. */
+/* The status of a call that has ended, and the sentence about it. */
 enum rota_status rota_shards_status_of(enum rota_failure failure,
                                        const struct rota_shards_call *call);
 struct rota_str rota_shards_text_of(struct rota_shards *shards, enum rota_failure failure,

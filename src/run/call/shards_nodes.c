@@ -65,7 +65,7 @@ static bool is_at(const struct rota_shards_node *node, struct rota_str address)
     return rota_str_is_equal(address, rota_str(node->address));
 }
 
-/* The node's address. Another address means another process, and what was known of the old one
+/* The node's address. Another address means another process, and what was known about the old one
  * no longer holds. */
 static bool set_address(struct rota_shards_node *node, struct rota_str address)
 {
@@ -144,7 +144,7 @@ static void connection_failed(struct rota_shards_connection *connection)
     connection_over(connection);
 }
 
-/* Whether the try's timer or ours is the first to notice a silent node is random. */
+/* It is random whether the try's timer or ours is first to notice an unresponsive node. */
 static struct rota_str problem_of(const struct rota_call_result *result)
 {
     return result->status == ROTA_STATUS_DEADLINE_EXCEEDED ? rota_str(ROTA_SHARDS_SILENT)
@@ -426,7 +426,7 @@ void rota_shards_nodes_attempt_start(struct rota_shards_attempt *attempt,
     rota_shards_wait_end(shards, &attempt->waiter);
     if (code == ROTA_OK)
         on_connected(attempt, connection);
-    else /* an address that can't be is one that can't be reached */
+    else /* an invalid address counts as unreachable */
         refuse_attempt(attempt,
                        code == ROTA_ERR_INVALID ? ROTA_FAILURE_UNREACHABLE
                                                 : rota_failure_of_answer(code),

@@ -1,7 +1,7 @@
 /* space_directory: the maps of spaces for clients, GetSpace and WatchSpace of rota.v1.Directory.
  *
  * It serves the spaces that this process has opened. A space that it does not know is looked up in
- * the store first: only the store can say that there is none. What is sent is encoded once for all
+ * the store first: only the store can say that there is none. Updates are encoded once for all
  * watchers (core/own/space_feed.h). */
 #pragma once
 

@@ -70,7 +70,7 @@ static void add_guest(struct rota_connector *connector, int fd)
     struct rota_connector_guest guest = {fd, now};
     forget_guest(connector, fd);
     if (connector->guests.size == ROTA_CONNECTOR_GUESTS_MAX)
-        cut_guest(connector, connector->guests.items[0].fd, "too many have not said hello");
+        cut_guest(connector, connector->guests.items[0].fd, "too many connections without a hello");
     if (rota_vector_push(&connector->guests, guest) && !connector->guests_at)
         connector->guests_at = now + ROTA_CONNECTOR_GUEST_LOOK;
 }
@@ -86,9 +86,9 @@ static void look_at_guests(struct rota_connector *connector, rota_time now)
     for (size_t i = connector->guests.size; i-- > 0;) {
         struct rota_connector_guest guest = connector->guests.items[i];
         if (rota_zmq_received(connector->socket, guest.fd) > ROTA_CONNECTOR_GUEST_BYTES)
-            cut_guest(connector, guest.fd, "it sent too much before a hello");
+            cut_guest(connector, guest.fd, "too many bytes before the hello");
         else if (now - guest.since >= ROTA_CONNECTOR_GUEST_TIME)
-            cut_guest(connector, guest.fd, "it said no hello");
+            cut_guest(connector, guest.fd, "no hello in time");
     }
     bool is_again = connector->guests.size > 0 || connector->has_cut;
     connector->guests_at = is_again ? now + ROTA_CONNECTOR_GUEST_LOOK : 0;
@@ -191,7 +191,7 @@ static void on_hello(struct rota_connector *connector, const struct rota_zmq_rou
     struct rota_worker_hello hello;
     struct rota_error why;
     if (former) { /* on this very connection */
-        rota_error_set(&why, ROTA_ERR_STALE, "it sent hello again");
+        rota_error_set(&why, ROTA_ERR_STALE, "a second hello");
         end_session(connector, former, false, &why);
     }
     enum rota_code code = rota_worker_frame_hello_read(body, &hello, &why);

@@ -101,8 +101,8 @@ struct rota_connector_guest {
     rota_time since;
 };
 
-/* It has little to send, and little time: a hello is short, and is said at once. More guests than
- * places make the oldest one leave. */
+/* It may send little, and has little time: a hello is short, and comes first. If there are more
+ * guests than places, the oldest one is disconnected. */
 enum { ROTA_CONNECTOR_GUESTS_MAX = 8192, ROTA_CONNECTOR_GUEST_BYTES = 64 << 10 };
 #define ROTA_CONNECTOR_GUEST_TIME (10 * ROTA_SEC)
 #define ROTA_CONNECTOR_GUEST_LOOK (50 * ROTA_MSEC)

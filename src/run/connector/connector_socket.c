@@ -264,7 +264,7 @@ void rota_connector_socket_say(struct rota_connector *connector, struct rota_con
     struct rota_connector_outgoing *outgoing =
         rota_connector_socket_outgoing_new(connector, peer, rota_str(type), body);
     if (!outgoing)
-        return; /* a beat that is missing is made good by the next */
+        return; /* the next heartbeat makes up for a missing one */
     atomic_fetch_add(&peer->n_queued, 1);
     atomic_fetch_add(&peer->bytes_queued, outgoing->size);
     outgoing->stamp = peer->stamp;
@@ -439,7 +439,7 @@ static void on_prepare(uv_prepare_t *prepare)
     connector_of_thread = connector;
     if (connector->is_judge_due) {
         rota_connector_keys_judge(connector);
-        connector->are_events_due = true; /* a guest is known before its first message */
+        connector->are_events_due = true; /* a guest is registered before its first message */
     }
     connector->is_judge_due = false;
     look_at_events(connector);

@@ -49,7 +49,7 @@ static struct rota_group_reader *find_running(const struct rota_group *group, si
 }
 
 /* A callback may remove readers, and others then take their places: so this repeats until none
- * is left, which is usually the second time. */
+ * is left, usually after two passes. */
 static void stop_readers(struct rota_group *group)
 {
     struct rota_group_reader *reader;

@@ -44,7 +44,7 @@ static void hear_round(struct rota_group *group, const struct rota_sync_event *e
     }
     for (size_t i = 0; i < event->n_members; i++)
         if (!rota_group_record_metadata_parse(event->members[i], &group->members.items[n]))
-            n++; /* else it belongs to another program, which should not be here */
+            n++; /* otherwise it belongs to another program, which should not use this log */
     rota_group_driver_drive(group, &(struct rota_group_event){.type = ROTA_GROUP_REBALANCED,
                                                               .generation = event->generation,
                                                               .members = group->members.items,

@@ -165,7 +165,7 @@ void rota_space_engine_stop_all(struct rota_space *space, rota_time until)
             rota_space_engine_stop(space, i, space->mine[i].epoch, until);
 }
 
-/* By the clock of whatever lets it be held. */
+/* By the clock of the view or engine that grants it. */
 static bool is_held(const struct rota_space *space, uint32_t shard, uint64_t epoch)
 {
     rota_time now = rota_clock_boot();
@@ -545,7 +545,7 @@ static bool make_series(struct rota_space *space)
     return true;
 }
 
-/* What can fail, before anything is on the loop. */
+/* Everything that can fail, before anything is on the loop. */
 static enum rota_code prepare_space(struct rota_space *space, struct rota_error *error)
 {
     uint64_t seed = 0;

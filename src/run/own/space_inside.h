@@ -29,7 +29,8 @@ enum rota_space_mine_state { ROTA_SPACE_NOT_MINE, ROTA_SPACE_STARTED, ROTA_SPACE
 enum rota_space_progress {
     ROTA_SPACE_SERVED,
     ROTA_SPACE_STARTING_UP, /* on_start has no answer yet */
-    ROTA_SPACE_FAILED,      /* the user has nothing of it; on_start comes again, or it is stopped */
+    ROTA_SPACE_FAILED, /* the user has started nothing of it; on_start comes again, or it is stopped
+                        */
 };
 
 struct rota_space_mine {
@@ -43,7 +44,7 @@ struct rota_space_mine {
     uint8_t n_failures;              /* in a row */
     bool is_pinned;                  /* by the view */
     bool has_refused;                /* the view says so, as far as we know */
-    bool wants_refusal, wants_retry; /* wishes that have to be sent */
+    bool wants_refusal, wants_retry; /* wishes to send */
 };
 
 struct rota_space_note {
@@ -68,7 +69,7 @@ struct rota_space {
 
     /* The engine of the known view; NULL: none. */
     const struct rota_engine *engine;
-    void *state; /* of an engine that observes by itself */
+    void *state; /* of an engine that observes the owners itself */
     bool is_running, is_halting;
     bool is_run_wanted; /* once it has halted */
     uint64_t floor;
@@ -84,7 +85,7 @@ struct rota_space {
     size_t n_notes; /* ever made */
     char trouble[ROTA_ERROR_TEXT_MAX], engine_trouble[ROTA_ERROR_TEXT_MAX];
     uv_timer_t change_timer, start_timer;
-    uint32_t n_failed, n_wishes; /* shards whose start failed; wishes that have to be sent */
+    uint32_t n_failed, n_wishes; /* shards whose start failed; wishes to send */
 
     struct rota_space_change change;
 
@@ -114,7 +115,7 @@ void rota_space_set_engine(struct rota_space *space);
 /* Whether a stop has no answer yet, or an engine has not halted. */
 bool rota_space_is_stopping(const struct rota_space *space);
 
-/* The map shows what is ours, and how far its start is. */
+/* The map shows our shards, and how far their starts are. */
 void rota_space_see_mine(struct rota_space *space, uint32_t shard);
 
 /* The machine is done: close what is left. */
@@ -140,7 +141,7 @@ void rota_space_map_view(struct rota_space *space);
 /* The map has changed. */
 void rota_space_map_changed(struct rota_space *space);
 
-/* Update the claims for what is held here. One that is starting names no address, so that clients
- * are not sent here in circles. */
+/* Update the claims for the shards that are held here. One that is starting names no address, so
+ * that clients are not sent here in circles. */
 void rota_space_map_claim(struct rota_space *space, uint32_t shard, uint64_t epoch);
 void rota_space_map_unclaim(struct rota_space *space, uint32_t shard, uint64_t epoch);

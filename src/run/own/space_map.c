@@ -90,7 +90,7 @@ void rota_space_map_unclaim(struct rota_space *space, uint32_t shard, uint64_t e
                          rota_driver_shard_text(shard, text), epoch);
 }
 
-/* What another has. What is ours is set when it is started. */
+/* What another has. A shard of ours is set when it is started. */
 static void claim_other(struct rota_space *space, uint32_t shard,
                         const struct rota_space_shard *seen)
 {
@@ -243,7 +243,7 @@ static void see_phase(struct rota_space *space)
         rota_space_map_changed(space);
 }
 
-/* With an engine that observes by itself, no shard has an owner while all have to stop. */
+/* With an engine that observes the owners itself, no shard has an owner while all have to stop. */
 static void see_nobody(struct rota_space *space)
 {
     for (uint32_t i = 0; i < space->map.n_shards; i++)

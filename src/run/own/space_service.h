@@ -26,7 +26,7 @@ enum rota_code rota_space_service_open(struct rota_server *server, struct rota_s
                                        struct rota_space_service **service,
                                        struct rota_error *error);
 
-/* Show the names of nodes beside their addresses and in sentences, and let requests use them;
+/* Show the names of nodes next to their addresses and in sentences, and let requests use them;
  * `book` is kept. */
 void rota_space_service_use_names(struct rota_space_service *service,
                                   const struct rota_node_book *book);

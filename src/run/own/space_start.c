@@ -1,5 +1,5 @@
-/* Starts of shards that take time, or fail: what the user answers to on_start, and what becomes of
- * a shard that it refuses. The view has the refusals, and so all nodes know them. */
+/* Starts of shards that take time, or fail: how the user answers on_start, and what happens to a
+ * shard that it refuses. The view has the refusals, and so all nodes know them. */
 #include "io/clock.h"
 #include "io/timer.h"
 #include "run/own/space_inside.h"
@@ -27,7 +27,7 @@ bool rota_space_start_is_served(const struct rota_space *space, uint32_t shard, 
 
 static void on_timer(uv_timer_t *timer);
 
-/* Shards that have to be tried again are few, and seldom. */
+/* Few shards have to be tried again, and rarely. */
 static void arm_timer(struct rota_space *space)
 {
     rota_time at = ROTA_TIME_NEVER;
@@ -130,7 +130,7 @@ static char *copy_problem(const char *problem)
         while (size > 0 && (problem[size] & 0xc0) == 0x80)
             size--;
     }
-    char *copy = size > 0 ? strndup(problem, size) : strdup("it did not say why");
+    char *copy = size > 0 ? strndup(problem, size) : strdup("no reason given");
     for (char *at = copy; at && *at; at++)
         if ((unsigned char)*at < ' ' || *at == 0x7f)
             *at = ' ';
@@ -201,7 +201,7 @@ static struct rota_view_wish wish_of(const struct rota_space *space, uint32_t sh
         .name = rota_str(space->options.member),
         .why = rota_str(is_retry  ? ""
                         : problem ? problem
-                                  : "it did not say why"),
+                                  : "no reason given"),
     };
 }
 

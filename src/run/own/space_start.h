@@ -18,7 +18,7 @@ void rota_space_start_begin(struct rota_space *space, uint32_t shard);
 /* The shard is stopped. Returns whether the user has started it, and must be notified. */
 bool rota_space_start_end(struct rota_space *space, uint32_t shard);
 
-/* Append what is known of starts that failed. */
+/* Append what is known about starts that failed. */
 void rota_space_start_explain(const struct rota_space *space, uint32_t shard, char *text,
                               size_t size);
 

@@ -9,7 +9,7 @@
 
 /* --- the end of a drain --- */
 
-/* Without a machine there never was a row. */
+/* Without a machine there was never a row. */
 static bool is_drained(const struct rota_space *space)
 {
     if (rota_space_is_stopping(space) || space->n_mine > 0)
@@ -40,7 +40,7 @@ void rota_space_view_later(struct rota_space *space, enum rota_view_event_type t
 }
 
 /* Until when a user may finish its work for shards that it loses. While our row exists no other
- * node takes them; that does not hold for a row that was removed, or a store that went back. */
+ * node takes them; this is not true if the row was removed, or the store fell back. */
 static rota_time grace_until(const struct rota_space *space, enum rota_view_why why)
 {
     switch (why) {

@@ -1,4 +1,4 @@
-/* What a space asks its store for its views, and how the answers are read. */
+/* What a space asks of its store for its views, and how the answers are read. */
 #include "run/own/space_inside.h"
 #include "wire/text/view_text.h"
 
@@ -72,7 +72,7 @@ static void hear_sight(struct rota_space *space, const struct rota_space_ask *as
     struct rota_view_event event = {.type = ROTA_VIEW_UNKNOWN, .ask = ask->number};
     if (read_rows(space, answer) &&
         (!row || is_known || rota_space_view_ask_parse(space, row, &view))) {
-        /* A node with its own row is well if its heartbeats are. */
+        /* A node with its own row is well if its heartbeats succeed. */
         if (space->view.is_row_bad || !space->options.member)
             rota_space_trouble(space, NULL);
         space->view.is_row_bad = false;

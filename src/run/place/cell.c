@@ -11,7 +11,7 @@
  * All of I, L, D, X and Z are sequentially consistent, so all threads agree on one order of them.
  * For a reader that used s, either I comes before Z or after it.
  *
- * Before: the counter is zero at Z, so the one that I added was taken off again: D, and with it R,
+ * Before: the counter is zero at Z, so the 1 that I added was subtracted again: D, and with it R,
  * came before Z and so before U. The reader has its reference already, and U can't drop the last.
  *
  * After: X, Z, I, L come in this order, so L finds the new object and U is of no concern to the

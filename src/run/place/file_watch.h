@@ -7,7 +7,7 @@
  *
  * The files are texts of lines. One that was changed while it was read, that ends in the middle of
  * a line or that has become empty is probably half written: it is read again until it is stable, or
- * so often that it seems intended. An empty file never replaces one that was not: `> file` is
+ * has looked so for several reads. An empty file never replaces one that was not: `> file` is
  * usually a mistake.
  *
  * A file that goes missing, is emptied or whose content is rejected is reported once, and its

@@ -1,6 +1,6 @@
 /* wall_wait: how long to sleep until a time on the wall clock.
  *
- * The wall clock may be set, which no timer notices: while that matters, it is checked every
+ * The wall clock may be set, which no timer notices: while that matters, check it every
  * ROTA_WALL_LOOK. */
 #pragma once
 

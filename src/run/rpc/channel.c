@@ -338,7 +338,7 @@ static void on_connection_gone(void *data, const struct rota_error *reason,
     if (channel->current != connection)
         return;
     /* A connection that worked is made again at the next call; a peer that never answered is not
-     * dialled again at once. */
+     * contacted again at once. */
     if (connection->has_heard) {
         channel->reason = *reason;
         channel->current = NULL;

@@ -24,7 +24,7 @@ enum {
 struct rota_link_handler {
     void (*on_open)(void *data);        /* a client's: connected. May be NULL. */
     void (*on_first_heard)(void *data); /* the peer speaks HTTP/2. May be NULL. */
-    /* It has ended by itself; the calls end after this. */
+    /* It has ended on its own; the calls end after this. */
     void (*on_gone)(void *data, const struct rota_error *reason, enum rota_http2_fault fault);
     /* The last callback, after on_gone or rota_link_close(). */
     void (*on_freed)(void *data);

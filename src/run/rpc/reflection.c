@@ -67,7 +67,7 @@ static bool send_services(const struct question *question)
     return is_sent;
 }
 
-/* No extension is known, to messages that are. */
+/* The message is known, but no extension of it is. */
 static bool send_extensions(const struct question *question)
 {
     const struct rota_standard_extensions type = {question->asks.all_extension_numbers_of_type};

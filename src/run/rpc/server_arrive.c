@@ -215,7 +215,7 @@ static void arrive_call(struct rota_server_call *call)
 {
     bool has_queue = call->server->options.handlers_max > 0;
     bool is_routed = rota_server_fence_call_is_routed(call);
-    /* A fenced method has one owner: there is no other replica to choose by cost. */
+    /* A fenced method has one owner: a client has no choice for which it would need the cost. */
     call->is_measured = has_queue || (is_routed && !call->method->is_fenced);
     if (call->is_measured)
         admit_call(call);

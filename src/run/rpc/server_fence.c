@@ -11,7 +11,7 @@
 
 enum { TEXT_MAX = 256, SHOWN_MAX = 160 };
 
-/* Both notes have names of the same size, which most others do not have. */
+/* Both fields have names of the same size, which few other fields have. */
 static inline bool is_note(struct rota_str name, const char note[sizeof ROTA_NOTE_SHARD])
 {
     _Static_assert(sizeof ROTA_NOTE_SHARD == sizeof ROTA_NOTE_EPOCH, "names of one size");

@@ -149,7 +149,7 @@ void rota_server_arrive_call_touch(struct rota_server_call *call);
 /* Its handler has finished, or will never be called. */
 void rota_server_arrive_call_uncount(struct rota_server_call *call);
 
-/* It no longer has a place with the handlers, or in the queue. */
+/* It no longer takes a place among the handlers, or in the queue. */
 void rota_server_arrive_call_leave(struct rota_server_call *call);
 
 /* Start waiting calls while there are free places. */

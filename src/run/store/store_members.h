@@ -1,4 +1,4 @@
-/* store_members: which members of a store are hosts, and their representation as such. */
+/* store_members: which members of a store are hosts, and how they become hosts. */
 #pragma once
 
 #include <rota/experimental/host.h>

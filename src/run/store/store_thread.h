@@ -1,7 +1,7 @@
 /* store_thread: letters of another module on a store's thread, with its connection.
  *
- * The store connects, reconnects and logs; the module runs what a request can't express. Private to
- * Rota. */
+ * The store connects, reconnects and logs; the module runs operations that a request can't express.
+ * Private to Rota. */
 #pragma once
 
 #include "io/mailbox.h"

@@ -31,7 +31,7 @@ enum {
 };
 
 /* Write the shard of a call; empty, which is not sent, when a name is empty or longer than
- * ROTA_SHARD_NAME_MAX. Returns what is written in `text`. */
+ * ROTA_SHARD_NAME_MAX. Returns the part of `text` that was written. */
 struct rota_str rota_call_notes_format_shard(struct rota_str space, struct rota_str shard,
                                              char text[ROTA_NOTE_SHARD_MAX]);
 

@@ -28,7 +28,7 @@ enum {
 enum rota_grpc_encoding {
     ROTA_GRPC_IDENTITY, /* not at all */
     ROTA_GRPC_GZIP,
-    ROTA_GRPC_ENCODING_OTHER, /* in a way that we do not know */
+    ROTA_GRPC_ENCODING_OTHER, /* by a method that we do not support */
 };
 
 /* What we know, as a `grpc-accept-encoding`. */

@@ -164,7 +164,7 @@ static enum rota_grpc_kind name_kind(struct rota_str name)
     return rota_grpc_name_is_binary(name) ? ROTA_GRPC_FIELD_BINARY : ROTA_GRPC_FIELD_METADATA;
 }
 
-/* Upper case is malformed wherever it is, other strangers only drop the field. */
+/* Upper case anywhere is malformed; other unexpected bytes only drop the field. */
 static enum rota_grpc_kind check_name(struct rota_str name, enum rota_grpc_kind kind)
 {
     bool is_plain = name.size > 0;

@@ -123,7 +123,7 @@ static bool is_grpc(struct rota_str type)
     return type.size == SIZE || type.data[SIZE] == '+' || type.data[SIZE] == ';';
 }
 
-/* Of digits only, and few enough of them. */
+/* Only digits, and no more than fit. */
 static int64_t parse_number(struct rota_str text)
 {
     int64_t n = 0;

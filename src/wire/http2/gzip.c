@@ -15,7 +15,7 @@ static enum rota_gzip_found unpack_all(z_stream *stream, size_t max, struct rota
     size_t before = plain->size;
     for (size_t part = PART_MIN;; part *= 2) {
         size_t left = max - (plain->size - before);
-        /* One byte more than may be, to see whether there is one. */
+        /* One byte more than allowed, to see whether there is one. */
         size_t room = part < left ? part : left + 1;
         char *to = rota_buffer_extend(plain, room);
         if (!to)

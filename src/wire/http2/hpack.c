@@ -141,8 +141,8 @@ static void compact_table(struct rota_hpack_table *table)
         entry_at(table, i)->at -= gone;
 }
 
-/* Append the text of a new entry. The name may be that of an older entry, also of
- * one that has just been dropped. */
+/* Append the text of a new entry. The name may be that of an older entry, even of one that was
+ * just dropped. */
 static bool append_text(struct rota_buffer *text, struct rota_str name, struct rota_str value)
 {
     uintptr_t begin = (uintptr_t)text->data, at = (uintptr_t)name.data;

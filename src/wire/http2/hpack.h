@@ -84,7 +84,7 @@ struct rota_hpack_encoder {
 void rota_hpack_encoder_init(struct rota_hpack_encoder *encoder);
 void rota_hpack_encoder_deinit(struct rota_hpack_encoder *encoder);
 
-/* The peer lets our table have so many bytes. */
+/* The peer allows our table this many bytes. */
 void rota_hpack_encoder_limit(struct rota_hpack_encoder *encoder, uint32_t size_max);
 
 /* Begin a block; then append fields to it. When memory runs out `out` fails. */

@@ -31,14 +31,14 @@ enum {
     ROTA_HTTP2_OUT_MAX = 64 << 20,          /* bytes of replies not yet taken, all calls */
     ROTA_HTTP2_STREAM_OUT_MAX = 1 << 20,    /* the same, of a call with several replies */
     ROTA_HTTP2_SLICE = 4 << 10,             /* bytes fed in one go */
-    ROTA_HTTP2_FLUSH_CALLS = 32,            /* after so many, bytes should be sent */
-    ROTA_HTTP2_FLUSH_SIZE = 32 << 10,       /* or after so many bytes */
+    ROTA_HTTP2_FLUSH_CALLS = 32,            /* after this many, bytes should be sent */
+    ROTA_HTTP2_FLUSH_SIZE = 32 << 10,       /* or after this many bytes */
     ROTA_HTTP2_RESETS_BURST = 10000,        /* calls dropped by the peer at once, */
     ROTA_HTTP2_RESETS_PER_SEC = 1000,       /* and on and on */
     ROTA_HTTP2_TRIFLES_MAX = 10000,         /* frames that change nothing: PRIORITY, unknown, */
     ROTA_HTTP2_TRIFLES_PER_USE = 100,       /* empty DATA, WINDOW_UPDATE; and more of them for
                                              * each call and each DATA frame that we send */
-    ROTA_HTTP2_LARGE_HEAD_COST = 300,       /* so many of them is a head that is too large */
+    ROTA_HTTP2_LARGE_HEAD_COST = 300,       /* this many of them are too large a head */
     ROTA_HTTP2_PING_STRIKES_MAX = 16, /* pings that arrived too soon, without a call in between */
     ROTA_HTTP2_SETTINGS_MAX = 32,     /* entries in one SETTINGS frame, */
     ROTA_HTTP2_SETTINGS_BURST = 1000, /* such frames at once, */
@@ -144,7 +144,7 @@ struct rota_http2_options {
     uint32_t queue_max;           /* a client's; 0 means ROTA_HTTP2_QUEUE_MAX */
     rota_time keepalive_interval; /* of silence before a ping; 0 means never */
     rota_time keepalive_timeout;  /* for its answer; 0 means 20 s */
-    rota_time keepalive_call;     /* of silence after a call before a ping; 0 means as above */
+    rota_time keepalive_call;     /* idle time after a call before a ping; 0 means as above */
 
     /* A server's: a connection is closed after this long without a call whose request is
      * complete, and without a byte of a reply that the peer reads. 0 means never. */
@@ -205,7 +205,7 @@ bool rota_http2_has_begun(const struct rota_http2 *session);
 bool rota_http2_is_done(const struct rota_http2 *session);
 enum rota_http2_fault rota_http2_fault(const struct rota_http2 *session);
 
-/* A client has started a call: from now on the peer is expected to show life. */
+/* A client has started a call: from now on the peer must answer pings. */
 void rota_http2_called(struct rota_http2 *session, rota_time now);
 
 /* When a tick is needed next, and the tick: pings, and the lack of an answer. */

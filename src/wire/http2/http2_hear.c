@@ -103,7 +103,7 @@ static void take_body(struct rota_http2_call *call, struct rota_str *bytes)
         bytes->size = 0;
 }
 
-/* The owner took so many bytes of the call: the peer may send more. */
+/* The owner took this many bytes of the call: the peer may send more. */
 static void consume_bytes(struct rota_http2_call *call, size_t size)
 {
     call->in_taken += (uint32_t)size;

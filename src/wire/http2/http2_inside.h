@@ -59,7 +59,7 @@ struct rota_http2 {
     rota_time now, heard_at, pinged_at; /* pinged_at: 0 when no answer is awaited */
     rota_time called_at;                /* the first call since `heard_at`; 0: none */
     rota_time doubted_until;            /* the answer is overdue; 0: it is not */
-    rota_time busy_at;                  /* when there was last something to do for a call */
+    rota_time busy_at;                  /* when there was last work for a call */
     bool was_busy;                      /* there was, since the time was last known */
     rota_time end_by; /* of a session that was idle; 0: it is not ended for that */
     rota_time refilled_at, settings_refilled_at, peer_pinged_at;
@@ -95,7 +95,7 @@ void rota_http2_call_end(struct rota_http2_call *call, enum rota_status status,
 void rota_http2_call_end_text(struct rota_http2_call *call, enum rota_status status,
                               const char *text, bool is_unsent);
 
-/* What the peer's last word, or the lack of it, means to a client's caller. */
+/* What the peer's GOAWAY, or the lack of one, means to a client's caller. */
 void rota_http2_call_conclude(struct rota_http2_call *call, bool is_reset, uint32_t code);
 
 /* Has the peer sent everything it had to, and nothing incomplete? */
@@ -107,13 +107,13 @@ void rota_http2_call_release(struct rota_http2_call *call);
 /* Empty a buffer; keep its memory if it is not much. */
 void rota_http2_call_shrink(struct rota_buffer *buffer);
 
-/* The peer has sent something that costs us time and changes nothing. */
+/* The peer has sent a frame that costs us time and changes nothing. */
 void rota_http2_hear_spend_trifles(struct rota_http2 *session, unsigned n);
 
 /* Change a sum of bytes held, and with it that of all sessions. */
 void rota_http2_call_hold(struct rota_http2 *session, size_t *size, ptrdiff_t change);
 
-/* May the session hold so many bytes more, as far as all sessions together are concerned? */
+/* May the session hold this many more bytes, within the limit of all sessions together? */
 bool rota_http2_call_may_hold(struct rota_http2 *session, size_t more);
 
 /* Bring the session's sum of bytes held up to date with the call's. */

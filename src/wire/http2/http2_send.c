@@ -141,7 +141,7 @@ static enum rota_code check_message_room(struct rota_http2_call *call, size_t si
     return ROTA_ERR_LIMIT;
 }
 
-/* So many bytes were added to its output. */
+/* This many bytes were added to its output. */
 static void count_added(struct rota_http2_call *call, size_t size)
 {
     rota_http2_call_hold(call->session, &call->session->out_size, (ptrdiff_t)size);

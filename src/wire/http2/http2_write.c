@@ -115,8 +115,8 @@ void rota_http2_write_window(struct rota_http2 *session, int32_t stream, uint32_
         put32(to, size);
 }
 
-/* A peer can make us reset its calls by breaking rules in each: that is the same
- * trick as to drop them, the other way round. */
+/* A peer can make us reset its calls by breaking a rule in each: the same attack as resetting
+ * them itself, in the other direction. */
 static void count_reset(struct rota_http2 *session, enum rota_http2_error code)
 {
     if (session->options.is_server && code != ROTA_HTTP2_NO_ERROR && code != ROTA_HTTP2_CANCEL)

@@ -171,7 +171,7 @@ static enum rota_code get_message(struct rota_message_reader *reader,
     return rota_message_get_rest(reader, type, rota_lean_reader(bytes), message);
 }
 
-/* Room for at least `needed` entries of `size` bytes, if there may be so many. */
+/* Room for at least `needed` entries of `size` bytes, if that many are allowed. */
 static enum rota_code grow_list(struct rota_message_reader *reader,
                                 const struct rota_message_type *type,
                                 const struct rota_message_field *field, size_t size, size_t needed,

@@ -41,7 +41,7 @@ uint8_t *rota_message_put_nested(struct rota_buffer *buffer, uint8_t *at,
                                  const struct rota_message_field *field, const void *value,
                                  size_t ahead);
 
-/* The most that a field takes, but for one that makes room for itself. */
+/* The maximum that a field takes, except for one that makes room for itself. */
 ROTA_MESSAGE_INLINE size_t rota_message_bound(const struct rota_message_field *field,
                                               const void *message)
 {

@@ -13,8 +13,8 @@
 
 #define TYPE(type_name, text, result, table) TYPE_WITH(type_name, text, result, table, .put = NULL)
 
-/* The same with a writer and a reader that are compiled for its fields: more code, so it is for
- * messages that are in the life of every job and in every call. */
+/* The same with a writer and a reader that are compiled for its fields: more code, so use it for
+ * messages that every job or every call needs. */
 #define HOT_TYPE(type_name, text, result, table)                                                   \
     HOT_CODE(type_name, result, table)                                                             \
     TYPE_WITH(type_name, text, result, table, .put = put_##table, .get = get_##table)

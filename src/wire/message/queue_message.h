@@ -120,7 +120,7 @@ struct rota_queue_list_reply {
 
 struct rota_queue_page {
     struct rota_str queue; /* empty: all, */
-    uint64_t max_queues;   /* at most so many; 0: ROTA_QUEUE_PAGE_MAX */
+    uint64_t max_queues;   /* at most this many; 0: ROTA_QUEUE_PAGE_MAX */
     struct rota_str after; /* this name */
 };
 
@@ -262,8 +262,8 @@ enum rota_code rota_queue_message_priority_check(int64_t priority, struct rota_e
 
 /* What a submitter asks for; `now` is the wall clock, for a delay. Everything is borrowed from
  * `message`, including the names of capabilities. */
-/* Whether the idempotency key of a job, if there is one, is valid. A key that has become an id
- * was checked before. */
+/* Whether the idempotency key of a job, if there is one, is valid. A key that was turned into an
+ * id was checked before. */
 enum rota_code rota_queue_message_key_check(const struct rota_queue_job_spec *message,
                                             struct rota_error *error);
 

@@ -1,8 +1,8 @@
 /* space_message: the messages of rota.v1.Space, proto/rota/v1/space.proto, as structs.
  *
- * Each struct has a type, ROTA_SPACE_..., for rota_message_encode() and
- * rota_message_decode(). As JSON they are the documents of the HTTP API, but for
- * ROTA_SPACE_SHOW_REPLY, whose shards are written as short arrays there. */
+ * Each struct has a type, ROTA_SPACE_..., for rota_message_encode() and rota_message_decode(). As
+ * JSON they are the documents of the HTTP API, except for ROTA_SPACE_SHOW_REPLY, whose shards are
+ * written as short arrays there. */
 #pragma once
 
 #include "wire/message/message.h"

@@ -569,7 +569,7 @@ static void read_record(struct reader *reader)
         refuse_record(reader, ROTA_GROUP_MALFORMED, "a malformed record");
 }
 
-/* What the strings do not have room for. */
+/* What does not fit into the strings. */
 static void finish_record(struct reader *reader)
 {
     struct rota_group_record *record = reader->record;

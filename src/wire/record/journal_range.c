@@ -69,7 +69,7 @@ static bool is_blank(const char *bytes)
     return memcmp(bytes, zeros, sizeof zeros) == 0;
 }
 
-/* The very first write may have been torn: it is valid as far as it goes. */
+/* The very first write may have been torn: the part that exists is valid. */
 static bool is_being_made(const char *file)
 {
     size_t i = 0;

@@ -223,7 +223,7 @@ static unsigned mask_of(const struct rota_work_record *record)
 
 size_t rota_journal_record_bound(const struct rota_work_record *record)
 {
-    /* Every number, length and place of a name at its longest. */
+    /* The maximum size of every number, length and place of a name. */
     size_t bound = (32 + ROTA_JOB_CAPABILITIES_MAX) * 2 * ROTA_JOURNAL_VARINT_MAX;
     bound += record->queue.size + record->key.size + record->worker.size + record->reason.size +
              record->bytes.size;

@@ -157,7 +157,7 @@ static void begin_batch(struct rota_journal_writer *writer, uint64_t number, rot
     end_frame(writer, number, length_size, rota_str_of(body, (size_t)(end - body)), buffer);
 }
 
-/* What the next records are likely to be near to. */
+/* The values that the next records are likely to be close to. */
 static void learn_from_record(struct rota_journal_writer *writer,
                               const struct rota_work_record *record)
 {
@@ -402,7 +402,7 @@ static bool pass_record(struct rota_journal_reader *reader)
     return true;
 }
 
-/* Everything up to a batch that is later than what was read. */
+/* Everything up to a batch that is later than the last one read. */
 static bool pass_batch(struct rota_journal_reader *reader)
 {
     struct rota_journal_batch batch = {0};

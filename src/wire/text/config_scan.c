@@ -279,7 +279,7 @@ static enum rota_code scan_integer(struct rota_config_scan *scan, struct rota_st
     return ROTA_OK;
 }
 
-/* Whether `word` is made of the bytes of `set` alone. */
+/* Whether `word` consists only of bytes of `set`. */
 static bool is_made_of(struct rota_str word, const char *set)
 {
     for (size_t i = 0; i < word.size; i++) {

@@ -16,8 +16,8 @@ struct rota_config_scan {
     struct rota_error *error;
 };
 
-/* Begin at the start of `text`, which ends with a NUL. Rejects what no part of a text may
- * contain: NUL, invalid UTF-8, a byte order mark, control characters. */
+/* Begin at the start of `text`, which ends with a NUL. Rejects bytes that may not appear
+ * anywhere in a text: NUL, invalid UTF-8, a byte order mark, control characters. */
 enum rota_code rota_config_scan_init(struct rota_config_scan *scan, char *text, size_t size,
                                      const char *file, struct rota_error *error);
 

@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* What is known under a name, to refuse a second meaning. */
+/* What a name was used for, to reject a second use. */
 enum kind {
     KIND_VALUE,  /* set, or an inline table: closed */
     KIND_DOTTED, /* a table made by the dots of a key: open to keys of its scope */

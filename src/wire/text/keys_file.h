@@ -3,9 +3,9 @@
  *     # workers of the tournament
  *     alpha  rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7
  *
- * One key per line: a name, blanks, and the key in Z85, 40 characters for 32 bytes. A
- * line that is empty or begins with '#' says nothing. A name may have several keys, so
- * that one can take over from another; a key has one name. */
+ * One key per line: a name, blanks, and the key in Z85, 40 characters for 32 bytes. A line that is
+ * empty or begins with '#' is ignored. A name may have several keys, so that one can take over from
+ * another; a key has one name. */
 #pragma once
 
 #include "base/vector.h"

@@ -258,7 +258,7 @@ static enum rota_code take_line(struct rota_pairs_reader *reader, struct rota_st
     return code;
 }
 
-/* The beginning of a line is kept, up to more than a line may have. */
+/* The beginning of a line is kept, up to one byte more than the limit. */
 static enum rota_code keep_rest(struct rota_pairs_reader *reader, struct rota_str rest,
                                 struct rota_error *error)
 {

@@ -4,8 +4,8 @@
  *     greeting<TAB>two\nlines
  *
  * Keys and values are any bytes. A tab, a newline, a carriage return and a backslash are written \t
- * \n \r \\ and any byte can be written \xHH; everything else stands for itself. Lines end with LF
- * or CRLF; an empty line is ignored; there are no comments. A key is not empty, and is unique.
+ * \n \r \\ and any byte can be written \xHH; all other characters are literal. Lines end with LF or
+ * CRLF; an empty line is ignored; there are no comments. A key is not empty, and is unique.
  *
  * A file may be larger than the memory, so it is not kept: the reader is fed with the file piece
  * by piece and remembers where each line is. To get a value, read that line again and check that
@@ -80,8 +80,8 @@ void rota_pairs_file_reader_init(struct rota_pairs_reader *reader, const char *f
                                  struct rota_pairs *pairs);
 void rota_pairs_file_reader_deinit(struct rota_pairs_reader *reader);
 
-/* The next bytes of the file, any number of them; and its end. After a failure the
- * reader is only good to be ended. */
+/* The next bytes of the file, any number of them; and its end. After a failure only end the
+ * reader. */
 enum rota_code rota_pairs_file_reader_feed(struct rota_pairs_reader *reader, struct rota_str bytes,
                                            struct rota_error *error);
 enum rota_code rota_pairs_file_reader_finish(struct rota_pairs_reader *reader,

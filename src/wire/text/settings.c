@@ -16,7 +16,7 @@ static void *field_of(void *values, const struct rota_option *option)
     return (char *)values + option->offset;
 }
 
-/* What is not given is zero; a text is NULL. */
+/* Members that are not given are zero; a text is NULL. */
 static void fill_defaults(const struct rota_option *options, size_t n, void *values)
 {
     for (size_t i = 0; i < n; i++) {
@@ -29,7 +29,7 @@ static void fill_defaults(const struct rota_option *options, size_t n, void *val
     }
 }
 
-/* A text that was not given has no value. */
+/* A text option that was not given has no value. */
 static bool is_set(const struct rota_option *option, const void *field)
 {
     return option->type != ROTA_OPTION_TEXT || *(const char *const *)field;

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* No message shows a part of the text: without the '@', the password is where a host should be. */
+/* No message shows a part of the URL: without the '@', the password is where a host should be. */
 
 static const char *const tls_names[] = {"off", "on", "verify"};
 

@@ -5,8 +5,8 @@
  *     postgres://... (or postgresql://...) in the same way
  *
  * After the '?': socket=PATH (of MariaDB the file, of PostgreSQL its directory; the host may be
- * left out then), tls=off|on|verify (off when it is not said), ca=FILE (which tls=verify needs).
- * USER, PASSWORD, DATABASE and VALUE may hold any character but NUL as %XX; an IPv6 address is in
+ * left out then), tls=off|on|verify (default off), ca=FILE (which tls=verify needs). USER,
+ * PASSWORD, DATABASE and VALUE may hold any character but NUL as %XX; an IPv6 address is in
  * brackets; the PATH of SQLite is not decoded.
  *
  * Invariant: neither a formatted URL nor an error contains the password. */

@@ -44,7 +44,7 @@ def leases_are_listed_with_their_state():
         add_lease(database, "east", 0, "other", 5, 74, far, space="queue")
         header = ok("lease", "list", "--store", url, "-o", "table").lines()[0]
         assert re.split(rb"  +", header) == [b"DC", b"SHARD", b"STATE", b"HOST", b"SHARDS", b"EPOCH", b"CLAIMED OF",
-                                             b"LAST PING"], header
+                                             b"HEARTBEAT"], header
         lines = [line.split(b"\t") for line in ok("lease", "list", "--store", url).lines()]
         assert [line[:4] for line in lines[:4]] == [
             [b"east", b"0", b"held", b"a:1"],

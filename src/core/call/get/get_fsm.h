@@ -24,8 +24,8 @@
  *
  * Invariants: exactly one finish, after which no try runs. Each key has at most one result; at the
  * finish it has one or is named with the reason. No try begins at or after the deadline, or without
- * a token when it is extra. An answer of an epoch older than what was seen of its shard answers
- * nothing. Every try that the balancer chose is reported once. A late or repeated event answers
+ * a token when it is extra. An answer under an epoch older than one already seen for its shard is
+ * ignored. Every try that the balancer chose is reported once. A late or repeated event answers
  * nothing; a late answer still updates the map.
  *
  * One machine is used for many Gets, one after the other, and keeps its memory. */

@@ -11,9 +11,9 @@
  *     pressure below LOW:  a step up
  *     between them:        it stays. That is the hysteresis.
  *
- * What is not broadcast goes to one replica, and to a second after a delay that is usually enough
- * (hedge.h). When even single copies wait above TOP there is one copy only, hedged later, until the
- * pressure is below HIGH.
+ * A Get that is not broadcast goes to one replica, and to a second after a delay that is usually
+ * enough (hedge.h). When even single copies wait above TOP there is one copy only, hedged later,
+ * until the pressure is below HIGH.
  *
  * The pressure is computed from the costs in answers, over half a second at a time: less would
  * be noise. A server that refuses for overload, or does not answer in time, counts as pressed;

@@ -24,7 +24,7 @@ static double error_of(const struct rota_get_trial_kind *kind)
     return variance > 0 ? variance / kind->n : 0;
 }
 
-/* By how much a broadcast is quicker than it has to be, in us; negative: slower. */
+/* How much faster a broadcast is than required, in us; negative: slower. */
 static double gain_of_broadcast(const struct rota_get_trial *trial)
 {
     return (1 - SAVES) * mean_us(&trial->one) - mean_us(&trial->all);

@@ -20,7 +20,7 @@ struct shard {
     char key[]; /* the interval and the dc's name */
 };
 
-/* What is known of a claim of a host, next to what it says. */
+/* What is known about a claim of a host, next to what it says. */
 struct holding {
     struct shard *shard;
     bool is_replica;
@@ -297,8 +297,8 @@ static bool forget_oldest(struct rota_interval_map *map)
     return true;
 }
 
-/* The shard of claim number `i` of the host, added if needed; NULL when there is no memory. Mostly
- * it is the one that the host had there before. */
+/* The shard of claim number `i` of the host, added if needed; NULL when there is no memory.
+ * Usually it is the one that the host had there before. */
 static struct shard *know_shard(struct rota_interval_map *map, const struct host *host, size_t i,
                                 const struct rota_interval *interval)
 {
@@ -396,7 +396,7 @@ static bool raise_epoch(struct rota_interval_map *map, struct shard *shard, uint
     return is_changed;
 }
 
-/* Whether the answer says what is known of the host. */
+/* Whether the answer says what is known about the host. */
 static bool is_known(const struct rota_interval_map *map, const struct host *host,
                      const struct rota_interval_lesson *lesson)
 {
@@ -409,7 +409,7 @@ static bool is_known(const struct rota_interval_map *map, const struct host *hos
     return true;
 }
 
-/* What the host holds now; true when that is another thing than before. */
+/* What the host holds now; true when that differs from before. */
 static bool teach_host(struct rota_interval_map *map, struct host *host,
                        const struct rota_interval_lesson *lesson)
 {

@@ -84,7 +84,7 @@ enum rota_code rota_interval_map_new(uint64_t seed, struct rota_interval_map **m
 void rota_interval_map_free(struct rota_interval_map *map);
 
 /* These are the hosts now: new ones are added, those that are not listed are removed, and the
- * others keep what is known of them, unless their dc changed. Of an address that is listed twice
+ * others keep what is known about them, unless their dc changed. Of an address that is listed twice
  * the first counts. ROTA_ERR_LIMIT, ROTA_ERR_INVALID (an address that is empty or too long, a dc
  * that is too long) or ROTA_ERR_NO_MEMORY: nothing has changed. */
 enum rota_code rota_interval_map_set_hosts(struct rota_interval_map *map,

@@ -52,8 +52,8 @@ void rota_lru_deinit(struct rota_lru *lru);
 enum rota_lru_found rota_lru_get(struct rota_lru *lru, rota_time now, struct rota_str key,
                                  struct rota_str *value);
 
-/* Store a value, or with NULL that there is none, until `expires_at`; both are copied. Replaces
- * the previous entry. False when it could not be stored; then nothing is known of the key. */
+/* Store a value, or with NULL that there is none, until `expires_at`; both are copied. Replaces the
+ * previous entry. False when it could not be stored; then nothing is known about the key. */
 bool rota_lru_put(struct rota_lru *lru, struct rota_str key, const struct rota_str *value,
                   rota_time expires_at);
 

@@ -1,4 +1,4 @@
-/* follow: which owner a call of a space goes to, and when it waits instead.
+/* follow: to which owner a call of a space goes, and when it waits instead.
  *
  *     no map, no owner, shard moving         wait for the directory
  *     the claim that was just rejected,      wait for another one, or for a growing pause: the

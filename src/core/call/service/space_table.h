@@ -99,7 +99,7 @@ struct rota_space_table_replica {
     bool is_learned;
 };
 
-/* What is known of a shard. */
+/* What is known about a shard. */
 struct rota_space_table_shard {
     struct rota_space_table_replica replicas[ROTA_SPACE_TABLE_ZONES_MAX];
     size_t n_replicas; /* that can be called */

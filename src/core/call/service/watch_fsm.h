@@ -1,4 +1,4 @@
-/* watch_fsm: which directory a client follows a space at.
+/* watch_fsm: from which directory a client gets the map of a space.
  *
  *     IDLE --start--> WATCHING --ended, silent, doubted--> WATCHING at the next, or
  *     PAUSED, when all have failed --the pause is over--> WATCHING
@@ -34,7 +34,8 @@ struct rota_watch_fsm {
     bool is_known;                    /* there was a map, ever */
     rota_time first_by, paused_until; /* while it watches; while it pauses */
     rota_time doubted_at;             /* since when a call waits; ROTA_TIME_NEVER: none */
-    rota_time doubt;  /* how long that may last; grows when all nodes were doubted in vain */
+    rota_time doubt;  /* how long that may last; grows each time that no node proved better than the
+                         doubted one */
     size_t n_doubted; /* nodes in a row */
     struct rota_backoff backoff;
 };

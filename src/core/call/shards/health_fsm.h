@@ -5,7 +5,7 @@
  *                           success
  *
  * Every listed node is checked for as long as it is listed, each on a schedule of its own: one that
- * hangs does not delay the others. A node that answered a call lately is healthy and is not
+ * hangs does not delay the others. A node that answered a call recently is healthy and is not
  * checked. A dropped one is checked less and less often, at jittered times, and returns with one
  * success.
  *

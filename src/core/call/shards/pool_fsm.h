@@ -7,7 +7,7 @@
  * failure. Then calls use its connections round-robin. The pool grows when its connections carry
  * many calls and shrinks when they carry few; a connection with calls on it is never closed: it
  * gets no new ones and is closed when the last has left. A node that returns under another address
- * is dialled again.
+ * gets new connections.
  *
  * Actions are taken out with rota_pool_fsm_next() after every other call. Time is monotonic. */
 #pragma once

@@ -9,7 +9,7 @@
 struct waiter {
     struct rota_heap_node node; /* first; `at` is its deadline */
     uint64_t number;
-    uint32_t n_questions;       /* that it waited for in vain, having no deadline */
+    uint32_t n_questions;       /* that never answered it, and it had no deadline */
     struct rota_list_node link; /* of the flight's, then of those to be answered */
     enum rota_failure failure;
     struct rota_shard_map *map;

@@ -154,8 +154,8 @@ static void fence_all_named(struct rota_shard_flights *flights)
     }
 }
 
-/* Which collection a flight by name will bring is not known yet, so these are
- * stopped on arrival; when too much would have to be remembered all of them are. */
+/* It is not yet known which collection a flight by name will bring, so these are stopped on
+ * arrival; if that means to remember too much, all of them are stopped. */
 void rota_shard_flights_fence_collection(struct rota_shard_flights *flights, int64_t collection)
 {
     struct rota_str none = {"", 0};

@@ -1,6 +1,6 @@
 /* shard_table: the cached shard maps, by id and by name.
  *
- * The passive half of the shard cache: it stores and finds, and knows nothing of flights. A
+ * The passive half of the shard cache: it stores and finds maps, and knows nothing about flights. A
  * collection has one entry; names lead to entries and are removed with them. The nodes of all maps
  * are counted, so that "does any map have this node?" is one lookup.
  *

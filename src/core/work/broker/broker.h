@@ -368,7 +368,7 @@ void rota_broker_share(struct rota_broker *broker, struct rota_work_now now, boo
  * move in chunks. Before a chunk is sent it is recorded, with its name and its receiver: from then
  * on its jobs go there only, the same ones under the same name, as often as it takes; they are
  * forgotten here when they are on the receiver's disk. The receiver records the name before and
- * after the jobs, and takes a chunk in once, even when its jobs have long ended there. When it
+ * after the jobs, and accepts a chunk once, even if its jobs have ended there long ago. When it
  * knows that the chunk is forgotten here, it keeps the name for a while, for late messages.
  *
  *     chunk_begin -> on disk -> sent -> adopting, adopt ..., adopted -> on disk -> answered
@@ -567,8 +567,8 @@ struct rota_worker_spec {
     const struct rota_worker_running *running; /* attempts that it reports as running */
     size_t n_running;
 
-    /* A former session of the same worker that this one replaces, with all that it may run. 0:
-     * none. */
+    /* A former session of the same worker that this one replaces, with all attempts that it may
+     * run. 0: none. */
     uint64_t older;
 };
 

@@ -66,7 +66,7 @@ static bool may_be_payload(const struct rota_broker *broker, const struct rota_j
             job->payload_hash == rota_broker_job_hash_payload(broker, payload));
 }
 
-/* What the two differ in, except for the payload; NULL: nothing. */
+/* The first field in which the two differ, except for the payload; NULL: nothing. */
 static const char *find_difference(const struct rota_job_spec *a, const struct rota_job_spec *b)
 {
     if (!has_names(a, b) || !has_names(b, a))

@@ -2,12 +2,12 @@
 
 #include <stdio.h>
 
-/* Ask a worker to stop what is no longer needed. */
+/* Ask a worker to stop an attempt that is no longer needed. */
 static void cancel_at(struct rota_broker *broker, const struct rota_job *job, uint64_t session,
                       enum rota_job_cause cause, uint64_t number)
 {
     if (!session)
-        return; /* it asks for itself */
+        return; /* it gives its own delay */
     struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_CANCEL, job);
     effect->session = session;
     effect->cause = cause;
@@ -82,7 +82,7 @@ uint64_t rota_broker_end_finish(struct rota_broker *broker, uint32_t job_number,
     return number;
 }
 
-/* Twice as long with each attempt, give or take a fifth. */
+/* Twice as long with each attempt, jittered by a fifth. */
 static rota_time backoff_of(struct rota_broker *broker, const struct rota_job_extra *extra)
 {
     rota_time wait = extra->backoff ? extra->backoff : ROTA_JOB_BACKOFF_FIRST;
@@ -282,8 +282,8 @@ static void take_back_death(struct rota_broker *broker, struct rota_job_extra *e
     rota_broker_job_set_killed(broker, extra, &killed);
 }
 
-/* Only who has an attempt knows its number: a report that comes too late, when the job was handed
- * out again, still shows that its worker lives. */
+/* Only the worker that has an attempt knows its number. So a late report, after the job was
+ * handed out again, still shows that this worker is alive. */
 static void hear_late(struct rota_broker *broker, const struct rota_job *job, uint64_t attempt)
 {
     struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
@@ -413,7 +413,7 @@ enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now 
     bool is_its = job && is_running(broker, job, extra, end->attempt, end->session);
     if (!is_its && !bad && !is_of_session(end->session) &&
         rota_broker_end_may_resume(broker, job, end->attempt) && rota_broker_ready(broker, NULL)) {
-        rota_broker_end_resume(broker, job_number); /* it was given up too early */
+        rota_broker_end_resume(broker, job_number); /* the broker gave up on it too early */
         is_its = true;
     }
     if (bad && (!is_its || !is_of_session(end->session)))

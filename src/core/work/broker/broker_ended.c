@@ -31,7 +31,7 @@ static uint32_t last_ended_by(const struct rota_broker *broker, const struct rot
 }
 
 /* Sorted by when they ended: mostly appended, except for those that a journal repeats, or that come
- * from another broker. These come many at a time, in the order of a table whose neighbours have
+ * from another broker. These come many at a time, in the order of a table whose neighbors have
  * ended at about the same time. */
 void rota_broker_ended_list_push(struct rota_broker *broker, uint32_t number)
 {

@@ -204,7 +204,7 @@ static uint64_t life_of(const struct rota_work_record *job)
     return job->epoch > known ? job->epoch : known;
 }
 
-/* What a job has beside its spec. */
+/* What a job has besides its spec. */
 static size_t more_of(const struct rota_work_record *job)
 {
     return job->bytes.size + job->reason.size + job->worker.size;
@@ -273,7 +273,7 @@ enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_no
     }
     if (!rota_broker_ready(broker, NULL))
         return rota_error_no_memory(error, "for a job");
-    if (life_of(job) >= broker->journal.life) { /* our attempts are above all that there were */
+    if (life_of(job) >= broker->journal.life) { /* our attempts get higher numbers than any before */
         broker->journal.life = life_of(job);
         rota_broker_replay_next_life(broker);
     }

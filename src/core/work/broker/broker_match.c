@@ -173,8 +173,7 @@ static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker
     rota_broker_tell(broker, job, 0);
 }
 
-/* Hand a job to a worker, or end it when it is too late for that. False when there is no
- * memory. */
+/* Hand a job to a worker, or end it if its deadline has passed. False when there is no memory. */
 static bool dispatch_job(struct rota_broker *broker, struct rota_work_worker *worker,
                          uint32_t number)
 {

@@ -244,8 +244,8 @@ static bool may_hold(const struct rota_work_node *node)
 
 /* --- reports of others --- */
 
-/* Another broker believes the opposite of what we said of ourselves, and would do so forever: say
- * it again, with a later date than its own. */
+/* Another broker believes the opposite of our report about ourselves, and would forever: repeat
+ * the report, with a later date than its own. */
 static enum rota_code contradict(struct rota_broker *broker, struct rota_work_node *self,
                                  const struct rota_broker_node_view *said, struct rota_error *error)
 {

@@ -8,7 +8,7 @@
  *     todo = rota_compaction_step(&compaction, now, &look, broker);
  *     if (todo.want)
  *         rota_journal_make_room(journal, todo.want);
- *     ... append the records that the broker emits, as a batch of its own
+ *     ... append the records that the broker emits, as a separate batch
  *     if (todo.drop_below)
  *         rota_journal_drop_below(journal, todo.drop_below);
  *
@@ -69,7 +69,7 @@ struct rota_compaction_look {
 };
 
 struct rota_compaction_todo {
-    size_t want;         /* let the newest segment reserve so many bytes; 0: it has them */
+    size_t want;         /* let the newest segment reserve this many bytes; 0: it has them */
     uint64_t drop_below; /* records below are not needed once everything is on disk; 0: they are */
     bool has_written;    /* `broker` has records to be appended */
 };

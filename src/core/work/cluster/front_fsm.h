@@ -9,24 +9,24 @@
  *     any of these:  WAIT until partitions of a store are loaded, then the call begins again
  *                    REFUSE, for a reason that says whether another node may accept it
  *
- * A job is at one node, which follows from its partition, unless it is being handed over or is at
- * a node with another list of nodes. So that a job does not exist is said only when every node that
- * may hold jobs, also one that is down, has said so twice and this node knows these nodes: a job
- * that is moving may be seen at neither node the first time. A received job stays for at least
- * ROTA_HANDOVER_HOLD, so that twice is enough when both rounds take less than that. Where nodes
- * share a store, the node that has the partition open, or owns it and has read it since, speaks for
- * all.
+ * A job is at one node, which follows from its partition, unless it is being handed over or is at a
+ * node with another list of nodes. So a node reports that a job does not exist only if every node
+ * that may hold jobs, including those that are down, has said so twice, and this node knows these
+ * nodes: a job that is moving may be seen at neither node the first time. A received job stays for
+ * at least ROTA_HANDOVER_HOLD, so that twice is enough when both rounds take less than that. Where
+ * nodes share a store, the node that has the partition open, or owns it and has read it since,
+ * speaks for all.
  *
  * The add of a job whose first add had no answer is *repeated*: a former owner may have accepted
- * it, and still have it, or have it in flight. So it is searched in the same way before it is
- * added.
+ * it, and still have it, or have it in flight. So the nodes search for it in the same way before
+ * one adds it.
  *
  * A call that another node has routed here is *carried*: it is answered here or refused, never
  * routed again.
  *
- * Invariants: a repeated add never becomes a second job, and no job that exists is denied; in doubt
- * the call is refused as unavailable. A refusal that lets the caller go elsewhere means that
- * nothing was done here.
+ * Invariants: a repeated add never becomes a second job, and no job that exists is denied; when in
+ * doubt, the node refuses the call as unavailable. A refusal that lets the caller go elsewhere
+ * means that nothing was done here.
  *
  * It asks a broker and the partitions of a store, which the caller supplies, and is pure, too. */
 #pragma once
@@ -102,7 +102,7 @@ enum rota_front_reason {
     ROTA_FRONT_NOT_TOLD,         /* other nodes may have the job: it is not known which */
     ROTA_FRONT_NOT_TOLD_AGAIN,   /* ... of a repeated add */
     ROTA_FRONT_SILENT,    /* a node that may have the job of a repeated add does not answer */
-    ROTA_FRONT_LATE,      /* the nodes took too long to deny it */
+    ROTA_FRONT_LATE,      /* the nodes took too long to report that they do not have it */
     ROTA_FRONT_MOVED,     /* the job came here while other nodes were asked */
     ROTA_FRONT_NOT_OWNED, /* another node owns the partition, or will */
     ROTA_FRONT_NOT_HERE,  /* of a carried call: another node may have the job */
@@ -117,7 +117,7 @@ struct rota_front_action {
     struct rota_str owner;
 };
 
-/* How a reason is reported to the caller. */
+/* The form in which a reason is reported to the caller. */
 struct rota_front_refusal {
     enum rota_status status;
     bool is_stale;    /* the route that led here is old */

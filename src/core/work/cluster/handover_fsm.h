@@ -65,7 +65,7 @@ struct rota_handover_send {
     bool is_over;
 };
 
-/* What is known of a chunk in this process. */
+/* What is known about a chunk in this process. */
 struct rota_handover_trip {
     struct rota_job_id name;
     bool is_seen; /* its receiver may have it */

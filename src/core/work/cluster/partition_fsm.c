@@ -95,7 +95,7 @@ static struct rota_partition_action *add_action(struct rota_partition_fsm *fsm,
     return action;
 }
 
-/* Nothing of it is left, here or in flight. */
+/* None of its jobs is left, here or in flight. */
 static void forget_part(struct rota_partition_fsm *fsm, struct rota_work_now now,
                         struct rota_partition_held *part, enum rota_partition_end end,
                         const char *why)
@@ -269,8 +269,9 @@ static void hear_loaded(struct rota_partition_fsm *fsm, struct rota_work_now now
 
 /* --- checks --- */
 
-/* A partition that is found to be lost is wanted at once if the route still gives it to us, or the
- * calls that wait for this check would get the answer that its jobs do not exist. */
+/* If a check finds that we lost a partition which the route still gives to us, we want it back
+ * at once: the calls that wait for this check would otherwise get the answer that its jobs do
+ * not exist. */
 static void see_row(struct rota_partition_fsm *fsm, struct rota_work_now now,
                     const struct rota_partition_event *event)
 {

@@ -6,18 +6,18 @@
  *     WANTED --take--> TAKING --> LOADING --all read--> OPEN --route--> LEAVING --written--> gone
  *     any of these --another node has its epoch--> gone
  *
- * All partitions are *checked* now and then, after each change of the route, and soon when a call
- * waits for that: a partition whose row has another epoch than ours is another node's, whatever
- * the route says. The store rejects a write under an epoch that is not the row's, so that a node
- * that has not noticed its loss changes nothing.
+ * The node *checks* all partitions now and then, after each change of the route, and soon when a
+ * call waits for that: a partition whose row has another epoch than ours is another node's,
+ * whatever the route says. The store rejects a write under an epoch that is not the row's, so that
+ * a node that has not noticed its loss changes nothing.
  *
  * At most one check, one take and one load are in flight. Each is answered; without an answer from
  * the store, it is repeated when the store is up again.
  *
  * Invariants: no partition is open before all its jobs are loaded, and none under an epoch that the
- * store did not give to us; its last changes are written before it is left; that a job does not
- * exist is said only if its partition was seen to be ours, or not to exist, after the question
- * came.
+ * store did not give to us; its last changes are written before it is left; a node says that a job
+ * does not exist only if, after the question came, it saw that the partition is its own or does not
+ * exist.
  *
  * It drives a broker that the caller supplies, and is pure, too: the caller executes its effects.
  */
@@ -114,7 +114,8 @@ enum rota_partition_action_type {
     ROTA_PARTITION_DO_TAKE,     /* take `fsm->taken`, all under one epoch */
     ROTA_PARTITION_DO_LOAD,     /* read some rows of `part`; from the first on, if `is_first` */
     ROTA_PARTITION_DO_REMOVE,   /* remove the row of `part` */
-    ROTA_PARTITION_DO_FORGET,   /* what is not written of `part` is void; `text` says why it is gone
+    ROTA_PARTITION_DO_FORGET,   /* changes of `part` that are not written are void; `text` says why
+                                 * it is gone
                                  */
     ROTA_PARTITION_DO_OPENED,   /* `part` is, and calls that wait may go on */
     ROTA_PARTITION_DO_UNCLOSED, /* `part` can't be closed now, for `text` */

@@ -1,11 +1,11 @@
-/* peer_fsm: is the peer alive, and when do we have to send a heartbeat?
+/* peer_fsm: is the peer alive, and when must we send a heartbeat?
  *
  * Both sides send something at least once an interval, a heartbeat (beat) when there is nothing
  * else; any message counts. A side from which nothing arrived for `missed_max` intervals is dead.
  *
- * Silence counts only while we listen. A process that was paused, or that received nothing
- * because its consumer was slow, finds all peers silent when it continues: it gives them an
- * interval before it judges. */
+ * Silence counts only while we listen. A process that was paused, or that received nothing because
+ * its consumer was slow, has received no heartbeat from any peer when it continues: it gives all of
+ * them an interval before it judges. */
 #pragma once
 
 #include <rota/time.h>

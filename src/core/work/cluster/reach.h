@@ -1,9 +1,9 @@
 /* reach: which node a client asks, given which of them it can reach.
  *
  * It asks the owner of a partition directly, even if it has not tried to reach it so far: a poll
- * stays for long where it first goes. It does not ask an unreachable node again while another
- * one may be reachable: a connection is tried in the background, and the node gets calls again
- * once that is open. */
+ * stays for a long time where it first goes. It does not ask an unreachable node again while
+ * another one may be reachable: a connection is tried in the background, and the node gets calls
+ * again once that is open. */
 #pragma once
 
 #include <stdbool.h>

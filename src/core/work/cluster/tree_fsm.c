@@ -181,7 +181,7 @@ void rota_tree_fsm_end(struct rota_tree_fsm *fsm)
     settle_own_words(fsm);
 }
 
-/* Our word about a queue is used up. If that was in vain, what was believed was wrong, and is
+/* Our word about a queue is used up. If no job or slot was found, the belief was wrong, and is
  * revoked; and a pause prevents a loop. */
 static void use_up(struct rota_tree_fsm *fsm, enum rota_tree_kind kind, struct rota_str name,
                    bool is_vain)

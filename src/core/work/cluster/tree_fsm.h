@@ -2,12 +2,11 @@
  *
  * A job stays with the node that has its partition; idle nodes fetch it. For that two kinds of
  * messages (*words*) climb the tree that the partitions of a queue form
- * (<rota/experimental/partition.h>), from node to node: demand (a *want*), "I have so many idle
- * slots with these capabilities", and supply (an *offer*), "so many of my jobs need these, and no
- * worker here is free". Where a want and an offer meet that match, the node of the want is sent to
- * steal (a *visit*): it polls the node of the offer, directly, and receives jobs like any poll.
- * This machine hands out no job, so it can't hand one out twice: a wrong word costs a useless
- * visit.
+ * (<rota/experimental/partition.h>), from node to node: demand (a *want*), "I have N idle slots
+ * with these capabilities", and supply (an *offer*), "N of my jobs need these, and no worker here
+ * is free". Where a want and an offer meet that match, the node of the want is sent to steal (a
+ * *visit*): it polls the node of the offer, directly, and receives jobs like any poll. This machine
+ * hands out no job, so it can't hand one out twice: a wrong word costs a useless visit.
  *
  * **The tree.** The parent of a node is the owner of the parent of its lowest partition; a node
  * without partitions begins at a random one. Each step leads to a lower partition, so there are no
@@ -22,8 +21,8 @@
  * refreshes old. A node sends a word when the receiver does not believe it already; when the last
  * slot is taken or the last job is gone it sends nothing, so that a queue whose workers alternate
  * between idle and busy costs no messages. A node that is sent on a visit, or visited, knows that
- * its word is used up, and sends its current state; after a useless visit it revokes what is no
- * longer true. Every ROTA_TREE_REFRESH everything is sent again, and an offer that is over is
+ * its word is used up, and sends its current state; after a useless visit it revokes words that are
+ * no longer true. Every ROTA_TREE_REFRESH everything is sent again, and an offer that is over is
  * revoked once: the node that sends visitors adds to an offer when a visitor does not go, so it may
  * believe more than was sent.
  *

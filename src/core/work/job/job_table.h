@@ -1,7 +1,7 @@
 /* job_table: the jobs of a broker, compact.
  *
  * A waiting job has to be cheap, since there may be millions: what every job has is in `struct
- * rota_job`, what few of them have in a `struct rota_job_extra` beside it, such as times, keys,
+ * rota_job`, what few of them have in a `struct rota_job_extra` of its own, such as times, keys,
  * attempts and results. Both are in slabs and are identified by numbers. The index by id grows and
  * shrinks by one bucket at a time (linear hashing), so that no add pays for the others.
  *

@@ -137,7 +137,7 @@ static void split_leaf(struct rota_lane *lane, size_t index)
     leaf->to = half;
 }
 
-/* Whether the neighbours of a job that was put to `place` are in the order of age too. */
+/* Whether the neighbors of a job that was put to `place` are in the order of age too. */
 static bool is_aged(const struct rota_lane *lane, const struct rota_job_table *table, size_t index,
                     uint32_t place, const struct rota_job *job)
 {
@@ -184,7 +184,7 @@ void rota_lane_push(struct rota_lane *lane, const struct rota_job_table *table, 
     lane->is_by_age = lane->is_by_age && is_aged(lane, table, index, place, job);
 }
 
-/* Two neighbours of few jobs become one. */
+/* Two neighbors of few jobs become one. */
 static void merge_leaves(struct rota_lane *lane, size_t index)
 {
     struct rota_lane_leaf *leaf = lane->leaves[index], *next = lane->leaves[index + 1];

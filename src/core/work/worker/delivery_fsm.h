@@ -6,8 +6,8 @@
  * cancels begins a *round*, and a worker that was sent any is asked what it has: its answer shows
  * what reached it of all rounds up to the question. What did not is lost and goes to a worker
  * again; what it has and should not have is cancelled. Up to round `sure` this is known. A worker
- * that was sent nothing is asked now and then all the same, since its own messages may be lost,
- * too; one that never reports its capabilities is disconnected.
+ * that was sent nothing is also asked now and then, since its own messages may be lost, too; one
+ * that never reports its capabilities is disconnected.
  *
  * A worker may run jobs of other nodes (remote_fsm.h): they keep slots that our jobs do not get.
  * A worker that returns names what it runs. Attempts at jobs of this node are the broker's to
@@ -34,8 +34,8 @@ enum {
     ROTA_DELIVERY_BATCH_MAX = 4096,       /* entries of one message */
     ROTA_DELIVERY_BATCH_BYTES = 16 << 20, /* of jobs in one message; one job may have more */
     ROTA_DELIVERY_JOB_BYTES = 128,        /* of a job without its texts, at most */
-    ROTA_DELIVERY_READY_CHECKS = 3,       /* after so many an unready worker is disconnected */
-    ROTA_DELIVERY_SURE_CHECKS = 4,        /* ... and after so many without a question, one */
+    ROTA_DELIVERY_READY_CHECKS = 3,       /* after this many an unready worker is disconnected */
+    ROTA_DELIVERY_SURE_CHECKS = 4,        /* ... and after this many without a question, one */
 };
 
 #define ROTA_DELIVERY_CHECK (3 * ROTA_SEC) /* how often workers are checked */

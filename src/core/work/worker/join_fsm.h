@@ -4,8 +4,8 @@
  *        ^                     |                    |
  *        +----- refused, no answer, lost, silent ---+
  *
- * Each try is a session of its own: a new connection, so that nothing of an older one can arrive in
- * it, and a higher epoch. The jittered wait before a try grows with each failure; a session that
+ * Each try is a session of its own: a new connection, so that no message of an older one can arrive
+ * in it, and a higher epoch. The jittered wait before a try grows with each failure; a session that
  * lasted resets it. One that did not, because another worker of this name took its place, does not:
  * two workers that compete for a name do so more and more slowly.
  *

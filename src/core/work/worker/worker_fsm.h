@@ -132,7 +132,7 @@ void rota_worker_fsm_deinit(struct rota_worker_fsm *fsm);
 
 /* --- events --- */
 
-/* A poll has ended, with so many jobs, which are taken next. */
+/* A poll has ended, with this many jobs, which are taken next. */
 void rota_worker_fsm_polled(struct rota_worker_fsm *fsm, rota_time now, uint32_t node,
                             enum rota_worker_answer answer, size_t n_jobs);
 

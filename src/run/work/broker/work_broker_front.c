@@ -133,7 +133,7 @@ static void refuse_unknown(const struct rota_broker_request *request, struct rot
                             &(struct rota_metadata){rota_str(ROTA_NOTE_NODES), rota_str(hash)}, 1);
 }
 
-/* Here, after a wait, or not at all. */
+/* Handle it here, after a wait, or not at all. */
 static void carry_out(struct rota_broker_request *request, const struct rota_front_action *action)
 {
     if (action->what == ROTA_FRONT_WAIT)

@@ -50,7 +50,7 @@ rota_broker_handler rota_work_broker_operate_list, rota_work_broker_operate_paus
     rota_work_broker_operate_queues, rota_work_broker_operate_workers,
     rota_work_broker_operate_delete;
 
-/* work_broker_gather.c: all nodes answer; and what one says about itself and the others. */
+/* work_broker_gather.c: all nodes answer; and what a node reports about itself and the others. */
 rota_broker_handler rota_work_broker_gather_set, rota_work_broker_gather_watch,
     rota_work_broker_gather_workers, rota_work_broker_gather_delete, rota_work_broker_gather_forget,
     rota_work_broker_gather_queues, rota_work_broker_gather_list, rota_work_broker_gather_nodes;

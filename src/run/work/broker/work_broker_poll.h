@@ -45,9 +45,9 @@ void rota_work_broker_poll_hand(struct rota_work_broker *broker,
                                 const struct rota_work_effect *effect);
 void rota_work_broker_poll_lost(struct rota_work_broker *broker, uint64_t session);
 
-/* Another node is asked for the poll, for at most this long: it receives no jobs here meanwhile.
- * False when there is no such poll. Afterwards release it; or answer it with the other node's
- * reply, `n` jobs, unless it has ended. */
+/* Ask another node for the poll, for at most this long: it receives no jobs here meanwhile. False
+ * when there is no such poll. Afterwards release it; or answer it with the other node's reply, `n`
+ * jobs, unless it has ended. */
 bool rota_work_broker_poll_keep(struct rota_work_broker *broker, uint64_t session, uint32_t slots,
                                 rota_time timeout);
 void rota_work_broker_poll_release(struct rota_work_broker *broker, uint64_t session);

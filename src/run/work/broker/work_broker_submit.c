@@ -28,7 +28,7 @@ static enum rota_code add_job(struct rota_broker_request *request, struct rota_w
         code = rota_front_fsm_add(&front->fsm, now, &request->front, &request->jobs[index], &spec,
                                   added, error);
     if (!code && added->number && added->number < front->call_first)
-        front->call_first = added->number; /* it is there, and may not be written yet */
+        front->call_first = added->number; /* it exists, and may not be written yet */
     return code;
 }
 

@@ -198,8 +198,8 @@ __attribute__((noinline)) static void carry_out(struct rota_broker_workers *work
     }
 }
 
-/* The one caller of the machine. Whether there was anything to do. What comes with every job is
- * done here. */
+/* The one caller of the machine. Whether there was anything to do. Messages that come with every
+ * job are handled here. */
 static bool drive(struct rota_broker_workers *workers, struct rota_work_now now,
                   const struct rota_delivery_event *event, const void *entry)
 {

@@ -158,7 +158,7 @@ void rota_work_broker_cluster_connect(struct rota_broker_cluster *cluster, struc
  * knows them (rota_broker_nodes_hash). */
 #define ROTA_NOTE_NODES "rota-nodes"
 
-/* ... one of so many, from 0: new jobs of the queue go to these. */
+/* ... one of this many, from 0: new jobs of the queue go to these. */
 #define ROTA_NOTE_PARTITIONS "rota-partitions"
 
 /* In a rejection: the attempt is over because the job was cancelled. */

@@ -1,5 +1,5 @@
-/* Idle workers of this node go for jobs of another. Their slots are kept meanwhile, so that
- * none gets a job here too. */
+/* Idle workers of this node steal jobs of another. Their slots are kept meanwhile, so that none
+ * gets a job here too. */
 #include "run/work/broker/work_broker_poll.h"
 #include "run/work/broker/work_broker_reply.h"
 #include "run/work/broker/work_broker_workers.h"
@@ -11,7 +11,7 @@
 
 /* --- trips --- */
 
-/* All workers that went are back, or none went. */
+/* All workers sent to steal are back, or none was sent. */
 static void end_trip(struct rota_broker_forward *forward, struct rota_broker_trip *trip)
 {
     struct rota_work_broker *broker = forward->broker;

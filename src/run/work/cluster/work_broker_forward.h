@@ -80,7 +80,7 @@ bool rota_work_broker_forward_send(struct rota_broker_forward *forward,
                                    const struct rota_broker_sent *sent, const char *method,
                                    struct rota_str request, rota_time timeout);
 
-/* Whether a node is listed: workers visit no other node, whatever words say. */
+/* Whether a node is listed: workers steal from no other node, whatever the words say. */
 bool rota_work_broker_forward_is_peer(const struct rota_broker_forward *forward,
                                       struct rota_str address);
 

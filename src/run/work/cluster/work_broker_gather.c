@@ -79,7 +79,7 @@ static void ask_all_listed(const struct rota_broker_request *request, bool is_st
     ask_first(request, n_listed(request->broker), is_stream, on_done);
 }
 
-/* The first part that did not go well, NULL if there is none. */
+/* The first part that failed, NULL if there is none. */
 static const struct rota_broker_part *find_failed(const struct rota_broker_errand *errand)
 {
     for (size_t i = 0; i < errand->n_parts; i++)

@@ -113,7 +113,7 @@ static bool begin_send(struct rota_broker_handover *handover, const struct rota_
     return true;
 }
 
-/* The one caller of the machine. What could not be sent is an answer, too. */
+/* The one caller of the machine. A failure to send is an answer, too. */
 static void drive(struct rota_broker_handover *handover, struct rota_handover_event event)
 {
     struct rota_work_now now = rota_work_broker_now();

@@ -158,7 +158,7 @@ static void leave_lead(struct rota_broker_layouts *layouts, struct lead *lead)
     free(lead);
 }
 
-/* What is not loaded yet may have any job. */
+/* A partition that is not loaded yet may have any job. */
 static bool has_beyond(const struct rota_work_broker *broker, struct rota_str queue,
                        const struct rota_work_layout *layout)
 {
@@ -197,8 +197,8 @@ static bool drive(struct rota_broker_layouts *layouts, struct lead *lead, struct
     return true;
 }
 
-/* Route by the layouts that were set. True when the route changed; what fails for lack of memory
- * is retried in the next turn. */
+/* Route by the layouts that were set. True when the route changed; a layout that fails for lack
+ * of memory is retried in the next turn. */
 static bool take_over_layouts(struct rota_broker_layouts *layouts)
 {
     struct rota_work_broker *broker = layouts->broker;

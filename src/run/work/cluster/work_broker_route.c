@@ -151,7 +151,7 @@ static void pass_errand(struct rota_broker_errand *errand)
     rota_work_broker_errand_pass(errand, &errand->parts[0]);
 }
 
-/* A job as the node that it is for is to add it. */
+/* A job in the form in which its node adds it. */
 static struct rota_queue_job_spec placed_spec(const struct rota_broker_request *request,
                                               size_t index)
 {
@@ -267,8 +267,8 @@ static bool ask_batch(struct rota_broker_errand *errand, const struct rota_broke
     return true;
 }
 
-/* The part of each job; `owners` has the addresses of the nodes. Returns how many there are. What
- * other nodes do not add is for this one, which is asked like any other. */
+/* The part of each job; `owners` has the addresses of the nodes. Returns how many there are.
+ * This node adds what the other nodes do not, and is asked like any other. */
 static size_t part_jobs(const struct rota_broker_request *request,
                         const struct rota_front_action *actions, uint32_t *parts_of,
                         struct rota_str *owners)

@@ -77,7 +77,7 @@ static void log_absent(const struct rota_work_broker *broker)
                  ROTA_LOG_FACT("node", rota_work_broker_settings_absent(broker, false, i)));
 }
 
-/* Give the broker the list of nodes. A list that has not arrived yet says nothing. */
+/* Give the broker the list of nodes. A list that has not arrived yet proves nothing. */
 static void note_nodes(struct rota_broker_settings *settings)
 {
     struct rota_work_broker *broker = settings->broker;

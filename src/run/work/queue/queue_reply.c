@@ -211,7 +211,7 @@ static struct rota_queue_job read_spec(const struct rota_queue_job_spec *spec)
                                    .trace = spec->trace};
 }
 
-/* A job as it is; false for what is not one, and without memory. */
+/* A job as it is; false if it is not one, or without memory. */
 static bool read_job(struct rota_queue *queue, const struct rota_queue_job_info *info,
                      struct rota_str explain, struct rota_queue_result *result)
 {
@@ -347,7 +347,7 @@ static void end_poll(struct rota_queue_task *task, struct rota_str message)
         rota_arena_take(&queue->arena, (list.items.n + 1) * sizeof *works);
     if (!works) { /* their leases expire, and other workers run them */
         rota_queue_reply_fail(task, ROTA_ERR_NO_MEMORY, ROTA_STATUS_UNKNOWN,
-                              "not enough memory for the work");
+                              "not enough memory for the jobs of a poll");
         return;
     }
     for (size_t i = 0; i < list.items.n; i++) {

@@ -146,7 +146,7 @@ static void report_retry(const struct rota_queue_task *task, enum rota_status st
         options->on_retry(options->data, &last, task->tries.n_tries);
 }
 
-/* What changes nothing has no outcome that could be unknown. */
+/* A request that changes nothing has no unknown outcome. */
 static bool has_outcome(const struct rota_queue_task *task)
 {
     switch (task->kind) {

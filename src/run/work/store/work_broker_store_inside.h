@@ -121,7 +121,7 @@ void rota_work_broker_store_post(struct rota_broker_letter *letter);
  * another connection. */
 bool rota_work_broker_store_heard(struct rota_broker_letter *letter);
 
-/* Do what is due, and set the timer. */
+/* Run what is due, and set the timer. */
 void rota_work_broker_store_drive(struct rota_broker_store *store);
 
 /* A call waits for the next check of all partitions. */

@@ -115,8 +115,8 @@ static void carry_out(struct rota_broker_store *store, const struct rota_partiti
     }
 }
 
-/* The one caller of the machine. A call that is resumed may come back here: what follows from that
- * is done by the loop. Before the store is open, actions wait. */
+/* The one caller of the machine. A resumed call may come back here: the loop handles the
+ * consequences. Before the store is open, actions wait. */
 void rota_work_broker_store_parts_tell(struct rota_broker_store *store,
                                        const struct rota_partition_event *event)
 {

@@ -162,7 +162,7 @@ void rota_work_broker_store_turn_void(struct rota_broker_store *store,
         if (pending.part != part)
             store->pending.items[n++] = pending;
         else if (!rota_vector_push(&store->voids, pending.number))
-            store->is_all_void = true; /* what can't be remembered must not be acknowledged */
+            store->is_all_void = true; /* what is not remembered must not be acknowledged */
     }
     store->pending.size = n;
     if (store->voids.size > 1)
@@ -369,8 +369,8 @@ static void drop_settings(struct rota_broker_store *store)
     store->settings.size = 0;
 }
 
-/* All that was gathered, or as much of it as a turn may have. Without memory nothing is
- * changed, and it is tried again later. */
+/* All collected changes, or as many as fit into a turn. Without memory nothing is changed, and it
+ * is tried again later. */
 static bool make_turn(struct rota_broker_store *store)
 {
     rota_arena_clear(&store->turn_arena);
