@@ -303,7 +303,7 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
 static void ask(struct live *live)
 {
     struct rota_str topic = rota_str(rota_top_views[live->top.view].topic);
-    const struct rota_nodes_documents request = {.topics = {&topic, 1}, .is_whole = true};
+    const struct rota_nodes_documents request = {.topics = {&topic, 1}};
     struct rota_buffer message = {0};
     struct rota_error error;
     live->is_stale = live->call != NULL;

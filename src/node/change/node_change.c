@@ -73,7 +73,7 @@ static void on_queues(void *data, const struct rota_error *error, struct rota_st
 {
     struct change *change = data;
     struct rota_node_moves moves = {
-        .peers = change->node->peers,
+        .node = change->node,
         .peer = rota_peers_seek(change->node->peers, rota_str(change->address)),
         .state = change->state,
         .queues = error ? rota_str("") : json,

@@ -8,7 +8,7 @@
 /* Append to `plan` what setting the state of `peer` would do, given the document of all queues.
  * Texts are in the arena. */
 struct rota_node_moves {
-    const struct rota_peers *peers;
+    const struct rota_node *node;
     const struct rota_peer *peer;
     enum rota_store_member_state state;
     struct rota_str queues; /* the document; empty: not known */

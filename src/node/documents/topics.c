@@ -5,7 +5,6 @@
 #include "node/node_inside.h"
 #include "wire/message/message_json.h"
 #include "wire/message/queue_message.h"
-#include "wire/text/json_scan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +14,9 @@
 
 const struct rota_topic rota_topics[] = {
     [ROTA_TOPIC_CLUSTER] = {.name = "cluster",
-                            .write = rota_document_cluster_write_part,
-                            .key = "nodes",
-                            .write_whole = rota_document_cluster_write},
-    {.name = "calls", .write = rota_document_calls_write, .key = "calls"},
+                            .write = rota_document_cluster_write,
+                            .is_of_all = true},
+    {.name = "calls", .write = rota_document_calls_write, .is_of_all = true, .with_calls = true},
     {.name = "groups", .write = rota_document_groups_write},
     {.name = "ledger", .write = rota_document_ledger_write},
     {.name = "queues", .method = "Queues", .reply_type = &ROTA_QUEUE_QUEUES_REPLY},
@@ -35,64 +33,6 @@ const struct rota_topic *rota_topic_find(struct rota_str name)
         if (rota_str_is_equal(name, rota_str(rota_topics[i].name)))
             return &rota_topics[i];
     return NULL;
-}
-
-/* --- parts put together --- */
-
-/* Append the entries under `key` of the document `part` to an array that is open. False: it is
- * not such a document, and nothing or not all was appended. */
-static bool append_entries(struct rota_str part, const char *key, struct rota_json *json)
-{
-    char *room = malloc(part.size + 1);
-    struct rota_scan scan;
-    struct rota_str found;
-    if (!room)
-        return false;
-    rota_json_scan_init(&scan, part, room);
-    rota_json_scan_object(&scan);
-    while (rota_json_scan_key(&scan, &found)) {
-        if (!rota_str_is_equal(found, rota_str(key))) {
-            rota_json_scan_skip(&scan);
-            continue;
-        }
-        rota_json_scan_array(&scan);
-        while (rota_json_scan_item(&scan)) {
-            struct rota_str entry = rota_json_scan_skip(&scan);
-            if (!scan.failed)
-                rota_json_raw(json, entry);
-        }
-    }
-    free(room);
-    return !scan.failed;
-}
-
-/* One that did not answer may still be asked by others; its earlier document is not shown. */
-static void write_all(struct rota_node *node, size_t topic, struct rota_json *json)
-{
-    const struct rota_topic *of = &rota_topics[topic];
-    struct rota_buffer own = {0};
-    struct rota_json own_json = {.buffer = &own};
-    of->write(node, &own_json);
-    rota_json_begin_object(json);
-    rota_json_key(json, of->key);
-    rota_json_begin_array(json);
-    append_entries(rota_buffer_str(&own), of->key, json);
-    for (size_t i = 0; i < rota_peers_n(node->peers); i++) {
-        const struct rota_peer *peer = rota_peers_at(node->peers, i);
-        if (!peer->is_self && peer->has_answered && peer->parts[topic].size > 0)
-            append_entries(rota_buffer_str(&peer->parts[topic]), of->key, json);
-    }
-    rota_json_end_array(json);
-    rota_json_key(json, "missing");
-    rota_json_begin_array(json);
-    for (size_t i = 0; i < rota_peers_n(node->peers); i++) {
-        const struct rota_peer *peer = rota_peers_at(node->peers, i);
-        if (!peer->is_self && !peer->has_answered && rota_peer_is_alive(peer))
-            rota_json_text(json, peer->address);
-    }
-    rota_json_end_array(json);
-    rota_json_end_object(json);
-    rota_buffer_deinit(&own);
 }
 
 /* --- asking --- */
@@ -137,15 +77,12 @@ static void finish_with(struct ask *ask, struct rota_buffer *buffer)
     rota_buffer_deinit(buffer);
 }
 
-static void on_seen(void *data)
+static void write_document(void *data)
 {
     struct ask *ask = data;
     struct rota_buffer buffer = {0};
     struct rota_json json = {.buffer = &buffer};
-    if (ask->topic->write_whole)
-        ask->topic->write_whole(ask->node, &json);
-    else
-        write_all(ask->node, ask->wait.topic, &json);
+    ask->topic->write(ask->node, &json);
     finish_with(ask, &buffer);
 }
 
@@ -221,14 +158,6 @@ static void call_method(struct ask *ask, struct rota_str after)
     rota_buffer_deinit(&request);
 }
 
-static void write_alone(struct ask *ask)
-{
-    struct rota_buffer buffer = {0};
-    struct rota_json json = {.buffer = &buffer};
-    ask->topic->write(ask->node, &json);
-    finish_with(ask, &buffer);
-}
-
 static void ask_for(struct rota_node *node, const struct rota_topic *topic, bool is_whole,
                     rota_on_document *on_document, void *data)
 {
@@ -245,14 +174,14 @@ static void ask_for(struct rota_node *node, const struct rota_topic *topic, bool
                         .on_document = on_document,
                         .data = data};
     ask->wait = (struct rota_peers_wait){
-        .topic = (size_t)(topic - rota_topics), .on_seen = on_seen, .data = ask};
+        .with_calls = topic->with_calls, .on_seen = write_document, .data = ask};
     rota_list_push(&node->asks, &ask->link);
     if (topic->method)
         call_method(ask, rota_str(""));
-    else if (topic->key)
+    else if (topic->is_of_all)
         rota_peers_look(node->peers, &ask->wait);
     else
-        write_alone(ask);
+        write_document(ask);
 }
 
 void rota_topic_ask(struct rota_node *node, const struct rota_topic *topic,

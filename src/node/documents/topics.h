@@ -1,10 +1,9 @@
 /* topics: the documents that a node shows, in JSON.
  *
- * A topic is a name and a way to make its document. Most combine the parts of all nodes: a node
- * writes {KEY: [...]} about itself, receives those of the others (peers.h), and the whole is
- * {KEY: [all entries], "missing": [nodes that did not answer]}. Some are the same on each node,
- * or another service answers for all. To add one, add a line to the table in topics.c; it is
- * then at GET /api/v1/NAME if a route says so, on the stream, and available to the command line. */
+ * A topic is a name and a way to make its document: of what all nodes report (peers.h), of what is
+ * the same on each node, or by a service that answers for all. To add one, add a line to the table
+ * in topics.c; it is then at GET /api/v1/NAME if a route says so, on the stream, and available to
+ * the command line. */
 #pragma once
 
 #include "node/documents/topic.h"
