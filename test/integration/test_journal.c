@@ -1,5 +1,6 @@
 /* A journal on a real directory: what was told as durable is read again, and every way in
  * which a disk or a directory can be wrong has its answer. */
+#include "io/journal/journal_files.h"
 #include "journal_book.h"
 
 #include <errno.h>
@@ -194,6 +195,15 @@ static void write_records(size_t n)
 static void assert_refused(enum rota_code code, const char *words)
 {
     assert_int_equal(book_try_open(), code);
+    if (!strstr(book.error.text, words))
+        fail_msg("\"%s\" does not say \"%s\"", book.error.text, words);
+}
+
+/* For its modes and owners, which a check of the settings looks at, too. */
+static void assert_refused_unread(const char *words)
+{
+    assert_refused(ROTA_ERR_INVALID, words);
+    assert_int_equal(rota_journal_read_files_check(book.directory, &book.error), ROTA_ERR_INVALID);
     if (!strstr(book.error.text, words))
         fail_msg("\"%s\" does not say \"%s\"", book.error.text, words);
 }
@@ -719,16 +729,21 @@ static void what_is_no_journal_is_refused(void **state)
     assert_refused(ROTA_ERR_INVALID, "it does not start with a journal header");
     unlink(path);
     assert_int_equal(mkdir(path, 0700), 0);
-    assert_refused(ROTA_ERR_INVALID, "is not a file");
+    assert_refused_unread("is not a file");
     rmdir(path);
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(ftruncate(fd, (off_t)ROTA_JOURNAL_SEGMENT_MAX + 1), 0);
+    close(fd);
+    assert_refused(ROTA_ERR_LIMIT, "has 1073741825 bytes, more than the 1073741824 of a segment");
+    unlink(path);
     snprintf(path, sizeof path, "%s", book.directory);
     snprintf(book.directory, sizeof book.directory, "%.200s/no/such/place", path);
     assert_refused(ROTA_ERR_IO, "No such file or directory");
     snprintf(book.directory, sizeof book.directory, "%s", "/dev/null");
-    assert_refused(ROTA_ERR_INVALID, "is not a directory");
+    assert_refused_unread("is not a directory");
     snprintf(book.directory, sizeof book.directory, "%.200s", path);
     assert_int_equal(chmod(path, 0777), 0);
-    assert_refused(ROTA_ERR_INVALID, "every user can write to it");
+    assert_refused_unread("every user can write to it");
     assert_int_equal(chmod(path, 0700), 0);
 }
 
@@ -741,11 +756,11 @@ static void journal_that_others_can_read_is_refused(void **state)
     path_of(1, path);
     assert_int_equal(chmod(path, 0644), 0);
     assert_int_equal(chmod(book.directory, 0755), 0);
-    assert_refused(ROTA_ERR_INVALID,
-                   "other users can read the jobs in it (mode 0644); run chmod 600 ");
+    assert_refused_unread("other users can read the jobs in it (mode 0644); run chmod 600 ");
     assert_int_equal(chmod(path, 0602), 0);
-    assert_refused(ROTA_ERR_INVALID, "other users can change the jobs in it");
+    assert_refused_unread("other users can change the jobs in it");
     assert_int_equal(chmod(book.directory, 0700), 0);
+    assert_int_equal(rota_journal_read_files_check(book.directory, &book.error), ROTA_OK);
     book_open(); /* nobody else gets so far */
     book_close();
 }
@@ -787,10 +802,11 @@ static void files_of_another_user_are_refused(void **state)
     (void)state;
     if (geteuid() != 0)
         return; /* files can't be given away */
+    assert_int_equal(rota_journal_read_files_check("/no/such/place", &book.error), ROTA_OK);
     write_records(10);
     path_of(1, path);
     assert_int_equal(chown(path, 1234, 1234), 0);
-    assert_refused(ROTA_ERR_INVALID, "belongs to user 1234, but this process runs as root");
+    assert_refused_unread("belongs to user 1234, but this process runs as root");
 }
 
 /* --- faults --- */

@@ -256,6 +256,23 @@ static void node_that_has_shut_down_needs_no_time(void **state)
     assert_int_equal(rota_view_fsm_deadline(&nodes[0].fsm), ROTA_TIME_NEVER);
 }
 
+/* After that its row is dead to all others, too. */
+static void node_waits_a_ttl_for_its_row_to_go(void **state)
+{
+    (void)state;
+    open_plain(0);
+    pass(TTL);
+    nodes[0].is_deaf = true;
+    rota_time begun_at = now;
+    drive(&nodes[0], (struct rota_view_event){.type = ROTA_VIEW_SHUTDOWN});
+    while (!nodes[0].is_done) {
+        assert_false(rota_view_fsm_deadline(&nodes[0].fsm) > begun_at + TTL);
+        now = rota_view_fsm_deadline(&nodes[0].fsm);
+        drive(&nodes[0], (struct rota_view_event){.type = ROTA_VIEW_TICK});
+    }
+    assert_int_equal(now, begun_at + TTL);
+}
+
 static void second_of_a_name_stands_by(void **state)
 {
     (void)state;
@@ -963,6 +980,7 @@ int main(void)
         TEST(restarted_node_has_new_epochs),
         TEST(node_that_is_alone_takes_its_row_back_at_once),
         TEST(node_that_has_shut_down_needs_no_time),
+        TEST(node_waits_a_ttl_for_its_row_to_go),
         TEST(second_of_a_name_stands_by),
         TEST(drained_node_owns_nothing_and_can_come_back),
         TEST(weight_is_followed),
