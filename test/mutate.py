@@ -70,7 +70,7 @@ TOKEN = re.compile(r"""
   | (?P<operator><<=|>>=|->|\+\+|--|&&|\|\||<<|>>|<=|>=|==|!=|\+=|-=|\*=|/=|\|=|&=|[-+*/%<>=!&|^~?:;,.(){}\[\]\#])
   | (?P<other>.)""", re.VERBOSE)
 STATEMENT = re.compile(r"^\s*(?!return\b|break;|goto\b|case\b|default\b|else\b|typedef\b|struct\b|enum\b|union\b|static\b|const\b"
-                       r"|assert\b|(?:__builtin_)?prefetch\b|do\b|while\b|for\b|if\b|switch\b|extern\b|\}|\)|\(void\))"
+                       r"|assert\w*|(?:__builtin_)?prefetch\w*|do\b|while\b|for\b|if\b|switch\b|extern\b|\}|\)|\(void\))"
                        r"(?:[\w>.\[\]*+-]+\s*(?:=|[-+|&*]=).*|[\w>.-]+\(.*\)|[\w>.\[\]-]+(?:\+\+|--)|(?:\+\+|--)[\w>.\[\]-]+);\s*$")
 DECLARATION = re.compile(r"^\s*(?:\w+\s+)+\**\w+(?:\[\w*\])?\s*(?:=.*)?;")
 MEMORY = re.compile(r"alloc\(|str\w?dup\(|_reserve\(|_push\(|_put\(|_take\(|no_memory|NO_MEMORY|\bfailed\b")

@@ -264,6 +264,25 @@ static void connection_is_never_closed_under_a_call(void **state)
     teardown(&world);
 }
 
+/* The pool that had it has others by now, or none. */
+static void connection_that_breaks_under_its_last_calls_is_closed(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, (struct rota_pool_options){.size = 1});
+    make_ready(&world, 0, 7);
+    uint64_t first = get(&world, 0, 7, ADDRESS, 1);
+    assert_int_equal(get(&world, 0, 7, ELSEWHERE, 2), 0);
+    rota_pool_fsm_failed(world.pools, 0, first);
+    pump(&world);
+    assert_int_equal(world.n_opens, 2); /* nothing is opened in its place */
+    rota_pool_fsm_failed(world.pools, 0, first);
+    rota_pool_fsm_release(world.pools, 0, first);
+    open_from(&world, 0, 1);
+    assert_int_equal(rota_pool_fsm_size(world.pools, 7), 1);
+    teardown(&world);
+}
+
 static void node_that_returns_elsewhere_is_dialled_there(void **state)
 {
     struct world world;
@@ -482,6 +501,7 @@ int main(void)
         cmocka_unit_test(calls_go_round_the_connections),
         cmocka_unit_test(pool_grows_with_the_calls_and_shrinks_without),
         cmocka_unit_test(connection_is_never_closed_under_a_call),
+        cmocka_unit_test(connection_that_breaks_under_its_last_calls_is_closed),
         cmocka_unit_test(node_that_returns_elsewhere_is_dialled_there),
         cmocka_unit_test(broken_connection_is_replaced_while_the_others_serve),
         cmocka_unit_test(warm_pool_is_ready_for_the_first_call),

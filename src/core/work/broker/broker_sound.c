@@ -46,6 +46,8 @@ static bool is_job_sound(const struct rota_broker *broker, uint32_t number, stru
         is_ended || !rota_broker_is_drawn(job) ? 0 : weigh_partition(queue, partition);
     if (job->state == ROTA_JOB_DONE && !job->payload_hash && job->payload_size > 0)
         return false;
+    if (extra && (extra->key != NULL) != (extra->key_size > 0 && !is_ended))
+        return false;
     if (extra && extra->session && job->state != ROTA_JOB_RUNNING)
         return false;
     if (extra && extra->poller) {
