@@ -548,6 +548,59 @@ static void a_last_segment_that_is_emptied_is_refused(void **state)
     book_close();
 }
 
+static void empty_file(const char *name)
+{
+    char path[512];
+    name_path(name, path);
+    await_write(path, "");
+}
+
+static void remove_file(const char *name)
+{
+    char path[512];
+    name_path(name, path);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* Nothing of it is left but a file that there is only after records. */
+static void a_journal_that_was_emptied_is_not_a_new_one(void **state)
+{
+    static const char SEGMENT[] = "00000001.journal";
+    static const char *const WORDS[] = {
+        "00000001.journal: is empty, and no other file has a record, but `lock` names record 10",
+        "00000001.journal: is missing, and no other file has a record, but `lock` names record 10",
+        "00000001.journal: is empty, and no other file has a record, but there is a `reserve`",
+    };
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        book_remove(book.directory);
+        assert_int_equal(mkdir(book.directory, 0700), 0);
+        book.options.repair = false;
+        write_records(10);
+        empty_file("range");
+        if (i == 1)
+            remove_file(SEGMENT);
+        else
+            empty_file(SEGMENT);
+        if (i == 2)
+            empty_file("lock");
+        else
+            remove_file("reserve");
+        for (int again = 0; again < 2; again++)
+            assert_refused(ROTA_ERR_INVALID, WORDS[i]);
+        book.options.repair = true;
+        book_open();
+        assert_int_equal(book.n_read, 0);
+        book_append(10);
+        book_await();
+        book_close();
+        book.options.repair = false;
+        book_open();
+        assert_int_equal(book.n_read, 10);
+        book_close();
+    }
+}
+
 static void segments_that_were_dropped_are_not_missed(void **state)
 {
     (void)state;
@@ -579,7 +632,7 @@ static void a_journal_without_a_range_is_read_and_given_one(void **state)
     assert_refused(ROTA_ERR_INVALID, "00000004.journal: is missing");
     assert_int_equal(unlink(path), 0);
     remove_segments(2, 3);
-    assert_refused(ROTA_ERR_INVALID, "all *.journal files are missing");
+    assert_refused(ROTA_ERR_INVALID, "`lock` names record 720: the journal had records; put all");
     book.options.repair = true;
     book_open();
     assert_int_equal(book.n_read, 0);
@@ -1337,6 +1390,7 @@ int main(void)
         TEST(numbers_that_were_lost_are_not_used_again),
         TEST(a_missing_segment_is_refused),
         TEST(a_last_segment_that_is_emptied_is_refused),
+        TEST(a_journal_that_was_emptied_is_not_a_new_one),
         TEST(segments_that_were_dropped_are_not_missed),
         TEST(a_journal_without_a_range_is_read_and_given_one),
         TEST(a_range_that_is_something_else_is_refused),

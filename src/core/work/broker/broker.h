@@ -485,6 +485,10 @@ enum rota_code rota_broker_node_was_alive(struct rota_broker *broker, struct rot
                                           struct rota_str address, rota_time at,
                                           struct rota_error *error);
 
+/* Whether a node at this address was ever listed, or reported by another, unless it has been empty
+ * for longest of ROTA_BROKER_NODES_MAX. */
+bool rota_broker_node_is_known(const struct rota_broker *broker, struct rota_str address);
+
 /* An operator declares the node lost: no broker waits for its jobs. Gives the record to wait
  * for. An unknown node is not an error. */
 enum rota_code rota_broker_node_forget(struct rota_broker *broker, struct rota_work_now now,

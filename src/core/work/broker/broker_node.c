@@ -221,6 +221,11 @@ enum rota_code rota_broker_node_note_receiver(struct rota_broker *broker, struct
     return code;
 }
 
+bool rota_broker_node_is_known(const struct rota_broker *broker, struct rota_str address)
+{
+    return find_node(broker, address) != NULL;
+}
+
 enum rota_code rota_broker_node_forget(struct rota_broker *broker, struct rota_work_now now,
                                        struct rota_str address, uint64_t *number,
                                        struct rota_error *error)
