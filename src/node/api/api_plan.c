@@ -73,8 +73,7 @@ static void apply_planning(struct planning *planning)
         return;
     planning->plan = NULL; /* it is the node's */
     rota_json_begin_object(&json);
-    rota_json_key(&json, "id");
-    rota_json_uint(&json, id);
+    rota_json_add_uint(&json, "id", id);
     rota_json_end_object(&json);
 }
 

@@ -95,8 +95,7 @@ static void take_page(struct ask *ask, const struct rota_queue_list *page)
     if (ask->pages.size == 0) {
         ask->pages_json = (struct rota_json){.buffer = &ask->pages};
         rota_json_begin_object(&ask->pages_json);
-        rota_json_key(&ask->pages_json, "items");
-        rota_json_begin_array(&ask->pages_json);
+        rota_json_add_array(&ask->pages_json, "items");
     }
     for (size_t i = 0; i < page->items.n; i++)
         rota_message_json_write(&ROTA_QUEUE_INFO, &infos[i], &ask->pages_json);
