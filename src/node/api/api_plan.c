@@ -144,7 +144,7 @@ static void begin_work(struct planning *planning, struct rota_str queues)
 
 static void on_queues(void *data, const struct rota_error *failure, struct rota_str queues)
 {
-    begin_work(data, failure ? rota_str("{}") : queues);
+    begin_work(data, failure ? rota_str("") : queues);
 }
 
 static void on_cluster(void *data, const struct rota_error *failure, struct rota_str json)
@@ -156,7 +156,7 @@ static void on_cluster(void *data, const struct rota_error *failure, struct rota
         end_planning(planning);
         return;
     }
-    rota_topic_ask_queues(planning->call->node, on_queues, planning);
+    rota_topic_ask_queues(planning->call->node, true, on_queues, planning);
 }
 
 static void begin_planning(struct rota_api_call *call, enum planning_kind kind, uint64_t id)
