@@ -121,10 +121,10 @@ static void maps_of_a_broker_are_seeded(void **state)
         assert_int_equal(
             rota_broker_new(&(struct rota_broker_options){.seed = SEED + i}, &brokers[i], NULL),
             ROTA_OK);
-    uint64_t seed = brokers[0]->queues_by_name.seed;
-    assert_true(seed != 0 && seed != brokers[1]->queues_by_name.seed);
-    assert_true(brokers[0]->classes.seed == seed);
-    assert_true(brokers[0]->workers_by_name.seed == seed);
+    uint64_t seed = brokers[0]->queues.by_name.seed;
+    assert_true(seed != 0 && seed != brokers[1]->queues.by_name.seed);
+    assert_true(brokers[0]->classes.by_key.seed == seed);
+    assert_true(brokers[0]->workers.by_name.seed == seed);
     assert_true(brokers[0]->names.seed == seed);
     assert_true(brokers[0]->uniques.seed == seed);
     for (int i = 0; i < 2; i++)
