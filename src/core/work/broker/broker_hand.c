@@ -273,7 +273,8 @@ enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_no
     }
     if (!rota_broker_ready(broker, NULL))
         return rota_error_no_memory(error, "for a job");
-    if (life_of(job) >= broker->journal.life) { /* our attempts get higher numbers than any before */
+    if (life_of(job) >=
+        broker->journal.life) { /* our attempts get higher numbers than any before */
         broker->journal.life = life_of(job);
         rota_broker_replay_next_life(broker);
     }
