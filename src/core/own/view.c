@@ -2,6 +2,7 @@
 
 #include "base/decimal.h"
 #include "base/quote.h"
+#include "base/search.h"
 
 #include <assert.h>
 
@@ -245,14 +246,9 @@ enum rota_code rota_view_check(const struct rota_view *view, struct rota_error *
 /* Where the names that are not below `name` begin. */
 static size_t lower_bound(const struct rota_view *view, struct rota_str name)
 {
-    size_t from = 0, to = view->members.size;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        if (rota_str_compare(view->members.items[middle].name, name) < 0)
-            from = middle + 1;
-        else
-            to = middle;
-    }
+    size_t from;
+    ROTA_SEARCH(from, view->members.size, middle,
+                rota_str_compare(view->members.items[middle].name, name) < 0);
     return from;
 }
 
@@ -273,14 +269,8 @@ uint32_t rota_view_find(const struct rota_view *view, struct rota_str name)
 
 size_t rota_view_refusals_of(const struct rota_view *view, uint32_t shard, size_t *n)
 {
-    size_t from = 0, to = view->refusals.size;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        if (view->refusals.items[middle].shard < shard)
-            from = middle + 1;
-        else
-            to = middle;
-    }
+    size_t from;
+    ROTA_SEARCH(from, view->refusals.size, middle, view->refusals.items[middle].shard < shard);
     for (*n = 0; from + *n < view->refusals.size && view->refusals.items[from + *n].shard == shard;)
         ++*n;
     return from;

@@ -1,18 +1,15 @@
 #include "core/own/view_fsm_inside.h"
 
+#include "base/search.h"
+
 /* --- rows --- */
 
 const struct rota_view_row *rota_view_fsm_draft_row(const struct rota_view_fsm *fsm,
                                                     struct rota_str name)
 {
-    size_t from = 0, to = fsm->rows.size;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        if (rota_str_compare(fsm->rows.items[middle].name, name) < 0)
-            from = middle + 1;
-        else
-            to = middle;
-    }
+    size_t from;
+    ROTA_SEARCH(from, fsm->rows.size, middle,
+                rota_str_compare(fsm->rows.items[middle].name, name) < 0);
     const struct rota_view_row *row = &fsm->rows.items[from];
     return from < fsm->rows.size && rota_str_is_equal(row->name, name) ? row : NULL;
 }

@@ -1,5 +1,7 @@
 #include "core/own/view_fsm_inside.h"
 
+#include "base/search.h"
+
 uint64_t rota_view_fsm_epoch(const struct rota_view_fsm *fsm, rota_time now, uint32_t shard)
 {
     return shard < fsm->options.n_shards && now < fsm->until ? fsm->held[shard] : 0;
@@ -24,14 +26,8 @@ const struct rota_view *rota_view_fsm_view(const struct rota_view_fsm *fsm)
 /* Pins are in the order of their shards, and the one that counts is the last of its own. */
 static bool is_pinned(const struct rota_view *view, uint32_t shard, struct rota_str name)
 {
-    size_t from = 0, to = view->pins.size;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        if (view->pins.items[middle].shard <= shard)
-            from = middle + 1;
-        else
-            to = middle;
-    }
+    size_t from;
+    ROTA_SEARCH(from, view->pins.size, middle, view->pins.items[middle].shard <= shard);
     const struct rota_view_pin *pin = from > 0 ? &view->pins.items[from - 1] : NULL;
     return pin && pin->shard == shard && pin->span.to == 0 && rota_str_is_equal(pin->name, name);
 }

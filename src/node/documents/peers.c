@@ -1,5 +1,6 @@
 #include "node/documents/peers.h"
 
+#include "base/search.h"
 #include "base/vector.h"
 #include "node/node_inside.h"
 #include "wire/message/nodes_message.h"
@@ -42,18 +43,13 @@ const struct rota_peer *rota_peers_at(const struct rota_peers *peers, size_t i)
 
 size_t rota_peers_place(const struct rota_peers *peers, struct rota_str address)
 {
-    size_t from = 0, to = peers->list.size;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        int order = rota_str_compare(rota_str(peers->list.items[middle]->address), address);
-        if (order == 0)
-            return middle;
-        if (order < 0)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return SIZE_MAX;
+    struct rota_peer *const *list = peers->list.items;
+    size_t place;
+    ROTA_SEARCH(place, peers->list.size, at,
+                rota_str_compare(rota_str(list[at]->address), address) < 0);
+    bool is_known =
+        place < peers->list.size && rota_str_is_equal(rota_str(list[place]->address), address);
+    return is_known ? place : SIZE_MAX;
 }
 
 const struct rota_peer *rota_peers_find(const struct rota_peers *peers, struct rota_str address)

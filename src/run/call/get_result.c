@@ -1,6 +1,7 @@
 /* The results of a Get for the program, and a Get for programs without a loop. */
 #include "run/call/get_inside.h"
 
+#include "base/search.h"
 #include "io/clock.h"
 #include "run/rpc/link.h"
 
@@ -99,14 +100,8 @@ static void show_tries(struct rota_get_run *run, struct rota_get_result *result)
 
 static bool asks_for(const struct rota_get_sent *sent, uint32_t key)
 {
-    size_t low = 0, high = sent->n_keys;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (sent->keys[middle] < key)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low;
+    ROTA_SEARCH(low, sent->n_keys, middle, sent->keys[middle] < key);
     return low < sent->n_keys && sent->keys[low] == key;
 }
 

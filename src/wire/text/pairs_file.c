@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/hex.h"
 #include "base/quote.h"
+#include "base/search.h"
 #include "base/utf8.h"
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
@@ -173,17 +174,10 @@ const struct rota_pair_place *rota_pairs_file_find(const struct rota_pairs *pair
 {
     const struct rota_pair_place *places = pairs->places.items;
     uint64_t hash = rota_hash_sip64(pairs->seed, key);
-    size_t from = 0, to = pairs->places.size;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        if (places[middle].hash < hash)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    for (to = from; to < pairs->places.size && places[to].hash == hash;)
-        to++;
-    *n = to - from;
+    size_t from;
+    ROTA_SEARCH(from, pairs->places.size, middle, places[middle].hash < hash);
+    for (*n = 0; from + *n < pairs->places.size && places[from + *n].hash == hash;)
+        ++*n;
     return *n ? &places[from] : NULL;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "base/quote.h"
+#include "base/search.h"
 
 #include <string.h>
 
@@ -373,14 +374,9 @@ enum rota_code rota_broker_queue_need_lane(struct rota_broker *broker,
 /* Where it is, or would be. */
 static size_t find_partition(const struct rota_work_queue *queue, uint32_t partition)
 {
-    size_t low = 0, high = queue->partitions.size;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (queue->partitions.items[middle].number < partition)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low;
+    ROTA_SEARCH(low, queue->partitions.size, middle,
+                queue->partitions.items[middle].number < partition);
     return low;
 }
 

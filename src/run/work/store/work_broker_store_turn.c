@@ -1,6 +1,7 @@
 /* What a broker has to write to its store: gathered by job, written in turns. */
 #include "run/work/store/work_broker_store_inside.h"
 
+#include "base/search.h"
 #include "io/clock.h"
 #include "wire/record/journal_record.h"
 
@@ -177,14 +178,8 @@ bool rota_work_broker_store_turn_is_void(const struct rota_work_broker *broker, 
         return false;
     if (store->is_all_void)
         return true;
-    size_t low = 0, high = store->voids.size;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (store->voids.items[middle] < first)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low;
+    ROTA_SEARCH(low, store->voids.size, middle, store->voids.items[middle] < first);
     return low < store->voids.size && store->voids.items[low] <= last;
 }
 
