@@ -124,6 +124,7 @@ static void carry_out(struct node *node, struct rota_view_actions todo)
     }
     node->n_stopped += todo.n_stops;
     node->n_started += todo.n_starts;
+    node->n_halts += todo.has_halt;
     node->is_running = (node->is_running && !todo.has_halt) || todo.has_run;
     if (todo.has_run)
         node->floor = todo.floor;

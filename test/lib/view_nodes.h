@@ -24,6 +24,7 @@ struct node {
     bool is_blind; /* its reads are */
     uint64_t serving[SHARDS];
     size_t n_stopped, n_started; /* in the last tick */
+    size_t n_halts;
     bool is_running;
     uint64_t floor;
     struct rota_view_outcome outcome;

@@ -289,6 +289,29 @@ static void name_of_a_chunk_is_kept_for_an_hour_after_it_is_over(void **state)
                          i == 0 || i == 3);
 }
 
+/* Its sender begins again, under another name: what had arrived goes, and nothing is refused. */
+static void chunk_that_did_not_arrive_whole_makes_room_for_the_next(void **state)
+{
+    struct rota_work_record record;
+    uint64_t number;
+    size_t place = 0;
+    (void)state;
+    struct rota_job_id name = begin("taker:1");
+    assert_int_equal(rota_broker_adopting(taker.broker, taker.now, name, NULL), ROTA_OK);
+    assert_true(rota_broker_chunk_next(bench.broker, name, &place, &record));
+    assert_int_equal(rota_broker_adopt(taker.broker, taker.now, &record, &number, NULL), ROTA_OK);
+    bench_settle(&taker);
+    assert_int_equal(n_jobs(&taker), 1);
+    assert_int_equal(
+        rota_broker_adopting(taker.broker, taker.now, (struct rota_job_id){5, 6}, NULL), ROTA_OK);
+    bench_settle(&taker);
+    assert_int_equal(n_jobs(&taker), 0);
+    rota_broker_adopt_none(taker.broker, taker.now);
+    bench_settle(&taker);
+    take_in(name);
+    assert_int_equal(n_jobs(&taker), N_JOBS);
+}
+
 static void chunks_on_their_way_are_bounded(void **state)
 {
     struct rota_job_id name;
@@ -325,6 +348,7 @@ int main(void)
         RULE(job_that_returns_is_not_lost_with_the_chunk_that_it_left_in),
         RULE(chunk_needs_an_address_and_a_start),
         RULE(name_of_a_chunk_is_kept_for_an_hour_after_it_is_over),
+        RULE(chunk_that_did_not_arrive_whole_makes_room_for_the_next),
         RULE(chunks_on_their_way_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

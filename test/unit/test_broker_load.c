@@ -184,7 +184,9 @@ static void what_can_not_be_is_not_loaded(void **state)
     struct rota_job_spec spec = {.queue = q, .id = rota_job_id_make(BENCH_WALL, 3, 7)};
     spec.partition = ROTA_JOB_PARTITIONS_MAX;
     struct rota_work_record record = {.type = ROTA_WORK_JOB, .spec = &spec};
-    assert_int_equal(rota_broker_load(bench.broker, bench.now, &record, NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_broker_load(bench.broker, bench.now, &record, &bench.error),
+                     ROTA_ERR_INVALID);
+    assert_non_null(strstr(bench.error.text, "must be complete")); /* nothing was made for it */
     spec.partition = 3;
     record.state = (enum rota_job_state)77;
     assert_int_equal(rota_broker_load(bench.broker, bench.now, &record, NULL), ROTA_ERR_INVALID);

@@ -382,6 +382,20 @@ static void task_that_is_done_leaves_the_group_once_everything_has_stopped(void 
     bench_free(bench);
 }
 
+/* ... at once if nothing runs: no other event need follow. */
+static void task_without_partitions_leaves_the_group_at_once(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 1, one, 1);
+    bench_finish(bench, 0, "p", true);
+    bench_settle(bench);
+    bench_step(bench, 0, (struct rota_group_event){.type = ROTA_GROUP_LEAVE});
+    assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_DONE);
+    assert_int_equal(bench->tasks[0].n_leaves, 1);
+    bench_free(bench);
+}
+
 /* Between a round and its epoch a child can't be made known. A position behind it would lose it. */
 static void leaving_task_takes_back_what_lies_behind_a_child_that_is_not_known(void **state)
 {
@@ -1100,6 +1114,7 @@ int main(void)
         cmocka_unit_test(record_that_counts_after_a_loss_is_told_by_its_task),
         cmocka_unit_test(leaving_task_says_its_last_positions_first),
         cmocka_unit_test(task_that_is_done_leaves_the_group_once_everything_has_stopped),
+        cmocka_unit_test(task_without_partitions_leaves_the_group_at_once),
         cmocka_unit_test(leaving_task_takes_back_what_lies_behind_a_child_that_is_not_known),
         cmocka_unit_test(log_that_comes_back_is_read_from_where_it_was_left),
         cmocka_unit_test(epoch_that_does_not_come_leads_to_joining_anew),

@@ -84,7 +84,6 @@ static struct queue *add_queue(struct rota_layouts *layouts, struct rota_str nam
     struct queue *made = calloc(1, sizeof *made + name.size + 1);
     if (!made)
         return NULL;
-    made->layout = layouts->usual;
     made->name_size = name.size;
     memcpy(made->name, name.data, name.size);
     if (!rota_map_put(&layouts->queues, name_of(made), made)) {
