@@ -1,7 +1,7 @@
 /* A client for tests: `shard_client DIRECTORIES CALLS PER_SECOND TIMEOUT_MS
- * TRY_TIMEOUT_MS METRICS_FILE`. Makes calls at a steady pace, whatever becomes of
- * them, each on one shard of the collection "c" in turn, and writes a line when
- * one ends:
+ * TRY_TIMEOUT_MS METRICS_FILE [AT_A_TIME]`. Makes calls at a steady pace, whatever becomes of
+ * them, or so many at a time as fast as they end; each on one shard of the collection "c" in turn,
+ * and writes a line when one ends:
  *
  *     ID STARTED_US ENDED_US STATUS NODE TRIES
  *
@@ -29,6 +29,7 @@ static struct {
     struct rota_shards *shards;
     const char *metrics;
     long n_calls, n_started, n_ended;
+    long n_at_a_time; /* 0: at a steady pace */
     uint64_t began_at, period;
     rota_time timeout, try_timeout;
 } client;
@@ -62,6 +63,8 @@ static void on_reply(void *data, const struct rota_shards_reply *reply)
     }
 }
 
+static void start(void);
+
 static void on_done(void *data, const struct rota_shards_result *result)
 {
     struct call *call = data;
@@ -75,6 +78,8 @@ static void on_done(void *data, const struct rota_shards_result *result)
     free(call);
     if (++client.n_ended == client.n_calls)
         finish();
+    else if (client.n_at_a_time > 0 && client.n_started < client.n_calls)
+        start();
 }
 
 static void start(void)
@@ -131,7 +136,7 @@ int main(int argc, char **argv)
     size_t n = 0;
     if (argc < 7) {
         fprintf(stderr, "usage: shard_client DIRECTORIES CALLS PER_SECOND TIMEOUT_MS "
-                        "TRY_TIMEOUT_MS METRICS_FILE\n");
+                        "TRY_TIMEOUT_MS METRICS_FILE [AT_A_TIME]\n");
         return 2;
     }
     for (char *rest = argv[1], *one; n < DIRECTORIES_MAX && (one = strsep(&rest, ","));)
@@ -141,11 +146,12 @@ int main(int argc, char **argv)
     client.timeout = atol(argv[4]) * ROTA_MSEC;
     client.try_timeout = atol(argv[5]) * ROTA_MSEC;
     client.metrics = argv[6];
+    client.n_at_a_time = argc > 7 ? atol(argv[7]) : 0;
     uv_loop_init(&client.loop);
     struct rota_shards_options options = {
         .directories = directories,
         .n_directories = n,
-        .connections = 2,
+        .connections = client.n_at_a_time > 0 ? 0 : 2, /* 0: as many as by default */
         .health_interval = 200 * ROTA_MSEC,
         .health_timeout = 500 * ROTA_MSEC,
         .blacklist = ROTA_SEC,
@@ -156,7 +162,10 @@ int main(int argc, char **argv)
     }
     client.began_at = uv_hrtime();
     uv_timer_init(&client.loop, &client.timer);
-    uv_timer_start(&client.timer, on_timer, 0, 1);
+    if (client.n_at_a_time == 0)
+        uv_timer_start(&client.timer, on_timer, 0, 1);
+    for (long i = 0; i < client.n_at_a_time; i++)
+        start();
     uv_signal_init(&client.loop, &client.stop);
     if (client.n_calls == 0)
         uv_signal_start_oneshot(&client.stop, on_stop, SIGTERM);

@@ -1,7 +1,8 @@
 /* A node for tests: `shard_server NODE DELAY_MS SLOTS [ADDRESS]`. A call takes
  * DELAY_MS in one of SLOTS slots and waits for one in a queue; the answer is
  * "NODE REQUEST", and the server tells its cost. SIGUSR1 makes it fail all calls at once, with
- * INTERNAL, SIGUSR2 has it serve again. Prints `ready grpc=ADDRESS`. */
+ * INTERNAL, SIGUSR2 has it serve again; SIGHUP makes it print `served N` calls. Prints
+ * `ready grpc=ADDRESS`. */
 #include <rota/experimental/health.h>
 
 #include <rota/experimental/rota.h>
@@ -19,9 +20,10 @@ static struct {
     uv_loop_t loop;
     struct rota_server *server;
     struct rota_health *health;
-    uv_signal_t signals[3];
+    uv_signal_t signals[4];
     const char *node;
     uint64_t delay_ms;
+    unsigned long n_served;
     int status; /* what calls are refused with at once; 0: none are */
 } node;
 
@@ -38,6 +40,7 @@ static void on_served(uv_timer_t *timer)
     int size = snprintf(reply, sizeof reply, "%s %.*s", node.node,
                         (int)(request.size < 200 ? request.size : 200), request.data);
     rota_server_call_reply(job->call, rota_str_of(reply, (size_t)size));
+    node.n_served++;
     uv_close((uv_handle_t *)&job->timer, on_job_closed);
 }
 
@@ -66,6 +69,11 @@ static void on_cancel(void *data, struct rota_server_call *call)
 
 static void on_signal(uv_signal_t *signal, int number)
 {
+    if (number == SIGHUP) {
+        printf("served %lu\n", node.n_served);
+        fflush(stdout);
+        return;
+    }
     if (number == SIGTERM)
         uv_stop(signal->loop);
     node.status = number == SIGUSR1 ? ROTA_STATUS_INTERNAL : 0;
@@ -76,7 +84,7 @@ int main(int argc, char **argv)
     const struct rota_server_method work = {
         .path = "/test.Node/Work", .on_call = on_work, .on_cancel = on_cancel};
     struct rota_server_options options = {.waiting_max = 1000};
-    const int signals[3] = {SIGTERM, SIGUSR1, SIGUSR2};
+    const int signals[4] = {SIGTERM, SIGUSR1, SIGUSR2, SIGHUP};
     struct rota_error error;
     if (argc < 4) {
         fprintf(stderr, "usage: shard_server NODE DELAY_MS SLOTS [ADDRESS]\n");
@@ -93,7 +101,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "shard_server: %s\n", error.text);
         return 1;
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         uv_signal_init(&node.loop, &node.signals[i]);
         uv_signal_start(&node.signals[i], on_signal, signals[i]);
     }
@@ -102,7 +110,7 @@ int main(int argc, char **argv)
     uv_run(&node.loop, UV_RUN_DEFAULT);
     rota_server_close(node.server);
     rota_health_close(node.health);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         uv_close((uv_handle_t *)&node.signals[i], NULL);
     uv_run(&node.loop, UV_RUN_DEFAULT);
     return uv_loop_close(&node.loop) != 0;

@@ -4,6 +4,7 @@
 const assert = require("node:assert/strict");
 const fs = require("node:fs");
 const path = require("node:path");
+const axe = require("axe-core");
 const { chromium } = require("playwright-core");
 
 const TIMEOUT = Number(process.env.ROTA_WEB_TIMEOUT ?? 120) * 1000; // of anything awaited, for a busy machine
@@ -79,6 +80,13 @@ async function shoot(page, directory, name) {
 
 const overflow = (page) => page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
 
+// What axe finds wrong for people who use a keyboard or a screen reader: the rule and where. Contrast is measured below.
+async function barriers(page) {
+  await page.evaluate(axe.source);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"], rules: { "color-contrast": { enabled: false } } }));
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.target.join(" ")).join(", ")}`);
+}
+
 // Text whose contrast is below what WCAG asks for at level AA, each with its ratio.
 const faint = (page) => page.evaluate(() => {
   const probe = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
@@ -142,4 +150,4 @@ async function unreached(page) {
   return page.evaluate(() => window.usable().filter((element) => !window.reached.has(element)).map((element) => element.outerHTML.slice(0, 200)));
 }
 
-module.exports = { assert, test, runAll, until, go, shoot, overflow, faint, nameless, unreached, open, TIMEOUT };
+module.exports = { assert, test, runAll, until, go, shoot, overflow, barriers, faint, nameless, unreached, open, TIMEOUT };

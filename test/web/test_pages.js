@@ -1,6 +1,6 @@
 // The pages over recorded documents: test_pages.js SCREENSHOTS [NAME...]. Prints TAP.
 "use strict";
-const { assert, test, runAll, until, go, shoot, overflow, faint, nameless, unreached } = require("./browser.js");
+const { assert, test, runAll, until, go, shoot, overflow, barriers, faint, nameless, unreached } = require("./browser.js");
 const { serve, makeLedger, TOKEN, SCRIPT, ID } = require("./recorded.js");
 
 const [screenshots, ...names] = process.argv.slice(2);
@@ -45,6 +45,13 @@ for (const scheme of ["light", "dark"])
       await shoot(page, screenshots, `${name}-${scheme}`);
     }
   }, { context: { colorScheme: scheme } });
+
+recorded("axe finds nothing wrong on any page, with more nodes than fit", async (page, server) => {
+  for (const name of Object.keys(PAGES)) {
+    await show(page, server, name);
+    assert.deepEqual(await barriers(page), [], name);
+  }
+}, { nodes: 20, context: { viewport: { width: 900, height: 700 } } });
 
 recorded("nodes have the number of their place in the list, on every page", async (page, server) => {
   for (const name of ["cluster", "shard", "plan"]) { // each is the first page of a visit
