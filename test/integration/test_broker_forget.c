@@ -1,4 +1,4 @@
-/* A node that is lost while jobs are on their way to it: a server that takes them for lost calls,
+/* A node that is lost while jobs are in flight to it: a server that takes them for lost calls,
  * and a broker that lists it for a while. */
 #include "two_brokers.h"
 
@@ -66,7 +66,7 @@ static enum rota_status forget(struct world *world, bool is_dry_run, size_t *n_j
     return status;
 }
 
-static void jobs_on_their_way_to_a_lost_node_are_taken_back_when_that_is_said(void **state)
+static void jobs_in_handover_to_a_lost_node_are_reclaimed_on_command(void **state)
 {
     struct world *world = *state;
     size_t n_jobs, n_dry;
@@ -94,8 +94,8 @@ static void jobs_on_their_way_to_a_lost_node_are_taken_back_when_that_is_said(vo
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(
-            jobs_on_their_way_to_a_lost_node_are_taken_back_when_that_is_said, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(jobs_in_handover_to_a_lost_node_are_reclaimed_on_command,
+                                        set_up, tear_down),
     };
     return cmocka_run_group_tests_name("broker_forget", tests, NULL, NULL);
 }

@@ -219,7 +219,7 @@ static void close_waits_for_calls_in_progress(void **state)
     await(&loop, &service.n_closed, 1);
 }
 
-static void only_what_is_not_fenced_is_served_to_all(void **state)
+static void only_unfenced_methods_are_served_to_all(void **state)
 {
     struct service service;
     struct rota_reply reply;
@@ -244,7 +244,7 @@ static void only_what_is_not_fenced_is_served_to_all(void **state)
     await(&loop, &service.n_closed, 1);
 }
 
-static void server_that_can_not_be_reached_is_refused(void **state)
+static void unreachable_server_is_refused(void **state)
 {
     struct rota_service_server *server;
     struct rota_error error;
@@ -260,7 +260,7 @@ static void server_that_can_not_be_reached_is_refused(void **state)
     assert_int_equal(rota_service_server_open(&loop, &options, &server, &error), ROTA_ERR_INVALID);
 }
 
-static void wait_for_a_space_says_why_it_is_in_vain(void **state)
+static void failed_wait_for_a_space_says_why(void **state)
 {
     const struct rota_space_options options = {.name = "nowhere"};
     struct service service = {0};
@@ -281,9 +281,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(shard_is_served_after_its_start, setup, teardown),
         cmocka_unit_test_setup_teardown(shard_by_lease_is_served_after_its_start, setup, teardown),
         cmocka_unit_test_setup_teardown(close_waits_for_calls_in_progress, setup, teardown),
-        cmocka_unit_test_setup_teardown(only_what_is_not_fenced_is_served_to_all, setup, teardown),
-        cmocka_unit_test_setup_teardown(server_that_can_not_be_reached_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(wait_for_a_space_says_why_it_is_in_vain, setup, teardown),
+        cmocka_unit_test_setup_teardown(only_unfenced_methods_are_served_to_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(unreachable_server_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(failed_wait_for_a_space_says_why, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

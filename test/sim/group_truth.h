@@ -16,7 +16,7 @@ bool is_due_to_count(struct world *world, const struct rota_group_record *record
 /* The record is in the log. */
 void observe(struct world *world, uint64_t offset, struct entry *entry);
 
-/* A task has taken in the record at `offset`. */
+/* A task has accepted the record at `offset`. */
 void check_agreement(struct world *world, uint32_t node, uint64_t offset);
 void check_start(struct world *world, uint32_t node, uint32_t index, uint64_t token,
                  uint32_t position);

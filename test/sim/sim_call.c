@@ -566,7 +566,7 @@ static void replica_tried(struct world *world, uint32_t node, struct message mes
     send(world, node, CLIENT, message);
 }
 
-/* A leader is replaced, or goes on under a new epoch; again in a while. */
+/* A leader is replaced, or continues under a new epoch; again in a while. */
 static void move_leader(void *data, uint64_t number)
 {
     struct world *world = data;
