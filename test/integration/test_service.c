@@ -252,7 +252,7 @@ static void unreachable_server_is_refused(void **state)
         .space = "service", .listen = "0.0.0.0:0", .store = store};
     (void)state;
     assert_int_equal(rota_service_server_open(&loop, &options, &server, &error), ROTA_ERR_INVALID);
-    assert_non_null(strstr(error.text, "set the address"));
+    assert_non_null(strstr(error.text, "set `address` to the one that clients connect to"));
     options.listen = "127.0.0.1:0";
     options.space = "no/space";
     assert_int_equal(rota_service_server_open(&loop, &options, &server, &error), ROTA_ERR_INVALID);
