@@ -1,4 +1,4 @@
-/* What three brokers answer together: sums, lists, workers, settings, and who is missing. */
+/* Answers of three brokers together: sums, lists, workers, settings, and missing nodes. */
 #include "three_brokers.h"
 
 #include <stdio.h>

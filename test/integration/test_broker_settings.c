@@ -1,5 +1,5 @@
 /* Pauses and weights that were made before a node came: two brokers on one loop, of which the first
- * does not know of the second, and so can't have told it. */
+ * does not know the second, and so can't have sent it anything. */
 #include "two_brokers.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* A broker whose jobs are rows of a real database, and somebody who takes them from it. */
+/* A broker whose jobs are rows of a real database, and another process that takes them over. */
 #include "queue_world.h"
 
 #include "core/work/job/fair.h"

@@ -1,4 +1,4 @@
-/* Connectors: a broker and its workers, who come, speak, go and come back. */
+/* Connectors: a broker and its workers, which connect, send, leave and return. */
 #include "connectors.h"
 
 #include <stdatomic.h>

@@ -1,5 +1,4 @@
-/* What ZeroMQ does to those who trust it, one trap a test; and what peers without manners
- * may do. */
+/* Traps of ZeroMQ, one in each test; and what hostile peers may do. */
 #include "connectors.h"
 #include "io/net/zmq.h"
 

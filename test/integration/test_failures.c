@@ -1,5 +1,5 @@
-/* What a caller is told when its server can't be had: each case has its own
- * sentence, with the address in it, and those who do it right are served. */
+/* Errors of a caller whose server is unavailable: each case has its own sentence, with the
+ * address in it, and correct callers are served. */
 #include "certificate.h"
 #include "raw.h"
 

@@ -1,5 +1,4 @@
-/* Who owns a shard serves it, and nobody else: real servers, and the client that is
- * sent on. */
+/* Only the owner of a shard serves it: real servers, and a client that follows redirects. */
 #include "calls.h"
 
 #include <stdio.h>

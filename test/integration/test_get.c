@@ -1,4 +1,4 @@
-/* Gets as a program meets them: what is answered, by whom, while shards move. */
+/* Gets as a program meets them: which host answers which key while shards move. */
 #include "get_client.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* A journal on a real directory: what was told as durable is read again, and every way in
- * which a disk or a directory can be wrong has its answer. */
+/* A journal on a real directory: records reported as durable are read again, and each fault of a
+ * disk or a directory has its own error. */
 #include "journal_book.h"
 
 #include <errno.h>

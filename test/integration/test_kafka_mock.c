@@ -1,6 +1,6 @@
-/* What brokers say in rare moments, as the parts of the Kafka engine hear it: said by the
- * mock of a cluster that librdkafka has inside. It has no settings of topics and no list of
- * members, so a whole group can't live on it. */
+/* Rare answers of brokers, given to the parts of the Kafka engine by the mock cluster of
+ * librdkafka. It has no settings of topics and no list of members, so a whole group can't live on
+ * it. */
 #include "io/log/sync_kafka_hold.h"
 #include "io/log/sync_kafka_member.h"
 

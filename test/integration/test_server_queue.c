@@ -1,5 +1,5 @@
-/* A server that works on few calls at once: who waits, who is refused, and what the
- * clients are told of it. */
+/* A server with few concurrent calls: which calls wait, which are refused, and what their
+ * clients learn. */
 #include "calls.h"
 
 #include "wire/grpc/call_notes.h"

@@ -1,6 +1,6 @@
 /* A service server as a program meets it, on SQLite: a shard waits for its calls in progress before
- * it stops, and for its start before it is served; what is not fenced is served to all; what a
- * server refuses. Processes are in test_service_server.py. */
+ * it stops, and for its start before it is served; unfenced methods are served to all; invalid
+ * options are refused. Processes are in test_service_server.py. */
 #include "await.h"
 #include "database.h"
 #include "io/sql/sql.h"

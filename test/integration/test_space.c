@@ -1,6 +1,5 @@
 /* A space as a program meets it, on SQLite: what it refuses, what it may do from inside of
- * callbacks, and how it looks to those who only look. What engines promise is in
- * test_engines.c. */
+ * callbacks, and what observers see. The promises of engines are in test_engines.c. */
 #include "await.h"
 #include "database.h"
 #include "io/clock.h"

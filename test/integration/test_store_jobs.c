@@ -1,4 +1,4 @@
-/* Jobs as rows of a real database: who may write, what is written, what is read. */
+/* Jobs as rows of a real database: which owner may write, and that rows read back as written. */
 #include "io/sql/store_jobs.h"
 #include "store.h"
 

@@ -1,4 +1,4 @@
-/* What a space asks of the store: who takes part, and the row by which they agree. */
+/* What a space asks of the store: its nodes, and the row by which they agree. */
 #include "store.h"
 
 static struct rota_store_session *session;

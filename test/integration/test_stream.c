@@ -1,5 +1,5 @@
-/* Streams and listeners on a real loop. What is true of any stream is shown
- * twice, in plain text and under TLS; see test_tls.c for what is TLS alone. */
+/* Streams and listeners on a real loop. Rules of all streams are shown twice, in plain text and
+ * under TLS; test_tls.c has those of TLS alone. */
 #include "streams.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* What must hold in group_world.h, looked at as each record comes into the log, as
  * each reader starts and reads, and now and then as a whole.
  *
- * The world keeps a fold of the log as it really is. Whether a record should count
- * is worked out a second time, by hand; what a change does to a partition is
- * compared with what it was before. Nothing here is told to the tasks. */
+ * The world keeps a fold of the log as it really is. Whether a record should count is worked out a
+ * second time, by hand; what a change does to a partition is compared with what it was before. The
+ * tasks learn nothing of this. */
 #pragma once
 
 #include "group_data.h"

@@ -1,4 +1,4 @@
-/* Who may end an attempt, how often, and what becomes of an end that can't be. */
+/* Which worker may end an attempt, how often, and what an invalid end does. */
 #include "broker_rules.h"
 
 #include <string.h>

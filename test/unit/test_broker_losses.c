@@ -1,5 +1,5 @@
-/* Attempts that are lost: when the job waits, when it is dead, who may go on with it, and what is
- * the broker's own fault. */
+/* Attempts that are lost: when the job waits, when it is dead, which worker may continue it, and
+ * which losses are the broker's own fault. */
 #include "broker_rules.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The journal: what was emitted, read again, gives the same broker; wherever it was cut, every
+/* The journal: the emitted records, replayed, give the same broker; wherever it was cut, every
  * acknowledged job is there; written again, it says the same in fewer records. */
 #include "work_bench.h"
 

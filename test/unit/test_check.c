@@ -1,4 +1,4 @@
-/* Histories of a cluster: what must not be is told by its name, and what may be is not. */
+/* Histories of a cluster: each violation is reported by its name, and correct histories pass. */
 #include "demo/check_claims.h"
 #include "demo/check_jobs.h"
 #include "demo/check_rows.h"

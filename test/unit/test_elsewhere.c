@@ -1,4 +1,4 @@
-/* What is said of the workers of other nodes. */
+/* Explanations that name the workers of other nodes. */
 #include "core/work/broker/elsewhere.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* Who may look, and who may change. */
+/* Which requests may read, and which may change something. */
 #include "node/rules/guard.h"
 
 #include <setjmp.h>

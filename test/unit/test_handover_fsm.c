@@ -1,4 +1,4 @@
-/* When partitions are opened and closed, and what is sent to whom as the route changes. */
+/* When partitions are opened and closed, and which jobs are sent where as the route changes. */
 #include "core/work/cluster/handover_fsm.h"
 
 #include "work_bench.h"

@@ -1,5 +1,5 @@
-/* The rules of HTTP/2, one session against frames made by hand: who breaks one
- * in a call loses the call, who breaks one of the connection loses that. */
+/* The rules of HTTP/2, one session against frames made by hand: a peer that breaks a rule of a
+ * call loses the call, and one that breaks a rule of the connection loses the connection. */
 #include "wire/http2/http2.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* The bytes of Protocol Buffers, and what is not canonical in them: by the messages of the cache.
+/* The bytes of Protocol Buffers, including non-canonical ones: by the messages of the cache.
  */
 #include "wire/message/cache_message.h"
 #include "wire/message/lean.h"

@@ -1,4 +1,4 @@
-/* What is answered about a job, from what the nodes say. */
+/* The answer about a job, from the answers of the nodes. */
 #include "core/work/job/lookup.h"
 
 #include <setjmp.h>

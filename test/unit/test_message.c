@@ -1,5 +1,4 @@
-/* Messages by tables of fields: what is written is read again, and what can't be is
- * refused. */
+/* Messages by tables of fields: messages read back as written, and invalid ones are refused. */
 #include "wire/message/cache_message.h"
 #include "wire/message/lean.h"
 #include "wire/message/queue_message.h"

@@ -1,4 +1,4 @@
-/* Who is alive, and when a worker comes and comes back. */
+/* Which peers are alive, and when a worker connects and reconnects. */
 #include "core/work/worker/join_fsm.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* The workers of a broker: one session to a name, and who is unresponsive is dead. */
+/* The workers of a broker: one session per name, and a session without a heartbeat is dead. */
 #include "core/work/worker/sessions.h"
 
 #include <setjmp.h>

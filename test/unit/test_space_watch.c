@@ -1,4 +1,4 @@
-/* Who follows a space gets what changed since it last looked, and no more. */
+/* A follower of a space gets exactly the changes since its last update. */
 #include "node/rules/space_watch.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* How many workers there are, whoever they are connected to. */
+/* How many workers there are, whichever nodes they are connected to. */
 #include "core/work/cluster/tally.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* The frames between a broker and its workers: what is written reads back, and what can't
- * be is refused. The bytes are compared with protobuf's. */
+/* The frames between a broker and its workers: frames read back as written, and invalid ones are
+ * refused. The bytes are compared with protobuf's. */
 #include "wire/message/worker_frame.h"
 
 #include <setjmp.h>
