@@ -1,5 +1,5 @@
 /* bench_connector [--json]: jobs of 100 bytes to a worker and their results back, over
- * ZeroMQ on the loopback device, 1000 under way: bare sockets with a message each, and
+ * ZeroMQ on the loopback device, 1000 in flight: bare sockets with a message each, and
  * our connectors with batches. Both sides are in this process. */
 #include "wire/message/worker_frame.h"
 

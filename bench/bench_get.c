@@ -1,4 +1,4 @@
-/* bench_get [--json] [--quick]: Gets of many keys with Rota, over 2 data centres of 4
+/* bench_get [--json] [--quick]: Gets of many keys with Rota, over 2 data centers of 4
  * shards, beside memcached's multi-get over 4 servers, in one run on one machine; all
  * well, and with one server that is stopped as the measuring begins.
  *

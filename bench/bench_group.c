@@ -49,7 +49,7 @@ static void take_line(enum engine engine, const char *line)
     }
 }
 
-/* The server is started by what starts it for the tests, and runs this program anew. */
+/* The server is started by what starts it for the tests, and runs this program again. */
 static void run_with_server(enum engine engine, bool is_quick)
 {
     char command[3 * 4096], self[4096], line[1024];

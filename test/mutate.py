@@ -56,7 +56,7 @@ PLAIN_OPTIONS = ["-Db_lundef=false", "-Doptimization=1", "-Ddebug=false", "-Dwar
                  "-Ddefault_library=static"]
 OPTIONS = ["-Db_sanitize=address", *PLAIN_OPTIONS]
 COVERAGE_OPTIONS = ["-Db_coverage=true", *PLAIN_OPTIONS, "-Doptimization=0"]
-SIM_S = 5  # of processor time: the first seeds, without plants
+SIM_S = 5  # of CPU time: the first seeds, without plants
 STAGES = ("plain", "unit", "fuzz", "sim", "integration", "process")  # plain: unit tests without a sanitizer
 PURE = ("base", "core", "wire", "sim")  # unit tests and simulations reach all of it
 SWAPS = {"&&": ["||"], "||": ["&&"], "+": ["-"], "-": ["+"], "*": ["/"], "/": ["*"], "%": ["*"], "+=": ["-=", "="],
@@ -375,7 +375,7 @@ class Bench:
         return result
 
     def run_command(self, test, command):
-        """A hang takes for ever; a busy machine takes long."""
+        """A hang takes forever; a busy machine takes long."""
         limit_s = int(5 + 2 * test.seconds)
         environment = {**os.environ, **test.environment, "ROTA_SIM_FRESH_S": "0", "ASAN_OPTIONS": "abort_on_error=0"}
         with subprocess.Popen(command, cwd=test.build, env=environment, stdin=subprocess.DEVNULL,

@@ -3,8 +3,8 @@
 
 Without files it reads what people read: README.md and the other pages, every string literal of src/
 (help, errors, log lines, metric help), the comments of src/, proto/ and include/rota/, the examples,
-the texts of web/, and the texts of packages and alerts. Prints FILE:LINE: PHRASE; what to write instead. Exits 1 if
-there is one. `./dev check` runs it."""
+the texts of web/, the texts of packages and alerts, and the names of tests. Prints FILE:LINE: PHRASE;
+what to write instead. Exits 1 if there is one. `./dev check` runs it."""
 import pathlib
 import re
 import sys
@@ -100,6 +100,15 @@ def blank(text):
     return "\n" * text.count("\n")
 
 
+TEST = re.compile(r"(?:static void (\w+)\(void \*\*|def (\w+)\()")
+
+
+def name_of_test(line):
+    """The name of a test as a sentence, which is the rule that it shows."""
+    found = TEST.match(line)
+    return (found[1] or found[2]).replace("_", " ") if found else ""
+
+
 def only(kind, text):
     """The comments or the strings, in their places; lines stay the lines they are."""
     out, at = [], 0
@@ -113,6 +122,8 @@ def only(kind, text):
 def readable(path):
     """What people read of a file."""
     text = path.read_text()
+    if path.name.startswith("test_"):
+        return "\n".join(map(name_of_test, text.splitlines()))
     if path.suffix == ".md":
         return re.sub(r"```.*?```|`[^`\n]*`", lambda code: blank(code[0]), text, flags=re.DOTALL)
     if path.suffix == ".proto" or (path.suffix == ".h" and path.parent.name == "rota"):
@@ -138,7 +149,8 @@ def find(path):
 
 def pages():
     for pattern in ("*.md", "dev", "docs/**/*.md", "examples/**/*", "src/**/*.[ch]", "include/rota/**/*.h", "proto/**/*.proto",
-                    "web/*.js", "web/*.html", "web/openapi.json", "share/*.py", "debian/control", "contrib/**/*.yml"):
+                    "web/*.js", "web/*.html", "web/openapi.json", "share/*.py", "debian/control", "contrib/**/*.yml", "test/**/test_*.c",
+                    "test/**/test_*.py"):
         yield from sorted(path for path in ROOT.glob(pattern) if path.is_file())
 
 

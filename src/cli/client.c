@@ -135,7 +135,7 @@ static enum rota_code call_once(struct rota_client *client, struct rota_str meth
 }
 
 /* The node is unreachable and has not received the call, so another node may get it. */
-static bool is_away(const struct rota_client *client, enum rota_code code)
+static bool is_unreachable(const struct rota_client *client, enum rota_code code)
 {
     return code == ROTA_ERR_UNAVAILABLE ||
            (!code && client->reply.status == ROTA_STATUS_UNAVAILABLE &&
@@ -152,7 +152,7 @@ static enum rota_code call_any(struct rota_client *client, struct rota_str metho
                                struct rota_str request, struct rota_error *error)
 {
     enum rota_code code = call_once(client, method, request, error);
-    for (size_t i = 1; i < client->n_channels && is_away(client, code); i++) {
+    for (size_t i = 1; i < client->n_channels && is_unreachable(client, code); i++) {
         rota_client_next(client);
         code = call_once(client, method, request, error);
     }

@@ -214,7 +214,7 @@ static void say_progress(struct up *up)
                                      first, n_ready, up->n_nodes);
     else if (up->phase == CHECKING)
         rota_terminal_progress_print(
-            &up->progress, "checking: %zu jobs, %zu partitions and %zu shards left, and all keys",
+            &up->progress, "checking all keys; left: %zu jobs, %zu partitions, %zu shards",
             rota_up_load_n_pending(up->ledger.load), up->ledger.rows.n_awaited,
             up->ledger.claims.n_awaited);
 }

@@ -1,5 +1,4 @@
-/* Hosts files: what is read is within bounds and can be shown, what is not is told by
- * its line. */
+/* Hosts files: what is read is within bounds and can be shown, errors name their line. */
 #include "base/utf8.h"
 #include "wire/text/hosts_file.h"
 

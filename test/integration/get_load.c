@@ -2,9 +2,9 @@
  *
  *     get_load STORE SPACE KEYS PER_SECOND PER_GET TIMEOUT_MS HOST_TIMEOUT_MS [HOST DC]
  *
- * Asks the servers of a cache for the keys of the file KEYS, PER_GET at a time, over and
- * over, PER_SECOND times a second whatever becomes of them; or HOST alone. When one ends
- * it writes a line of JSON, which test/lib/get_history.py reads:
+ * Asks the servers of a cache for the keys of the file KEYS, PER_GET at a time, over and over,
+ * PER_SECOND times a second whatever their outcome; or HOST alone. When one ends it writes a line
+ * of JSON, which test/lib/get_history.py reads:
  *
  *     {"id", "sent", "ended", "text",
  *      "keys": [{"key", "hash", "state", "value", "host", "shard": [FROM, TO, OF], "epoch"}],

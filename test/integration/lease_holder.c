@@ -2,10 +2,10 @@
  *
  *     lease_holder URL HOST SHARDS WANTED TTL_MS LOSS LEDGER [alone] [reshard]
  *
- * Holds shards of the space "cache" in dc "east" and serves them with a fenced method.
- * Tells on standard output what happens. Every few milliseconds it does something under
- * each of its leases that checks out: a line in the ledger with the moment (boot clock,
- * read before the check), shard, epoch and host. SIGTERM closes it.
+ * Holds shards of the space "cache" in dc "east" and serves them with a fenced method. Reports
+ * events on standard output. Every few milliseconds it does something under each of its leases that
+ * checks out: a line in the ledger with the moment (boot clock, read before the check), shard,
+ * epoch and host. SIGTERM closes it.
  *
  *     lease_holder call ADDRESS SHARD EPOCH
  *

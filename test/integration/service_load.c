@@ -3,7 +3,7 @@
  * REPEAT is "unsent" or "any". Reads commands, one per line:
  *
  *     call KEY    one call that waits; prints "STATUS shard=N epoch=N node=A tries=N ran=N: TEXT"
- *     load N      N calls under way at a time, with different keys, until
+ *     load N      N calls in flight at a time, with different keys, until
  *     stop        ends the load and prints "ok=N failed=N followed=N"; failures are printed as
  *                 they come, as above
  *     await N     prints "ok" when N more calls of the load went well

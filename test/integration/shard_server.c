@@ -1,6 +1,6 @@
 /* A node for tests: `shard_server NODE DELAY_MS SLOTS [ADDRESS]`. A call takes
  * DELAY_MS in one of SLOTS slots and waits for one in a queue; the answer is
- * "NODE REQUEST", and the server tells its cost. SIGUSR1 makes it fail all calls at once, with
+ * "NODE REQUEST", and the server reports its cost. SIGUSR1 makes it fail all calls at once, with
  * INTERNAL, SIGUSR2 has it serve again; SIGHUP makes it print `served N` calls. Prints
  * `ready grpc=ADDRESS`. */
 #include <rota/experimental/health.h>

@@ -1,5 +1,5 @@
-/* A simulation whose seeds fail as they are told to: those that end in 3 break a rule, those that
- * end in 7 crash, and 40 hangs. It shows that runs of simulations report failures. */
+/* A simulation whose seeds fail on purpose: those that end in 3 break a rule, those that end in 7
+ * crash, and 40 hangs. It shows that runs of simulations report failures. */
 #include "sim_main.h"
 
 #include <stdio.h>

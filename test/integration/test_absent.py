@@ -88,7 +88,7 @@ def await_absent(node, *names):
 
 
 def is_cancelled(node, job):
-    """Cancel it; a job that is on its way to another node can't be reached for a moment."""
+    """Cancel it; a job that is in flight to another node can't be reached for a moment."""
     done = run(node, "job", "cancel", job)
     assert "NOT_FOUND" not in done.stderr, done
     return done.returncode == 0 or "FAILED_PRECONDITION" in done.stderr
@@ -224,7 +224,7 @@ def a_queue_that_only_a_node_that_is_down_may_know_is_not_empty():
 
 
 @test
-def what_is_known_of_a_node_that_is_down_outlives_the_others():
+def knowledge_about_a_node_that_is_down_outlives_the_others():
     with cluster(ROTAD, 3, "--ttl", "2s") as (one, two, three):
         folder = os.path.dirname(one.data)
         jobs = add_jobs(one)

@@ -70,13 +70,13 @@ static void check_not_http2(struct rota_str bytes)
     close_all(&f);
 }
 
-static void http1_is_shown_the_door(void **state)
+static void http1_is_rejected(void **state)
 {
     (void)state;
     check_not_http2(rota_str("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
 }
 
-static void garbage_is_shown_the_door(void **state)
+static void garbage_is_rejected(void **state)
 {
     char bytes[300];
     (void)state;
@@ -143,7 +143,7 @@ static void a_request_without_a_whole_message_is_refused(void **state)
                   ROTA_STATUS_INTERNAL);
 }
 
-static void a_compressed_or_huge_message_is_refused_before_it_comes(void **state)
+static void a_compressed_or_huge_message_is_refused_before_it_arrives(void **state)
 {
     (void)state;
     check_refused(RAW_DATA, 0, rota_str_of("\1\0\0\0\1x", 6), ROTA_STATUS_INTERNAL);
@@ -216,7 +216,7 @@ static void a_gzip_bomb_is_refused(void **state)
     rota_buffer_deinit(&packed);
 }
 
-static void what_is_no_gzip_is_refused(void **state)
+static void malformed_gzip_is_refused(void **state)
 {
     struct rota_buffer packed = pack_zeros(1000);
     struct rota_str whole = rota_buffer_str(&packed);
@@ -237,14 +237,14 @@ static void what_is_no_gzip_is_refused(void **state)
         assert_int_equal(ask_packed(&f, cases[i].encoding, cases[i].message), cases[i].status);
         close_all(&f);
     }
-    rota_buffer_append_char(&packed, 'x'); /* and something behind it */
+    rota_buffer_append_char(&packed, 'x'); /* and something after it */
     assert_int_equal(ask_packed(&f, "gzip", rota_buffer_str(&packed)), ROTA_STATUS_INTERNAL);
     close_all(&f);
     rota_buffer_deinit(&packed);
 }
 
 /* The client never drops the call: that it ends is the server's doing. */
-static void a_server_keeps_the_deadline_by_itself(void **state)
+static void a_server_enforces_the_deadline_on_its_own(void **state)
 {
     struct fixture f;
     (void)state;
@@ -263,7 +263,7 @@ static void a_server_keeps_the_deadline_by_itself(void **state)
     close_all(&f);
 }
 
-static void a_server_keeps_the_deadline_of_who_waits(void **state)
+static void a_server_enforces_the_deadline_of_waiting_calls(void **state)
 {
     struct fixture f;
     (void)state;
@@ -501,7 +501,7 @@ static void settings_without_end_end_the_connection(void **state)
 
 /* Calls beyond the limit are refused, each with a frame; the client does not
  * read them, and our frames must not pile up without end. */
-static void refusals_nobody_reads_end_the_connection(void **state)
+static void unread_refusals_end_the_connection(void **state)
 {
     struct fixture f;
     uint32_t stream = 1;
@@ -649,7 +649,7 @@ static void idle_connections_end(void **state)
 }
 
 /* Begun requests of a few connections, none of which ever ends. */
-static void what_all_connections_hold_is_bounded(void **state)
+static void bytes_held_by_all_connections_are_bounded(void **state)
 {
     enum { N = 4, SIZE = 1 << 20, CHUNK = 16384, MAX = 4 << 20 };
     struct fixture f;
@@ -682,7 +682,7 @@ static void what_all_connections_hold_is_bounded(void **state)
 
 /* --- a client that asks and does not take --- */
 
-static void replies_nobody_takes_are_bounded(void **state)
+static void unread_replies_are_bounded(void **state)
 {
     enum { SIZE = 3 << 20, CHUNK = 16384, N = 40 };
     struct fixture f;
@@ -711,7 +711,7 @@ static void replies_nobody_takes_are_bounded(void **state)
     close_all(&f);
 }
 
-static void a_reply_taken_byte_by_byte_holds_up_nobody(void **state)
+static void a_reply_read_byte_by_byte_delays_no_other(void **state)
 {
     enum { SIZE = 200 };
     struct fixture f;
@@ -739,17 +739,17 @@ static void a_reply_taken_byte_by_byte_holds_up_nobody(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PAIR_TEST(http1_is_shown_the_door),
-        PAIR_TEST(garbage_is_shown_the_door),
+        PAIR_TEST(http1_is_rejected),
+        PAIR_TEST(garbage_is_rejected),
         PAIR_TEST(frames_without_sense_end_the_connection),
         PAIR_TEST(another_content_type_gets_415),
         PAIR_TEST(a_request_without_a_whole_message_is_refused),
-        PAIR_TEST(a_compressed_or_huge_message_is_refused_before_it_comes),
+        PAIR_TEST(a_compressed_or_huge_message_is_refused_before_it_arrives),
         PAIR_TEST(a_message_with_gzip_is_answered_with_gzip),
         PAIR_TEST(a_gzip_bomb_is_refused),
-        PAIR_TEST(what_is_no_gzip_is_refused),
-        PAIR_TEST(a_server_keeps_the_deadline_by_itself),
-        PAIR_TEST(a_server_keeps_the_deadline_of_who_waits),
+        PAIR_TEST(malformed_gzip_is_refused),
+        PAIR_TEST(a_server_enforces_the_deadline_on_its_own),
+        PAIR_TEST(a_server_enforces_the_deadline_of_waiting_calls),
         PAIR_TEST(calls_dropped_as_fast_as_they_begin_end_the_connection),
         PAIR_TEST(calls_made_to_be_dropped_by_us_end_the_connection),
         PAIR_TEST(a_header_without_end_ends_the_connection),
@@ -759,14 +759,14 @@ int main(void)
         PAIR_TEST(pings_for_pinging_end_the_connection),
         PAIR_TEST(settings_of_too_many_entries_end_the_connection),
         PAIR_TEST(settings_without_end_end_the_connection),
-        PAIR_TEST(refusals_nobody_reads_end_the_connection),
+        PAIR_TEST(unread_refusals_end_the_connection),
         PAIR_TEST(frames_that_change_nothing_end_the_connection),
         PAIR_TEST(header_bombs_end_the_connection),
         PAIR_TEST(a_peer_has_a_share_of_the_connections),
         PAIR_TEST(idle_connections_end),
-        PAIR_TEST(what_all_connections_hold_is_bounded),
-        PAIR_TEST(replies_nobody_takes_are_bounded),
-        PAIR_TEST(a_reply_taken_byte_by_byte_holds_up_nobody),
+        PAIR_TEST(bytes_held_by_all_connections_are_bounded),
+        PAIR_TEST(unread_replies_are_bounded),
+        PAIR_TEST(a_reply_read_byte_by_byte_delays_no_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -279,7 +279,7 @@ def probes(checker, schema):
 
 
 @test
-def what_is_described_is_accepted_and_nothing_else():
+def only_described_requests_are_accepted():
     """Each bound in the description of a request is the one that the node keeps, no wider and no narrower."""
     with busy_node() as (node, job):
         described = node.get("/api/v1/openapi.json")
@@ -468,7 +468,7 @@ def send_as_worker(address, message):
 
 
 @test
-def metrics_count_what_workers_do_wrong():
+def metrics_count_faults_of_workers():
     with tempfile.TemporaryDirectory(prefix="rota-api-") as folder:
         node = Node(ROTAD, folder, "data", *ANY_PORTS)
         try:
@@ -483,7 +483,7 @@ def metrics_count_what_workers_do_wrong():
 
 
 @test
-def dashboard_and_alerts_name_what_there_is():
+def dashboard_and_alerts_use_existing_metrics():
     with open(f"{SOURCE}/contrib/grafana/rota.json") as file:
         dashboard = json.load(file)
     with open(f"{SOURCE}/contrib/prometheus/rota.rules.yml") as file:

@@ -112,7 +112,7 @@ static size_t n_new(const struct batch *batch)
 
 /* --- tests --- */
 
-static void job_that_is_elsewhere_is_not_taken_in_again(void **state)
+static void job_on_another_node_is_not_added_again(void **state)
 {
     struct world *world = *state;
     static struct batch batch, other;
@@ -133,7 +133,7 @@ static void job_that_is_elsewhere_is_not_taken_in_again(void **state)
     assert_in_range(n_new(&batch), 1, N_PARTITIONS - 1);
 }
 
-static void job_that_is_nowhere_is_taken_in(void **state)
+static void unknown_job_is_added(void **state)
 {
     struct world *world = *state;
     static struct batch batch, mixed;
@@ -160,7 +160,7 @@ static void node_that_does_not_answer_may_have_it(void **state)
     assert_int_equal(n_jobs(world, SECOND), 0);
 }
 
-static void node_that_was_listed_until_lately_is_asked(void **state)
+static void recently_listed_node_is_asked(void **state)
 {
     struct world *world = *state;
     static struct batch batch, more;
@@ -183,7 +183,7 @@ static void node_that_was_listed_until_lately_is_asked(void **state)
 }
 
 /* A client can't make a node believe that a job is somewhere. */
-static void what_clients_say_of_other_nodes_is_not_believed(void **state)
+static void clients_statements_about_other_nodes_are_ignored(void **state)
 {
     struct world *world = *state;
     static struct batch batch;
@@ -195,7 +195,7 @@ static void what_clients_say_of_other_nodes_is_not_believed(void **state)
     assert_int_equal(n_jobs(world, FIRST), 1);
 }
 
-static void node_that_was_not_told_yet_does_not_say_that_a_job_is_nowhere(void **state)
+static void node_that_does_not_know_all_nodes_denies_no_job(void **state)
 {
     struct world *world = *state;
     static struct batch batch;
@@ -217,14 +217,13 @@ static void node_that_was_not_told_yet_does_not_say_that_a_job_is_nowhere(void *
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(job_that_is_elsewhere_is_not_taken_in_again),
-        TEST(job_that_is_nowhere_is_taken_in),
+        TEST(job_on_another_node_is_not_added_again),
+        TEST(unknown_job_is_added),
         TEST(node_that_does_not_answer_may_have_it),
-        TEST(node_that_was_listed_until_lately_is_asked),
-        TEST(what_clients_say_of_other_nodes_is_not_believed),
-        cmocka_unit_test_setup_teardown(
-            node_that_was_not_told_yet_does_not_say_that_a_job_is_nowhere, set_up_unlisted,
-            tear_down),
+        TEST(recently_listed_node_is_asked),
+        TEST(clients_statements_about_other_nodes_are_ignored),
+        cmocka_unit_test_setup_teardown(node_that_does_not_know_all_nodes_denies_no_job,
+                                        set_up_unlisted, tear_down),
     };
     return cmocka_run_group_tests_name("broker_again", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* A node that is lost while jobs are on their way to it: a server that takes them for lost calls,
+/* A node that is lost while jobs are in flight to it: a server that takes them for lost calls,
  * and a broker that lists it for a while. */
 #include "two_brokers.h"
 
@@ -80,7 +80,7 @@ static void a_node_that_never_was_is_not_forgotten(void **state)
     assert_int_equal(forget_at(world, "192.0.2.1:7700", false, &n_jobs), ROTA_STATUS_NOT_FOUND);
 }
 
-static void jobs_on_their_way_to_a_lost_node_are_taken_back_when_that_is_said(void **state)
+static void jobs_in_handover_to_a_lost_node_are_reclaimed_on_command(void **state)
 {
     struct world *world = *state;
     size_t n_jobs, n_dry;
@@ -109,8 +109,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_node_that_never_was_is_not_forgotten, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(
-            jobs_on_their_way_to_a_lost_node_are_taken_back_when_that_is_said, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(jobs_in_handover_to_a_lost_node_are_reclaimed_on_command,
+                                        set_up, tear_down),
     };
     return cmocka_run_group_tests_name("broker_forget", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* What three brokers answer together: sums, lists, workers, settings, and who is missing. */
+/* Answers of three brokers together: sums, lists, workers, settings, and missing nodes. */
 #include "three_brokers.h"
 
 #include <stdio.h>
@@ -145,7 +145,7 @@ static void set_paused(struct world *world, int node, bool is_paused)
 
 /* --- sums --- */
 
-static void queue_is_the_sum_of_what_all_nodes_have(void **state)
+static void queue_is_the_sum_over_all_nodes(void **state)
 {
     struct world *world = *state;
     struct handed jobs[JOBS];
@@ -263,7 +263,7 @@ static void workers_of_all_nodes_are_listed_and_counted(void **state)
 
 /* --- lists --- */
 
-static void list_goes_from_node_to_node_in_pages(void **state)
+static void list_pages_through_all_nodes(void **state)
 {
     struct world *world = *state;
     struct rota_arena arena = {0};
@@ -298,7 +298,7 @@ static void list_goes_from_node_to_node_in_pages(void **state)
     rota_arena_deinit(&arena);
 }
 
-static void page_has_a_hundred_jobs_unless_it_is_said(void **state)
+static void page_has_a_hundred_jobs_by_default(void **state)
 {
     struct world *world = *state;
     struct rota_arena arena = {0};
@@ -318,7 +318,7 @@ static void page_has_a_hundred_jobs_unless_it_is_said(void **state)
     rota_arena_deinit(&arena);
 }
 
-static void nodes_are_told_in_their_order_with_their_jobs(void **state)
+static void nodes_are_listed_in_order_with_their_jobs(void **state)
 {
     struct world *world = *state;
     struct rota_arena arena = {0};
@@ -395,7 +395,7 @@ static void await_watchers(struct world *world, size_t n)
             uv_run(&world->loop, UV_RUN_ONCE);
 }
 
-static void who_watches_a_queue_hears_of_it_until_a_node_goes(void **state)
+static void watch_of_a_queue_ends_when_a_node_leaves(void **state)
 {
     struct world *world = *state;
     struct open_call watch, second;
@@ -483,7 +483,7 @@ static void node_that_does_not_answer_is_named_and_the_others_are_counted(void *
     rota_arena_deinit(&arena);
 }
 
-static void what_is_wrong_everywhere_is_refused(void **state)
+static void request_that_every_node_rejects_is_refused(void **state)
 {
     struct world *world = *state;
     struct rota_reply reply;
@@ -511,7 +511,7 @@ static void explain(struct world *world, int node, struct rota_str id, bool asks
     rota_arena_deinit(&arena);
 }
 
-static void job_that_waits_is_told_of_the_workers_of_all_nodes(void **state)
+static void explanation_of_a_waiting_job_counts_the_workers_of_all_nodes(void **state)
 {
     struct world *world = *state;
     struct open_call poll;
@@ -554,17 +554,17 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(queue_is_the_sum_of_what_all_nodes_have),
+        TEST(queue_is_the_sum_over_all_nodes),
         TEST(setting_is_of_all_nodes),
         TEST(workers_of_all_nodes_are_listed_and_counted),
-        TEST(list_goes_from_node_to_node_in_pages),
-        TEST(page_has_a_hundred_jobs_unless_it_is_said),
-        TEST(nodes_are_told_in_their_order_with_their_jobs),
+        TEST(list_pages_through_all_nodes),
+        TEST(page_has_a_hundred_jobs_by_default),
+        TEST(nodes_are_listed_in_order_with_their_jobs),
         TEST(queue_is_deleted_everywhere_when_all_its_jobs_have_ended),
-        TEST(who_watches_a_queue_hears_of_it_until_a_node_goes),
+        TEST(watch_of_a_queue_ends_when_a_node_leaves),
         TEST(node_that_does_not_answer_is_named_and_the_others_are_counted),
-        TEST(what_is_wrong_everywhere_is_refused),
-        TEST(job_that_waits_is_told_of_the_workers_of_all_nodes),
+        TEST(request_that_every_node_rejects_is_refused),
+        TEST(explanation_of_a_waiting_job_counts_the_workers_of_all_nodes),
     };
     return cmocka_run_group_tests_name("broker_gather", tests, NULL, NULL);
 }

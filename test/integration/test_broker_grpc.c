@@ -1,4 +1,4 @@
-/* A broker and those who use it, on one loop, over real gRPC. */
+/* A broker and its clients, on one loop, over real gRPC. */
 #include "queue_world.h"
 
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static void a_poll_waits_for_a_job(void **state)
     assert_int_equal(rota_work_broker_counts(world->broker).polls, 0);
 }
 
-static void a_poll_without_a_job_ends_with_none(void **state)
+static void a_poll_without_a_job_returns_an_empty_list(void **state)
 {
     struct world *world = *state;
     static struct told told;
@@ -83,7 +83,7 @@ static size_t n_queues(struct world *world)
     return reply.items.n;
 }
 
-static void a_queue_that_nobody_uses_is_forgotten(void **state)
+static void an_unused_queue_is_forgotten(void **state)
 {
     struct world *world = *state;
     static struct told waiting;
@@ -116,7 +116,7 @@ static void a_poll_that_is_dropped_takes_no_job(void **state)
     assert_int_equal(job.n_attempts, 1);
 }
 
-static void an_add_made_again_is_one_job(void **state)
+static void a_repeated_add_creates_one_job(void **state)
 {
     struct world *world = *state;
     static struct told told;
@@ -155,7 +155,7 @@ static void a_stale_attempt_is_refused(void **state)
                      ROTA_STATUS_INVALID_ARGUMENT);
 }
 
-static void who_watches_a_job_hears_of_its_end(void **state)
+static void a_watch_of_a_job_reports_its_end(void **state)
 {
     struct world *world = *state;
     static struct told told, watching, other;
@@ -268,8 +268,8 @@ static void assert_bound(struct world *world, const char *method,
         fail_msg("%s does not name %s and %s", told.text, field, bound);
 }
 
-/* Whoever is told that there is no room tries again, and would do so for ever. */
-static void what_is_too_much_at_any_time_is_refused_with_field_and_bound(void **state)
+/* Whoever is told that there is no room tries again, and would do so forever. */
+static void oversized_requests_are_refused_with_field_and_bound(void **state)
 {
     struct world *world = *state;
     static struct rota_str names[257];
@@ -369,7 +369,7 @@ static void a_paused_queue_hands_nothing_out(void **state)
     assert_int_equal(poll_jobs(world, 1, 0, &told, &job), 1);
 }
 
-static void who_drains_answers_polls_and_takes_no_jobs(void **state)
+static void a_draining_node_answers_polls_and_accepts_no_jobs(void **state)
 {
     struct world *world = *state;
     static struct told told, waiting;
@@ -388,7 +388,7 @@ static void who_drains_answers_polls_and_takes_no_jobs(void **state)
 }
 
 /* In one batch, and later; also when the job has ended, and with its defaults spelt out. */
-static void an_add_that_comes_twice_is_one_job(void **state)
+static void an_add_received_twice_creates_one_job(void **state)
 {
     struct world *world = *state;
     static struct told told, other;
@@ -453,7 +453,7 @@ static void assert_news(struct world *world, const struct told *watching, const 
     assert_int_equal(news.n_missed, 0);
 }
 
-static void who_watches_a_queue_hears_of_all_its_jobs(void **state)
+static void a_watch_of_a_queue_reports_all_its_jobs(void **state)
 {
     struct world *world = *state;
     static struct told told, watching, other;
@@ -530,7 +530,7 @@ static void watch(struct world *world, struct rota_queue_about about, struct hea
 }
 
 /* What does not fit is counted, so that it knows that there was more. */
-static void who_watches_a_queue_without_reading_is_told_how_much_was_missed(void **state)
+static void a_slow_watcher_of_a_queue_learns_how_much_it_missed(void **state)
 {
     enum { BATCH = 1000, BATCHES = 36 };
     struct world *world = *state;
@@ -563,7 +563,7 @@ static void who_watches_a_queue_without_reading_is_told_how_much_was_missed(void
 }
 
 /* It hears less often, and always of the end. */
-static void who_watches_a_job_without_reading_hears_its_last_state(void **state)
+static void a_slow_watcher_of_a_job_gets_its_last_state(void **state)
 {
     enum { STEPS = 8000 };
     struct world *world = *state;
@@ -673,7 +673,7 @@ static void lay_out(struct world *world, uint32_t partitions, rota_time at,
     assert_int_equal(record->type, ROTA_WORK_LAYOUT);
 }
 
-static void who_tells_a_layout_hears_of_one_that_counts_more(void **state)
+static void a_node_that_sends_a_layout_learns_of_a_newer_one(void **state)
 {
     struct world *world = *state;
     struct rota_work_record record;
@@ -695,28 +695,28 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_job_is_added_polled_and_completed),
         TEST(a_poll_waits_for_a_job),
-        TEST(a_poll_without_a_job_ends_with_none),
-        TEST(a_queue_that_nobody_uses_is_forgotten),
+        TEST(a_poll_without_a_job_returns_an_empty_list),
+        TEST(an_unused_queue_is_forgotten),
         TEST(a_poll_that_is_dropped_takes_no_job),
-        TEST(an_add_made_again_is_one_job),
+        TEST(a_repeated_add_creates_one_job),
         TEST(a_stale_attempt_is_refused),
-        TEST(who_watches_a_job_hears_of_its_end),
+        TEST(a_watch_of_a_job_reports_its_end),
         TEST(a_batch_answers_for_each_job),
         TEST(a_batch_of_completions_answers_for_each),
         TEST(hostile_requests_are_refused_with_a_sentence),
-        TEST(what_is_too_much_at_any_time_is_refused_with_field_and_bound),
+        TEST(oversized_requests_are_refused_with_field_and_bound),
         TEST(a_payload_over_the_limit_is_refused),
         TEST(jobs_of_a_node_come_as_a_whole_or_not_at_all),
         TEST(a_paused_queue_hands_nothing_out),
-        TEST(who_drains_answers_polls_and_takes_no_jobs),
-        TEST(an_add_that_comes_twice_is_one_job),
+        TEST(a_draining_node_answers_polls_and_accepts_no_jobs),
+        TEST(an_add_received_twice_creates_one_job),
         TEST(an_id_that_another_job_has_is_refused),
-        TEST(who_watches_a_queue_hears_of_all_its_jobs),
-        TEST(who_watches_a_queue_without_reading_is_told_how_much_was_missed),
-        TEST(who_watches_a_job_without_reading_hears_its_last_state),
+        TEST(a_watch_of_a_queue_reports_all_its_jobs),
+        TEST(a_slow_watcher_of_a_queue_learns_how_much_it_missed),
+        TEST(a_slow_watcher_of_a_job_gets_its_last_state),
         TEST(keys_share_a_queue_by_their_weights),
         TEST(workers_are_listed_while_they_wait_and_work),
-        TEST(who_tells_a_layout_hears_of_one_that_counts_more),
+        TEST(a_node_that_sends_a_layout_learns_of_a_newer_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

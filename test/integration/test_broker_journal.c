@@ -83,7 +83,7 @@ static void each_call_is_answered_once_and_is_on_disk(void **state)
     assert_int_equal(rota_work_broker_counts(place->world.broker).jobs, CALLS);
 }
 
-static void next_broker_knows_what_became_of_each_job(void **state)
+static void next_broker_knows_the_outcome_of_each_job(void **state)
 {
     struct place *place = *state;
     struct world *world = &place->world;
@@ -115,7 +115,7 @@ static void next_broker_knows_what_became_of_each_job(void **state)
     assert_int_equal(rota_work_broker_counts(world->broker).jobs, 2);
 }
 
-static void directory_that_can_not_be_is_told(void **state)
+static void invalid_directory_is_reported(void **state)
 {
     struct place *place = *state;
     struct rota_work_broker_options options = {.directory = "/dev/null/journal"};
@@ -138,8 +138,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(each_call_is_answered_once_and_is_on_disk),
-        TEST(next_broker_knows_what_became_of_each_job),
-        TEST(directory_that_can_not_be_is_told),
+        TEST(next_broker_knows_the_outcome_of_each_job),
+        TEST(invalid_directory_is_reported),
     };
     return cmocka_run_group_tests_name("broker_journal", tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Pauses and weights that were made before a node came: two brokers on one loop, of which the first
- * does not know of the second, and so can't have told it. */
+ * does not know the second, and so can't have sent it anything. */
 #include "two_brokers.h"
 
 #include <string.h>
@@ -91,7 +91,7 @@ static void node_that_comes_later_hands_out_nothing_of_a_paused_queue(void **sta
     assert_int_equal(poll_jobs(world, SECOND, AWAIT_MAX_MS), 1);
 }
 
-static void node_that_begins_does_not_wait_for_one_that_is_away(void **state)
+static void starting_node_does_not_wait_for_an_unreachable_one(void **state)
 {
     struct world *world = *state;
     close_node(&world->nodes[FIRST]);
@@ -101,7 +101,7 @@ static void node_that_begins_does_not_wait_for_one_that_is_away(void **state)
 }
 
 /* The second has no jobs and could delete it at once; the first has one, and refuses. */
-static void queue_that_a_node_can_not_delete_keeps_its_settings_at_all(void **state)
+static void queue_that_one_node_cannot_delete_keeps_its_settings_on_all(void **state)
 {
     struct world *world = *state;
     struct rota_reply reply;
@@ -126,9 +126,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(node_that_comes_later_hands_out_nothing_of_a_paused_queue,
                                         set_up, tear_down),
-        cmocka_unit_test_setup_teardown(queue_that_a_node_can_not_delete_keeps_its_settings_at_all,
+        cmocka_unit_test_setup_teardown(queue_that_one_node_cannot_delete_keeps_its_settings_on_all,
                                         set_up, tear_down),
-        cmocka_unit_test_setup_teardown(node_that_begins_does_not_wait_for_one_that_is_away, set_up,
+        cmocka_unit_test_setup_teardown(starting_node_does_not_wait_for_an_unreachable_one, set_up,
                                         tear_down),
     };
     return cmocka_run_group_tests_name("broker_settings", tests, NULL, NULL);

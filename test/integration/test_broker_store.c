@@ -1,4 +1,4 @@
-/* A broker whose jobs are rows of a real database, and somebody who takes them from it. */
+/* A broker whose jobs are rows of a real database, and another process that takes them over. */
 #include "queue_world.h"
 
 #include "core/work/job/fair.h"
@@ -73,7 +73,7 @@ static int64_t count(const char *condition)
     return store_sql(theirs->sql, text);
 }
 
-static void a_job_lives_and_its_row_tells(void **state)
+static void a_jobs_row_follows_its_life(void **state)
 {
     struct world *world = *state;
     static struct told told, other;
@@ -131,7 +131,7 @@ static void an_attempt_is_ended_after_a_restart_and_numbers_are_not_used_twice(v
 }
 
 /* It may find out before the add comes, and takes the partition back then. */
-static void what_a_lost_partition_was_given_is_not_acknowledged(void **state)
+static void an_add_to_a_lost_partition_is_not_acknowledged(void **state)
 {
     struct world *world = *state;
     static struct told told;
@@ -155,7 +155,7 @@ static void what_a_lost_partition_was_given_is_not_acknowledged(void **state)
     assert_int_equal(count("state = 'waiting'"), n_known + 1);
 }
 
-static void an_end_that_was_not_written_is_told_to_nobody(void **state)
+static void an_unwritten_end_is_not_reported(void **state)
 {
     struct world *world = *state;
     static struct told told, other, watching;
@@ -180,7 +180,7 @@ static void an_end_that_was_not_written_is_told_to_nobody(void **state)
     assert_true(n_refused > 0);
 }
 
-static void others_go_on_when_one_is_lost(void **state)
+static void other_partitions_continue_when_one_is_lost(void **state)
 {
     struct world *world = *state;
     static struct told told;
@@ -193,7 +193,7 @@ static void others_go_on_when_one_is_lost(void **state)
     assert_int_equal(count("part = 1"), 2);
 }
 
-static void what_is_forgotten_has_no_row(void **state)
+static void a_forgotten_job_has_no_row(void **state)
 {
     struct world *world = *state;
     static struct told told, other;
@@ -264,7 +264,7 @@ static void a_deleted_queue_leaves_nothing(void **state)
 }
 
 /* What every queue has is no reason to make one. */
-static void rows_with_usual_settings_make_no_queue(void **state)
+static void rows_with_default_settings_create_no_queue(void **state)
 {
     struct world *world = *state;
     char text[256];
@@ -286,8 +286,8 @@ static void count_deletes(void *data, bool is_job, const char *about, const char
     *(size_t *)data += strstr(what, "DeleteQueue") != NULL;
 }
 
-/* The call waits until all partitions are loaded, and is looked at again with each of them. */
-static void a_call_that_had_to_wait_is_noted_once(void **state)
+/* The call waits until all partitions are loaded, and is checked again with each of them. */
+static void a_call_that_had_to_wait_is_counted_once(void **state)
 {
     struct world *world = *state;
     static struct told told;
@@ -376,7 +376,7 @@ static void settings_are_rows_and_outlive_the_broker(void **state)
 }
 
 /* Not of SQLite, which has no server. */
-static void without_its_store_a_broker_refuses_and_then_goes_on(void **state)
+static void a_broker_without_its_store_rejects_and_later_continues(void **state)
 {
     struct world *world = *state;
     static struct told told, polled;
@@ -411,19 +411,19 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(a_job_lives_and_its_row_tells),
+        TEST(a_jobs_row_follows_its_life),
         TEST(jobs_keep_their_order_over_a_restart),
         TEST(an_attempt_is_ended_after_a_restart_and_numbers_are_not_used_twice),
-        TEST(what_a_lost_partition_was_given_is_not_acknowledged),
-        TEST(an_end_that_was_not_written_is_told_to_nobody),
-        TEST(others_go_on_when_one_is_lost),
-        TEST(what_is_forgotten_has_no_row),
+        TEST(an_add_to_a_lost_partition_is_not_acknowledged),
+        TEST(an_unwritten_end_is_not_reported),
+        TEST(other_partitions_continue_when_one_is_lost),
+        TEST(a_forgotten_job_has_no_row),
         TEST(a_setting_that_was_refused_is_tried_again),
-        TEST(a_call_that_had_to_wait_is_noted_once),
-        TEST(rows_with_usual_settings_make_no_queue),
+        TEST(a_call_that_had_to_wait_is_counted_once),
+        TEST(rows_with_default_settings_create_no_queue),
         TEST(a_deleted_queue_leaves_nothing),
         TEST(settings_are_rows_and_outlive_the_broker),
-        TEST(without_its_store_a_broker_refuses_and_then_goes_on),
+        TEST(a_broker_without_its_store_rejects_and_later_continues),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -396,7 +396,7 @@ static void a_connected_worker_gets_jobs_and_ends_them(void **state)
 
 /* With one slot, the end of a job makes room for the next: its verdict and the job leave in the
  * same turn. */
-static void a_verdict_comes_along_with_the_next_job_if_the_worker_takes_it_so(void **state)
+static void a_verdict_travels_with_the_next_job_if_the_worker_supports_it(void **state)
 {
     struct world *world = *state;
     struct worker worker;
@@ -448,7 +448,7 @@ static void a_lost_workers_job_goes_to_another(void **state)
 }
 
 /* The broker has no locks. */
-static void a_broker_hears_its_workers_on_its_own_loop(void **state)
+static void a_broker_handles_its_workers_on_its_own_loop(void **state)
 {
     struct world *world = *state;
     struct worker worker;
@@ -473,7 +473,7 @@ static void a_cancelled_job_is_stopped_at_its_worker(void **state)
     worker_close(world, &worker);
 }
 
-static void what_can_not_be_read_ends_the_session_and_not_the_broker(void **state)
+static void a_malformed_frame_ends_the_session_and_not_the_broker(void **state)
 {
     struct world *world = *state;
     struct worker worker;
@@ -500,7 +500,7 @@ static void what_can_not_be_read_ends_the_session_and_not_the_broker(void **stat
     worker_close(world, &worker);
 }
 
-static void a_worker_can_not_end_what_another_has(void **state)
+static void a_worker_cannot_end_another_workers_attempt(void **state)
 {
     struct world *world = *state;
     struct worker victim, thief;
@@ -523,7 +523,7 @@ static void a_worker_can_not_end_what_another_has(void **state)
     assert_int_equal(ask(world, "Complete", &ROTA_QUEUE_COMPLETE, &about), ROTA_STATUS_ABORTED);
     assert_int_equal(ask(world, "Fail", &ROTA_QUEUE_FAIL, &about), ROTA_STATUS_ABORTED);
 
-    /* Nobody else learns the number of an attempt that can be ended by it. */
+    /* No other process learns the number of an attempt that can be ended by it. */
     describe(world, &reply, &arena, &info);
     assert_int_equal(info->state, ROTA_JOB_RUNNING);
     assert_int_equal(info->progress.size, 0);
@@ -603,7 +603,7 @@ static void the_progress_of_a_worker_is_shown(void **state)
     worker_close(world, &worker);
 }
 
-static void worker_has_as_many_jobs_as_it_says_it_has_slots(void **state)
+static void worker_gets_as_many_jobs_as_it_reports_slots(void **state)
 {
     struct world *world = *state;
     struct worker worker;
@@ -628,7 +628,7 @@ static void worker_has_as_many_jobs_as_it_says_it_has_slots(void **state)
 }
 
 /* Its session counts from when it says what it can do. */
-static void worker_that_is_not_ready_is_not_heard_and_then_sent_off(void **state)
+static void worker_that_is_not_ready_is_ignored_and_then_disconnected(void **state)
 {
     struct world *world = *state;
     struct worker worker, idle;
@@ -753,7 +753,7 @@ static void worker_whose_place_a_newer_session_takes_has_died(void **state)
     worker_close(world, &newer);
 }
 
-static void slots_that_were_not_heard_of_are_found_out(void **state)
+static void unreported_slots_are_learned(void **state)
 {
     struct world *world = *state;
     struct worker worker;
@@ -785,7 +785,7 @@ static void jobs_that_did_not_arrive_are_handed_out_again(void **state)
     worker_close(world, &worker);
 }
 
-static void a_worker_that_is_ready_anew_loses_neither_jobs_nor_answers(void **state)
+static void a_worker_that_is_ready_again_loses_neither_jobs_nor_answers(void **state)
 {
     struct world *world = *state;
     struct worker worker;
@@ -812,23 +812,23 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_connected_worker_gets_jobs_and_ends_them),
-        TEST(a_verdict_comes_along_with_the_next_job_if_the_worker_takes_it_so),
+        TEST(a_verdict_travels_with_the_next_job_if_the_worker_supports_it),
         TEST(jobs_of_one_turn_are_one_message),
         TEST(a_lost_workers_job_goes_to_another),
-        TEST(a_broker_hears_its_workers_on_its_own_loop),
+        TEST(a_broker_handles_its_workers_on_its_own_loop),
         TEST(a_cancelled_job_is_stopped_at_its_worker),
-        TEST(what_can_not_be_read_ends_the_session_and_not_the_broker),
-        TEST(a_worker_can_not_end_what_another_has),
+        TEST(a_malformed_frame_ends_the_session_and_not_the_broker),
+        TEST(a_worker_cannot_end_another_workers_attempt),
         TEST(one_bad_end_costs_its_job_an_attempt_and_nothing_else),
         TEST(the_progress_of_a_worker_is_shown),
-        TEST(worker_has_as_many_jobs_as_it_says_it_has_slots),
-        TEST(worker_that_is_not_ready_is_not_heard_and_then_sent_off),
+        TEST(worker_gets_as_many_jobs_as_it_reports_slots),
+        TEST(worker_that_is_not_ready_is_ignored_and_then_disconnected),
         TEST(broker_that_drains_hands_out_nothing_until_it_is_restored),
         TEST(large_jobs_of_one_turn_are_several_messages),
         TEST(worker_whose_place_a_newer_session_takes_has_died),
-        TEST(slots_that_were_not_heard_of_are_found_out),
+        TEST(unreported_slots_are_learned),
         TEST(jobs_that_did_not_arrive_are_handed_out_again),
-        TEST(a_worker_that_is_ready_anew_loses_neither_jobs_nor_answers),
+        TEST(a_worker_that_is_ready_again_loses_neither_jobs_nor_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

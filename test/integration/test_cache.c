@@ -198,7 +198,7 @@ static void await_waits(struct world *world, uint64_t n)
         uv_run(&world->loop, UV_RUN_ONCE);
 }
 
-static void what_was_read_once_is_in_memory(void **state)
+static void a_value_is_read_once(void **state)
 {
     struct world world;
     (void)state;
@@ -221,7 +221,7 @@ static void what_was_read_once_is_in_memory(void **state)
     world_close(&world);
 }
 
-static void one_read_answers_all_who_ask(void **state)
+static void one_read_answers_all_callers(void **state)
 {
     struct world world;
     (void)state;
@@ -238,7 +238,7 @@ static void one_read_answers_all_who_ask(void **state)
     world_close(&world);
 }
 
-static void what_is_asked_meanwhile_is_read_together(void **state)
+static void keys_requested_during_a_read_are_read_together(void **state)
 {
     struct world world;
     char key[8];
@@ -259,7 +259,7 @@ static void what_is_asked_meanwhile_is_read_together(void **state)
     world_close(&world);
 }
 
-static void a_failure_reaches_all_who_wait_and_is_not_kept(void **state)
+static void a_failure_reaches_all_waiters_and_is_not_cached(void **state)
 {
     struct world world;
     (void)state;
@@ -314,7 +314,7 @@ static void one_bad_key_fails_alone(void **state)
     world_close(&world);
 }
 
-static void nobody_waits_for_what_was_cancelled(void **state)
+static void a_cancelled_request_leaves_no_waiter(void **state)
 {
     struct world world;
     (void)state;
@@ -372,7 +372,7 @@ static void keys_that_are_too_long_are_refused(void **state)
     world_close(&world);
 }
 
-static void who_minds_problems_is_given_all_but_the_bad_key(void **state)
+static void a_caller_that_reads_problems_gets_all_but_the_bad_key(void **state)
 {
     struct world world;
     (void)state;
@@ -422,7 +422,7 @@ static void an_answer_that_is_full_leaves_out_the_rest(void **state)
     world_close(&world);
 }
 
-/* What is under way when all ends is let go. */
+/* What is in flight when all ends is let go. */
 static void it_can_be_closed_while_it_reads(void **state)
 {
     struct world world;
@@ -528,15 +528,15 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_read_once_is_in_memory),
-        cmocka_unit_test(one_read_answers_all_who_ask),
-        cmocka_unit_test(what_is_asked_meanwhile_is_read_together),
-        cmocka_unit_test(a_failure_reaches_all_who_wait_and_is_not_kept),
+        cmocka_unit_test(a_value_is_read_once),
+        cmocka_unit_test(one_read_answers_all_callers),
+        cmocka_unit_test(keys_requested_during_a_read_are_read_together),
+        cmocka_unit_test(a_failure_reaches_all_waiters_and_is_not_cached),
         cmocka_unit_test(one_bad_key_fails_alone),
-        cmocka_unit_test(nobody_waits_for_what_was_cancelled),
+        cmocka_unit_test(a_cancelled_request_leaves_no_waiter),
         cmocka_unit_test(a_read_from_before_a_change_is_not_kept),
         cmocka_unit_test(keys_that_are_too_long_are_refused),
-        cmocka_unit_test(who_minds_problems_is_given_all_but_the_bad_key),
+        cmocka_unit_test(a_caller_that_reads_problems_gets_all_but_the_bad_key),
         cmocka_unit_test(an_answer_that_is_full_leaves_out_the_rest),
         cmocka_unit_test(it_can_be_closed_while_it_reads),
         cmocka_unit_test(a_file_is_read_and_followed),

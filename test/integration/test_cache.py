@@ -64,7 +64,7 @@ def a_table_is_read_through(database):
     with cluster(database, "through", "--keep", "1h") as world:
         assert values(world, *KEYS, "none", "none'; DROP TABLE items; --") == VALUES
         sql(database, "UPDATE items SET value = 'other' WHERE value = 'value of key1'")
-        # What is in memory is answered from there; which data centre answers is open.
+        # What is in memory is answered from there; which data center answers is open.
         assert values(world, "key1")["key1"] in ("value of key1", "other")
         sql(database, "UPDATE items SET value = 'value of key1' WHERE value = 'other'")
     with cluster(database, "fresh", "--keep", "0", dcs=("east",)) as world:
@@ -88,7 +88,7 @@ def no_server_is_missed(database):
 
 
 @test
-def a_data_centre_is_re_sharded_while_the_other_one_serves(database):
+def a_data_center_is_re_sharded_while_the_other_one_serves(database):
     with cluster(database, "more") as world:
         for server in world.dcs["east"]:
             server.terminate()
@@ -101,7 +101,7 @@ def a_data_centre_is_re_sharded_while_the_other_one_serves(database):
 
 
 @test
-def other_names_of_columns_can_be_said(database):
+def other_column_names_can_be_given(database):
     text = "VARCHAR(100)" if KIND != "sqlite" else "TEXT"
     grant = f"GRANT SELECT ON people TO {databases.USER};" if KIND == "postgres" else ""
     sql(database, f"CREATE TABLE people (id INT PRIMARY KEY, name {text}); INSERT INTO people VALUES (7, 'Ada'); {grant}")
@@ -139,7 +139,7 @@ def a_key_in_two_rows_is_refused_by_itself(database):
 
 
 @test
-def a_key_that_the_column_can_not_be_fails_by_itself(database):
+def a_key_that_does_not_fit_the_column_fails_alone(database):
     grant = f"GRANT SELECT ON ordinals TO {databases.USER};" if KIND == "postgres" else ""
     sql(database, f"CREATE TABLE ordinals (id INT PRIMARY KEY, name {BYTES});"
                   f"INSERT INTO ordinals VALUES (1, 'one'), (2, 'two'); {grant}")
@@ -183,7 +183,7 @@ def values_of_more_than_an_answer_can_have_come_in_several(database):
 
 
 @test
-def who_has_no_table_takes_no_shard(database):
+def a_server_without_its_table_takes_no_shard(database):
     def content():
         leases = ok("lease", "list", "--store", database.url, "--space", "trace", "--json").json()["leases"]
         return leases, ok("lease", "history", "--store", database.url, "--space", "trace").out
@@ -197,7 +197,7 @@ def who_has_no_table_takes_no_shard(database):
 
 
 @test
-def a_table_that_can_not_be_read_is_refused(database):
+def an_unreadable_table_is_refused(database):
     with World(database.url) as world:
         assert "nothing" in world.refused("east", 1, "sql:nothing", "--space", "a")
         assert "nix" in world.refused("east", 1, "sql:items:nix:value", "--space", "a")
@@ -227,7 +227,7 @@ def a_table_that_goes_missing_fails_the_gets_and_comes_back(database):
 
 
 @test
-def a_database_that_is_restarted_is_not_noticed_by_those_who_ask(database):
+def a_restart_of_the_database_is_not_noticed_by_callers(database):
     with cluster(database, "restart", "--keep", "1h", "--ttl", "30s") as world:
         nodes = ",".join(server.address for servers in world.dcs.values() for server in servers)
         for dc in world.dcs:  # so that all is in memory, everywhere

@@ -193,7 +193,7 @@ static void all_shards_are_served_at_one_address(void **state)
     assert_int_equal(world.n_refused, 0);
 }
 
-static void shards_come_and_go_with_what_is_wanted(void **state)
+static void shards_follow_the_wanted_number(void **state)
 {
     struct rota_cache_service_options options = usual();
     (void)state;
@@ -212,7 +212,7 @@ static void shards_come_and_go_with_what_is_wanted(void **state)
     assert_all_found();
 }
 
-static void who_leaves_gives_everything_back(void **state)
+static void a_leaving_service_releases_everything(void **state)
 {
     (void)state;
     open_service(usual());
@@ -233,7 +233,7 @@ static void who_leaves_gives_everything_back(void **state)
     world.n_closed = 0;
 }
 
-static void what_can_not_be_served_is_refused(void **state)
+static void an_unservable_source_is_refused(void **state)
 {
     static const struct {
         const char *space, *source, *phrase;
@@ -348,8 +348,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(all_shards_are_served_at_one_address),    TEST(shards_come_and_go_with_what_is_wanted),
-        TEST(who_leaves_gives_everything_back),        TEST(what_can_not_be_served_is_refused),
+        TEST(all_shards_are_served_at_one_address),    TEST(shards_follow_the_wanted_number),
+        TEST(a_leaving_service_releases_everything),   TEST(an_unservable_source_is_refused),
         TEST(another_number_of_shards_is_refused),     TEST(a_table_that_does_not_exist_is_refused),
         TEST(many_keys_are_read_from_a_table_at_once),
     };

@@ -27,7 +27,7 @@ ROTA = sys.argv[1]
 
 
 class Node:
-    """A broker at an address of its own, which it has again when it is started anew."""
+    """A broker at an address of its own, which it has again when it is started again."""
 
     def __init__(self, address, data, *arguments):
         self.address, self.data, self.arguments = address, data, arguments
@@ -251,7 +251,7 @@ def add_some(node, n):
 
 
 @test
-def no_job_is_lost_or_done_twice_whoever_is_killed():
+def no_job_is_lost_or_done_twice_whichever_process_is_killed():
     chance = random.Random(5)
     with nodes(3) as made, worker(made, "--", "cat"):
         added = []
@@ -284,7 +284,7 @@ def no_job_is_lost_or_done_twice_whoever_is_killed():
 
 
 @test
-def a_node_that_is_away_keeps_its_jobs():
+def an_unreachable_node_keeps_its_jobs():
     with nodes(3, "--ttl", "1m") as (a, b, c):
         jobs = [node.add(f"{i}") for i in range(10) for node in (a, b, c)]
         here = {node: node.nodes()["jobs"] for node in (a, b, c)}

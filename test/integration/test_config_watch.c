@@ -81,7 +81,7 @@ static int teardown(void **state)
     return unlink(path);
 }
 
-static void new_file_is_in_force_when_told(void **state)
+static void new_file_is_in_force_when_reported(void **state)
 {
     (void)state;
     write_points(50);
@@ -97,7 +97,7 @@ static void new_file_is_in_force_when_told(void **state)
     rota_config_watch_unsubscribe(watch, "nobody");
 }
 
-static void invalid_file_leaves_in_force_what_was(void **state)
+static void invalid_file_keeps_the_previous_settings(void **state)
 {
     (void)state;
     write_points(50);
@@ -113,7 +113,7 @@ static void invalid_file_leaves_in_force_what_was(void **state)
 }
 
 /* An empty text is a configuration, but an emptied file is a slip. */
-static void emptied_file_leaves_in_force_what_was(void **state)
+static void emptied_file_keeps_the_previous_settings(void **state)
 {
     (void)state;
     write_points(50);
@@ -149,8 +149,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(new_file_is_in_force_when_told),        TEST(invalid_file_leaves_in_force_what_was),
-        TEST(emptied_file_leaves_in_force_what_was), TEST(start_with_a_bad_file_is_an_error),
+        TEST(new_file_is_in_force_when_reported),
+        TEST(invalid_file_keeps_the_previous_settings),
+        TEST(emptied_file_keeps_the_previous_settings),
+        TEST(start_with_a_bad_file_is_an_error),
         TEST(subscriber_may_close_the_watch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

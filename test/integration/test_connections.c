@@ -87,7 +87,7 @@ static void on_drained(void *data, size_t n_cut)
     drained->n_cut = n_cut;
 }
 
-static void a_drained_server_finishes_what_it_has(void **state)
+static void a_drained_server_finishes_its_calls(void **state)
 {
     struct pair pair;
     struct seen seen = {0}, late = {0};
@@ -223,7 +223,7 @@ int main(void)
         PAIR_TEST(a_server_that_comes_back_is_found_again),
         PAIR_TEST(a_call_that_can_wait_outlives_an_absent_server),
         PAIR_TEST(a_deadline_holds_while_there_is_no_connection),
-        PAIR_TEST(a_drained_server_finishes_what_it_has),
+        PAIR_TEST(a_drained_server_finishes_its_calls),
         PAIR_TEST(a_drain_has_a_time_limit),
         PAIR_TEST(draining_under_load_loses_no_call),
         PAIR_TEST(calls_that_had_to_wait_move_to_the_next_server),

@@ -1,4 +1,4 @@
-/* Connectors: a broker and its workers, who come, speak, go and come back. */
+/* Connectors: a broker and its workers, which connect, send, leave and return. */
 #include "connectors.h"
 
 #include <stdatomic.h>
@@ -45,7 +45,7 @@ static void close_both(void)
 
 /* --- sessions --- */
 
-static void both_sides_hear_of_a_session(void **state)
+static void both_sides_are_notified_of_a_session(void **state)
 {
     (void)state;
     open_both("alpha");
@@ -72,7 +72,7 @@ static void a_message_arrives_and_so_does_the_answer(void **state)
     close_both();
 }
 
-static void a_worker_that_stops_is_told_of_by_name(void **state)
+static void a_worker_that_stops_is_reported_by_name(void **state)
 {
     (void)state;
     open_both("alpha");
@@ -104,7 +104,7 @@ static void a_worker_comes_back_to_a_broker_that_was_restarted(void **state)
     close_both();
 }
 
-static void beats_keep_a_session_that_says_nothing(void **state)
+static void heartbeats_keep_an_idle_session(void **state)
 {
     (void)state;
     open_both("alpha");
@@ -116,7 +116,7 @@ static void beats_keep_a_session_that_says_nothing(void **state)
     close_both();
 }
 
-static void a_worker_keeps_to_the_beat_of_its_broker(void **state)
+static void a_worker_uses_the_heartbeat_of_its_broker(void **state)
 {
     (void)state;
     broker_open(&broker, &loop);
@@ -248,7 +248,7 @@ static void a_type_has_one_name_one_number_and_one_handler(void **state)
     rota_connector_close(connector, NULL, NULL);
 }
 
-static void a_type_nobody_handles_is_counted_told_and_no_harm(void **state)
+static void an_unhandled_type_is_counted_logged_and_harmless(void **state)
 {
     (void)state;
     open_both("alpha");
@@ -395,7 +395,7 @@ static void a_flood_is_held_back_and_nothing_is_lost(void **state)
 
 /* --- opening --- */
 
-static void beyond_this_machine_needs_keys_or_a_word(void **state)
+static void other_machines_need_keys_or_an_explicit_option(void **state)
 {
     struct rota_connector_options options = end_options(&broker, &loop);
     struct rota_connector *connector;
@@ -413,7 +413,7 @@ static void beyond_this_machine_needs_keys_or_a_word(void **state)
     assert_int_equal(rota_connector_open_worker(&options, &connector, &error), ROTA_ERR_INVALID);
 }
 
-static void what_can_not_be_opened_says_why(void **state)
+static void a_failed_open_says_why(void **state)
 {
     struct rota_connector_options options = end_options(&worker, &loop);
     struct rota_connector *connector;
@@ -493,7 +493,7 @@ static void without_descriptors_it_does_not_start(void **state)
     }
 }
 
-static void nobody_there_is_told_and_tried_again(void **state)
+static void an_absent_peer_is_reported_and_retried(void **state)
 {
     (void)state;
     worker_open(&worker, &loop, "127.0.0.1:1", "alpha");
@@ -507,24 +507,24 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        TEST(both_sides_hear_of_a_session),
+        TEST(both_sides_are_notified_of_a_session),
         TEST(a_message_arrives_and_so_does_the_answer),
-        TEST(a_worker_that_stops_is_told_of_by_name),
+        TEST(a_worker_that_stops_is_reported_by_name),
         TEST(a_worker_comes_back_to_a_broker_that_was_restarted),
-        TEST(beats_keep_a_session_that_says_nothing),
-        TEST(a_worker_keeps_to_the_beat_of_its_broker),
+        TEST(heartbeats_keep_an_idle_session),
+        TEST(a_worker_uses_the_heartbeat_of_its_broker),
         TEST(many_workers_each_have_their_own_session),
         TEST(a_session_that_is_dropped_says_why_and_another_follows),
         TEST(a_handler_runs_on_the_socket_thread_and_an_async_one_on_the_consumer),
         TEST(a_type_has_one_name_one_number_and_one_handler),
-        TEST(a_type_nobody_handles_is_counted_told_and_no_harm),
+        TEST(an_unhandled_type_is_counted_logged_and_harmless),
         TEST(a_connector_without_a_loop_has_a_consumer_thread),
         TEST(a_message_that_is_too_large_is_refused),
         TEST(a_flood_is_held_back_and_nothing_is_lost),
-        TEST(beyond_this_machine_needs_keys_or_a_word),
-        TEST(what_can_not_be_opened_says_why),
+        TEST(other_machines_need_keys_or_an_explicit_option),
+        TEST(a_failed_open_says_why),
         TEST(without_descriptors_it_does_not_start),
-        TEST(nobody_there_is_told_and_tried_again),
+        TEST(an_absent_peer_is_reported_and_retried),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

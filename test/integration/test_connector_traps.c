@@ -1,5 +1,4 @@
-/* What ZeroMQ does to those who trust it, one trap a test; and what peers without manners
- * may do. */
+/* Traps of ZeroMQ, one in each test; and what hostile peers may do. */
 #include "connectors.h"
 #include "io/net/zmq.h"
 
@@ -109,8 +108,8 @@ static int64_t cpu_ms(void)
 }
 
 /* The library may tell of room, or of a message, within a call that finds none: whoever asks until
- * nothing changes asks for ever. */
-static void who_waits_for_room_does_not_burn_the_processor(void **state)
+ * nothing changes asks forever. */
+static void waiting_for_room_uses_no_cpu(void **state)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof to;
@@ -134,7 +133,7 @@ static void who_waits_for_room_does_not_burn_the_processor(void **state)
 }
 
 /* A message to a peer that is not there is gone without a word. */
-static void a_worker_whose_connection_broke_is_gone_at_the_next_beat(void **state)
+static void a_worker_whose_connection_broke_is_lost_at_the_next_heartbeat(void **state)
 {
     struct raw raw;
     (void)state;
@@ -171,7 +170,7 @@ static void a_second_with_the_same_routing_id_takes_over(void **state)
     end_close(&broker, &loop);
 }
 
-/* A worker that was restarted is not noticed, and its job hangs for ever. */
+/* A worker that was restarted is not noticed, and its job hangs forever. */
 static void a_worker_that_was_restarted_ends_its_former_session(void **state)
 {
     struct raw first, second;
@@ -219,7 +218,7 @@ static void two_workers_of_one_name_do_not_both_serve(void **state)
 }
 
 /* What a ROUTER says before the peer has spoken vanishes. */
-static void nobody_can_be_spoken_to_before_he_has_come_in(void **state)
+static void no_message_can_be_sent_before_the_session(void **state)
 {
     struct raw raw;
     (void)state;
@@ -237,7 +236,7 @@ static void nobody_can_be_spoken_to_before_he_has_come_in(void **state)
 }
 
 /* A DEALER keeps what was said to a broker that is gone, and says it to the next. */
-static void nothing_of_an_older_session_arrives_in_a_later_one(void **state)
+static void no_message_of_an_older_session_arrives_in_a_later_one(void **state)
 {
     char where[300];
     (void)state;
@@ -317,8 +316,8 @@ static void the_last_message_is_there_after_the_connection_has_ended(void **stat
     rota_zmq_close(here);
 }
 
-/* Closing waits for ever for a peer that does not read. */
-static void closing_ends_though_nobody_reads(void **state)
+/* Closing waits forever for a peer that does not read. */
+static void closing_ends_although_the_peer_does_not_read(void **state)
 {
     struct raw raw;
     char large[4000];
@@ -340,7 +339,7 @@ static void closing_ends_though_nobody_reads(void **state)
 }
 
 /* The library's own heartbeat proves that its thread lives, and nothing else. */
-static void a_worker_that_is_silent_is_lost(void **state)
+static void an_unresponsive_worker_is_lost(void **state)
 {
     struct raw raw;
     char type[65], frame[4096];
@@ -416,7 +415,7 @@ static void router_welcome(uint64_t session, struct rota_beat beat)
     rota_buffer_deinit(&frame);
 }
 
-static void a_broker_that_is_silent_is_lost(void **state)
+static void an_unresponsive_broker_is_lost(void **state)
 {
     (void)state;
     router_open();
@@ -432,7 +431,7 @@ static void a_broker_that_is_silent_is_lost(void **state)
 }
 
 /* The worker leaves with the reason, and tries again. */
-static void a_broker_that_talks_nonsense_is_left(void **state)
+static void a_worker_leaves_a_broker_that_sends_nonsense(void **state)
 {
     const struct rota_beat beat = {ROTA_SEC, 100};
     struct rota_worker_bye bye;
@@ -487,7 +486,7 @@ static void a_worker_that_drops_its_broker_says_why(void **state)
 
 /* --- without manners --- */
 
-static void who_only_sends_rubbish_does_not_fill_the_log(void **state)
+static void a_peer_that_sends_garbage_does_not_fill_the_log(void **state)
 {
     enum { N = 200 };
     size_t n_written = 0, n_left_out = 0;
@@ -510,7 +509,7 @@ static void who_only_sends_rubbish_does_not_fill_the_log(void **state)
     assert_int_equal(n_written + n_left_out, N);
 }
 
-static void what_can_not_be_read_is_told_and_ends_the_session(void **state)
+static void a_malformed_frame_is_reported_and_ends_the_session(void **state)
 {
     static const struct {
         const char *frame;
@@ -551,7 +550,7 @@ static void what_can_not_be_read_is_told_and_ends_the_session(void **state)
     end_close(&broker, &loop);
 }
 
-static void a_hello_that_is_wrong_is_turned_away(void **state)
+static void an_invalid_hello_is_rejected(void **state)
 {
     struct raw raw;
     struct rota_buffer body = {0};
@@ -575,7 +574,7 @@ static void a_hello_that_is_wrong_is_turned_away(void **state)
     end_close(&broker, &loop);
 }
 
-static void more_workers_than_there_is_room_for_are_turned_away(void **state)
+static void workers_beyond_the_limit_are_rejected(void **state)
 {
     struct raw first, second;
     (void)state;
@@ -594,7 +593,7 @@ static void more_workers_than_there_is_room_for_are_turned_away(void **state)
 }
 
 /* A frame larger than the bound cuts its connection, before it is in memory. */
-static void a_huge_frame_is_not_taken_in(void **state)
+static void a_huge_frame_is_rejected(void **state)
 {
     enum { HUGE_SIZE = 64 << 20 };
     struct raw raw;
@@ -679,7 +678,7 @@ static void stop_child(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
-static void a_worker_that_was_killed_is_gone_and_its_next_life_comes_in(void **state)
+static void a_killed_worker_is_lost_and_its_next_process_connects(void **state)
 {
     (void)state;
     open_broker(100, 0);
@@ -757,7 +756,7 @@ static void await_why(const char *why)
     while (!strstr(worker.why, why));
 }
 
-static void with_its_key_a_worker_comes_in_under_its_name(void **state)
+static void with_its_key_a_worker_connects_under_its_name(void **state)
 {
     char keys[3][ROTA_CONNECTOR_KEY_SIZE], again[ROTA_CONNECTOR_KEY_SIZE];
     (void)state;
@@ -773,7 +772,7 @@ static void with_its_key_a_worker_comes_in_under_its_name(void **state)
     end_close(&broker, &loop);
 }
 
-static void under_another_name_it_does_not(void **state)
+static void a_key_does_not_admit_another_name(void **state)
 {
     char keys[3][ROTA_CONNECTOR_KEY_SIZE];
     (void)state;
@@ -831,7 +830,7 @@ static void a_worker_without_keys_is_not_served_by_a_broker_with(void **state)
     end_close(&broker, &loop);
 }
 
-static void key_files_that_are_wrong_are_told_of(void **state)
+static void invalid_key_files_are_reported(void **state)
 {
     struct rota_connector_options options = end_options(&broker, &loop);
     struct rota_connector *connector;
@@ -880,34 +879,34 @@ int main(int argc, char **argv)
         return 1;
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-        TEST(a_worker_that_was_killed_is_gone_and_its_next_life_comes_in),
+        TEST(a_killed_worker_is_lost_and_its_next_process_connects),
         TEST(a_worker_that_was_stopped_is_lost_and_comes_back),
         TEST(a_worker_that_does_not_read_is_refused_not_dropped),
-        TEST(who_waits_for_room_does_not_burn_the_processor),
-        TEST(a_worker_whose_connection_broke_is_gone_at_the_next_beat),
+        TEST(waiting_for_room_uses_no_cpu),
+        TEST(a_worker_whose_connection_broke_is_lost_at_the_next_heartbeat),
         TEST(a_second_with_the_same_routing_id_takes_over),
         TEST(a_worker_that_was_restarted_ends_its_former_session),
         TEST(two_workers_of_one_name_do_not_both_serve),
-        TEST(nobody_can_be_spoken_to_before_he_has_come_in),
-        TEST(nothing_of_an_older_session_arrives_in_a_later_one),
+        TEST(no_message_can_be_sent_before_the_session),
+        TEST(no_message_of_an_older_session_arrives_in_a_later_one),
         TEST(the_last_message_is_there_after_the_connection_has_ended),
-        TEST(closing_ends_though_nobody_reads),
-        TEST(a_worker_that_is_silent_is_lost),
-        TEST(a_broker_that_is_silent_is_lost),
-        TEST(a_broker_that_talks_nonsense_is_left),
+        TEST(closing_ends_although_the_peer_does_not_read),
+        TEST(an_unresponsive_worker_is_lost),
+        TEST(an_unresponsive_broker_is_lost),
+        TEST(a_worker_leaves_a_broker_that_sends_nonsense),
         TEST(a_worker_that_drops_its_broker_says_why),
-        TEST(who_only_sends_rubbish_does_not_fill_the_log),
-        TEST(what_can_not_be_read_is_told_and_ends_the_session),
-        TEST(a_hello_that_is_wrong_is_turned_away),
-        TEST(more_workers_than_there_is_room_for_are_turned_away),
-        TEST(a_huge_frame_is_not_taken_in),
+        TEST(a_peer_that_sends_garbage_does_not_fill_the_log),
+        TEST(a_malformed_frame_is_reported_and_ends_the_session),
+        TEST(an_invalid_hello_is_rejected),
+        TEST(workers_beyond_the_limit_are_rejected),
+        TEST(a_huge_frame_is_rejected),
         TEST(a_million_frames_do_no_harm),
-        TEST(with_its_key_a_worker_comes_in_under_its_name),
-        TEST(under_another_name_it_does_not),
+        TEST(with_its_key_a_worker_connects_under_its_name),
+        TEST(a_key_does_not_admit_another_name),
         TEST(a_key_that_is_not_in_the_list_is_refused_until_it_is),
         TEST(a_worker_that_takes_another_for_its_broker_is_not_served),
         TEST(a_worker_without_keys_is_not_served_by_a_broker_with),
-        TEST(key_files_that_are_wrong_are_told_of),
+        TEST(invalid_key_files_are_reported),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     char command[100];

@@ -3,7 +3,7 @@
 
 A node lives on one thread. Each request that a stranger can make is made as large as its bounds allow; the time
 that this thread computed for it is compared with a bound, and another client is answered meanwhile. It is
-processor time, not time on the wall: a machine that has much else to do changes nothing. Prints TAP."""
+CPU time, not time on the wall: a machine that has much else to do changes nothing. Prints TAP."""
 
 import http.client
 import json

@@ -231,7 +231,7 @@ static void execute_until_moved(struct world *world)
     } while (world->by != 2);
 }
 
-static void change_is_heard_without_a_question(void **state)
+static void change_arrives_without_a_request(void **state)
 {
     struct world world;
     (void)state;
@@ -269,7 +269,7 @@ static void serviceable_flag_is_a_change_like_any_other(void **state)
     world_close(&world);
 }
 
-static void what_is_set_again_is_no_change(void **state)
+static void setting_the_same_content_is_not_a_change(void **state)
 {
     struct world world;
     (void)state;
@@ -281,7 +281,7 @@ static void what_is_set_again_is_no_change(void **state)
     world_close(&world);
 }
 
-static void collection_that_goes_ends_its_watch(void **state)
+static void removed_collection_ends_its_watch(void **state)
 {
     struct world world;
     (void)state;
@@ -428,10 +428,10 @@ int main(void)
         cmocka_unit_test(call_outlasts_a_question_that_times_out),
         cmocka_unit_test(unknown_collection_is_not_found),
         cmocka_unit_test(longest_names_are_found_and_longer_ones_are_not),
-        cmocka_unit_test(change_is_heard_without_a_question),
+        cmocka_unit_test(change_arrives_without_a_request),
         cmocka_unit_test(serviceable_flag_is_a_change_like_any_other),
-        cmocka_unit_test(what_is_set_again_is_no_change),
-        cmocka_unit_test(collection_that_goes_ends_its_watch),
+        cmocka_unit_test(setting_the_same_content_is_not_a_change),
+        cmocka_unit_test(removed_collection_ends_its_watch),
         cmocka_unit_test(directory_that_restarts_is_watched_again),
         cmocka_unit_test(directory_that_dies_is_left_for_another_one),
         cmocka_unit_test(drained_directory_is_watched_when_it_is_restored),

@@ -9,7 +9,7 @@ static const struct kind kinds[] = {
 };
 
 /* In one life of the nodes, for opening them costs more than the checks. */
-static void engine_owns_and_tells_why(void **state)
+static void engine_owns_and_explains(void **state)
 {
     world_open(*state, 4 * ROTA_SEC);
     check_one_owner_each();
@@ -63,10 +63,10 @@ static void space_moves_from_engine_to_engine(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        {"static owns and tells why", engine_owns_and_tells_why, NULL, NULL, (void *)&kinds[0]},
-        {"ring owns and tells why", engine_owns_and_tells_why, NULL, NULL, (void *)&kinds[1]},
-        {"lease owns and tells why", engine_owns_and_tells_why, NULL, NULL, (void *)&kinds[2]},
-        {"group owns and tells why", engine_owns_and_tells_why, NULL, NULL, (void *)&kinds[3]},
+        {"static owns and tells why", engine_owns_and_explains, NULL, NULL, (void *)&kinds[0]},
+        {"ring owns and tells why", engine_owns_and_explains, NULL, NULL, (void *)&kinds[1]},
+        {"lease owns and tells why", engine_owns_and_explains, NULL, NULL, (void *)&kinds[2]},
+        {"group owns and tells why", engine_owns_and_explains, NULL, NULL, (void *)&kinds[3]},
         {"static stops in time", engine_stops_in_time, NULL, NULL, (void *)&kinds[0]},
         {"ring stops in time", engine_stops_in_time, NULL, NULL, (void *)&kinds[1]},
         {"lease stops in time", engine_stops_in_time, NULL, NULL, (void *)&kinds[2]},

@@ -1,5 +1,5 @@
-/* What a caller is told when its server can't be had: each case has its own
- * sentence, with the address in it, and those who do it right are served. */
+/* Errors of a caller whose server is unavailable: each case has its own sentence, with the
+ * address in it, and correct callers are served. */
 #include "certificate.h"
 #include "raw.h"
 
@@ -48,7 +48,7 @@ static void in_backoff_a_call_fails_at_once(void **state)
     pair_settle();
 }
 
-static void what_is_no_address_is_refused_before_any_call(void **state)
+static void an_invalid_address_is_refused_before_any_call(void **state)
 {
     static const char *const targets[] = {"nonsense", "127.0.0.1:99999", "", ":80", "::1:80", "a:"};
     (void)state;
@@ -155,7 +155,7 @@ static void secure_close(struct secure *s)
     rmdir(s->directory);
 }
 
-static void under_tls_only_who_trusts_the_server_is_served(void **state)
+static void only_clients_that_trust_the_server_are_served(void **state)
 {
     static char bytes[1 << 20];
     struct secure s;
@@ -175,7 +175,7 @@ static void under_tls_only_who_trusts_the_server_is_served(void **state)
 
 /* In TLS 1.3 a client has shaken hands before it hears that its certificate is missed, and may
  * have sent a call: nobody has seen that. */
-static void who_is_refused_by_the_server_has_certainly_not_called(void **state)
+static void a_client_rejected_by_the_server_has_certainly_not_called(void **state)
 {
     struct secure s;
     struct rota_tls *server;
@@ -209,7 +209,7 @@ static void an_expired_server_is_not_called(void **state)
     secure_close(&s);
 }
 
-static void plain_bytes_at_a_tls_port_are_shown_the_door(void **state)
+static void plaintext_at_a_tls_port_is_rejected(void **state)
 {
     struct secure s;
     struct raw raw;
@@ -226,7 +226,7 @@ static void plain_bytes_at_a_tls_port_are_shown_the_door(void **state)
     secure_close(&s);
 }
 
-static void tls_at_a_plain_port_is_told_so(void **state)
+static void tls_at_a_plain_port_is_recognized(void **state)
 {
     struct pair pair;
     struct rota_tls *tls = NULL;
@@ -244,14 +244,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         PAIR_TEST(in_backoff_a_call_fails_at_once),
-        PAIR_TEST(what_is_no_address_is_refused_before_any_call),
+        PAIR_TEST(an_invalid_address_is_refused_before_any_call),
         PAIR_TEST(names_and_targets_that_lead_nowhere_are_named),
         PAIR_TEST(a_server_of_http1_is_recognized),
-        PAIR_TEST(under_tls_only_who_trusts_the_server_is_served),
-        PAIR_TEST(who_is_refused_by_the_server_has_certainly_not_called),
+        PAIR_TEST(only_clients_that_trust_the_server_are_served),
+        PAIR_TEST(a_client_rejected_by_the_server_has_certainly_not_called),
         PAIR_TEST(an_expired_server_is_not_called),
-        PAIR_TEST(plain_bytes_at_a_tls_port_are_shown_the_door),
-        PAIR_TEST(tls_at_a_plain_port_is_told_so),
+        PAIR_TEST(plaintext_at_a_tls_port_is_rejected),
+        PAIR_TEST(tls_at_a_plain_port_is_recognized),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,4 @@
-/* Who owns a shard serves it, and nobody else: real servers, and the client that is
- * sent on. */
+/* Only the owner of a shard serves it: real servers, and a client that follows redirects. */
 #include "calls.h"
 
 #include <stdio.h>
@@ -131,7 +130,7 @@ static void owner_that_was_replaced_sends_the_client_on(void **state)
     world_close(&world);
 }
 
-static void owner_that_took_it_again_is_met_with_its_new_epoch(void **state)
+static void owner_that_took_the_shard_again_is_called_under_its_new_epoch(void **state)
 {
     struct world world;
     (void)state;
@@ -170,7 +169,7 @@ static void claim_that_has_run_out_is_not_served(void **state)
     world_close(&world);
 }
 
-static void who_is_behind_refuses_a_later_epoch(void **state)
+static void outdated_owner_rejects_a_later_epoch(void **state)
 {
     struct world world;
     struct ended ended;
@@ -189,7 +188,7 @@ static void who_is_behind_refuses_a_later_epoch(void **state)
     world_close(&world);
 }
 
-static void client_that_is_ahead_is_served_when_the_node_has_heard(void **state)
+static void client_that_is_ahead_is_served_when_the_node_catches_up(void **state)
 {
     struct world world;
     (void)state;
@@ -197,7 +196,7 @@ static void client_that_is_ahead_is_served_when_the_node_has_heard(void **state)
     node_claim(&world.nodes[1], "a", &world.nodes[1], 5);
     node_claim(&world.nodes[2], "a", &world.nodes[2], 6);
     execute(&world);
-    place(&world, 2, 7); /* the directory is ahead of node 2 for good, */
+    place(&world, 2, 7); /* the directory is ahead of node 2 permanently, */
     rota_shards_replace(world.shards, &(struct rota_shards_map){
                                           .id = 1, .channels = &world.channel, .n_channels = 1});
     place(&world, 3, 8); /* and then names another */
@@ -268,7 +267,7 @@ static void fenced_method_needs_claims(void **state)
     loop_close();
 }
 
-static void handler_is_told_that_the_claim_was_lost_under_it(void **state)
+static void handler_learns_that_its_claim_was_lost(void **state)
 {
     struct world world;
     struct ended ended;
@@ -295,7 +294,7 @@ static void handler_is_told_that_the_claim_was_lost_under_it(void **state)
     world_close(&world);
 }
 
-static void handler_can_refuse_what_was_not_routed_by_a_claim(void **state)
+static void handler_can_reject_a_call_without_a_claim(void **state)
 {
     struct node node;
     struct ended ended;
@@ -407,15 +406,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(owner_serves),
         cmocka_unit_test(owner_that_was_replaced_sends_the_client_on),
-        cmocka_unit_test(owner_that_took_it_again_is_met_with_its_new_epoch),
+        cmocka_unit_test(owner_that_took_the_shard_again_is_called_under_its_new_epoch),
         cmocka_unit_test(claim_that_has_run_out_is_not_served),
-        cmocka_unit_test(who_is_behind_refuses_a_later_epoch),
-        cmocka_unit_test(client_that_is_ahead_is_served_when_the_node_has_heard),
+        cmocka_unit_test(outdated_owner_rejects_a_later_epoch),
+        cmocka_unit_test(client_that_is_ahead_is_served_when_the_node_catches_up),
         cmocka_unit_test(refusal_names_the_claim),
         cmocka_unit_test(fenced_method_refuses_calls_without_notes),
         cmocka_unit_test(fenced_method_needs_claims),
-        cmocka_unit_test(handler_is_told_that_the_claim_was_lost_under_it),
-        cmocka_unit_test(handler_can_refuse_what_was_not_routed_by_a_claim),
+        cmocka_unit_test(handler_learns_that_its_claim_was_lost),
+        cmocka_unit_test(handler_can_reject_a_call_without_a_claim),
         cmocka_unit_test(handler_knows_its_shard),
         cmocka_unit_test(blocking_client_reads_the_claim_in_a_refusal),
     };

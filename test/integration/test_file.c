@@ -87,7 +87,7 @@ static void missing_file_is_not_found(void **state)
     assert_refused(path_of("entry/below"), ROTA_ERR_NOT_FOUND, "Not a directory");
 }
 
-static void what_is_no_file_is_refused_at_once(void **state)
+static void anything_but_a_file_is_refused_at_once(void **state)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     (void)state;
@@ -121,7 +121,7 @@ static void unreadable_file_is_an_error(void **state)
 
 /* Ours is for us alone, or for our group where that is usual; another's we may have by its group.
  */
-static void a_secret_is_not_for_everybody(void **state)
+static void a_secret_must_not_be_readable_by_every_user(void **state)
 {
     static const struct {
         mode_t mode;
@@ -206,8 +206,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(file_is_read_whole),          TEST(larger_file_than_allowed_is_refused),
-        TEST(missing_file_is_not_found),   TEST(what_is_no_file_is_refused_at_once),
-        TEST(unreadable_file_is_an_error), TEST(a_secret_is_not_for_everybody),
+        TEST(missing_file_is_not_found),   TEST(anything_but_a_file_is_refused_at_once),
+        TEST(unreadable_file_is_an_error), TEST(a_secret_must_not_be_readable_by_every_user),
         TEST(a_lock_names_its_holder),     TEST(a_closed_descriptor_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -164,7 +164,7 @@ static void link_that_is_turned_is_followed(void **state)
     assert_string_equal(last_content, "two");
 }
 
-static void slow_look_sees_a_replaced_directory(void **state)
+static void slow_poll_notices_a_replaced_directory(void **state)
 {
     (void)state;
     run_shell("mkdir d e && echo one >d/file && echo two >e/file");
@@ -197,7 +197,7 @@ static void half_a_write_is_waited_for(void **state)
     assert_string_equal(last_content, "two and a half");
 }
 
-static void line_that_never_ends_is_taken_in_the_end(void **state)
+static void unfinished_line_is_accepted_after_a_while(void **state)
 {
     (void)state;
     write_line(inside("file"), "one");
@@ -248,9 +248,9 @@ int main(void)
         TEST(same_refusal_is_reported_once),
         TEST(refused_content_is_tried_again),
         TEST(link_that_is_turned_is_followed),
-        TEST(slow_look_sees_a_replaced_directory),
+        TEST(slow_poll_notices_a_replaced_directory),
         TEST(half_a_write_is_waited_for),
-        TEST(line_that_never_ends_is_taken_in_the_end),
+        TEST(unfinished_line_is_accepted_after_a_while),
         TEST(emptied_file_is_reported_and_not_handed_over),
         TEST(callbacks_may_close_the_watch),
     };

@@ -303,7 +303,7 @@ static void a_worker_does_the_jobs_of_both_nodes(void **state)
     close_worker(world, &worker);
 }
 
-static void one_slot_has_one_job_whosever_it_is(void **state)
+static void one_slot_has_one_job_of_any_node(void **state)
 {
     struct world *world = *state;
     struct worker worker;
@@ -406,7 +406,7 @@ static void a_job_that_did_not_come_to_its_worker_is_fetched_again(void **state)
     close_worker(world, &worker);
 }
 
-static void a_worker_that_says_ready_again_keeps_its_jobs(void **state)
+static void a_worker_that_sends_ready_again_keeps_its_jobs(void **state)
 {
     struct world *world = *state;
     struct worker worker;
@@ -423,7 +423,7 @@ static void a_worker_that_says_ready_again_keeps_its_jobs(void **state)
     close_worker(world, &worker);
 }
 
-/* A job of another node goes on with its worker, as one of this node does. */
+/* A job of another node continues with its worker, as one of this node does. */
 static void a_worker_that_returns_keeps_its_job(void **state)
 {
     struct world *world = *state;
@@ -463,7 +463,7 @@ static void an_attempt_that_another_worker_has_is_cancelled(void **state)
     close_worker(world, &thief);
 }
 
-static void strange_words_do_no_harm(void **state)
+static void malformed_words_do_no_harm(void **state)
 {
     struct world *world = *state;
     struct worker worker;
@@ -498,16 +498,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RULE(a_worker_does_the_jobs_of_both_nodes),
-        RULE(one_slot_has_one_job_whosever_it_is),
+        RULE(one_slot_has_one_job_of_any_node),
         RULE(a_job_that_is_cancelled_there_is_cancelled_here),
         RULE(a_job_that_ends_there_is_not_called_cancelled_here),
         RULE(a_failure_is_carried_back),
         RULE(the_job_of_a_lost_worker_goes_to_another_at_once),
         RULE(a_job_that_did_not_come_to_its_worker_is_fetched_again),
-        RULE(a_worker_that_says_ready_again_keeps_its_jobs),
+        RULE(a_worker_that_sends_ready_again_keeps_its_jobs),
         RULE(a_worker_that_returns_keeps_its_job),
         RULE(an_attempt_that_another_worker_has_is_cancelled),
-        RULE(strange_words_do_no_harm),
+        RULE(malformed_words_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ def add_everywhere(all_nodes, n, *words, queue="work"):
 
 
 def add_some(node, n):
-    """Jobs where a node is away: those of its partitions are refused."""
+    """Jobs where a node is unreachable: those of its partitions are refused."""
     jobs = []
     while len(jobs) < n:
         with contextlib.suppress(AssertionError):
@@ -140,7 +140,7 @@ def the_jobs_of_a_worker_that_is_killed_go_to_another():
 
 
 @test
-def the_root_may_be_away():
+def the_root_may_be_absent():
     with nodes(3) as all_nodes:
         for gone in all_nodes:
             left = [node for node in all_nodes if node is not gone]

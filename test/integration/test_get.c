@@ -1,4 +1,4 @@
-/* Gets as a program meets them: what is answered, by whom, while shards move. */
+/* Gets as a program meets them: which host answers which key while shards move. */
 #include "get_client.h"
 
 #include <stdio.h>
@@ -165,7 +165,7 @@ static void slow_host_is_hedged_and_that_is_counted(void **state)
     world_close(&world);
 }
 
-static void data_centre_may_be_lost(void **state)
+static void data_center_may_be_lost(void **state)
 {
     struct world world;
     (void)state;
@@ -339,7 +339,7 @@ int main(void)
         cmocka_unit_test(get_of_many_keys),
         cmocka_unit_test(first_answer_wins_and_the_loser_is_cancelled),
         cmocka_unit_test(slow_host_is_hedged_and_that_is_counted),
-        cmocka_unit_test(data_centre_may_be_lost),
+        cmocka_unit_test(data_center_may_be_lost),
         cmocka_unit_test(failing_host_is_made_up_for),
         cmocka_unit_test(host_that_comes_back_is_found_by_pings),
         cmocka_unit_test(wrong_shard_is_asked_elsewhere),

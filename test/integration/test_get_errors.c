@@ -109,7 +109,7 @@ static void value_that_is_too_large_says_so(void **state)
     world_close(&world);
 }
 
-static void host_that_is_not_there_harms_nobody(void **state)
+static void absent_host_does_no_harm(void **state)
 {
     struct world world;
     (void)state;
@@ -183,7 +183,7 @@ static void on_done_waits(void *data, const struct rota_get_result *result)
     world->n_done++;
 }
 
-static void callback_can_not_wait(void **state)
+static void callback_cannot_wait(void **state)
 {
     struct world world;
     (void)state;
@@ -216,7 +216,7 @@ static void cancelled_get_is_dropped_on_the_hosts(void **state)
     world_close(&world);
 }
 
-static void closing_drops_what_runs(void **state)
+static void closing_drops_gets_in_flight(void **state)
 {
     struct world world;
     (void)state;
@@ -264,12 +264,12 @@ int main(void)
         cmocka_unit_test(last_error_is_the_reason),
         cmocka_unit_test(try_that_was_never_sent_is_left_out),
         cmocka_unit_test(value_that_is_too_large_says_so),
-        cmocka_unit_test(host_that_is_not_there_harms_nobody),
+        cmocka_unit_test(absent_host_does_no_harm),
         cmocka_unit_test(bad_hosts_are_refused_and_nothing_changes),
         cmocka_unit_test(bad_options_are_refused),
-        cmocka_unit_test(callback_can_not_wait),
+        cmocka_unit_test(callback_cannot_wait),
         cmocka_unit_test(cancelled_get_is_dropped_on_the_hosts),
-        cmocka_unit_test(closing_drops_what_runs),
+        cmocka_unit_test(closing_drops_gets_in_flight),
         cmocka_unit_test(callback_may_close_the_client),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,7 +59,7 @@ def missing(key):
 
 GOOD = [
     get(1, 12, 13, item("apple", "red", A, 5), item("pear", "green", W, 5)),
-    get(2, 19.5, 20.5, item("apple", "red", A, 5, 4)),  # sent before the end, and on its way
+    get(2, 19.5, 20.5, item("apple", "red", A, 5, 4)),  # sent before the end, and in flight
     get(3, 19.5, 31, item("apple", "red", A, 5)),
     get(4, 25, 26, item("apple", "red", W, 5), item("plum", None, W, 5)),
     get(5, 29, 31, item("apple", "red", B, 6)),
@@ -81,7 +81,7 @@ def with_lines(host, *lines):
 
 
 @test
-def what_is_well_is_not_complained_about():
+def correct_histories_pass():
     assert check() == []
 
 
@@ -147,7 +147,7 @@ def an_answer_after_too_long_a_stop_is_found():
 
 
 @test
-def every_problem_is_told():
+def every_problem_is_reported():
     assert sorted(check([get(8, 32, 33, item("apple", "no", A, 5), missing("pear"))])) == ["failed", "over", "wrong"]
 
 

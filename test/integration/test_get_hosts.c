@@ -101,7 +101,7 @@ static void host_that_is_taken_off_the_list_is_not_waited_for(void **state)
     world_close(&world);
 }
 
-static void metrics_tell_what_happened(void **state)
+static void metrics_count_each_event(void **state)
 {
     struct world world;
     (void)state;
@@ -177,7 +177,7 @@ static pid_t fork_host(char address[64])
     return child;
 }
 
-static void frozen_replica_holds_nobody_up(void **state)
+static void frozen_replica_delays_no_get(void **state)
 {
     struct world world;
     char address[64];
@@ -227,8 +227,8 @@ int main(void)
         cmocka_unit_test(host_that_comes_while_a_broadcast_runs_joins_in),
         cmocka_unit_test(callback_is_asked_for_hosts),
         cmocka_unit_test(host_that_is_taken_off_the_list_is_not_waited_for),
-        cmocka_unit_test(metrics_tell_what_happened),
-        cmocka_unit_test(frozen_replica_holds_nobody_up),
+        cmocka_unit_test(metrics_count_each_event),
+        cmocka_unit_test(frozen_replica_delays_no_get),
         cmocka_unit_test(modes_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

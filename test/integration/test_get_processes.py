@@ -2,7 +2,7 @@
 
 usage: test_get_processes.py KIND ROTA GET_LOAD
 
-Two data centres, each with all shards, of `rota cache serve` over a table of a database
+Two data centers, each with all shards, of `rota cache serve` over a table of a database
 of KIND; and get_load, which asks at a steady pace from the first scenario to the last.
 A scenario does something to hosts or to the database, waits until that has had its
 effect, and for some Gets more. After each, all that clients and servers have logged so
@@ -96,7 +96,7 @@ class Load:
         return self.gets
 
     def end(self):
-        """No more of them, and the end of those under way."""
+        """No more of them, and the end of those in flight."""
         self.process.send_signal(signal.SIGTERM)
         check(self.process.wait(HANG_S) == 0, f"the load has ended with {self.process.returncode}")
         self.read()
@@ -185,7 +185,7 @@ class World:
                     "west": [Host(self, "west", i) for i in range(101, 110)]}
         self.shards, self.clients = dict.fromkeys(self.dcs, SHARDS), []
         # Leases that are waited for are short, and on a busy machine may end by themselves.
-        # So the data centre that has to be whole meanwhile has long ones.
+        # So the data center that has to be whole meanwhile has long ones.
         self.ttls = {"east": TTL_S, "west": LONG_S}
 
     def hosts(self):
@@ -224,7 +224,7 @@ class World:
         wait(self, "more Gets", lambda: sum(get["sent"] > since for get in self.clients[0].read()) >= n)
 
     def wait_answer(self, dc):
-        """Answers to Gets from now on by every holder of this data centre, so that the client has found
+        """Answers to Gets from now on by every holder of this data center, so that the client has found
         its way back to each before anything else is taken away from it."""
         since, missing = time.time_ns(), {host.address for host in self.holders(dc)}
 
@@ -237,7 +237,7 @@ class World:
         wait(self, f"answers from {dc}", have_answered)
 
     def get_all_from(self, dc):
-        """Each holder of the data centre has all its keys in memory after this."""
+        """Each holder of the data center has all its keys in memory after this."""
         hosts = self.folder / f"{dc}.hosts"
         hosts.write_text("".join(f"{host.address} zone={dc}\n" for host in self.holders(dc)))
         done = subprocess.run([ROTA, "get", "--hosts", hosts, "--timeout", f"{HANG_S}s", "--json", *KEYS],
@@ -282,7 +282,7 @@ class World:
 # --- scenarios ---
 
 
-def two_data_centres_answer(world):
+def two_data_centers_answer(world):
     for dc in world.dcs:
         world.start(world.dcs[dc][:SHARDS])
         world.wait_whole(dc)
@@ -318,7 +318,7 @@ def a_host_is_stopped_for_longer_than_its_lease(world):
     world.wait_gets(20)
 
 
-def a_data_centre_is_lost(world):
+def a_data_center_is_lost(world):
     lost = world.alive("east")
     for host in lost:
         host.process.kill()
@@ -330,7 +330,7 @@ def a_data_centre_is_lost(world):
     world.wait_answer("east")
 
 
-def data_centres_are_re_sharded_one_after_the_other(world):
+def data_centers_are_re_sharded_one_after_the_other(world):
     for dc in world.dcs:
         leaving = world.alive(dc)
         for host in leaving:
@@ -344,7 +344,7 @@ def data_centres_are_re_sharded_one_after_the_other(world):
         world.wait_answer(dc)
 
 
-def all_hosts_of_a_data_centre_are_restarted(world):
+def all_hosts_of_a_data_center_are_restarted(world):
     for dc in world.dcs:
         hosts = world.alive(dc)
         for host in hosts:
@@ -389,12 +389,12 @@ def every_get_was_answered(world):
 
 
 SCENARIOS = [
-    two_data_centres_answer,
+    two_data_centers_answer,
     hosts_are_killed_one_after_the_other,
     a_host_is_stopped_for_longer_than_its_lease,
-    a_data_centre_is_lost,
-    data_centres_are_re_sharded_one_after_the_other,
-    all_hosts_of_a_data_centre_are_restarted,
+    a_data_center_is_lost,
+    data_centers_are_re_sharded_one_after_the_other,
+    all_hosts_of_a_data_center_are_restarted,
     the_database_is_restarted,
     every_get_was_answered,
 ]
@@ -451,7 +451,7 @@ def main():
             fill(database)
             world = World(database, pathlib.Path(folder))
             try:
-                # Each goes on where the one before has ended.
+                # Each continues where the one before has ended.
                 code = tap.run(world, tests=SCENARIOS, call=run, stops_at_failure=True)
                 tell(world)
             finally:

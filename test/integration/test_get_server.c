@@ -194,7 +194,7 @@ static void one_key_of_another_shard_and_there_is_the_shard_alone(void **state)
     world_close(&world);
 }
 
-static void empty_get_tells_the_shard(void **state)
+static void empty_get_returns_the_shard(void **state)
 {
     struct world world;
     (void)state;
@@ -244,7 +244,7 @@ static void caller_that_knows_a_later_epoch_is_not_served(void **state)
     world_close(&world);
 }
 
-static void loss_that_nobody_has_noticed_is_seen_by_each_get(void **state)
+static void each_get_checks_for_an_unnoticed_loss(void **state)
 {
     struct world world;
     char one[32];
@@ -279,7 +279,7 @@ static void answer_that_comes_after_the_loss_does_not_leave(void **state)
     world_close(&world);
 }
 
-static void re_sharding_meets_batches_under_way(void **state)
+static void re_sharding_meets_batches_in_progress(void **state)
 {
     struct world world;
     char one[32];
@@ -347,7 +347,7 @@ static int64_t n_ended_as(const struct rota_metrics *metrics, const char *result
     return metric_of(metrics, series);
 }
 
-static void metrics_tell_what_was_served(void **state)
+static void metrics_count_served_keys(void **state)
 {
     struct world world;
     char one[32], two[32], three[32], none[32];
@@ -379,7 +379,7 @@ static void metrics_tell_what_was_served(void **state)
     rota_metrics_free(metrics);
 }
 
-static void cancelled_call_is_told_to_the_program(void **state)
+static void program_is_notified_of_a_cancelled_call(void **state)
 {
     struct world world;
     char one[32];
@@ -500,7 +500,7 @@ static void on_idle(void *data)
     ++*(size_t *)data;
 }
 
-static void server_that_leaves_finishes_what_it_has_begun(void **state)
+static void leaving_server_finishes_its_batches(void **state)
 {
     struct world world;
     size_t n_idle = 0;
@@ -567,22 +567,22 @@ int main(void)
         cmocka_unit_test(keys_of_the_shard_are_answered),
         cmocka_unit_test(key_without_a_value_has_no_entry),
         cmocka_unit_test(one_key_of_another_shard_and_there_is_the_shard_alone),
-        cmocka_unit_test(empty_get_tells_the_shard),
+        cmocka_unit_test(empty_get_returns_the_shard),
         cmocka_unit_test(spare_answers_no_key),
         cmocka_unit_test(caller_that_knows_a_later_epoch_is_not_served),
-        cmocka_unit_test(loss_that_nobody_has_noticed_is_seen_by_each_get),
+        cmocka_unit_test(each_get_checks_for_an_unnoticed_loss),
         cmocka_unit_test(answer_that_comes_after_the_loss_does_not_leave),
-        cmocka_unit_test(re_sharding_meets_batches_under_way),
+        cmocka_unit_test(re_sharding_meets_batches_in_progress),
         cmocka_unit_test(malformed_request_is_refused_with_a_sentence),
         cmocka_unit_test(response_that_is_too_large_says_how_large),
         cmocka_unit_test(failure_of_the_program_reaches_the_client),
-        cmocka_unit_test(metrics_tell_what_was_served),
-        cmocka_unit_test(cancelled_call_is_told_to_the_program),
+        cmocka_unit_test(metrics_count_served_keys),
+        cmocka_unit_test(program_is_notified_of_a_cancelled_call),
         cmocka_unit_test(more_batches_than_handlers_wait_and_then_are_refused),
         cmocka_unit_test(bad_shards_are_refused),
         cmocka_unit_test(several_shards_are_served_at_one_address),
         cmocka_unit_test(loss_of_one_shard_does_not_harm_the_answers_of_another),
-        cmocka_unit_test(server_that_leaves_finishes_what_it_has_begun),
+        cmocka_unit_test(leaving_server_finishes_its_batches),
         cmocka_unit_test(more_shards_than_a_server_can_hold_are_refused),
         cmocka_unit_test(batch_may_be_finished_after_the_server_is_gone),
     };

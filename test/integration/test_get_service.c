@@ -269,7 +269,7 @@ static void without_problems_one_key_fails_them_all(void **state)
     rota_get_result_free(result);
 }
 
-static void response_that_can_not_be_read_is_an_error(void **state)
+static void unreadable_response_is_an_error(void **state)
 {
     const uint64_t key = 5;
     (void)state;
@@ -298,7 +298,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(keys_that_do_not_fit_are_asked_for_again),
         TEST(without_problems_one_key_fails_them_all),
-        TEST(response_that_can_not_be_read_is_an_error),
+        TEST(unreadable_response_is_an_error),
         TEST(request_with_too_many_keys_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -217,7 +217,7 @@ static struct rota_group_status status_of(const struct task *task)
 
 /* --- the tests --- */
 
-static void what_a_task_had_goes_to_the_others_when_it_leaves(void **state)
+static void partitions_of_a_leaving_task_go_to_the_others(void **state)
 {
     (void)state;
     open_task(&a, "a", 6);
@@ -355,7 +355,7 @@ static int64_t told(const struct rota_metrics *metrics, const char *name, const 
     return metric_of(metrics, series);
 }
 
-static void metrics_tell_what_a_task_did(void **state)
+static void metrics_count_the_work_of_a_task(void **state)
 {
     struct rota_metrics *metrics = rota_metrics_new(1);
     struct rota_group_options options = options_of(&a, "a", 3);
@@ -418,7 +418,7 @@ static void token_is_void_when_the_loop_hangs(void **state)
     rota_metrics_free(metrics);
 }
 
-static void report_that_can_not_be_is_refused(void **state)
+static void invalid_report_is_refused(void **state)
 {
     struct rota_error error;
     struct rota_str p0 = rota_str("p0");
@@ -468,7 +468,7 @@ static bool count_partition(void *data, const struct rota_group_partition_status
     return ++*(size_t *)data < 2;
 }
 
-static void who_only_looks_sees_all_and_never_joins(void **state)
+static void observer_sees_all_and_never_joins(void **state)
 {
     struct rota_group_options options = options_of(&b, NULL, 0);
     char text[200];
@@ -632,7 +632,7 @@ static void log_without_its_beginning_is_refused(void **state)
 }
 
 /* Large positions, so that a snapshot is due soon. */
-static void long_log_is_trimmed_and_a_newcomer_begins_behind_it(void **state)
+static void long_log_is_trimmed_and_a_new_task_begins_after_the_trimmed_part(void **state)
 {
     enum { N = 50 };
     static char position[POSITION_MAX];
@@ -669,7 +669,7 @@ static void long_log_is_trimmed_and_a_newcomer_begins_behind_it(void **state)
     close_task(&b);
 }
 
-static void options_that_can_not_be_are_refused(void **state)
+static void invalid_options_are_refused(void **state)
 {
     struct rota_group *group = NULL;
     struct rota_error error;
@@ -698,7 +698,7 @@ static void options_that_can_not_be_are_refused(void **state)
     rota_group_close(NULL, NULL, NULL);
 }
 
-static void group_may_be_closed_at_any_moment(void **state)
+static void group_may_be_closed_at_any_time(void **state)
 {
     (void)state;
     for (int n_turns = 0; n_turns < 12; n_turns++) {
@@ -713,21 +713,21 @@ static void group_may_be_closed_at_any_moment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_a_task_had_goes_to_the_others_when_it_leaves),
+        TEST(partitions_of_a_leaving_task_go_to_the_others),
         TEST(child_goes_to_the_least_loaded_and_waits_for_its_parents),
         TEST(position_goes_with_the_partition),
         TEST(callback_may_report_and_even_finish),
         TEST(callback_may_close_the_group),
         TEST(group_is_left_when_the_last_reader_has_stopped),
-        TEST(metrics_tell_what_a_task_did),
+        TEST(metrics_count_the_work_of_a_task),
         TEST(token_is_void_when_the_loop_hangs),
-        TEST(report_that_can_not_be_is_refused),
-        TEST(who_only_looks_sees_all_and_never_joins),
+        TEST(invalid_report_is_refused),
+        TEST(observer_sees_all_and_never_joins),
         TEST(foreign_record_is_skipped_counted_and_named),
         TEST(log_without_its_beginning_is_refused),
-        TEST(long_log_is_trimmed_and_a_newcomer_begins_behind_it),
-        TEST(options_that_can_not_be_are_refused),
-        TEST(group_may_be_closed_at_any_moment),
+        TEST(long_log_is_trimmed_and_a_new_task_begins_after_the_trimmed_part),
+        TEST(invalid_options_are_refused),
+        TEST(group_may_be_closed_at_any_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

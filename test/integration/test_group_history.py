@@ -102,7 +102,7 @@ def added(task, *lines):
 
 
 @test
-def what_is_well_is_not_complained_about():
+def correct_histories_pass():
     assert kinds(GOOD) == []
 
 
@@ -119,7 +119,7 @@ def a_token_that_goes_back_is_found():
 
 @test
 def two_readers_at_once_are_found():
-    # The one that was stopped goes on.
+    # The one that was stopped continues.
     without_stop = GOOD["b"].replace("11 paused until=20", "")
     assert kinds({**GOOD, "b": without_stop}) == ["overlap"]
     # It was not killed.
@@ -158,7 +158,7 @@ def a_child_before_the_end_of_its_parents_is_found():
 
 
 @test
-def a_finish_that_nobody_lived_to_tell_of_is_one():
+def an_unreported_finish_counts():
     history = {
         "a": """
             1 own partition=p0 parents= offset=2
@@ -173,7 +173,7 @@ def a_finish_that_nobody_lived_to_tell_of_is_one():
 
 
 @test
-def reading_what_is_finished_is_found():
+def reading_a_finished_partition_is_found():
     assert "finished" in added("c", "27 start partition=p1 token=16 mark=9 parents=")
     assert "finished" in added("c", "27 finish partition=p1 token=12 offset=17")
     assert "finished" in changed("c", "22 start", "21.5 read partition=p1 token=12 from=9 to=10\n22 start")
@@ -203,7 +203,7 @@ def a_move_without_a_reason_is_found():
 
 
 @test
-def what_was_left_out_is_found():
+def skipped_rows_are_found():
     assert changed("b", "9 start partition=p0 token=9 mark=10", "9 start partition=p0 token=9 mark=26") == ["gap"]
     assert changed("b", "10 read partition=p0 token=9 from=10", "10 read partition=p0 token=9 from=12") == ["gap"]
     assert changed("c", "19 read partition=p1 token=12 from=0 to=9", "19 read partition=p1 token=12 from=0 to=-1") == ["gap"]
@@ -211,7 +211,7 @@ def what_was_left_out_is_found():
 
 
 @test
-def what_is_done_again_though_it_was_committed_is_found():
+def repeated_work_on_committed_rows_is_found():
     found = kinds({**GOOD, "b": GOOD["b"].replace("token=9 mark=10", "token=9 mark=9").replace("token=9 from=10", "token=9 from=9")})
     assert found == ["repeat"]
 

@@ -5,7 +5,7 @@ usage: test_group_processes.py KIND ROTA [KAFKA]
 KIND is sqlite, postgres, kafka or kafka3, which has three brokers; KAFKA is the folder in
 which Kafka's programs are kept. `rota group join` reads partitions that split and merge
 from the first scenario to the last. A scenario does something to tasks or to the server,
-waits until every partition has a living reader again, and goes on from there. After each,
+waits until every partition has a living reader again, and continues from there. After each,
 all that the tasks have printed so far is checked (test/lib/group_history.py): one owner, no
 two readers at once, nothing lost, nothing moved without need. Results are TAP.
 
@@ -207,7 +207,7 @@ class World:
 # --- scenarios ---
 
 
-def a_session_that_brokers_refuse_is_told_once(world):
+def a_session_that_brokers_reject_is_reported_once(world):
     """One event, one line in the log. Brokers that are slow may lose it the log before, and it begins again."""
     task = subprocess.run(
         [ROTA, "group", "join", "--log", world.url, "--name", "other", "--task", "ann", "--session", "1s"],
@@ -227,7 +227,7 @@ def tasks_share_partitions_that_split(world):
     world.wait("partition for each task", lambda: all(task.readers() for task in world.living.values()))
 
 
-def tasks_that_nothing_happens_to_keep_what_they_have(world):
+def undisturbed_tasks_keep_their_partitions(world):
     """One epoch for each join at most, and then no other; and nobody loses the log or the group."""
     since = now()
     epochs = {event["epoch"] for task in world.living.values() for event in task.life.events if event["event"] == "epoch"}
@@ -343,10 +343,10 @@ def one_is_left_and_has_everything(world):
     world.leave(last)
 
 
-SCENARIOS = [a_session_that_brokers_refuse_is_told_once] if KIND.startswith("kafka") else []
+SCENARIOS = [a_session_that_brokers_reject_is_reported_once] if KIND.startswith("kafka") else []
 SCENARIOS += [
     tasks_share_partitions_that_split,
-    tasks_that_nothing_happens_to_keep_what_they_have,
+    undisturbed_tasks_keep_their_partitions,
     tasks_are_killed_one_after_the_other_and_restarted,
     the_leader_is_killed,
     a_task_is_stopped_for_longer_than_its_session,
@@ -396,7 +396,7 @@ def main():
         with open_server() as server, tempfile.TemporaryDirectory() as folder, watch.Watch(folder) as lines:
             world = World(server, server.url, pathlib.Path(folder), lines)
             try:
-                # Each goes on where the one before has ended.
+                # Each continues where the one before has ended.
                 code = tap.run(world, tests=SCENARIOS, call=run, stops_at_failure=True)
                 tell(world)
             finally:

@@ -44,7 +44,7 @@ static int check(struct fixture *f, struct rota_str request)
     return result;
 }
 
-static void a_check_tells_the_status(void **state)
+static void a_check_returns_the_status(void **state)
 {
     struct fixture f;
     (void)state;
@@ -79,7 +79,7 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
     (void)result;
 }
 
-static void a_watch_tells_every_change_and_nothing_else(void **state)
+static void a_watch_reports_every_change_and_nothing_else(void **state)
 {
     struct fixture f;
     struct watch watch = {0};
@@ -114,8 +114,8 @@ static void a_watch_tells_every_change_and_nothing_else(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_check_tells_the_status),
-        TEST(a_watch_tells_every_change_and_nothing_else),
+        TEST(a_check_returns_the_status),
+        TEST(a_watch_reports_every_change_and_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -188,7 +188,7 @@ static void ask(struct client *client, const char *request, const char *answer)
 
 /* --- requests --- */
 
-static void request_is_answered_with_what_it_asks_for(void **state)
+static void request_gets_the_matching_answer(void **state)
 {
     struct client client;
     (void)state;
@@ -196,7 +196,7 @@ static void request_is_answered_with_what_it_asks_for(void **state)
     ask(&client, "GET /page HTTP/1.1\r\nHost: a\r\n\r\n", "\r\n\r\na page");
     hear(&client, "HTTP/1.1 200");
     hear(&client, "Content-Type: text/plain");
-    /* The connection goes on; a target comes as it was written. */
+    /* The connection continues; a target comes as it was written. */
     ask(&client, "GET /a%2Fb%00?q=%zz&+ HTTP/1.1\r\nHost: a\r\n\r\n", "\r\n\r\n/a%2Fb%00?q=%zz&+");
     ask(&client, "GET /c HTTP/1.1\r\nHost: a\r\nX-Say: hello\r\n\r\n", "\r\n\r\nhello");
     client_close(&client);
@@ -248,7 +248,7 @@ static void body_over_the_limit_is_refused(void **state)
     client_close(&client);
 }
 
-static void what_is_no_request_is_refused(void **state)
+static void malformed_request_is_refused(void **state)
 {
     static const struct {
         const char *request, *answer;
@@ -279,7 +279,7 @@ static void the_handler_is_asked_about_every_method(void **state)
     client_close(&client);
 }
 
-static void what_is_too_long_is_refused(void **state)
+static void oversized_request_is_refused(void **state)
 {
     struct client client;
     struct rota_buffer text = {0};
@@ -340,7 +340,7 @@ static void open_stream(struct client *client)
     assert_non_null(world.stream);
 }
 
-static void stream_goes_on_until_it_is_closed(void **state)
+static void stream_continues_until_it_is_closed(void **state)
 {
     struct client client;
     (void)state;
@@ -356,7 +356,7 @@ static void stream_goes_on_until_it_is_closed(void **state)
     client_close(&client);
 }
 
-static void owner_is_told_when_the_client_of_a_stream_goes(void **state)
+static void owner_is_notified_when_the_client_of_a_stream_disconnects(void **state)
 {
     struct client client, other;
     (void)state;
@@ -424,7 +424,7 @@ static void address_beyond_this_machine_needs_to_be_asked_for(void **state)
 
 /* --- too many --- */
 
-static void connection_beyond_its_share_may_ask_what_is_urgent(void **state)
+static void connection_beyond_its_share_may_send_urgent_requests(void **state)
 {
     struct client held[4], more;
     (void)state;
@@ -540,21 +540,21 @@ static void server_lives_on_after_descriptors_ran_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(request_is_answered_with_what_it_asks_for),
+        TEST(request_gets_the_matching_answer),
         TEST(head_is_a_get_without_its_bytes),
         TEST(body_comes_whole),
         TEST(body_over_the_limit_is_refused),
-        TEST(what_is_no_request_is_refused),
+        TEST(malformed_request_is_refused),
         TEST(the_handler_is_asked_about_every_method),
-        TEST(what_is_too_long_is_refused),
+        TEST(oversized_request_is_refused),
         TEST(answer_may_come_later),
         TEST(answer_to_a_client_that_has_gone_is_dropped),
-        TEST(stream_goes_on_until_it_is_closed),
-        TEST(owner_is_told_when_the_client_of_a_stream_goes),
+        TEST(stream_continues_until_it_is_closed),
+        TEST(owner_is_notified_when_the_client_of_a_stream_disconnects),
         TEST(client_that_does_not_read_its_stream_is_cut_off),
         cmocka_unit_test(server_that_closes_ends_its_streams),
         TEST(address_beyond_this_machine_needs_to_be_asked_for),
-        cmocka_unit_test_setup_teardown(connection_beyond_its_share_may_ask_what_is_urgent,
+        cmocka_unit_test_setup_teardown(connection_beyond_its_share_may_send_urgent_requests,
                                         set_up_small, tear_down),
         cmocka_unit_test_setup_teardown(reserve_has_always_room_for_one_more, set_up_small,
                                         tear_down),

@@ -1,5 +1,5 @@
-/* A journal on a real directory: what was told as durable is read again, and every way in
- * which a disk or a directory can be wrong has its answer. */
+/* A journal on a real directory: records reported as durable are read again, and each fault of a
+ * disk or a directory has its own error. */
 #include "io/journal/journal_files.h"
 #include "journal_book.h"
 
@@ -210,7 +210,7 @@ static void assert_refused_unread(const char *words)
 
 /* --- what it is for --- */
 
-static void what_is_durable_is_read_again(void **state)
+static void durable_records_are_read_again(void **state)
 {
     (void)state;
     book_open();
@@ -231,7 +231,7 @@ static void what_is_durable_is_read_again(void **state)
     book_close();
 }
 
-static void what_one_turn_appends_is_one_batch(void **state)
+static void records_of_one_turn_are_one_batch(void **state)
 {
     (void)state;
     use_bad_disk();
@@ -251,7 +251,7 @@ static void append_later(void)
     book.last++;
 }
 
-static void what_nobody_waits_for_goes_with_what_is_waited_for(void **state)
+static void lazy_records_are_written_with_urgent_ones(void **state)
 {
     (void)state;
     use_bad_disk();
@@ -272,13 +272,13 @@ static void what_nobody_waits_for_goes_with_what_is_waited_for(void **state)
     book_close();
 }
 
-static void what_nobody_waits_for_is_written_in_the_end(void **state)
+static void lazy_records_are_written_eventually(void **state)
 {
     (void)state;
     book_open();
     append_later();
     book_await();
-    book_append(1); /* behind one that is under way, too */
+    book_append(1); /* behind one that is in flight, too */
     uv_run(&loop, UV_RUN_NOWAIT);
     append_later();
     book_await();
@@ -286,7 +286,7 @@ static void what_nobody_waits_for_is_written_in_the_end(void **state)
     book_close();
 }
 
-static void closing_writes_what_waits(void **state)
+static void closing_writes_pending_records(void **state)
 {
     (void)state;
     book_open();
@@ -297,7 +297,7 @@ static void closing_writes_what_waits(void **state)
     book_close();
 }
 
-static void segments_follow_each_other_and_old_ones_go(void **state)
+static void segments_follow_each_other_and_old_ones_are_deleted(void **state)
 {
     (void)state;
     book_open();
@@ -343,7 +343,7 @@ static void a_large_record_has_a_segment_that_is_large_enough(void **state)
     assert_refused(ROTA_ERR_INVALID, "record 1 was never written"); /* it is read, as it is */
 }
 
-static void a_second_one_is_told_who_has_it(void **state)
+static void a_second_process_learns_which_process_has_the_journal(void **state)
 {
     char words[64];
     (void)state;
@@ -405,7 +405,7 @@ static void a_torn_end_is_cut_and_written_over(void **state)
     assert_int_equal(stat(path, &status), 0);
 }
 
-static void damage_is_refused_and_repair_passes_over_it(void **state)
+static void damage_is_refused_and_repair_skips_it(void **state)
 {
     char words[600];
     (void)state;
@@ -431,7 +431,7 @@ static void damage_is_refused_and_repair_passes_over_it(void **state)
     book_close();
 }
 
-/* All records of the last batch are blank, and the mark behind them is not. */
+/* All records of the last batch are blank, and the mark after them is not. */
 static void numbers_that_were_lost_are_not_used_again(void **state)
 {
     static char bytes[65536], zeros[65536];
@@ -676,7 +676,7 @@ static void a_range_that_is_something_else_is_refused(void **state)
         book_close();
     }
     book.options.repair = false;
-    remove_segments(1, 1); /* it was made anew each time */
+    remove_segments(1, 1); /* it was made again each time */
     assert_refused(ROTA_ERR_INVALID, "00000001.journal: is missing");
 }
 
@@ -773,7 +773,7 @@ static void nothing_is_added_to_a_segment_of_an_earlier_version(void **state)
     book_close();
 }
 
-static void what_is_no_journal_is_refused(void **state)
+static void a_foreign_file_is_refused(void **state)
 {
     char path[512];
     (void)state;
@@ -801,7 +801,7 @@ static void what_is_no_journal_is_refused(void **state)
 }
 
 /* What others can read, where they can get at it. */
-static void journal_that_others_can_read_is_refused(void **state)
+static void journal_readable_by_other_users_is_refused(void **state)
 {
     char path[512];
     (void)state;
@@ -864,7 +864,7 @@ static void files_of_another_user_are_refused(void **state)
 
 /* --- faults --- */
 
-static void interrupts_and_short_writes_are_gone_over(void **state)
+static void interrupts_and_short_writes_are_retried(void **state)
 {
     (void)state;
     use_bad_disk();
@@ -928,7 +928,7 @@ static void keep_line(void *data, struct rota_str line)
 }
 
 /* Old segments that can't be removed are no reason to stop; they are removed later. */
-static void segments_that_can_not_be_removed_are_told_of_and_go_later(void **state)
+static void failed_removals_of_segments_are_reported_and_retried(void **state)
 {
     static const struct rota_log log = {.level = ROTA_LOG_WARN, .write = keep_line};
     int *const faults[] = {&disk.fail_unlink, &disk.fail_directory};
@@ -967,7 +967,7 @@ static void segments_that_can_not_be_removed_are_told_of_and_go_later(void **sta
 }
 
 /* Nothing is told any more, and what was told before is there when it is opened again. */
-static void a_segment_that_can_not_be_made_ends_it(void **state)
+static void failing_to_create_a_segment_ends_the_journal(void **state)
 {
     (void)state;
     use_bad_disk();
@@ -992,7 +992,7 @@ static void a_segment_that_can_not_be_made_ends_it(void **state)
     book_close();
 }
 
-static void zeros_ahead_are_of_no_account(void **state)
+static void zeros_written_ahead_are_ignored(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -1032,7 +1032,7 @@ static void let_it_try(void)
     uv_close((uv_handle_t *)timer, (uv_close_cb)free);
 }
 
-static void a_full_disk_loses_nothing_and_goes_on_when_there_is_room(void **state)
+static void a_full_disk_loses_nothing_and_writing_continues_when_there_is_room(void **state)
 {
     char path[512];
     (void)state;
@@ -1070,7 +1070,7 @@ static void a_full_disk_loses_nothing_and_goes_on_when_there_is_room(void **stat
     book_close();
 }
 
-static void a_full_disk_that_is_left_keeps_what_was_told(void **state)
+static void a_journal_closed_on_a_full_disk_keeps_acknowledged_records(void **state)
 {
     (void)state;
     use_bad_disk();
@@ -1157,7 +1157,7 @@ static void a_segment_that_is_left_is_cut_to_what_it_holds(void **state)
     book_close();
 }
 
-static void damage_of_a_large_last_batch_is_no_torn_end(void **state)
+static void damage_in_a_large_last_batch_is_not_a_torn_end(void **state)
 {
     struct stat status;
     char path[512];
@@ -1174,7 +1174,7 @@ static void damage_of_a_large_last_batch_is_no_torn_end(void **state)
     assert_refused(ROTA_ERR_INVALID, "damaged");
 }
 
-static void what_is_sealed_is_a_batch_of_its_own(void **state)
+static void sealed_records_are_a_separate_batch(void **state)
 {
     (void)state;
     book_open();
@@ -1199,7 +1199,7 @@ static void what_is_sealed_is_a_batch_of_its_own(void **state)
     book_close();
 }
 
-static void segments_go_only_when_what_was_sealed_before_is_on_disk(void **state)
+static void segments_are_deleted_only_when_earlier_sealed_records_are_on_disk(void **state)
 {
     (void)state;
     fill_up(65536 + 131072 + 8192, 131072);
@@ -1263,7 +1263,7 @@ static void count_line(void *data, struct rota_str line)
     n_going_on += strstr(text, "level=info msg=\"journal recovered\"") != NULL;
 }
 
-static void a_batch_that_fits_nowhere_is_told_once_and_when_it_is_over(void **state)
+static void a_batch_that_fits_nowhere_is_reported_once_and_when_it_fits(void **state)
 {
     static const struct rota_log log = {.level = ROTA_LOG_INFO, .write = count_line};
     (void)state;
@@ -1377,16 +1377,16 @@ static void batches_gather_while_others_are_written(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(what_is_durable_is_read_again),
-        TEST(what_one_turn_appends_is_one_batch),
-        TEST(what_nobody_waits_for_goes_with_what_is_waited_for),
-        TEST(what_nobody_waits_for_is_written_in_the_end),
-        TEST(closing_writes_what_waits),
-        TEST(segments_follow_each_other_and_old_ones_go),
+        TEST(durable_records_are_read_again),
+        TEST(records_of_one_turn_are_one_batch),
+        TEST(lazy_records_are_written_with_urgent_ones),
+        TEST(lazy_records_are_written_eventually),
+        TEST(closing_writes_pending_records),
+        TEST(segments_follow_each_other_and_old_ones_are_deleted),
         TEST(a_large_record_has_a_segment_that_is_large_enough),
-        TEST(a_second_one_is_told_who_has_it),
+        TEST(a_second_process_learns_which_process_has_the_journal),
         TEST(a_torn_end_is_cut_and_written_over),
-        TEST(damage_is_refused_and_repair_passes_over_it),
+        TEST(damage_is_refused_and_repair_skips_it),
         TEST(numbers_that_were_lost_are_not_used_again),
         TEST(a_missing_segment_is_refused),
         TEST(a_last_segment_that_is_emptied_is_refused),
@@ -1399,27 +1399,27 @@ int main(void)
         TEST(a_cut_within_a_record_after_a_close_is_noticed),
         TEST(an_end_is_void_once_the_journal_is_open_again),
         TEST(nothing_is_added_to_a_segment_of_an_earlier_version),
-        TEST(what_is_no_journal_is_refused),
-        TEST(journal_that_others_can_read_is_refused),
+        TEST(a_foreign_file_is_refused),
+        TEST(journal_readable_by_other_users_is_refused),
         TEST(repair_touches_nothing_where_no_journal_is),
         TEST(repair_of_an_empty_directory_is_refused),
         TEST(files_of_another_user_are_refused),
-        TEST(interrupts_and_short_writes_are_gone_over),
+        TEST(interrupts_and_short_writes_are_retried),
         TEST(a_sync_that_fails_ends_it),
         TEST(a_write_that_fails_ends_it),
-        TEST(segments_that_can_not_be_removed_are_told_of_and_go_later),
-        TEST(a_segment_that_can_not_be_made_ends_it),
-        TEST(zeros_ahead_are_of_no_account),
-        TEST(a_full_disk_loses_nothing_and_goes_on_when_there_is_room),
-        TEST(a_full_disk_that_is_left_keeps_what_was_told),
+        TEST(failed_removals_of_segments_are_reported_and_retried),
+        TEST(failing_to_create_a_segment_ends_the_journal),
+        TEST(zeros_written_ahead_are_ignored),
+        TEST(a_full_disk_loses_nothing_and_writing_continues_when_there_is_room),
+        TEST(a_journal_closed_on_a_full_disk_keeps_acknowledged_records),
         TEST(batches_on_a_full_disk_share_a_segment),
         TEST(a_smaller_segment_is_made_before_the_reserve_is_given_up),
         TEST(a_segment_that_is_left_is_cut_to_what_it_holds),
-        TEST(damage_of_a_large_last_batch_is_no_torn_end),
-        TEST(what_is_sealed_is_a_batch_of_its_own),
-        TEST(segments_go_only_when_what_was_sealed_before_is_on_disk),
+        TEST(damage_in_a_large_last_batch_is_not_a_torn_end),
+        TEST(sealed_records_are_a_separate_batch),
+        TEST(segments_are_deleted_only_when_earlier_sealed_records_are_on_disk),
         TEST(room_is_made_without_the_reserve),
-        TEST(a_batch_that_fits_nowhere_is_told_once_and_when_it_is_over),
+        TEST(a_batch_that_fits_nowhere_is_reported_once_and_when_it_fits),
         TEST(jobs_that_are_refused_for_room_make_a_disk_full),
         TEST(a_new_journal_needs_room),
         TEST(without_allocation_it_does_as_well),

@@ -466,7 +466,7 @@ static void write_more(struct rota_journal_files *files, size_t n_records)
     rota_buffer_deinit(&batch);
 }
 
-/* From here on the disk is what it is: everything that is on it is there for good. */
+/* From here on the disk is what it is: everything that is on it is there permanently. */
 static void note_image(void)
 {
     for (size_t i = 0; i < image.n_names; i++) {
@@ -596,7 +596,7 @@ static void a_flipped_bit_is_never_a_record(void **state)
     tidy();
 }
 
-static void what_was_told_outlives_a_crash_at_every_call(void **state)
+static void acknowledged_records_survive_a_crash_at_every_call(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 4; seed++)
@@ -616,7 +616,7 @@ static void assert_caught(enum plant plant)
     tidy();
 }
 
-static void plant_told_before_its_sync_is_caught(void **state)
+static void plant_acknowledged_before_its_sync_is_caught(void **state)
 {
     (void)state;
     assert_caught(LATE_SYNC);
@@ -628,7 +628,7 @@ static void plant_no_sync_of_the_directory_is_caught(void **state)
     assert_caught(NO_DIRECTORY_SYNC);
 }
 
-static void plant_what_was_read_is_not_synced_is_caught(void **state)
+static void plant_recovered_records_not_synced_is_caught(void **state)
 {
     (void)state;
     assert_caught(NO_SYNC_AT_OPEN);
@@ -650,11 +650,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, crash_set_up, book_tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(what_was_told_outlives_a_crash_at_every_call),
+        TEST(acknowledged_records_survive_a_crash_at_every_call),
         TEST(a_flipped_bit_is_never_a_record),
-        TEST(plant_told_before_its_sync_is_caught),
+        TEST(plant_acknowledged_before_its_sync_is_caught),
         TEST(plant_no_sync_of_the_directory_is_caught),
-        TEST(plant_what_was_read_is_not_synced_is_caught),
+        TEST(plant_recovered_records_not_synced_is_caught),
         TEST(plant_a_torn_end_is_not_cut_is_caught),
         TEST(plant_no_sync_of_the_range_is_caught),
     };

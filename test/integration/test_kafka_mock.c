@@ -1,6 +1,6 @@
-/* What brokers say in rare moments, as the parts of the Kafka engine hear it: said by the
- * mock of a cluster that librdkafka has inside. It has no settings of topics and no list of
- * members, so a whole group can't live on it. */
+/* Rare answers of brokers, given to the parts of the Kafka engine by the mock cluster of
+ * librdkafka. It has no settings of topics and no list of members, so a whole group can't live on
+ * it. */
 #include "io/log/sync_kafka_hold.h"
 #include "io/log/sync_kafka_member.h"
 
@@ -87,7 +87,7 @@ static void join(struct rota_kafka_identity *identity)
 
 /* --- the coordinator --- */
 
-static void who_has_not_joined_is_nobody(void **state)
+static void a_process_that_has_not_joined_is_not_a_member(void **state)
 {
     struct rota_kafka_identity identity;
     (void)state;
@@ -103,9 +103,9 @@ static void assert_refused(rd_kafka_resp_err_t refusal)
     assert_int_equal(rota_sync_kafka_coordinator_commit(client, topic_name, 1, ""), refusal);
 }
 
-/* Rare moments of a real one; none may be taken for a sign of life. After the last of each
- * the client joins anew. */
-static void who_is_no_member_any_more_shows_no_life(void **state)
+/* Rare moments of a real one; none may be taken for a heartbeat. After the last of each
+ * the client joins again. */
+static void a_former_member_has_no_heartbeat(void **state)
 {
     struct rota_kafka_identity identity;
     (void)state;
@@ -115,7 +115,7 @@ static void who_is_no_member_any_more_shows_no_life(void **state)
     assert_refused(RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID);
 }
 
-static void who_is_of_another_generation_shows_no_life(void **state)
+static void a_member_of_another_generation_has_no_heartbeat(void **state)
 {
     struct rota_kafka_identity identity;
     (void)state;
@@ -134,7 +134,7 @@ static void coordinator_that_does_not_list_is_not_one_without_members(void **sta
 
 /* --- topics --- */
 
-static void what_is_said_of_a_topic_is_for_good_or_for_now(void **state)
+static void errors_of_a_topic_are_permanent_or_temporary(void **state)
 {
     static const struct {
         rd_kafka_resp_err_t said;
@@ -170,11 +170,11 @@ static void what_is_said_of_a_topic_is_for_good_or_for_now(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(who_has_not_joined_is_nobody),
-        TEST(who_is_no_member_any_more_shows_no_life),
-        TEST(who_is_of_another_generation_shows_no_life),
+        TEST(a_process_that_has_not_joined_is_not_a_member),
+        TEST(a_former_member_has_no_heartbeat),
+        TEST(a_member_of_another_generation_has_no_heartbeat),
         TEST(coordinator_that_does_not_list_is_not_one_without_members),
-        TEST(what_is_said_of_a_topic_is_for_good_or_for_now),
+        TEST(errors_of_a_topic_are_permanent_or_temporary),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

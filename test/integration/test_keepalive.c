@@ -25,7 +25,7 @@ static void check_dropped(struct pair *pair, struct raw *raw)
     pair_close(pair);
 }
 
-static void a_client_that_never_speaks_is_dropped(void **state)
+static void a_client_that_never_sends_anything_is_dropped(void **state)
 {
     struct pair pair;
     struct raw raw;
@@ -36,7 +36,7 @@ static void a_client_that_never_speaks_is_dropped(void **state)
 }
 
 /* A byte, or all but the settings: it has not said enough to be let in. */
-static void a_client_that_stops_in_its_first_word_is_dropped(void **state)
+static void a_client_that_stops_within_its_preface_is_dropped(void **state)
 {
     static const char *const words[] = {"P", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"};
     (void)state;
@@ -51,7 +51,7 @@ static void a_client_that_stops_in_its_first_word_is_dropped(void **state)
     }
 }
 
-static void a_client_that_has_spoken_may_be_idle(void **state)
+static void a_client_that_has_sent_its_preface_may_be_idle(void **state)
 {
     struct pair pair;
     struct raw raw;
@@ -132,7 +132,7 @@ static void check_patient(struct rota_channel *channel)
 }
 
 /* As when the process behind an address is stuck: the kernel connects for it. */
-static void a_server_that_never_speaks_is_given_up(void **state)
+static void a_server_that_never_answers_is_given_up(void **state)
 {
     struct rota_channel_options options = {.connect_timeout = 50 * ROTA_MSEC,
                                            .backoff_first = ROTA_MSEC,
@@ -224,12 +224,12 @@ static void a_stopped_process_is_noticed_and_found_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PAIR_TEST(a_client_that_never_speaks_is_dropped),
-        PAIR_TEST(a_client_that_stops_in_its_first_word_is_dropped),
-        PAIR_TEST(a_client_that_has_spoken_may_be_idle),
+        PAIR_TEST(a_client_that_never_sends_anything_is_dropped),
+        PAIR_TEST(a_client_that_stops_within_its_preface_is_dropped),
+        PAIR_TEST(a_client_that_has_sent_its_preface_may_be_idle),
         PAIR_TEST(a_client_that_answers_no_ping_is_dropped),
         PAIR_TEST(a_client_that_answers_stays),
-        PAIR_TEST(a_server_that_never_speaks_is_given_up),
+        PAIR_TEST(a_server_that_never_answers_is_given_up),
         PAIR_TEST(a_server_that_answers_no_ping_is_given_up),
         PAIR_TEST(a_stopped_process_is_noticed_and_found_again),
     };

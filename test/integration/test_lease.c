@@ -143,7 +143,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void shard_is_held_until_it_is_given_back(void **state)
+static void shard_is_held_until_it_is_released(void **state)
 {
     struct rota_lease_shard held[2];
     struct rota_claim claim;
@@ -271,7 +271,7 @@ static void later_epoch_ends_a_lease(void **state)
     rota_metrics_free(metrics);
 }
 
-static void row_that_somebody_else_has_is_lost(void **state)
+static void row_that_another_process_has_is_lost(void **state)
 {
     (void)state;
     struct rota_lease_options options = options_of(&one, "a");
@@ -377,7 +377,7 @@ static void two_leases_of_one_process_do_not_share(void **state)
 }
 
 /* All of them are asked for with one request; some are still ours, one is not. */
-static void one_of_many_is_lost_by_itself(void **state)
+static void one_of_many_shards_is_lost_alone(void **state)
 {
     (void)state;
     struct rota_lease_options options = options_of(&one, "a");
@@ -398,8 +398,8 @@ static void one_of_many_is_lost_by_itself(void **state)
     close_lease(&one);
 }
 
-/* The store was away when it was closed: its rows are still there, and last for an hour. */
-static void lease_that_is_opened_again_gets_back_what_it_could_not_release(void **state)
+/* The store was unreachable when it was closed: its rows are still there, and last for an hour. */
+static void reopened_lease_releases_shards_it_could_not_release_before(void **state)
 {
     struct rota_store_session *session = store_open();
     struct rota_store_request claim = store_claim_of("a:1", 77, SHARDS);
@@ -451,16 +451,16 @@ static void bad_options_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(shard_is_held_until_it_is_given_back),
+        TEST(shard_is_held_until_it_is_released),
         TEST(claims_are_extended_by_pings),
         TEST(lease_may_be_closed_from_inside),
         TEST(lease_that_was_never_held_closes),
         TEST(later_epoch_ends_a_lease),
-        TEST(row_that_somebody_else_has_is_lost),
+        TEST(row_that_another_process_has_is_lost),
         TEST(other_number_of_shards_is_refused_once),
         TEST(two_leases_of_one_process_do_not_share),
-        TEST(one_of_many_is_lost_by_itself),
-        TEST(lease_that_is_opened_again_gets_back_what_it_could_not_release),
+        TEST(one_of_many_shards_is_lost_alone),
+        TEST(reopened_lease_releases_shards_it_could_not_release_before),
         TEST(bad_options_are_refused),
         TEST(file_that_is_replaced_is_lost_memory), /* last: there is one only of SQLite */
     };

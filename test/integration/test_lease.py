@@ -65,7 +65,7 @@ class Holder:
             raise Failed(f"{self.host} says nothing") from None
 
     def wait(self, word):
-        """The next line that begins with it; others are passed over."""
+        """The next line that begins with it; others are skipped."""
         while (line := self.next())[0] != word:
             check(line[0] != "ended", f"{self.host} ended before {word!r}")
         return line
@@ -219,7 +219,7 @@ def one_that_lost_its_lease_aborts(world):
     world.check_ledger()
 
 
-def what_is_given_back_is_taken_without_waiting_for_its_end(world):
+def released_shards_are_taken_without_waiting_for_the_ttl(world):
     a = world.hold("a", 1, 1, 60000)
     shard, epoch = a.start()
     b = world.hold("b", 1, 1, 1500)  # it looks often, and a dead lease would take a minute
@@ -290,7 +290,7 @@ def shards_change_in_number_only_when_asked(world):
     world.check_ledger()
 
 
-def nobody_claims_during_a_hold(world):
+def no_host_claims_during_a_freeze(world):
     a = world.hold("a", 1, 1, TTL_MS)
     shard, epoch = a.start()
     world.rota("hold", "--for", "1h", "--space", "cache")
@@ -304,7 +304,7 @@ def nobody_claims_during_a_hold(world):
     world.check_ledger()
 
 
-def a_database_that_is_restarted_costs_no_more_than_time(world):
+def a_restart_of_the_database_only_costs_time(world):
     holders = [world.hold(host, 3, 1, 3000) for host in "abcd"]
     while sum(holder.has_said("start") for holder in holders) < 3:
         threading.Event().wait(0.05)  # between two looks
@@ -332,13 +332,13 @@ SCENARIOS = [
     a_spare_takes_over_from_one_that_was_killed,
     one_that_was_stopped_for_too_long_does_nothing_when_it_wakes,
     one_that_lost_its_lease_aborts,
-    what_is_given_back_is_taken_without_waiting_for_its_end,
+    released_shards_are_taken_without_waiting_for_the_ttl,
     hosts_share_shards_and_prefer_their_own,
     hosts_that_crashed_together_have_their_own_shards_back,
     a_host_that_is_alone_has_its_shard_back_at_once,
     shards_change_in_number_only_when_asked,
-    nobody_claims_during_a_hold,
-    a_database_that_is_restarted_costs_no_more_than_time,
+    no_host_claims_during_a_freeze,
+    a_restart_of_the_database_only_costs_time,
 ]
 
 

@@ -31,7 +31,7 @@ struct desk {
     size_t n_done, n_cancelled, n_closed;
     size_t expected;   /* the number of the next letter to come back */
     size_t close_when; /* this many are done; 0: not */
-    size_t n_left;     /* letters that done() posts anew */
+    size_t n_left;     /* letters that done() posts again */
     enum rota_code code;
 };
 
@@ -130,7 +130,7 @@ static int teardown(void **state)
 
 /* --- a thread --- */
 
-static void work_is_done_elsewhere_and_told_here(void **state)
+static void work_runs_on_the_thread_and_ends_on_the_loop(void **state)
 {
     struct item *item = items_new(1, work);
     uv_thread_t here = uv_thread_self();
@@ -234,7 +234,7 @@ static void post_when_cancelled(struct rota_letter *letter, bool is_cancelled)
 
 /* The gate opens only after closing has returned: had it waited for the letter
  * at work, this would not end. */
-static void closing_finishes_what_runs_and_gives_back_the_rest(void **state)
+static void closing_finishes_the_current_letter_and_returns_the_rest(void **state)
 {
     struct item *items = items_new(5, work_gated);
     (void)state;
@@ -292,7 +292,7 @@ static void closing_under_load_loses_nothing(void **state)
 
 /* --- a mailbox --- */
 
-static void what_nobody_takes_is_bounded(void **state)
+static void undelivered_letters_are_bounded(void **state)
 {
     struct item *items = items_new(9, NULL);
     (void)state;
@@ -308,7 +308,7 @@ static void what_nobody_takes_is_bounded(void **state)
     free(items);
 }
 
-static void several_at_once_are_all_taken_in_their_order_or_none(void **state)
+static void several_letters_at_once_are_all_accepted_in_order_or_none(void **state)
 {
     struct item *items = items_new(9, NULL);
     struct rota_letters letters = {0};
@@ -342,7 +342,7 @@ static void done_and_post_the_sixth(struct rota_letter *letter, bool is_cancelle
 }
 
 /* The second closes; the next three were taken with it, and the sixth waits. */
-static void a_closed_mailbox_gives_back_what_waits(void **state)
+static void a_closed_mailbox_returns_pending_letters(void **state)
 {
     struct item *items = items_new(6, NULL);
     (void)state;
@@ -467,16 +467,16 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(work_is_done_elsewhere_and_told_here),
+        TEST(work_runs_on_the_thread_and_ends_on_the_loop),
         TEST(a_thread_without_letters_closes),
         TEST(letters_are_done_once_and_in_order),
         TEST(letters_beyond_the_bound_are_refused_and_stay_the_senders),
         TEST(done_may_post_in_the_place_it_left),
-        TEST(closing_finishes_what_runs_and_gives_back_the_rest),
+        TEST(closing_finishes_the_current_letter_and_returns_the_rest),
         TEST(closing_under_load_loses_nothing),
-        TEST(what_nobody_takes_is_bounded),
-        TEST(several_at_once_are_all_taken_in_their_order_or_none),
-        TEST(a_closed_mailbox_gives_back_what_waits),
+        TEST(undelivered_letters_are_bounded),
+        TEST(several_letters_at_once_are_all_accepted_in_order_or_none),
+        TEST(a_closed_mailbox_returns_pending_letters),
         TEST(many_threads_post_to_one_loop),
         TEST(a_long_letter_posts_until_its_thread_closes),
     };

@@ -354,7 +354,7 @@ static void subscribers_are_bounded(void **state)
     assert_int_equal(rota_members_subscribe(members, "more", on_change, NULL, NULL), ROTA_OK);
 }
 
-static void subscriber_may_leave_while_told(void **state)
+static void subscriber_may_unsubscribe_during_a_notification(void **state)
 {
     struct witness one = {.does = LEAVES}, two = {0};
     (void)state;
@@ -364,7 +364,7 @@ static void subscriber_may_leave_while_told(void **state)
     assert_string_equal(one.order, "122");
 }
 
-static void change_made_while_telling_is_told_after(void **state)
+static void change_made_during_a_notification_is_reported_after_it(void **state)
 {
     struct witness one = {.does = EVICTS}, two = {0};
     (void)state;
@@ -375,7 +375,7 @@ static void change_made_while_telling_is_told_after(void **state)
     assert_string_equal(placed(), "b:1");
 }
 
-static void who_subscribes_while_told_hears_the_next_change(void **state)
+static void subscriber_added_during_a_notification_gets_the_next_change(void **state)
 {
     struct witness one = {.does = SUBSCRIBES}, two = {0};
     (void)state;
@@ -413,9 +413,9 @@ int main(void)
         TEST(operators_hold_against_the_file),
         TEST(subscribers_find_the_new_ring),
         TEST(subscribers_are_bounded),
-        TEST(subscriber_may_leave_while_told),
-        TEST(change_made_while_telling_is_told_after),
-        TEST(who_subscribes_while_told_hears_the_next_change),
+        TEST(subscriber_may_unsubscribe_during_a_notification),
+        TEST(change_made_during_a_notification_is_reported_after_it),
+        TEST(subscriber_added_during_a_notification_gets_the_next_change),
         TEST(subscriber_may_close_the_membership),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

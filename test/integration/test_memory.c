@@ -46,7 +46,7 @@ static void put(const char *path, const char *text)
     fclose(file);
 }
 
-static void who_is_in_no_group_has_no_limit_of_one(void **state)
+static void a_process_without_a_group_has_no_group_limit(void **state)
 {
     (void)state;
     assert_int_equal(rota_memory_of_groups(root), UINT64_MAX);
@@ -84,7 +84,7 @@ static void the_first_version_is_read_too(void **state)
     assert_int_equal(rota_memory_of_groups(root), 9223372036854771712u);
 }
 
-static void the_least_of_all_counts(void **state)
+static void the_minimum_counts(void **state)
 {
     struct rlimit limit = {UINT64_C(1) << 30, RLIM_INFINITY}, old;
     (void)state;
@@ -148,9 +148,12 @@ static void the_least_that_is_enough(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(who_is_in_no_group_has_no_limit_of_one), TEST(groups_above_count_too),
-        TEST(the_first_version_is_read_too),          TEST(the_least_of_all_counts),
-        TEST(settings_are_held_against_it),           TEST(the_least_that_is_enough),
+        TEST(a_process_without_a_group_has_no_group_limit),
+        TEST(groups_above_count_too),
+        TEST(the_first_version_is_read_too),
+        TEST(the_minimum_counts),
+        TEST(settings_are_held_against_it),
+        TEST(the_least_that_is_enough),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

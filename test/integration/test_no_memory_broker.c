@@ -195,7 +195,7 @@ static void questions_end(void **state)
     starve(world, set_priority);
 }
 
-static void jobs_that_end_are_told_of(void **state)
+static void ended_jobs_are_reported(void **state)
 {
     struct world *world = *state;
     must(world, add);
@@ -221,7 +221,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(adds_end_and_jobs_stay),
         TEST(questions_end),
-        TEST(jobs_that_end_are_told_of),
+        TEST(ended_jobs_are_reported),
         TEST(polls_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -160,7 +160,7 @@ static void call_scenario(void)
     end();
 }
 
-static void calls_end_and_the_next_one_goes_well(void **state)
+static void calls_end_and_the_next_one_succeeds(void **state)
 {
     (void)state;
     no_memory_everywhere(call_scenario);
@@ -360,7 +360,7 @@ static void get_scenario(void)
     end();
 }
 
-static void gets_end_with_what_is_missing(void **state)
+static void gets_end_with_their_missing_keys(void **state)
 {
     (void)state;
     no_memory_everywhere(get_scenario);
@@ -471,10 +471,10 @@ static void calls_of_queues_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_end_and_the_next_one_goes_well),
+        cmocka_unit_test(calls_end_and_the_next_one_succeeds),
         cmocka_unit_test(runs_over_shards_end),
         cmocka_unit_test(runs_by_a_directory_end),
-        cmocka_unit_test(gets_end_with_what_is_missing),
+        cmocka_unit_test(gets_end_with_their_missing_keys),
         cmocka_unit_test(calls_of_queues_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

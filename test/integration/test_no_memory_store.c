@@ -1,5 +1,5 @@
 /* Each allocation of each request to the store fails once: the answer says that, whole or not at
- * all, and the session goes on. On SQLite, whose own allocations are made by its library. */
+ * all, and the session continues. On SQLite, whose own allocations are made by its library. */
 #include "no_memory.h"
 #include "store.h"
 

@@ -135,7 +135,7 @@ def stopped_node_is_unresponsive_before_it_is_dead():
 
 
 @test
-def drain_tells_its_plan_moves_all_and_is_taken_back():
+def drain_prints_its_plan_moves_all_and_is_undone():
     with cluster(ROTAD, 3) as (one, two, three):
         add_jobs(one, "q", 12)
         jobs = {entry["address"]: entry["jobs"] for entry in one.get("/api/v1/cluster")["nodes"]}
@@ -171,7 +171,7 @@ def drain_tells_its_plan_moves_all_and_is_taken_back():
 
 
 @test
-def evicted_node_is_for_nobody_until_it_is_let_in():
+def evicted_node_gets_no_work_until_undrained():
     with cluster(ROTAD, 2) as (one, two):
         said = json.loads(rota("node", "evict", two.name, "--json", node=one))
         assert said["is_done"] and said["node"] == two.name and "marked as dead" in said["plan"][0], said
@@ -216,7 +216,7 @@ def only_operators_change_a_cluster_and_events_name_them():
 
 
 @test
-def events_of_all_nodes_are_told_by_each():
+def each_node_returns_the_events_of_all():
     with cluster(ROTAD, 2) as (one, two):
         process = subprocess.Popen([ROTA, "events", "--follow", "--json", "--node", two.name],
                                    stdout=subprocess.PIPE, text=True)
@@ -292,7 +292,7 @@ def queues_of_all_nodes_come_page_by_page():
 
 
 @test
-def those_who_look_do_not_keep_a_node_from_stopping():
+def observers_do_not_keep_a_node_from_stopping():
     with cluster(ROTAD, 2, "--drain-limit", "1h") as (one, two):
         connection = http.client.HTTPConnection(one.reach["http"], timeout=TIMEOUT)
         connection.request("GET", "/api/v1/stream")
@@ -306,7 +306,7 @@ def those_who_look_do_not_keep_a_node_from_stopping():
             one.process.send_signal(signal.SIGTERM)
             assert one.process.wait(TIMEOUT) == 0
             two.process.send_signal(signal.SIGCONT)
-            for line in process.stdout:  # goes on with the other
+            for line in process.stdout:  # continues with the other
                 event = json.loads(line)
                 if event["subject"] == one.name and event["text"] == "has left":
                     break

@@ -33,6 +33,9 @@ CHECKS = {
     "label_of_the_dashboard": (lines_of("a.html", f"<p>{BAD}</p>\n"), ([1], 1)),
     "description_of_the_api": (lines_of("a.json", f'{{\n  "description": "{BAD}",\n  "told": 1\n}}\n'), ([2], 1)),
     "name_of_a_field_is_not_read": (lines_of("a.c", 'key("told");\n'), ([], 0)),
+    "name_of_a_test": (lines_of("test_a.c", "int a;\nstatic void node_is_away_for_ever(void **state)\n"), ([2, 2], 1)),
+    "name_of_a_test_in_python": (lines_of("test_a.py", "def nobody_is_asked():\n"), ([1], 1)),
+    "rest_of_a_test_is_not_read": (lines_of("test_a.c", f'/* {BAD} */\nstatic void ok(void **state)\n'), ([], 0)),
     "two_on_a_line": (lines_of("page.md", f"{BAD}, and nobody knows\n"), ([1, 1], 1)),
 }
 

@@ -82,7 +82,7 @@ class Node:
 
 
 @test
-def whoever_looks_may_plan_and_apply_nothing(nodes):
+def without_a_token_plans_are_computed_but_not_applied(nodes):
     status, result = nodes[0].ask("POST", "/api/v1/plan", {}, token=False)
     assert status == 200 and result["moves"] == 0, (status, result)
     status, result = nodes[0].ask("POST", "/api/v1/plan/apply", {}, token=False)
@@ -90,7 +90,7 @@ def whoever_looks_may_plan_and_apply_nothing(nodes):
 
 
 @test
-def what_makes_no_sense_is_refused(nodes):
+def senseless_plans_are_refused(nodes):
     for body, word in [({"remove": ["nobody:1"]}, "nobody:1"), ({"what": 1}, "what"), ({"mode": "x"}, "lookup"),
                        ({"weights": {nodes[0].grpc: -1}}, "weight"), ({"add": [{"name": nodes[0].grpc}]}, "already"),
                        ({"counts": {"q": 0}}, "partitions"), ({"counts": {"q": 3}}, "no queue q"),
@@ -111,7 +111,7 @@ def nothing_that_changes_moves_nothing(nodes):
 
 
 @test
-def a_node_more_takes_its_share_and_no_more(nodes):
+def a_new_node_takes_only_its_share(nodes):
     status, plan = nodes[1].ask("POST", "/api/v1/plan", {"add": [{"name": "new:1", "zone": "zone-0"}]})
     assert status == 200, plan
     orders = next(each for each in plan["per_space"] if each["name"] == "orders")

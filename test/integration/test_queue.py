@@ -81,7 +81,7 @@ def await_end(peer):
 
 
 @test
-def workers_that_do_not_say_hello_are_turned_away():
+def connections_without_a_hello_are_rejected():
     with Broker("--durability", "memory", "--workers", "127.0.0.1:0") as broker:
         silent = zmtp_peer(broker)
         for _ in range(3):
@@ -128,7 +128,7 @@ def methods_between_nodes_are_not_for_others():
 
 
 @test
-def what_was_acknowledged_is_there_after_kill_9():
+def acknowledged_jobs_survive_kill_9():
     with folder() as data:
         known = []
         for life in range(3):
@@ -182,7 +182,7 @@ def jobs_in_memory_leave_nothing_behind():
 
 
 @test
-def jobs_are_kept_where_it_is_said():
+def jobs_are_kept_where_durability_says():
     with folder() as data:
         for word, place in (("journal", ["--data", data]), ("store", ["--store", f"sqlite:{data}.db"])):
             for words in (["--durability", word, *place], place):
@@ -203,7 +203,7 @@ def keys_that_would_be_of_no_use_are_refused():
 
 
 @test
-def a_key_that_others_can_read_is_refused():
+def a_key_readable_by_other_users_is_refused():
     with tempfile.TemporaryDirectory() as place:
         path = os.path.join(place, "broker.key")
         open(os.path.join(place, "list"), "w").close()
@@ -220,7 +220,7 @@ def a_key_that_others_can_read_is_refused():
 
 
 @test
-def a_key_that_would_be_made_is_told():
+def a_dry_run_reports_a_new_key():
     with tempfile.TemporaryDirectory() as place:
         def key(*words, code=0):
             done = subprocess.run([ROTA, "worker-key", *words], capture_output=True, text=True, timeout=TIMEOUT, cwd=place)
@@ -285,7 +285,7 @@ def shares_of_keys_and_workers_are_for_operators_too():
 def a_script_waits_until_things_are_ready():
     nobody = subprocess.run([ROTA, "wait", "--node", "127.0.0.1:1", "--timeout", "300ms"], capture_output=True, text=True,
                             timeout=TIMEOUT)
-    assert nobody.returncode == 1 and re.match(r"rota: timed out waiting for node: .*cannot connect to 127.0.0.1:1", nobody.stderr), nobody
+    assert nobody.returncode == 1 and re.match(r"rota: timed out waiting for a node: .*cannot connect to 127.0.0.1:1", nobody.stderr), nobody
     with Broker("--durability", "memory") as broker:
         broker.run("wait", "node")
         assert re.fullmatch(rf"{re.escape(broker.node)} answered in [\d.]+ ms\n", broker.run("ping"))
@@ -352,7 +352,7 @@ def a_job_that_waits_can_go_before_others():
 
 
 @test
-def the_history_of_a_delayed_job_says_until_when():
+def the_history_of_a_delayed_job_shows_until_when():
     with Broker("--durability", "memory") as broker:
         job = broker.add("x", "--delay", "1h")
         last = broker.run("job", "show", job).splitlines()[-1].split("\t")
@@ -397,7 +397,7 @@ def queues_are_shown_paused_and_drained():
 
 
 @test
-def a_drain_has_an_end_and_tells_what_is_left():
+def wait_empty_ends_and_reports_the_remaining_jobs():
     with Broker("--durability", "memory") as broker:
         jobs = [broker.add("x"), broker.add("y", "--delay", "1h")]
         late = broker.run("queue", "wait-empty", "work", "--timeout", "500ms", code=1)
@@ -415,7 +415,7 @@ def a_drain_has_an_end_and_tells_what_is_left():
 
 
 @test
-def a_dry_run_tells_and_changes_nothing():
+def a_dry_run_reports_and_changes_nothing():
     with folder() as data, Broker("--data", data) as broker:
         assert "no queue work yet" in broker.run("job", "add", "--queue", "work", "--dry-run", "x")
         assert broker.run("queue", "list") == ""
@@ -514,7 +514,7 @@ def start_waiter(broker):
 
 
 @test
-def who_waits_gets_the_result():
+def a_wait_returns_the_result():
     with Broker("--durability", "memory") as broker:
         with Worker(broker, "somebody"):
             assert broker.run("job", "add", "--queue", "work", "--wait", "--can", "go", "x") == "somebody"
@@ -532,7 +532,7 @@ def who_waits_gets_the_result():
 
 
 @test
-def a_result_that_is_no_text_is_told_in_base64():
+def a_binary_result_is_printed_in_base64():
     with Broker("--durability", "memory") as broker:
         done = subprocess.Popen([ROTA, "work", "--node", broker.node, "--queue", "work", "--", "cat"])
         try:
@@ -547,7 +547,7 @@ def a_result_that_is_no_text_is_told_in_base64():
 
 
 @test
-def who_waits_bears_a_broker_that_is_killed():
+def a_wait_survives_a_killed_broker():
     with folder() as data:
         where = f"127.0.0.1:{free_port()}"
         with Broker("--data", data, "--listen", where) as broker:
@@ -559,7 +559,7 @@ def who_waits_bears_a_broker_that_is_killed():
 
 
 @test
-def who_waits_goes_to_the_node_that_has_the_job_now():
+def a_wait_follows_the_job_to_its_node():
     with folder() as data:
         first, second = (f"127.0.0.1:{free_port()}" for _ in range(2))
         with Broker("--data", data, "--listen", first) as broker:
@@ -571,7 +571,7 @@ def who_waits_goes_to_the_node_that_has_the_job_now():
         with Broker("--data", data, "--listen", second) as broker, Worker(broker, "another"):
             out, errors = waiter.communicate(timeout=TIMEOUT)
             assert (waiter.returncode, out) == (0, "another"), (waiter.returncode, out, errors)
-            assert errors.count("asking again") <= 1, errors  # none: its add was under way
+            assert errors.count("asking again") <= 1, errors  # none: its add was in flight
 
 
 def start_shown(broker, **options):
@@ -593,7 +593,7 @@ def drawn_with(terminal, drawn, phrase):
 
 
 @test
-def who_waits_at_a_terminal_sees_how_it_stands():
+def a_wait_at_a_terminal_shows_the_state_of_the_job():
     with tempfile.TemporaryDirectory() as place, Broker("--durability", "memory") as broker:
         gate = os.path.join(place, "gate")
         os.mkfifo(gate)
@@ -615,7 +615,7 @@ def who_waits_at_a_terminal_sees_how_it_stands():
 
 
 @test
-def commands_that_wait_say_for_what_on_a_terminal():
+def commands_that_wait_show_the_reason_on_a_terminal():
     with Broker("--durability", "memory") as broker:
         job = broker.add("x")
         for words, phrase in ((["queue", "wait-empty", "work"],
@@ -644,7 +644,7 @@ def a_result_ends_its_line_on_a_terminal():
 
 
 @test
-def who_waits_at_a_terminal_may_go():
+def a_wait_at_a_terminal_can_be_interrupted():
     with Broker("--durability", "memory") as broker:
         waiter, terminal = start_shown(broker)
         drawn = drawn_with(terminal, b"", b"waiting: no worker serves")
@@ -657,7 +657,7 @@ def who_waits_at_a_terminal_may_go():
         assert (waiter.returncode, out) == (-signal.SIGINT, b"") and drawn.endswith(told.encode()), (waiter.returncode, drawn)
         broker.run("job", "cancel", job)
 
-        waiter, terminal = start_shown(broker)  # the broker is away
+        waiter, terminal = start_shown(broker)  # the broker is unreachable
         drawn = drawn_with(terminal, b"", b"waiting: no worker serves")
         broker.kill()
         drawn = drawn_with(terminal, drawn, b"asking again until the job has ended")
@@ -669,7 +669,7 @@ def who_waits_at_a_terminal_may_go():
 
 
 @test
-def who_waits_elsewhere_hears_nothing_of_it():
+def a_wait_without_a_terminal_shows_no_progress():
     with Broker("--durability", "memory") as broker:
         waiter, job = start_waiter(broker)
         waiter.send_signal(signal.SIGINT)
@@ -699,7 +699,7 @@ def lines_may_be_any_bytes():
 
 
 @test
-def who_finds_a_job_with_the_key_is_told():
+def an_add_that_finds_a_job_with_the_key_says_so():
     with Broker("--durability", "memory") as broker:
         told = [subprocess.run([ROTA, "job", "add", "--node", broker.node, "--queue", "work", "--unique", "k", "x"],
                                capture_output=True, text=True, timeout=TIMEOUT) for _ in range(2)]
@@ -749,7 +749,7 @@ def a_large_file_of_lines_is_streamed():
                                   f"{TIMEOUT}s", "--lines", file.name], stdout=subprocess.PIPE, stderr=theirs)
         os.close(theirs)
         drawn, is_open = b"", True
-        while is_open and len(shares(drawn)) < 6:  # the broker goes on in short steps; a read would be 27%
+        while is_open and len(shares(drawn)) < 6:  # the broker continues in short steps; a read would be 27%
             broker.process.send_signal(signal.SIGSTOP)
             time.sleep(0.15)
             broker.process.send_signal(signal.SIGCONT)
@@ -764,7 +764,7 @@ def a_large_file_of_lines_is_streamed():
 
 
 @test
-def jobs_of_lines_that_nobody_has_counted_are_counted():
+def uncounted_jobs_of_lines_are_counted():
     with Broker("--durability", "memory") as broker:
         ours, theirs = pty.openpty()
         adder = broker.start("job", "add", "--queue", "work", "--lines", "-", stdin=subprocess.PIPE,
@@ -797,7 +797,7 @@ def await_hearing(process, is_heard):
 
 
 @test
-def an_interrupt_tells_how_many_lines_were_added():
+def an_interrupt_reports_how_many_lines_were_added():
     with tempfile.NamedTemporaryFile(prefix="rota-lines-") as file, Broker("--durability", "memory") as broker:
         def start(name, **options):
             return broker.start("job", "add", "--queue", "work", "--timeout", f"{TIMEOUT}s", "--lines", name,

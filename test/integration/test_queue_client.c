@@ -98,7 +98,7 @@ static void a_job_is_added_worked_on_and_waited_for(void **state)
     assert_int_equal(done.code, ROTA_ERR_STALE);
 }
 
-static void jobs_go_to_all_nodes_and_past_one_that_is_away(void **state)
+static void jobs_go_to_all_nodes_and_skip_an_unreachable_one(void **state)
 {
     struct world *world = *state;
     struct told told;
@@ -116,10 +116,10 @@ static void jobs_go_to_all_nodes_and_past_one_that_is_away(void **state)
         if (told.code != ROTA_ERR_UNKNOWN)
             assert_int_equal(told.code, ROTA_OK);
     }
-    assert_true(n_unknown <= 1); /* the one that was on its way when the node went */
+    assert_true(n_unknown <= 1); /* the one that was in flight when the node went */
 }
 
-static void a_unique_key_is_of_all_nodes(void **state)
+static void a_unique_key_is_unique_across_nodes(void **state)
 {
     struct world *world = *state;
     struct told first, second, cancelled = {0};
@@ -168,7 +168,7 @@ static void open_client(struct world *world, struct rota_queue_options options)
 /* What is not done at the first try has failed. */
 #define IMPATIENT ((struct rota_queue_options){.patience = ROTA_MSEC})
 
-static void a_node_that_is_down_is_passed_over_until_it_is_back(void **state)
+static void a_node_that_is_down_is_skipped_until_it_is_back(void **state)
 {
     struct world *world = *state;
     struct told told;
@@ -257,7 +257,7 @@ static void look_at_a_silent_node(struct world *world, rota_time timeout, struct
     assert_int_equal(told->code, ROTA_ERR_UNAVAILABLE); /* to look has no outcome to be known */
 }
 
-static void a_node_that_hangs_has_its_time_where_there_is_no_other(void **state)
+static void a_hanging_node_gets_its_timeout_if_there_is_no_other(void **state)
 {
     struct world *world = *state;
     struct told told;
@@ -272,7 +272,7 @@ static void a_node_that_hangs_has_its_time_where_there_is_no_other(void **state)
     close(fd);
 }
 
-static void polls_go_by_the_partitions_that_the_nodes_have(void **state)
+static void polls_follow_the_owners_of_partitions(void **state)
 {
     enum { POLLS = 12 };
     struct world *world = *state;
@@ -298,7 +298,7 @@ static void polls_go_by_the_partitions_that_the_nodes_have(void **state)
         assert_true(rota_work_broker_counts(world->brokers[i]).polls > 0);
 }
 
-static void who_probes_need_not_be_patient(void **state)
+static void a_probe_ignores_patience(void **state)
 {
     struct world *world = *state;
     struct told told = {0};
@@ -318,7 +318,7 @@ static void who_probes_need_not_be_patient(void **state)
     assert_non_null(strstr(told.text, "refused"));
 }
 
-static void what_can_not_be_is_said(void **state)
+static void invalid_arguments_are_reported(void **state)
 {
     struct world *world = *state;
     struct rota_queue_job job = {.queue = rota_str("no queue")};
@@ -427,7 +427,7 @@ static void many_jobs_go_to_the_partitions_that_the_queue_has(void **state)
     }
 }
 
-static void many_jobs_go_past_a_node_that_is_away(void **state)
+static void many_jobs_skip_an_unreachable_node(void **state)
 {
     struct world *world = *state;
     struct many many;
@@ -515,7 +515,7 @@ static void a_client_that_fails_fast_is_patient_once_a_node_has_answered(void **
     slow.patience = ROTA_HOUR;
     for (int i = 1; i < NODES; i++)
         close_node(world, i);
-    open_client(world, fast); /* it goes past the two that are away */
+    open_client(world, fast); /* it goes past the two that are unreachable */
     assert_int_equal(
         rota_queue_look(world->queue, "q/000000000001000100000000000000aa", on_result, &told, NULL),
         ROTA_OK);
@@ -553,7 +553,7 @@ static void polls_can_be_stopped(void **state)
     assert_int_equal(polled.n, 0);
 }
 
-static void a_client_can_be_closed_with_calls_under_way(void **state)
+static void a_client_can_be_closed_with_calls_in_flight(void **state)
 {
     struct world *world = *state;
     struct rota_queue_wanted wanted = {.queue = rota_str("q")};
@@ -604,7 +604,7 @@ static void a_job_that_no_node_would_take_is_refused(void **state)
     assert_int_equal(told.n, 0);
 }
 
-static void so_many_jobs_at_a_time_and_of_one_queue(void **state)
+static void a_batch_is_bounded_and_for_one_queue(void **state)
 {
     struct world *world = *state;
     struct rota_error error;
@@ -674,7 +674,7 @@ static void assert_malformed(struct world *world, bool is_empty)
     IS_MALFORMED(rota_queue_count(world->queue, rota_str("q"), on_result, &told, NULL));
 }
 
-static void nonsense_is_not_taken_for_an_answer(void **state)
+static void a_malformed_reply_is_not_an_answer(void **state)
 {
     static const char *const methods[] = {"Add", "Describe", "Poll", "List", "Queues"};
     struct world *world = *state;
@@ -701,25 +701,25 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_job_is_added_worked_on_and_waited_for),
-        TEST(jobs_go_to_all_nodes_and_past_one_that_is_away),
-        TEST(a_unique_key_is_of_all_nodes),
+        TEST(jobs_go_to_all_nodes_and_skip_an_unreachable_one),
+        TEST(a_unique_key_is_unique_across_nodes),
         TEST(a_client_follows_a_queue_that_gets_fewer_partitions),
-        TEST(a_node_that_is_down_is_passed_over_until_it_is_back),
+        TEST(a_node_that_is_down_is_skipped_until_it_is_back),
         TEST(a_poll_leaves_a_node_that_hangs),
-        TEST(a_node_that_hangs_has_its_time_where_there_is_no_other),
-        TEST(polls_go_by_the_partitions_that_the_nodes_have),
-        TEST(who_probes_need_not_be_patient),
-        TEST(what_can_not_be_is_said),
+        TEST(a_hanging_node_gets_its_timeout_if_there_is_no_other),
+        TEST(polls_follow_the_owners_of_partitions),
+        TEST(a_probe_ignores_patience),
+        TEST(invalid_arguments_are_reported),
         TEST(many_jobs_are_added_listed_and_counted),
         TEST(many_jobs_go_to_the_partitions_that_the_queue_has),
-        TEST(many_jobs_go_past_a_node_that_is_away),
+        TEST(many_jobs_skip_an_unreachable_node),
         TEST(a_job_that_died_is_described_and_runs_again),
         TEST(a_client_that_fails_fast_is_patient_once_a_node_has_answered),
         TEST(polls_can_be_stopped),
-        TEST(a_client_can_be_closed_with_calls_under_way),
+        TEST(a_client_can_be_closed_with_calls_in_flight),
         TEST(a_job_that_no_node_would_take_is_refused),
-        TEST(so_many_jobs_at_a_time_and_of_one_queue),
-        TEST(nonsense_is_not_taken_for_an_answer),
+        TEST(a_batch_is_bounded_and_for_one_queue),
+        TEST(a_malformed_reply_is_not_an_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,7 +107,7 @@ def a_write_that_fails_ends_the_broker_and_loses_nothing():
 
 
 @test
-def a_disk_that_fails_at_the_start_is_told():
+def a_disk_that_fails_at_the_start_is_reported():
     disk = Disk()
     with folder() as data:
         with Broker("--data", data) as broker:
@@ -121,7 +121,7 @@ def a_disk_that_fails_at_the_start_is_told():
 
 @test
 def a_sync_of_sqlite_that_fails_is_an_error_and_loses_nothing():
-    """SQLite writes again what it could not sync, so the broker goes on; but somebody has to look at that disk."""
+    """SQLite writes again what it could not sync, so the broker continues; but somebody has to look at that disk."""
     disk = Disk()
     with folder() as data:
         store = f"sqlite:{os.path.dirname(data)}/store.db"
@@ -169,7 +169,7 @@ def check_full(broker, fill, free, has_reserve=True):
     return known
 
 
-def check_told(broker, data):
+def check_acknowledged(broker, data):
     """Each change is told by one line. Whoever is killed may not have come to the last."""
     lines = [line for line in broker.errors().splitlines() if "journal full" in line or "journal has room" in line]
     assert lines, broker.errors()
@@ -210,12 +210,12 @@ def check_full_mount(size, *options):
         with Broker("--data", data, *options) as broker:
             known = check_full(broker, lambda: fill_up(filler), lambda: os.unlink(filler))
             broker.kill()
-            check_told(broker, data)
+            check_acknowledged(broker, data)
         check_after(data, known)
 
 
 @test
-def a_full_disk_refuses_jobs_and_keeps_what_it_has():
+def a_full_disk_refuses_new_jobs_and_keeps_the_others():
     check_full_mount("32m", "--segment", "1048576")
 
 
@@ -226,7 +226,7 @@ def a_disk_that_is_smaller_than_a_usual_reserve_takes_jobs():
 
 
 def add_until_full(broker, size=900, n=8000):
-    """How many jobs were taken in."""
+    """How many jobs were accepted."""
     lines = b"".join(b"%0*d\n" % (size, i) for i in range(n))
     said = broker.run("job", "add", "--queue", "work", "--lines", "-", data=lines, code=1)
     assert "the disk is full" in said, said
@@ -274,7 +274,7 @@ def all_jobs_get_done_on_a_disk_that_stays_full():
 
 
 @test
-def all_jobs_get_done_while_somebody_else_takes_whatever_becomes_free():
+def all_jobs_get_done_while_another_process_fills_the_disk():
     with small_disk("4m") as place:
         data, filler = os.path.join(place, "data"), os.path.join(place, "filler")
         with Broker("--data", data, "--segment", "65536") as broker:
@@ -314,7 +314,7 @@ def writes_that_find_no_room_are_made_again():
             known = check_full(broker, lambda: disk.plan(ROOM | WRITES, errno.ENOSPC, 8), lambda: disk.plan(0, 0),
                                has_reserve=False)
             broker.kill()
-            check_told(broker, data)
+            check_acknowledged(broker, data)
         check_after(data, known)
 
 
@@ -432,7 +432,7 @@ def a_broker_that_is_refused_for_its_workers_makes_no_directory():
 
 
 @test
-def what_is_no_journal_is_left_alone():
+def a_foreign_directory_is_left_alone():
     with folder() as data:
         os.makedirs(os.path.join(data, "jobs"), 0o700)
         path = os.path.join(data, "jobs", "00000001.journal")

@@ -163,7 +163,7 @@ static void a_key_stays_that_of_its_job_when_the_queue_gets_other_partitions(voi
             assert_false(add_id(world, (i + (int)k) % NODES, ids[N + i], true).is_new);
             assert_found(world, ids[N + i]);
         }
-        snprintf(key, sizeof key, "new %zu", k); /* and new ones are taken in */
+        snprintf(key, sizeof key, "new %zu", k); /* and new ones are accepted */
         assert_true(add_key(world, 0, key).is_new);
         assert_true(add_id(world, 0, uuid4(), false).is_new);
     }
@@ -228,7 +228,7 @@ static void jobs_with_keys_do_not_keep_a_queue_from_getting_fewer_partitions(voi
     assert_int_equal(n_jobs(world), n);
 }
 
-static void a_key_is_not_given_to_two_while_a_node_is_away(void **state)
+static void a_key_is_not_given_to_two_jobs_while_a_node_is_down(void **state)
 {
     struct world *world = *state;
     struct outcome first = add_key(world, 0, "known");
@@ -246,7 +246,7 @@ static void a_key_is_not_given_to_two_while_a_node_is_away(void **state)
     assert_int_equal(n_jobs(world), 1);
 }
 
-static void what_can_not_be_a_key_is_refused_with_its_bound(void **state)
+static void an_invalid_key_is_refused_with_its_bound(void **state)
 {
     struct world *world = *state;
     char bytes[ROTA_QUEUE_ID_SIZE] = {1};
@@ -341,8 +341,8 @@ int main(void)
         TEST(a_key_stays_that_of_its_job_when_the_queue_gets_other_partitions),
         TEST(an_id_from_elsewhere_stays_that_of_its_job_when_the_queue_gets_its_partition),
         TEST(jobs_with_keys_do_not_keep_a_queue_from_getting_fewer_partitions),
-        TEST(a_key_is_not_given_to_two_while_a_node_is_away),
-        TEST(what_can_not_be_a_key_is_refused_with_its_bound),
+        TEST(a_key_is_not_given_to_two_jobs_while_a_node_is_down),
+        TEST(an_invalid_key_is_refused_with_its_bound),
         TEST(each_of_a_batch_has_its_key),
         TEST(a_client_of_the_library_finds_the_job_of_a_key),
     };

@@ -82,7 +82,7 @@ def queues_follow_the_file_step_by_step_and_lose_nothing():
 
 
 @test
-def what_the_file_names_is_not_for_commands():
+def commands_cannot_change_what_the_file_sets():
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/queues.toml"
         replace(path, "[[override]]\nqueue = \"work\"\n" + counts(8))

@@ -209,7 +209,7 @@ def is_taken_by(node, queue):
 
 
 @test
-def an_owner_that_was_stopped_does_not_deny_what_its_successor_has():
+def a_paused_owner_does_not_deny_jobs_of_its_successor():
     one = ["--partitions", "1"]  # the very one that the owner had
     with Node(*one) as first:
         first.add("x", queue="stop")
@@ -221,7 +221,7 @@ def an_owner_that_was_stopped_does_not_deny_what_its_successor_has():
             bury()
             client = grpc_raw.Client(first.node, TIMEOUT)
             asked = [client.start("/rota.v1.Queue/Describe", message(_1="stop", _2=bytes.fromhex(job.split("/")[1])))
-                     for job in jobs]  # which its socket has before it goes on
+                     for job in jobs]  # which its socket has before it continues
         finally:
             first.process.send_signal(signal.SIGCONT)
         with contextlib.closing(client):
@@ -252,7 +252,7 @@ def jobs_outlive_a_restart():
 
 
 @test
-def what_was_acknowledged_is_there_after_kill_9():
+def acknowledged_jobs_survive_kill_9():
     known = set()
     for life in range(3):
         with Node() as node:
@@ -267,7 +267,7 @@ def what_was_acknowledged_is_there_after_kill_9():
 
 
 @test
-def an_attempt_goes_on_over_a_restart():
+def an_attempt_continues_over_a_restart():
     with folder() as path, contextlib.ExitStack() as stack:
         gate, begun = f"{path}/gate", f"{path}/begun"
         node = stack.enter_context(Node("--listen", "127.0.0.1:0"))
@@ -424,7 +424,7 @@ def a_stopped_owner_is_fenced():
                    "that the other has the jobs")
         stack.enter_context(Worker(new, "--slots", "4", "--", "cat", queue="fence"))
         await_done(new, known, "fence")
-        # What is sent to it now it finds when it goes on, and believes that it may write.
+        # What is sent to it now it finds when it continues, and believes that it may write.
         late = [subprocess.Popen([ROTA, "job", "add", "--node", old.node, "--timeout", f"{TIMEOUT}s", "--queue",
                                   "fence", "--", f"late {i}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                  text=True) for i in range(4)]
@@ -469,7 +469,7 @@ def the_database_is_restarted_in_the_middle():
 
 
 @with_server
-def a_database_that_is_away_refuses_jobs_until_it_is_back():
+def a_node_without_its_database_refuses_jobs_until_it_is_back():
     with contextlib.ExitStack() as stack:
         node = stack.enter_context(Node())
         first = node.add("first", queue="away")
@@ -488,7 +488,7 @@ def a_database_that_is_away_refuses_jobs_until_it_is_back():
 
 
 @with_server
-def who_only_looks_does_not_wait_for_a_database_that_is_away():
+def observers_do_not_wait_for_an_unreachable_database():
     with contextlib.ExitStack() as stack:
         node = stack.enter_context(Node())
         done = node.add("done", queue="seen")
@@ -533,7 +533,7 @@ def newer_tables_are_refused():
 
 
 @test
-def what_can_not_be_is_told_at_once():
+def impossible_requests_fail_at_once():
     for words, text in ((["--store", "nonsense"], "begins with sqlite:"),
                         (["--store", "sqlite:/no/such/folder/x.db"], "/no/such/folder")):
         done = subprocess.run([ROTA, "broker", *words], capture_output=True, timeout=TIMEOUT, text=True)
@@ -545,7 +545,7 @@ def what_can_not_be_is_told_at_once():
 
 
 @test
-def a_row_that_is_no_job_is_passed_over():
+def an_invalid_job_row_is_skipped():
     with Node() as node:
         job = node.add("fine", queue="rows")
         assert node.terminate() == 0

@@ -142,7 +142,7 @@ static void every_partition_flips_once(void **state)
 
 /* The change is cut short by a reload: what has flipped stays, the rest follows
  * at once, and nobody is told twice. */
-static void reload_in_the_middle_tells_the_rest_once(void **state)
+static void reload_during_a_change_reports_the_rest_once(void **state)
 {
     (void)state;
     write_config(PARTITIONS, PARTITIONS, "0");
@@ -195,7 +195,7 @@ static void callback_may_close_the_watch(void **state)
     assert_null(watch);
 }
 
-static void queue_that_is_none_is_refused(void **state)
+static void invalid_queue_is_refused(void **state)
 {
     struct rota_queue_watch_options options = OPTIONS;
     struct rota_error error;
@@ -214,10 +214,10 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(every_partition_flips_once),
-        TEST(reload_in_the_middle_tells_the_rest_once),
+        TEST(reload_during_a_change_reports_the_rest_once),
         TEST(lower_counts_are_in_force_when_it_is_safe),
         TEST(callback_may_close_the_watch),
-        TEST(queue_that_is_none_is_refused),
+        TEST(invalid_queue_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

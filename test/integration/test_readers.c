@@ -104,7 +104,7 @@ static void *read_ring(void *data)
     return (void *)n_wrong;
 }
 
-static void ring_is_whole_whoever_reads_it(void **state)
+static void every_reader_sees_a_whole_ring(void **state)
 {
     struct rota_members_source *source;
     struct rota_error error;
@@ -145,7 +145,7 @@ static void *read_config(void *data)
     return (void *)n_wrong;
 }
 
-static void configuration_is_whole_whoever_reads_it(void **state)
+static void every_reader_sees_a_whole_configuration(void **state)
 {
     struct rota_config_watch_options options = {.path = path};
     struct rota_error error;
@@ -161,8 +161,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(ring_is_whole_whoever_reads_it),
-        TEST(configuration_is_whole_whoever_reads_it),
+        TEST(every_reader_sees_a_whole_ring),
+        TEST(every_reader_sees_a_whole_configuration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -162,7 +162,7 @@ def group_is_watched_from_when_it_is_there():
 
 
 @test
-def sections_that_can_not_be_are_refused():
+def invalid_sections_are_refused():
     with tempfile.TemporaryDirectory(prefix="rota-roles-") as folder:
         values(folder, "fruit")
         for text, said in ((2 * CACHE.format("fruit", folder, 2), "[[cache]] on line 5: [[cache]] on line 1 already has the name fruit"),
@@ -182,7 +182,7 @@ def sections_that_can_not_be_are_refused():
                    1) as (one,):
             one.await_line("cache rejected", "none")
             assert any("group can't be read" in line and "group=g" in line for line in one.seen), one.seen
-            assert one.get("/readyz") == (200, "serving\n")  # what else it does goes on
+            assert one.get("/readyz") == (200, "serving\n")  # what else it does continues
 
 
 if __name__ == "__main__":

@@ -173,7 +173,7 @@ def bad_settings_are_refused_by_their_place():
 
 
 @test
-def settings_tell_where_they_come_from():
+def settings_are_printed_with_their_origin():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
         path = write(folder, "zone = \"a\"\nttl = \"20s\"\nweight = \"2\"\n\n[[space]]\nname = \"orders\"\nshards = 7\n")
         done = run("--config", path, "--print-config", "--weight", "3", "--set", "cache.name=fruit", "--set",
@@ -185,7 +185,7 @@ def settings_tell_where_they_come_from():
 
 
 @test
-def memory_that_is_not_there_is_told_at_the_start():
+def missing_memory_is_reported_at_the_start():
     def limit(mib):
         return lambda: resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20))
 
@@ -277,7 +277,7 @@ def begun_requests(n):
 
 
 @test
-def memory_bounds_what_all_requests_hold():
+def memory_bounds_all_requests_together():
     with node(*ANY_PORTS, "--memory", "1048576") as one:
         assert one.ready
         text = begun_requests(7)
@@ -356,7 +356,7 @@ def directory_has_every_space_with_the_epochs_of_its_claims():
 
 
 @test
-def who_watches_the_directory_is_sent_away_by_a_drain():
+def a_drain_ends_watches_of_the_directory():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
         config = write(folder, '[[space]]\nname = "books"\nshards = 4\n')
         with node("--config", config, *ANY_PORTS, "--drain-limit", "1h") as one:
@@ -426,7 +426,7 @@ def busy(*words):
 
 
 @test
-def sigterm_waits_for_what_runs():
+def sigterm_waits_for_running_work():
     with busy("--drain-limit", "1h") as (one, go):
         one.signal(signal.SIGTERM)
         one.await_line("node draining")
@@ -456,7 +456,7 @@ def drain_has_a_limit():
 
 
 @test
-def sighup_takes_what_can_change():
+def sighup_applies_settings_that_can_change():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
         path = write(folder, "zone = \"a\"\n")
         with node("--config", path, *ANY_PORTS, folder=folder) as one:
@@ -536,7 +536,7 @@ def settings_are_checked_as_strictly_as_at_the_start():
 
 
 @test
-def what_others_can_read_or_change_is_refused():
+def files_that_other_users_can_read_or_change_are_refused():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
         with node(*ANY_PORTS, folder=folder) as one:
             assert one.ready
@@ -565,7 +565,7 @@ def what_others_can_read_or_change_is_refused():
 
 
 @test
-def a_store_that_others_can_read_is_refused():
+def a_store_readable_by_other_users_is_refused():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
         store = os.path.join(folder, "store.db")
         old = os.umask(0o022)
@@ -635,7 +635,7 @@ def nodes_know_each_other_by_their_authority():
 
 
 @test
-def service_manager_is_told():
+def service_manager_is_notified():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
         path = os.path.join(folder, "notify")
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)

@@ -1,5 +1,5 @@
-/* A server that works on few calls at once: who waits, who is refused, and what the
- * clients are told of it. */
+/* A server with few concurrent calls: which calls wait, which are refused, and what their
+ * clients learn. */
 #include "calls.h"
 
 #include "wire/grpc/call_notes.h"
@@ -101,7 +101,7 @@ static void few_run_some_wait_and_the_rest_is_refused(void **state)
     world_close(&world);
 }
 
-static void handler_that_answers_at_once_never_makes_anybody_wait(void **state)
+static void handler_that_answers_at_once_delays_no_call(void **state)
 {
     struct world world;
     (void)state;
@@ -112,7 +112,7 @@ static void handler_that_answers_at_once_never_makes_anybody_wait(void **state)
     world_close(&world);
 }
 
-static void who_waits_is_served_from_the_loop_not_from_inside_a_finish(void **state)
+static void waiting_calls_are_served_from_the_loop_not_inside_a_finish(void **state)
 {
     struct world world;
     (void)state;
@@ -126,7 +126,7 @@ static void who_waits_is_served_from_the_loop_not_from_inside_a_finish(void **st
     world_close(&world);
 }
 
-static void server_tells_the_cost_by_itself(void **state)
+static void server_reports_the_cost_on_its_own(void **state)
 {
     struct world world;
     struct rota_cost cost;
@@ -154,7 +154,7 @@ static void server_tells_the_cost_by_itself(void **state)
     world_close(&world);
 }
 
-static void without_a_queue_only_those_who_route_are_told_the_cost(void **state)
+static void without_a_queue_only_routing_clients_get_the_cost(void **state)
 {
     struct world world;
     struct rota_cost cost;
@@ -357,10 +357,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_run_some_wait_and_the_rest_is_refused),
-        cmocka_unit_test(handler_that_answers_at_once_never_makes_anybody_wait),
-        cmocka_unit_test(who_waits_is_served_from_the_loop_not_from_inside_a_finish),
-        cmocka_unit_test(server_tells_the_cost_by_itself),
-        cmocka_unit_test(without_a_queue_only_those_who_route_are_told_the_cost),
+        cmocka_unit_test(handler_that_answers_at_once_delays_no_call),
+        cmocka_unit_test(waiting_calls_are_served_from_the_loop_not_inside_a_finish),
+        cmocka_unit_test(server_reports_the_cost_on_its_own),
+        cmocka_unit_test(without_a_queue_only_routing_clients_get_the_cost),
         cmocka_unit_test(call_cancelled_in_the_queue_is_never_run),
         cmocka_unit_test(call_that_is_too_late_in_the_queue_is_never_run),
         cmocka_unit_test(greedy_client_does_not_take_all_the_places),

@@ -1,4 +1,4 @@
-/* Who may call which method of a server, by token and by certificate. */
+/* Which caller may call which method of a server, by token and by certificate. */
 #include <rota/server.h>
 #include <rota/tls.h>
 

@@ -1,6 +1,6 @@
 /* A service server as a program meets it, on SQLite: a shard waits for its calls in progress before
- * it stops, and for its start before it is served; what is not fenced is served to all; what a
- * server refuses. Processes are in test_service_server.py. */
+ * it stops, and for its start before it is served; unfenced methods are served to all; invalid
+ * options are refused. Processes are in test_service_server.py. */
 #include "await.h"
 #include "database.h"
 #include "io/sql/sql.h"
@@ -219,7 +219,7 @@ static void close_waits_for_calls_in_progress(void **state)
     await(&loop, &service.n_closed, 1);
 }
 
-static void only_what_is_not_fenced_is_served_to_all(void **state)
+static void only_unfenced_methods_are_served_to_all(void **state)
 {
     struct service service;
     struct rota_reply reply;
@@ -244,7 +244,7 @@ static void only_what_is_not_fenced_is_served_to_all(void **state)
     await(&loop, &service.n_closed, 1);
 }
 
-static void server_that_can_not_be_reached_is_refused(void **state)
+static void unreachable_server_is_refused(void **state)
 {
     struct rota_service_server *server;
     struct rota_error error;
@@ -252,7 +252,7 @@ static void server_that_can_not_be_reached_is_refused(void **state)
         .space = "service", .listen = "0.0.0.0:0", .store = store};
     (void)state;
     assert_int_equal(rota_service_server_open(&loop, &options, &server, &error), ROTA_ERR_INVALID);
-    assert_non_null(strstr(error.text, "set the address"));
+    assert_non_null(strstr(error.text, "set `address` to the one that clients connect to"));
     options.listen = "127.0.0.1:0";
     options.space = "no/space";
     assert_int_equal(rota_service_server_open(&loop, &options, &server, &error), ROTA_ERR_INVALID);
@@ -260,7 +260,7 @@ static void server_that_can_not_be_reached_is_refused(void **state)
     assert_int_equal(rota_service_server_open(&loop, &options, &server, &error), ROTA_ERR_INVALID);
 }
 
-static void wait_for_a_space_says_why_it_is_in_vain(void **state)
+static void failed_wait_for_a_space_says_why(void **state)
 {
     const struct rota_space_options options = {.name = "nowhere"};
     struct service service = {0};
@@ -281,9 +281,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(shard_is_served_after_its_start, setup, teardown),
         cmocka_unit_test_setup_teardown(shard_by_lease_is_served_after_its_start, setup, teardown),
         cmocka_unit_test_setup_teardown(close_waits_for_calls_in_progress, setup, teardown),
-        cmocka_unit_test_setup_teardown(only_what_is_not_fenced_is_served_to_all, setup, teardown),
-        cmocka_unit_test_setup_teardown(server_that_can_not_be_reached_is_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(wait_for_a_space_says_why_it_is_in_vain, setup, teardown),
+        cmocka_unit_test_setup_teardown(only_unfenced_methods_are_served_to_all, setup, teardown),
+        cmocka_unit_test_setup_teardown(unreachable_server_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(failed_wait_for_a_space_says_why, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -134,7 +134,7 @@ def calls_follow_to_the_next_owner_of_a_server_that_was_killed():
 
 
 @test
-def a_call_that_must_not_happen_twice_says_that_it_may_have():
+def a_call_that_must_not_run_twice_reports_that_it_may_have_run():
     client = Client(SPACE, "unsent", *addresses)
     client.say("load 64")
     client.await_calls(1000)

@@ -60,7 +60,7 @@ static void each_shard_gets_a_request_of_its_own(void **state)
     world_close(&world);
 }
 
-static void what_nobody_serves_or_knows_is_told_apart(void **state)
+static void unserved_and_unknown_shards_are_distinguished(void **state)
 {
     struct world world;
     (void)state;
@@ -254,7 +254,7 @@ static void partial_run_lets_the_others_end(void **state)
     world_close(&world);
 }
 
-static void replica_that_fails_is_covered_for_by_the_other(void **state)
+static void the_other_replica_takes_over_from_a_failing_one(void **state)
 {
     struct world world;
     (void)state;
@@ -269,7 +269,7 @@ static void replica_that_fails_is_covered_for_by_the_other(void **state)
     world_close(&world);
 }
 
-static void what_must_not_happen_twice_is_not_sent_twice(void **state)
+static void call_that_must_not_run_twice_is_not_sent_twice(void **state)
 {
     struct world world;
     (void)state;
@@ -283,7 +283,7 @@ static void what_must_not_happen_twice_is_not_sent_twice(void **state)
     world_close(&world);
 }
 
-static void node_that_is_gone_is_left_even_by_what_must_not_happen_twice(void **state)
+static void calls_that_must_not_run_twice_leave_a_removed_node_too(void **state)
 {
     struct world world;
     (void)state;
@@ -315,7 +315,7 @@ static void deadline_ends_it_here_and_there(void **state)
     world_close(&world);
 }
 
-static void directory_that_is_silent_does_not_outlast_the_deadline(void **state)
+static void unresponsive_directory_does_not_outlast_the_deadline(void **state)
 {
     struct world world;
     (void)state;
@@ -356,7 +356,7 @@ static void stale_refusal_corrects_the_map_without_a_question(void **state)
     world_close(&world);
 }
 
-static void epoch_of_the_claim_goes_along(void **state)
+static void call_carries_the_epoch_of_the_claim(void **state)
 {
     struct world world;
     (void)state;
@@ -415,7 +415,7 @@ static void pinned_request_goes_to_its_node_and_nowhere_else(void **state)
     world_close(&world);
 }
 
-static void nodes_are_shown_with_what_they_did(void **state)
+static void nodes_are_shown_with_their_counts(void **state)
 {
     struct world world;
     struct rota_shards_view view;
@@ -452,7 +452,7 @@ static void nodes_are_shown_with_what_they_did(void **state)
     world_close(&world);
 }
 
-static void silent_node_is_shown_as_such(void **state)
+static void unresponsive_node_is_shown_as_such(void **state)
 {
     struct world world;
     struct rota_shards_view view;
@@ -496,7 +496,7 @@ static void longest_part_of_a_call_is_its_cost(void **state)
 
 /* --- the program changes its mind --- */
 
-static void cancelled_run_says_nothing_and_leaves_its_node(void **state)
+static void cancelled_run_reports_nothing_and_leaves_its_node(void **state)
 {
     struct world world;
     (void)state;
@@ -527,7 +527,7 @@ static void run_can_be_cancelled_before_anything_is_known(void **state)
     world_close(&world);
 }
 
-static void shards_can_be_closed_in_a_callback_and_under_way(void **state)
+static void shards_can_be_closed_in_a_callback_and_with_calls_in_flight(void **state)
 {
     struct world world;
     (void)state;
@@ -666,7 +666,7 @@ static void map_that_is_dropped_under_a_call_serves_it_to_its_end(void **state)
     world_close(&world);
 }
 
-static void node_that_comes_back_elsewhere_is_met_anew(void **state)
+static void node_that_returns_at_another_address_starts_over(void **state)
 {
     struct world world;
     (void)state;
@@ -687,7 +687,7 @@ static void node_that_comes_back_elsewhere_is_met_anew(void **state)
     world_close(&world);
 }
 
-static void what_the_old_process_did_is_not_held_against_the_new(void **state)
+static void failures_of_the_old_process_do_not_count_against_the_new(void **state)
 {
     struct world world;
     (void)state;
@@ -711,7 +711,7 @@ static void what_the_old_process_did_is_not_held_against_the_new(void **state)
     world_close(&world);
 }
 
-static void map_that_contradicts_itself_is_the_source_s_mistake(void **state)
+static void contradictory_map_is_the_sources_fault(void **state)
 {
     struct world world;
     (void)state;
@@ -762,7 +762,7 @@ static void waits_in_its_callback(void *data, const struct rota_shards_result *r
     world->n_done++;
 }
 
-static void callback_can_not_wait(void **state)
+static void callback_cannot_wait(void **state)
 {
     struct world world;
     (void)state;
@@ -773,7 +773,7 @@ static void callback_can_not_wait(void **state)
     world_close(&world);
 }
 
-static void metrics_tell_what_was_done(void **state)
+static void metrics_count_completed_calls(void **state)
 {
     static const char *const parts[] = {
         "rota_shard_cache_reads_total{method=\"get_leaders\",served=\"miss\"} 1\n",
@@ -829,7 +829,7 @@ int main(void)
         cmocka_unit_test(all_shards_answer_and_then_it_is_done),
         cmocka_unit_test(one_and_a_named_one_ask_one_shard),
         cmocka_unit_test(each_shard_gets_a_request_of_its_own),
-        cmocka_unit_test(what_nobody_serves_or_knows_is_told_apart),
+        cmocka_unit_test(unserved_and_unknown_shards_are_distinguished),
         cmocka_unit_test(bad_request_is_refused_at_once),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(retries_and_their_budget_are_as_set),
@@ -838,31 +838,31 @@ int main(void)
         cmocka_unit_test(look_aside_is_as_set),
         cmocka_unit_test(failing_shard_has_its_siblings_cancelled_on_their_nodes),
         cmocka_unit_test(partial_run_lets_the_others_end),
-        cmocka_unit_test(replica_that_fails_is_covered_for_by_the_other),
-        cmocka_unit_test(what_must_not_happen_twice_is_not_sent_twice),
-        cmocka_unit_test(node_that_is_gone_is_left_even_by_what_must_not_happen_twice),
+        cmocka_unit_test(the_other_replica_takes_over_from_a_failing_one),
+        cmocka_unit_test(call_that_must_not_run_twice_is_not_sent_twice),
+        cmocka_unit_test(calls_that_must_not_run_twice_leave_a_removed_node_too),
         cmocka_unit_test(deadline_ends_it_here_and_there),
-        cmocka_unit_test(directory_that_is_silent_does_not_outlast_the_deadline),
+        cmocka_unit_test(unresponsive_directory_does_not_outlast_the_deadline),
         cmocka_unit_test(stale_refusal_corrects_the_map_without_a_question),
-        cmocka_unit_test(epoch_of_the_claim_goes_along),
+        cmocka_unit_test(call_carries_the_epoch_of_the_claim),
         cmocka_unit_test(cost_reaches_the_balancer),
         cmocka_unit_test(longest_part_of_a_call_is_its_cost),
         cmocka_unit_test(pinned_request_goes_to_its_node_and_nowhere_else),
-        cmocka_unit_test(nodes_are_shown_with_what_they_did),
-        cmocka_unit_test(silent_node_is_shown_as_such),
-        cmocka_unit_test(cancelled_run_says_nothing_and_leaves_its_node),
+        cmocka_unit_test(nodes_are_shown_with_their_counts),
+        cmocka_unit_test(unresponsive_node_is_shown_as_such),
+        cmocka_unit_test(cancelled_run_reports_nothing_and_leaves_its_node),
         cmocka_unit_test(run_can_be_cancelled_before_anything_is_known),
-        cmocka_unit_test(shards_can_be_closed_in_a_callback_and_under_way),
+        cmocka_unit_test(shards_can_be_closed_in_a_callback_and_with_calls_in_flight),
         cmocka_unit_test(look_shows_the_map_and_opens_connections),
         cmocka_unit_test(c21_shuffled_looks_go_round_the_replicas),
         cmocka_unit_test(map_that_is_replaced_or_dropped_is_not_used_again),
         cmocka_unit_test(map_that_is_dropped_under_a_call_serves_it_to_its_end),
-        cmocka_unit_test(node_that_comes_back_elsewhere_is_met_anew),
-        cmocka_unit_test(what_the_old_process_did_is_not_held_against_the_new),
-        cmocka_unit_test(map_that_contradicts_itself_is_the_source_s_mistake),
+        cmocka_unit_test(node_that_returns_at_another_address_starts_over),
+        cmocka_unit_test(failures_of_the_old_process_do_not_count_against_the_new),
+        cmocka_unit_test(contradictory_map_is_the_sources_fault),
         cmocka_unit_test(simple_program_waits),
-        cmocka_unit_test(callback_can_not_wait),
-        cmocka_unit_test(metrics_tell_what_was_done),
+        cmocka_unit_test(callback_cannot_wait),
+        cmocka_unit_test(metrics_count_completed_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

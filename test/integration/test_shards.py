@@ -447,7 +447,7 @@ def client_whose_clock_jumps_before_a_deadline(world):
 
 
 def nodes_whose_clocks_jump(world):
-    """Calls are long, so that there are always some under way in a node, with deadlines."""
+    """Calls are long, so that there are always some in flight in a node, with deadlines."""
     for node in (1, 2, 3):
         world.nodes[node].kill()
         world.start_node(node, delay_ms=400, slots=1000)

@@ -56,7 +56,7 @@ static struct rota_shards_request preferring(struct world *world, int64_t node)
     return what;
 }
 
-static void node_that_answers_calls_is_not_asked_how_it_is(void **state)
+static void node_that_answers_calls_gets_no_health_check(void **state)
 {
     struct world world;
     (void)state;
@@ -70,7 +70,7 @@ static void node_that_answers_calls_is_not_asked_how_it_is(void **state)
     assert_in_range(n_checks(&world, 1) - before, 0, 4);
 
     before = n_checks(&world, 1);
-    RUN_UNTIL(n_checks(&world, 1) == before + 3); /* it is silent now, too */
+    RUN_UNTIL(n_checks(&world, 1) == before + 3); /* it is unresponsive now, too */
     world_close(&world);
 }
 
@@ -100,7 +100,7 @@ static struct rota_shards_view look_at(const struct world *world, int64_t node)
     return view;
 }
 
-static void what_is_wrong_with_a_node_is_shown_until_it_is_well(void **state)
+static void problem_of_a_node_is_shown_until_it_is_well(void **state)
 {
     struct world world;
     (void)state;
@@ -145,7 +145,7 @@ static void failed_checks_count_as_set(void **state)
 }
 
 /* Nodes that have too much to do fail their health checks first. */
-static void nodes_that_all_fail_their_checks_are_called_all_the_same(void **state)
+static void nodes_that_all_fail_their_checks_are_still_called(void **state)
 {
     (void)state;
     for (int policy = ROTA_BALANCER_ROTA; policy <= ROTA_BALANCER_RANDOM; policy++) {
@@ -166,11 +166,11 @@ static void nodes_that_all_fail_their_checks_are_called_all_the_same(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(node_that_answers_calls_is_not_asked_how_it_is),
+        cmocka_unit_test(node_that_answers_calls_gets_no_health_check),
         cmocka_unit_test(node_that_is_well_again_is_called_again),
-        cmocka_unit_test(what_is_wrong_with_a_node_is_shown_until_it_is_well),
+        cmocka_unit_test(problem_of_a_node_is_shown_until_it_is_well),
         cmocka_unit_test(failed_checks_count_as_set),
-        cmocka_unit_test(nodes_that_all_fail_their_checks_are_called_all_the_same),
+        cmocka_unit_test(nodes_that_all_fail_their_checks_are_still_called),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

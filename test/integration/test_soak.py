@@ -113,7 +113,7 @@ def soak_reports_process_tests_with_their_seeds():
 
 
 @tap.test
-def soak_runs_what_is_named_and_nothing_after_it():
+def soak_runs_only_the_named_suites():
     _, output = soak([("sim_doomed", "sim", DOOMED), ("sim_other", "sim", DOOMED)], "sim_doomed=100-101")
     assert "sim_doomed: 2 seeds" in output and "sim_other" not in output, output
 

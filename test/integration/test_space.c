@@ -1,6 +1,5 @@
 /* A space as a program meets it, on SQLite: what it refuses, what it may do from inside of
- * callbacks, and how it looks to those who only look. What engines promise is in
- * test_engines.c. */
+ * callbacks, and what observers see. The promises of engines are in test_engines.c. */
 #include "await.h"
 #include "database.h"
 #include "io/clock.h"
@@ -162,7 +161,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void what_can_not_be_is_refused_with_a_sentence(void **state)
+static void invalid_arguments_are_refused_with_a_sentence(void **state)
 {
     struct seen seen = {0};
     struct rota_error error;
@@ -243,7 +242,7 @@ static void space_that_is_not_known_yet_can_be_drained_and_closed(void **state)
 }
 
 /* Also of 100,000 shards: what one node owns, another that only looks sees at once. */
-static void who_only_looks_sees_all_and_owns_nothing(void **state)
+static void observer_sees_all_and_owns_nothing(void **state)
 {
     struct seen owner = {0}, other = {0};
     struct rota_space_options options = options_of(&owner, "ring", MANY);
@@ -285,7 +284,7 @@ static void who_only_looks_sees_all_and_owns_nothing(void **state)
 
 /* A space that only programs open, and a node beside them: it shows the space by every engine,
  * and moves it from one to the next. */
-static void who_only_looks_moves_a_space_through_all_engines(void **state)
+static void observer_moves_a_space_through_all_engines(void **state)
 {
     static const char *const engines[] = {"static", "lease", "ring", "static"};
     struct seen owner = {0}, other = {0};
@@ -296,7 +295,7 @@ static void who_only_looks_moves_a_space_through_all_engines(void **state)
     open_space(&owner, &options);
     await_owned(&owner, 16);
     for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
-        options = options_of(&other, NULL, 0); /* anew, so that the engine is not known */
+        options = options_of(&other, NULL, 0); /* again, so that the engine is not known */
         options.member = NULL;
         other = (struct seen){0};
         open_space(&other, &options);
@@ -383,7 +382,7 @@ static void refused_shard_goes_to_another_node_and_comes_back(void **state)
                      b.n_starts);
     assert_int_equal(metric_of(metrics[1], "rota_space_stopped_total{space=\"tests\"}"), b.n_stops);
 
-    /* Nobody else is left for them: now the hour does not count. */
+    /* No other process is left for them: now the hour does not count. */
     a.n_refusals = 0;
     close_space(&b);
     await_owned(&a, SHARDS);
@@ -396,7 +395,7 @@ static void refused_shard_goes_to_another_node_and_comes_back(void **state)
     }
 }
 
-static void seats_say_who_owns(void **state)
+static void seats_decide_the_owners(void **state)
 {
     struct seen seen = {0};
     struct rota_space_options options = options_of(&seen, "static", 4);
@@ -421,7 +420,7 @@ static void seats_say_who_owns(void **state)
     close_space(&seen);
 }
 
-static void row_that_can_not_be_read_is_not_believed(void **state)
+static void unreadable_row_is_ignored(void **state)
 {
     struct seen seen = {0};
     struct rota_space_options options = options_of(&seen, "ring", 4);
@@ -472,7 +471,7 @@ static void group_without_a_log_says_so(void **state)
     close_space(&seen);
 }
 
-static void what_members_say_of_this_node_counts(void **state)
+static void state_set_by_members_applies_to_this_node(void **state)
 {
     struct seen seen = {0};
     struct rota_space_options options = options_of(&seen, "ring", 4);
@@ -495,7 +494,7 @@ static void what_members_say_of_this_node_counts(void **state)
     rota_members_close(options.members);
 }
 
-static void migration_is_looked_at_before_it_is_made(void **state)
+static void migration_is_previewed(void **state)
 {
     struct seen seen = {0};
     struct rota_space_options options = options_of(&seen, "ring", 2000);
@@ -541,24 +540,24 @@ static void migration_is_looked_at_before_it_is_made(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_can_not_be_is_refused_with_a_sentence),
+        cmocka_unit_test(invalid_arguments_are_refused_with_a_sentence),
         cmocka_unit_test(engines_have_names),
         cmocka_unit_test_setup_teardown(space_is_closed_and_drained_from_inside, setup, teardown),
         cmocka_unit_test_setup_teardown(space_that_is_not_known_yet_can_be_drained_and_closed,
                                         setup, teardown),
-        cmocka_unit_test_setup_teardown(who_only_looks_sees_all_and_owns_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(who_only_looks_moves_a_space_through_all_engines, setup,
+        cmocka_unit_test_setup_teardown(observer_sees_all_and_owns_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(observer_moves_a_space_through_all_engines, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(shard_that_only_this_node_can_have_is_tried_until_it_starts,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(refused_shard_goes_to_another_node_and_comes_back, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(seats_say_who_owns, setup, teardown),
-        cmocka_unit_test_setup_teardown(row_that_can_not_be_read_is_not_believed, setup, teardown),
+        cmocka_unit_test_setup_teardown(seats_decide_the_owners, setup, teardown),
+        cmocka_unit_test_setup_teardown(unreadable_row_is_ignored, setup, teardown),
         cmocka_unit_test_setup_teardown(lease_that_wants_too_many_says_so, setup, teardown),
         cmocka_unit_test_setup_teardown(group_without_a_log_says_so, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_members_say_of_this_node_counts, setup, teardown),
-        cmocka_unit_test_setup_teardown(migration_is_looked_at_before_it_is_made, setup, teardown),
+        cmocka_unit_test_setup_teardown(state_set_by_members_applies_to_this_node, setup, teardown),
+        cmocka_unit_test_setup_teardown(migration_is_previewed, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

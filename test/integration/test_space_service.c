@@ -116,7 +116,7 @@ struct fixture {
     struct rota_space_service *service;
     struct rota_channel *channel;
     struct rota_arena arena;
-    struct rota_call *call; /* under way */
+    struct rota_call *call; /* in flight */
     char *message;
     size_t size;
     char text[512];
@@ -285,7 +285,7 @@ static void shard_is_explained_with_its_history(void **state)
     close_all(&f);
 }
 
-static void what_is_not_there_is_refused(void **state)
+static void missing_names_are_refused(void **state)
 {
     static const char *const METHODS[] = {"Show", "Explain", "Pin", "Migrate"};
     struct fixture f;
@@ -372,7 +372,7 @@ static void refusals_say_what_to_do(void **state)
     close_all(&f);
 }
 
-static void who_waits_is_told_that_the_service_ends(void **state)
+static void waiting_callers_learn_that_the_service_ends(void **state)
 {
     struct fixture f;
     struct rota_space_request request = {ORDERS, .engine = rota_str("lease")};
@@ -387,7 +387,7 @@ static void who_waits_is_told_that_the_service_ends(void **state)
     close_all(&f);
 }
 
-static void who_has_gone_is_not_missed(void **state)
+static void disconnected_caller_is_ignored(void **state)
 {
     struct fixture f;
     struct rota_space_request request = {ORDERS, .node = rota_str("a:1")};
@@ -405,10 +405,10 @@ static void who_has_gone_is_not_missed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(spaces_are_listed_and_shown),  TEST(shard_is_explained_with_its_history),
-        TEST(what_is_not_there_is_refused), TEST(pin_is_answered_when_it_is_in_the_store),
-        TEST(refusals_say_what_to_do),      TEST(who_waits_is_told_that_the_service_ends),
-        TEST(who_has_gone_is_not_missed),
+        TEST(spaces_are_listed_and_shown),    TEST(shard_is_explained_with_its_history),
+        TEST(missing_names_are_refused),      TEST(pin_is_answered_when_it_is_in_the_store),
+        TEST(refusals_say_what_to_do),        TEST(waiting_callers_learn_that_the_service_ends),
+        TEST(disconnected_caller_is_ignored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -408,7 +408,7 @@ def a_space_is_created_seated_and_deleted_by_command(cluster):
 
 
 @test
-def what_is_not_a_space_is_not_created(cluster):
+def invalid_spaces_are_not_created(cluster):
     one = cluster.nodes[0]
     for words, name in ((["a b"], "1 to 200"), (["x" * 201], "1 to 200"), (["x", "--engine", "static"], "seats"),
                         (["x", "--seats", one.grpc], "seats"), (["x", "--engine", "lease", "--shards", "131072"], "65536"),
@@ -440,7 +440,7 @@ def engine_is_exchanged_under_watch(cluster):
 
 
 @test
-def shadow_that_nobody_ends_is_taken_on_or_given_up_by_any_node(cluster):
+def orphaned_shadow_is_continued_or_cancelled_by_any_node(cluster):
     one, two = cluster.nodes[:2]
 
     def shadow(engine):
@@ -483,6 +483,6 @@ def never_two_owners(cluster):
     print(f"# {moves} moves of {len(spans)} shards")
 
 
-with Cluster() as the_cluster:  # each test goes on where the one before has ended
+with Cluster() as the_cluster:  # each test continues where the one before has ended
     CODE = tap.run(the_cluster, stops_at_failure=True)
 sys.exit(CODE)

@@ -107,7 +107,7 @@ static void large_and_empty_values_come_back(void **state)
 }
 
 /* In MariaDB an update counts what it changed, unless it is told otherwise. */
-static void update_to_the_same_value_has_met_its_row(void **state)
+static void update_to_the_same_value_counts_its_row(void **state)
 {
     (void)state;
     make_table();
@@ -118,7 +118,7 @@ static void update_to_the_same_value_has_met_its_row(void **state)
     assert_int_equal(store_sql(sql, "DELETE FROM t"), 1);
 }
 
-static void more_statements_than_are_remembered_go_well(void **state)
+static void more_statements_than_are_cached_succeed(void **state)
 {
     char text[64];
     (void)state;
@@ -131,7 +131,7 @@ static void more_statements_than_are_remembered_go_well(void **state)
 
 /* --- failures that are surely undone --- */
 
-static void what_is_not_there_is_not_found(void **state)
+static void missing_row_is_not_found(void **state)
 {
     struct rota_error error;
     (void)state;
@@ -329,7 +329,7 @@ static void await_select(struct rota_sql *hasty)
         fail_msg("%s", error.text);
 }
 
-static void statement_that_takes_too_long_is_surely_undone(void **state)
+static void statement_that_takes_too_long_is_certainly_undone(void **state)
 {
     struct rota_sql *hasty = open_with(200 * ROTA_MSEC);
     struct rota_error error;
@@ -360,7 +360,7 @@ static void server_that_hangs_does_not_hang_us(void **state)
     rota_sql_close(hasty);
 }
 
-static void restarted_server_is_met_by_a_new_connection(void **state)
+static void restarted_server_gets_a_new_connection(void **state)
 {
     struct rota_error error;
     (void)state;
@@ -375,7 +375,7 @@ static void restarted_server_is_met_by_a_new_connection(void **state)
     assert_int_equal(store_sql(sql, "SELECT COUNT(*) FROM t"), 1);
 }
 
-static void each_session_reads_what_is_committed(void **state)
+static void each_session_reads_committed_data(void **state)
 {
     struct rota_sql_result result = {0};
     (void)state;
@@ -394,9 +394,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(values_come_back_as_they_were),
         TEST(large_and_empty_values_come_back),
-        TEST(update_to_the_same_value_has_met_its_row),
-        TEST(more_statements_than_are_remembered_go_well),
-        TEST(what_is_not_there_is_not_found),
+        TEST(update_to_the_same_value_counts_its_row),
+        TEST(more_statements_than_are_cached_succeed),
+        TEST(missing_row_is_not_found),
         TEST(second_row_with_a_key_is_invalid),
         TEST(transaction_is_all_or_nothing),
         TEST(lock_that_is_not_given_up_makes_it_unavailable),
@@ -404,10 +404,10 @@ int main(void)
         TEST(password_is_in_no_message),
         /* Of servers only. */
         TEST(killed_connection_leaves_the_outcome_unknown),
-        TEST(statement_that_takes_too_long_is_surely_undone),
+        TEST(statement_that_takes_too_long_is_certainly_undone),
         TEST(server_that_hangs_does_not_hang_us),
-        TEST(restarted_server_is_met_by_a_new_connection),
-        TEST(each_session_reads_what_is_committed),
+        TEST(restarted_server_gets_a_new_connection),
+        TEST(each_session_reads_committed_data),
     };
     size_t n_tests = sizeof tests / sizeof *tests;
     if (database_url(false).kind == ROTA_SQL_SQLITE)

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-static void database_that_was_not_built_in_is_told_so(void **state)
+static void missing_database_support_is_reported(void **state)
 {
     static const char *const urls[] = {"mysql://u:pw-1234@h/d", "postgres://u:pw-1234@h/d"};
     (void)state;
@@ -28,7 +28,7 @@ static void database_that_was_not_built_in_is_told_so(void **state)
     }
 }
 
-static void log_that_was_not_built_in_is_told_so(void **state)
+static void missing_log_support_is_reported(void **state)
 {
     struct rota_sync_options options = {.url = "kafka://h?sasl.password=pw-1234", .name = "g"};
     struct rota_sync *sync = NULL;
@@ -40,7 +40,7 @@ static void log_that_was_not_built_in_is_told_so(void **state)
     assert_null(sync);
 }
 
-static void workers_that_were_not_built_in_are_told_so(void **state)
+static void missing_worker_support_is_reported(void **state)
 {
     const struct rota_connector_options options = {.address = "127.0.0.1:0", .name = "w"};
     struct rota_connector *connector = NULL;
@@ -58,9 +58,9 @@ static void workers_that_were_not_built_in_are_told_so(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(database_that_was_not_built_in_is_told_so),
-        cmocka_unit_test(log_that_was_not_built_in_is_told_so),
-        cmocka_unit_test(workers_that_were_not_built_in_are_told_so),
+        cmocka_unit_test(missing_database_support_is_reported),
+        cmocka_unit_test(missing_log_support_is_reported),
+        cmocka_unit_test(missing_worker_support_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -241,7 +241,7 @@ static void store_may_be_closed_at_once(void **state)
     assert_int_equal(n_up + n_down, 0);
 }
 
-/* --- databases that are away --- */
+/* --- databases that are unreachable --- */
 
 static void bad_url_is_refused_without_showing_it(void **state)
 {
@@ -267,7 +267,7 @@ static void bad_url_is_refused_without_showing_it(void **state)
 }
 
 /* It keeps trying, says why, and never says the password. */
-static void store_that_can_not_connect_says_why(void **state)
+static void store_that_cannot_connect_says_why(void **state)
 {
     struct rota_store_request list = store_request(ROTA_STORE_MEMBERS);
     struct rota_sql_url url = database_url(false);
@@ -302,7 +302,7 @@ static size_t n_logged(const char *phrase)
     return n;
 }
 
-static void lost_connection_is_made_anew(void **state)
+static void lost_connection_is_replaced(void **state)
 {
     struct rota_store_request claim = store_claim_of("a", 1, 1), ping;
     (void)state;
@@ -430,10 +430,10 @@ int main(void)
         TEST(store_may_be_closed_in_an_answer),
         TEST(store_may_be_closed_at_once),
         TEST(bad_url_is_refused_without_showing_it),
-        TEST(store_that_can_not_connect_says_why),
+        TEST(store_that_cannot_connect_says_why),
         TEST(upgrade_of_the_tables_is_in_the_log),
         /* Of servers only. */
-        TEST(lost_connection_is_made_anew),
+        TEST(lost_connection_is_replaced),
         TEST(connection_that_the_server_closed_is_replaced_before_it_is_used),
         TEST(connection_may_be_replaced_before_the_loop_knows_the_first),
         TEST(database_that_hangs_is_in_the_log),

@@ -1,5 +1,5 @@
-/* Requests to a store that no database has to judge: what is out of bounds is refused at once, with
- * the field, and the bounds themselves are not. */
+/* Requests to a store that are checked without a database: values out of bounds are refused at
+ * once, with the field, and values at the bounds are not. */
 #include "await.h"
 #include "core/place/node_name.h"
 

@@ -1,4 +1,4 @@
-/* Jobs as rows of a real database: who may write, what is written, what is read. */
+/* Jobs as rows of a real database: which owner may write, and that rows read back as written. */
 #include "io/sql/store_jobs.h"
 #include "store.h"
 
@@ -92,7 +92,7 @@ static void check_record(const char *queue, uint32_t number, const char *record,
     rota_sql_result_deinit(&rows);
 }
 
-static void every_taking_has_an_epoch_that_nobody_had(void **state)
+static void every_take_has_a_new_epoch(void **state)
 {
     (void)state;
     uint64_t first = take(ours, OURS, "q", 0, 3);
@@ -136,7 +136,7 @@ static void a_stale_owner_changes_nothing_and_learns_which(void **state)
     check_record("q", 1, "one", "payload");
 }
 
-static void an_epoch_of_another_process_is_no_right(void **state)
+static void an_epoch_of_another_process_grants_nothing(void **state)
 {
     (void)state;
     uint64_t epoch = take(ours, OURS, "q", 0, 1);
@@ -150,7 +150,7 @@ static void an_epoch_of_another_process_is_no_right(void **state)
     assert_int_equal(store_sql(ours->sql, "SELECT COUNT(*) FROM rota_jobs"), 0);
 }
 
-static void whoever_takes_waits_for_a_turn_that_is_open(void **state)
+static void a_take_waits_for_an_open_turn(void **state)
 {
     (void)state;
     struct rota_error error;
@@ -334,10 +334,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(every_taking_has_an_epoch_that_nobody_had),
+        TEST(every_take_has_a_new_epoch),
         TEST(a_stale_owner_changes_nothing_and_learns_which),
-        TEST(an_epoch_of_another_process_is_no_right),
-        TEST(whoever_takes_waits_for_a_turn_that_is_open),
+        TEST(an_epoch_of_another_process_grants_nothing),
+        TEST(a_take_waits_for_an_open_turn),
         TEST(a_turn_may_be_written_again),
         TEST(a_change_leaves_the_payload_alone),
         TEST(bytes_are_bytes),

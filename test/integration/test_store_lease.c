@@ -328,7 +328,7 @@ static void last_of_many_dead_ones_is_found(void **state)
     assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_NONE);
 }
 
-static void expired_lease_that_nobody_took_is_pinged_back_to_life(void **state)
+static void unclaimed_expired_lease_is_renewed_by_a_ping(void **state)
 {
     struct rota_store_request a = store_claim_of("a", 1, 1), b = store_claim_of("b", 2, 1);
     (void)state;
@@ -375,7 +375,7 @@ static void epoch_grows_also_when_the_database_went_back(void **state)
     assert_int_equal(store_claim(session, &a).epoch, a.claim.floor + 1);
 }
 
-static void epoch_of_a_row_is_exceeded_even_if_the_clock_is_behind_it(void **state)
+static void epoch_grows_even_if_the_clock_is_behind_the_row(void **state)
 {
     struct rota_store_request a = store_claim_of("a", 1, 1);
     (void)state;
@@ -732,10 +732,10 @@ int main(void)
         TEST(row_that_is_not_expired_is_not_taken),
         TEST(ping_far_in_the_future_is_a_holder_from_before_a_jump_back),
         TEST(last_of_many_dead_ones_is_found),
-        TEST(expired_lease_that_nobody_took_is_pinged_back_to_life),
+        TEST(unclaimed_expired_lease_is_renewed_by_a_ping),
         TEST(epoch_grows_with_every_grant),
         TEST(epoch_grows_also_when_the_database_went_back),
-        TEST(epoch_of_a_row_is_exceeded_even_if_the_clock_is_behind_it),
+        TEST(epoch_grows_even_if_the_clock_is_behind_the_row),
         TEST(ping_is_for_this_instance_and_this_epoch),
         TEST(each_of_many_pings_is_answered_for_itself),
         TEST(as_many_are_pinged_at_once_as_are_allowed),

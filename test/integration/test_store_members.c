@@ -111,7 +111,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void those_who_beat_are_members(void **state)
+static void processes_with_heartbeats_are_members(void **state)
 {
     (void)state;
     open_members(NULL);
@@ -156,7 +156,7 @@ static void operators_drain_and_evict(void **state)
     rota_heartbeat_close(c);
 }
 
-static void nobody_alive_leaves_the_membership_as_it_was(void **state)
+static void empty_live_list_keeps_the_membership(void **state)
 {
     (void)state;
     open_members(NULL);
@@ -195,8 +195,10 @@ static void bad_members_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(those_who_beat_are_members), TEST(role_chooses_among_them),
-        TEST(operators_drain_and_evict),  TEST(nobody_alive_leaves_the_membership_as_it_was),
+        TEST(processes_with_heartbeats_are_members),
+        TEST(role_chooses_among_them),
+        TEST(operators_drain_and_evict),
+        TEST(empty_live_list_keeps_the_membership),
         TEST(bad_members_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -256,7 +256,7 @@ static void step(void)
     compare();
 }
 
-static void table_does_what_the_simulated_one_does(void **state)
+static void table_behaves_like_the_simulated_one(void **state)
 {
     (void)state;
     store_clear();
@@ -276,7 +276,7 @@ static void table_does_what_the_simulated_one_does(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_does_what_the_simulated_one_does),
+        cmocka_unit_test(table_behaves_like_the_simulated_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -151,7 +151,7 @@ static void older_tables_are_brought_up_to_date_and_keep_their_rows(void **state
     check_rows(session);
     assert_int_equal(rota_store_session_upgraded_from(session), 1);
 
-    /* Whoever held something goes on, and what is new is used. */
+    /* Whoever held something continues, and what is new is used. */
     assert_true(store_ping(session, 7, (struct rota_store_claimed){.epoch = 1800000000000}));
     struct rota_store_request claim = store_claim_of("c", 9, 2);
     assert_int_equal(store_claim(session, &claim).shard, 1);

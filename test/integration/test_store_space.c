@@ -1,4 +1,4 @@
-/* What a space asks of the store: who takes part, and the row by which they agree. */
+/* What a space asks of the store: its nodes, and the row by which they agree. */
 #include "store.h"
 
 static struct rota_store_session *session;
@@ -67,7 +67,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void name_is_one_life_at_a_time(void **state)
+static void name_has_one_incarnation_at_a_time(void **state)
 {
     (void)state;
     assert_true(node_do(ROTA_STORE_SPACE_JOIN, "a:1", 5));
@@ -83,7 +83,7 @@ static void name_is_one_life_at_a_time(void **state)
     assert_false(node_do(ROTA_STORE_SPACE_BEAT, "a:1", 6));
 }
 
-static void each_beat_is_a_sign_of_life(void **state)
+static void each_heartbeat_counts(void **state)
 {
     (void)state;
     assert_true(node_do(ROTA_STORE_SPACE_JOIN, "a:1", 5));
@@ -183,7 +183,7 @@ static void read_shows_all_nodes_by_name_and_the_highest_lease(void **state)
     assert_true(seen->highest == claimed.epoch);
 }
 
-static void what_can_not_be_is_refused(void **state)
+static void invalid_values_are_refused(void **state)
 {
     struct rota_error error;
     (void)state;
@@ -204,8 +204,8 @@ static void what_can_not_be_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(name_is_one_life_at_a_time, setup, teardown),
-        cmocka_unit_test_setup_teardown(each_beat_is_a_sign_of_life, setup, teardown),
+        cmocka_unit_test_setup_teardown(name_has_one_incarnation_at_a_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_heartbeat_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(only_the_very_row_that_was_seen_is_evicted, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(version_that_is_not_replaced_refuses, setup, teardown),
@@ -215,7 +215,7 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(read_shows_all_nodes_by_name_and_the_highest_lease, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(what_can_not_be_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(invalid_values_are_refused, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static void beat_of(const char *address, const char *zone, uint32_t weight)
     store_must(session, &beat, &answer);
 }
 
-static void beat_leaves_the_operators_word_alone(void **state)
+static void heartbeat_keeps_the_operators_setting(void **state)
 {
     struct rota_store_request list = store_request(ROTA_STORE_MEMBERS),
                               drain = store_request(ROTA_STORE_MEMBER_STATE);
@@ -108,7 +108,7 @@ static void name_of_a_member_is_kept(void **state)
     assert_true(is(answer.members[0].name, "other"));
 }
 
-static void member_that_is_not_there_is_no_error(void **state)
+static void missing_member_is_not_an_error(void **state)
 {
     struct rota_store_request request = store_request(ROTA_STORE_MEMBER_REMOVE);
     (void)state;
@@ -129,7 +129,7 @@ static void member_that_is_not_there_is_no_error(void **state)
 }
 
 /* As many as one request may have, so that no database's own bound is met. */
-static void many_addresses_are_one_beat(void **state)
+static void many_addresses_share_one_heartbeat(void **state)
 {
     static char texts[ROTA_STORE_KEYS_MAX][16];
     struct rota_str more[ROTA_STORE_KEYS_MAX];
@@ -169,7 +169,7 @@ static void many_addresses_are_one_beat(void **state)
 
 /* --- spaces --- */
 
-static void space_is_replaced_only_by_who_has_read_it(void **state)
+static void space_is_replaced_only_after_reading_it(void **state)
 {
     struct rota_store_request put = store_request(ROTA_STORE_SPACE_PUT),
                               list = store_request(ROTA_STORE_SPACES);
@@ -320,7 +320,7 @@ static void assert_missing_or_refused(struct rota_store_request *request, const 
     assert_non_null(value_of(there));
 }
 
-static void key_that_can_not_be_is_missing_or_refused(void **state)
+static void invalid_key_is_missing_or_refused(void **state)
 {
     const struct rota_str keys[] = {rota_str_of("a\0b", 3), rota_str("\xff\xfe"), rota_str("a")};
     const struct rota_str numbers[] = {rota_str("x"), rota_str("99999999999999999999999"),
@@ -338,7 +338,7 @@ static void key_that_can_not_be_is_missing_or_refused(void **state)
     assert_missing_or_refused(&request, "12");
 }
 
-static void value_that_is_too_large_is_told_so(void **state)
+static void oversized_value_is_reported(void **state)
 {
     const struct rota_str keys[] = {rota_str("big"), rota_str("most"), rota_str("a")};
     struct rota_store_request request = select_of(keys, 3);
@@ -489,7 +489,7 @@ static void schema_as_text_makes_the_tables(void **state)
     assert_int_equal(store_claim(session, &claim).result, ROTA_STORE_CLAIM_GRANTED);
 }
 
-static void database_that_is_none_is_refused(void **state)
+static void file_that_is_not_a_database_is_refused(void **state)
 {
     struct rota_sql_url url = database_url(false);
     struct rota_error error;
@@ -524,7 +524,7 @@ static void file_that_was_moved_is_a_lost_connection(void **state)
     assert_int_equal(access(url.path, F_OK), -1); /* nor was one made */
     assert_int_equal(rename(moved.path, url.path), 0);
 
-    assert_int_equal(store_do(session, &ping, &answer), ROTA_ERR_UNAVAILABLE); /* for good */
+    assert_int_equal(store_do(session, &ping, &answer), ROTA_ERR_UNAVAILABLE); /* permanently */
     assert_int_equal(rota_sql_open(&url, NULL, &sql, &error), ROTA_OK);
     assert_int_equal(store_sql(sql, "SELECT pings FROM rota_leases"), 1);
     rota_sql_close(sql);
@@ -635,16 +635,16 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(beat_leaves_the_operators_word_alone),
+        TEST(heartbeat_keeps_the_operators_setting),
         TEST(name_of_a_member_is_kept),
-        TEST(member_that_is_not_there_is_no_error),
-        TEST(many_addresses_are_one_beat),
-        TEST(space_is_replaced_only_by_who_has_read_it),
+        TEST(missing_member_is_not_an_error),
+        TEST(many_addresses_share_one_heartbeat),
+        TEST(space_is_replaced_only_after_reading_it),
         TEST(keys_that_are_there_have_values),
         TEST(columns_may_have_other_names),
         TEST(bytes_are_found_too),
-        TEST(key_that_can_not_be_is_missing_or_refused),
-        TEST(value_that_is_too_large_is_told_so),
+        TEST(invalid_key_is_missing_or_refused),
+        TEST(oversized_value_is_reported),
         TEST(table_that_is_missing_is_named),
         TEST(table_that_was_changed_is_read_again),
         TEST(newer_schema_is_refused),
@@ -653,7 +653,7 @@ int main(void)
         TEST(nonsense_is_refused_with_a_sentence),
     };
     const struct CMUnitTest of_files[] = {
-        TEST(database_that_is_none_is_refused),
+        TEST(file_that_is_not_a_database_is_refused),
         TEST(file_that_was_moved_is_a_lost_connection),
     };
     const struct CMUnitTest of_servers[] = {TEST(user_without_rights_gets_a_sentence)};

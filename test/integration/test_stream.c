@@ -1,5 +1,5 @@
-/* Streams and listeners on a real loop. What is true of any stream is shown
- * twice, in plain text and under TLS; see test_tls.c for what is TLS alone. */
+/* Streams and listeners on a real loop. Rules of all streams are shown twice, in plain text and
+ * under TLS; test_tls.c has those of TLS alone. */
 #include "streams.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 /* --- any stream --- */
 
-static void what_is_written_arrives_both_ways(void **state)
+static void bytes_arrive_in_both_directions(void **state)
 {
     (void)state;
     streams.model.habit = STREAMS_ECHO;
@@ -24,7 +24,7 @@ static void what_is_written_arrives_both_ways(void **state)
     assert_non_null(strstr(rota_stream_peer(streams.server[0].stream), "127.0.0.1:"));
 }
 
-static void what_is_written_before_it_is_open_arrives(void **state)
+static void bytes_written_before_the_stream_is_open_arrive(void **state)
 {
     (void)state;
     streams.model.habit = STREAMS_ECHO;
@@ -141,7 +141,7 @@ static void a_buffer_is_sent_at_once_and_has_its_memory_after(void **state)
     assert_int_equal(streams.server[0].n_wrong, 0);
 }
 
-static void a_buffer_keeps_its_place_behind_what_waits(void **state)
+static void a_buffer_keeps_its_place_after_waiting_bytes(void **state)
 {
     enum { FIRST = 300, LARGE = 7 << 20, LAST = 5000 }; /* two large ones fill the kernel */
     struct rota_stream *client;
@@ -198,7 +198,7 @@ static void a_finished_stream_delivers_everything_first(void **state)
 }
 
 /* Bytes for a closed socket make the kernel drop what that has yet to deliver. */
-static void a_finished_stream_bears_with_one_that_still_writes(void **state)
+static void a_finished_stream_tolerates_a_peer_that_still_writes(void **state)
 {
     (void)state;
     finish_after(512 << 10, 1000);
@@ -216,7 +216,7 @@ static void both_may_finish_at_once(void **state)
     streams.client.stream = streams.server[0].stream = NULL;
 }
 
-static void a_closed_stream_tells_its_peer_and_not_its_owner(void **state)
+static void a_closed_stream_notifies_its_peer_and_not_its_owner(void **state)
 {
     (void)state;
     streams_listen("127.0.0.1:0");
@@ -258,7 +258,7 @@ static void a_stream_may_be_ended_in_every_callback(void **state)
                 end_at((enum streams_moment)client, (enum streams_moment)server, finishes);
 }
 
-static void a_stream_may_be_ended_on_its_way(void **state)
+static void a_stream_may_be_ended_while_it_connects(void **state)
 {
     (void)state;
     streams_listen("127.0.0.1:0");
@@ -325,7 +325,7 @@ static void await_failure(const char *address, enum rota_code code, const char *
     streams_assert_reason(&streams.client.reason, code, phrase);
 }
 
-static void a_port_where_nobody_listens_is_unavailable(void **state)
+static void a_port_without_a_listener_is_unavailable(void **state)
 {
     (void)state;
     streams_listen("127.0.0.1:0");
@@ -346,7 +346,7 @@ static void an_unknown_name_is_named(void **state)
     assert_non_null(strstr(streams.client.reason.text, "nosuch.invalid:80"));
 }
 
-static void who_does_not_answer_in_time_is_given_up(void **state)
+static void a_peer_that_does_not_answer_in_time_is_given_up(void **state)
 {
     enum { N_CROWD = 4 };
     int crowd[N_CROWD];
@@ -447,8 +447,8 @@ static void a_reset_is_an_error(void **state)
     streams_assert_reason(&streams.server[0].reason, ROTA_ERR_IO, "reset");
 }
 
-/* The bytes that could not be sent must not leave the owner waiting for ever. */
-static void writing_to_one_that_is_gone_ends_a_stream_that_does_not_read(void **state)
+/* The bytes that could not be sent must not leave the owner waiting forever. */
+static void writing_to_a_closed_peer_ends_a_stream_that_does_not_read(void **state)
 {
     const struct linger at_once = {.l_onoff = 1};
     (void)state;
@@ -468,7 +468,7 @@ static void writing_to_one_that_is_gone_ends_a_stream_that_does_not_read(void **
     streams_assert_reason(&streams.server[0].reason, ROTA_ERR_IO, "writing");
 }
 
-static void what_a_peer_said_before_it_reset_is_still_read(void **state)
+static void bytes_sent_before_a_reset_are_still_read(void **state)
 {
     const struct linger at_once = {.l_onoff = 1};
     char words[10];
@@ -537,7 +537,7 @@ static void a_port_in_use_is_named(void **state)
     assert_null(second);
 }
 
-static void those_beyond_the_places_wait_for_one(void **state)
+static void connections_beyond_the_limit_wait(void **state)
 {
     struct streams_end clients[3] = {{0}};
     (void)state;
@@ -609,33 +609,33 @@ static void a_listener_may_be_closed_in_its_callback(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_BOTH(what_is_written_arrives_both_ways),
-        IN_BOTH(what_is_written_before_it_is_open_arrives),
+        IN_BOTH(bytes_arrive_in_both_directions),
+        IN_BOTH(bytes_written_before_the_stream_is_open_arrive),
         IN_BOTH(much_arrives_whole_while_little_is_pending),
         IN_BOTH(more_than_the_bound_is_refused_and_nothing_is_lost),
         IN_BOTH(little_is_gathered_until_the_loop_or_a_flush),
         IN_BOTH(a_buffer_is_sent_at_once_and_has_its_memory_after),
-        IN_BOTH(a_buffer_keeps_its_place_behind_what_waits),
+        IN_BOTH(a_buffer_keeps_its_place_after_waiting_bytes),
         IN_BOTH(a_finished_stream_delivers_everything_first),
-        IN_BOTH(a_finished_stream_bears_with_one_that_still_writes),
+        IN_BOTH(a_finished_stream_tolerates_a_peer_that_still_writes),
         IN_BOTH(both_may_finish_at_once),
-        IN_BOTH(a_closed_stream_tells_its_peer_and_not_its_owner),
+        IN_BOTH(a_closed_stream_notifies_its_peer_and_not_its_owner),
         IN_BOTH(a_stream_may_be_ended_in_every_callback),
-        IN_BOTH(a_stream_may_be_ended_on_its_way),
+        IN_BOTH(a_stream_may_be_ended_while_it_connects),
         IN_BOTH(a_name_is_looked_up_and_its_addresses_tried),
         IN_BOTH(hundreds_come_and_go),
-        IN_PLAIN(a_port_where_nobody_listens_is_unavailable),
+        IN_PLAIN(a_port_without_a_listener_is_unavailable),
         IN_PLAIN(an_unknown_name_is_named),
-        IN_PLAIN(who_does_not_answer_in_time_is_given_up),
+        IN_PLAIN(a_peer_that_does_not_answer_in_time_is_given_up),
         IN_PLAIN(a_bad_address_is_refused_at_once),
         IN_PLAIN(plain_text_stays_on_this_machine),
         IN_PLAIN(a_reset_is_an_error),
-        IN_PLAIN(writing_to_one_that_is_gone_ends_a_stream_that_does_not_read),
-        IN_PLAIN(what_a_peer_said_before_it_reset_is_still_read),
+        IN_PLAIN(writing_to_a_closed_peer_ends_a_stream_that_does_not_read),
+        IN_PLAIN(bytes_sent_before_a_reset_are_still_read),
         IN_PLAIN(tls_to_a_plain_port_is_recognized),
         IN_PLAIN(ipv6_is_written_in_brackets),
         IN_PLAIN(a_port_in_use_is_named),
-        IN_PLAIN(those_beyond_the_places_wait_for_one),
+        IN_PLAIN(connections_beyond_the_limit_wait),
         IN_PLAIN(running_out_of_file_descriptors_is_survived),
         IN_PLAIN(a_listener_may_be_closed_in_its_callback),
     };

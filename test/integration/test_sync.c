@@ -69,7 +69,7 @@ static enum rota_code try_open(const char *url, const char *name, rota_time sess
     return code;
 }
 
-static void url_that_is_none_is_refused_with_a_reason(void **state)
+static void invalid_url_is_refused_with_a_reason(void **state)
 {
     char text[ROTA_ERROR_TEXT_MAX];
     (void)state;
@@ -191,7 +191,7 @@ static void long_log_is_read_in_parts(void **state)
 }
 
 /* Somebody else has written it. */
-static void record_above_the_bound_is_told_by_its_size(void **state)
+static void oversized_record_is_reported_by_its_size(void **state)
 {
     (void)state;
     sync_open(&sync_a);
@@ -212,7 +212,7 @@ static void record_above_the_bound_is_told_by_its_size(void **state)
 }
 
 /* Somebody else has put it where the next one goes, and has not moved the head. */
-static void row_behind_the_end_is_none_of_the_logs(void **state)
+static void row_after_the_end_does_not_belong_to_the_log(void **state)
 {
     (void)state;
     sync_open(&sync_a);
@@ -227,7 +227,7 @@ static void row_behind_the_end_is_none_of_the_logs(void **state)
 }
 
 /* SQLite takes anything for bytes, and counts a text up to its first NUL. */
-static void value_that_is_no_bytes_is_told_by_its_bytes(void **state)
+static void value_of_another_type_is_read_as_bytes(void **state)
 {
     (void)state;
     sync_open(&sync_a);
@@ -266,7 +266,7 @@ static void trimmed_records_are_gone(void **state)
     peer_write(&sync_a, 11, "z");
     peer_await_end(&sync_b, 12);
     assert_int_equal(sync_b.n_lost, 0);
-    peer_read(&sync_b, 0); /* what is there no more can't be told */
+    peer_read(&sync_b, 0); /* a record that was removed is not reported */
     await(&sync_loop, &sync_b.n_opened, 2);
     assert_int_equal(sync_b.n_lost, 1);
     assert_non_null(strstr(sync_b.error, "trimmed"));
@@ -346,7 +346,7 @@ static void log_that_is_shorter_is_lost(void **state)
     assert_int_equal(sync_a.end, 4);
 }
 
-/* A hole in it: no record may be passed over in silence. */
+/* A hole in it: no record may be skipped in silence. */
 static void missing_record_is_a_loss(void **state)
 {
     (void)state;
@@ -362,7 +362,7 @@ static void missing_record_is_a_loss(void **state)
 }
 
 /* As nobody of us would write it: it is told as it stands, and goes as others do. */
-static void odd_row_among_the_members_harms_nobody(void **state)
+static void invalid_member_row_does_no_harm(void **state)
 {
     (void)state;
     sync_open_short(&sync_a);
@@ -384,7 +384,7 @@ static void odd_row_among_the_members_harms_nobody(void **state)
     assert_int_equal(sync_a.n_group_lost, 0);
 }
 
-/* --- a database that is away, locked, or not for us --- */
+/* --- a database that is unreachable, locked, or not for us --- */
 
 static void kill_connections(struct rota_sql *sql)
 {
@@ -392,7 +392,7 @@ static void kill_connections(struct rota_sql *sql)
              "WHERE usename = 'rota' AND pid <> pg_backend_pid()");
 }
 
-static void restart_of_the_server_is_passed_over_in_silence(void **state)
+static void short_restart_of_the_server_is_not_reported(void **state)
 {
     (void)state;
     sync_open_two();
@@ -413,7 +413,7 @@ static void restart_of_the_server_is_passed_over_in_silence(void **state)
     await(&sync_loop, &sync_b.n_records, (size_t)last + 1);
 }
 
-static void server_that_is_away_is_waited_for(void **state)
+static void unreachable_server_is_waited_for(void **state)
 {
     (void)state;
     database_do("stop");
@@ -430,7 +430,7 @@ static void server_that_is_away_is_waited_for(void **state)
 }
 
 /* Whoever holds the head holds up all that write. These are told, and read on. */
-static void append_that_is_locked_out_is_not_appended_and_reading_goes_on(void **state)
+static void locked_append_fails_and_reading_continues(void **state)
 {
     struct rota_error error;
     (void)state;
@@ -448,8 +448,8 @@ static void append_that_is_locked_out_is_not_appended_and_reading_goes_on(void *
     assert_int_equal(sync_a.n_lost, 0);
 }
 
-/* The connection goes while the append is under way: it is not known, and said so. */
-static void append_whose_connection_is_lost_is_not_appended_as_far_as_is_known(void **state)
+/* The connection goes while the append is in flight: it is not known, and said so. */
+static void append_on_a_lost_connection_has_an_unknown_outcome(void **state)
 {
     struct rota_error error;
     (void)state;
@@ -505,7 +505,7 @@ static void tables_of_a_newer_version_are_refused(void **state)
     assert_int_equal(rota_sync_append(sync_b.sync, 1, rota_str("y"), NULL), ROTA_ERR_UNAVAILABLE);
 }
 
-static void rights_that_are_missing_are_told(void **state)
+static void missing_permissions_are_reported(void **state)
 {
     struct rota_sql_url url = database_url(true);
     char text[ROTA_SQL_URL_TEXT_MAX + 64];
@@ -526,7 +526,7 @@ static void rights_that_are_missing_are_told(void **state)
     assert_null(strstr(sync_b.error, "gu3st-word"));
 }
 
-static void observer_of_nothing_is_told_and_makes_nothing(void **state)
+static void observer_of_a_missing_log_gets_an_error_and_creates_nothing(void **state)
 {
     struct stat status;
     (void)state;
@@ -546,7 +546,7 @@ static void observer_of_nothing_is_told_and_makes_nothing(void **state)
 }
 
 /* Nothing is left of the former log but a process that has it open. */
-static void newcomer_to_dropped_tables_waits_for_those_who_had_them(void **state)
+static void new_member_of_dropped_tables_waits_for_the_former_members(void **state)
 {
     (void)state;
     struct sync_member former = sync_member_start("1/a", sync_session());
@@ -577,7 +577,7 @@ static void file_path(char *path, size_t size, const char *end)
 
 /* With a session of minutes, and nobody who looks by itself, only the lock can tell, and
  * what the kernel says of a file that is closed. */
-static void killed_member_is_found_without_its_session(void **state)
+static void killed_member_is_detected_before_its_session_ends(void **state)
 {
     (void)state;
     sync_a.ok_every = sync_b.ok_every = ROTA_SYNC_SESSION_MAX / 2;
@@ -628,7 +628,7 @@ static void replaced_file_is_a_loss(void **state)
 
 /* A process holds its lock and knows the former file; one that finds no file makes
  * another, and leaves it a session. */
-static void newcomer_to_a_removed_file_waits_for_those_who_had_it(void **state)
+static void new_member_of_a_removed_file_waits_for_the_former_members(void **state)
 {
     static const char *const ends[] = {"", "-wal", "-shm"};
     char path[2048], aside[2056];
@@ -678,14 +678,14 @@ static void file_that_is_broken_fails(void **state)
 
 /* The file beside the database is deleted: nobody dies of it, and others are still
  * woken. */
-static void deleted_lock_file_kills_nobody(void **state)
+static void deleted_lock_file_removes_no_member(void **state)
 {
     char path[2048];
     (void)state;
     sync_open_two();
     file_path(path, sizeof path, "-group");
     assert_int_equal(unlink(path), 0);
-    sync_open(&sync_c); /* makes it anew */
+    sync_open(&sync_c); /* makes it again */
     peer_join(&sync_c, "3/c");
     peer_await_members(&sync_a, 3);
     peer_await_members(&sync_b, 3);
@@ -700,43 +700,43 @@ static void deleted_lock_file_kills_nobody(void **state)
 /* clang-format off */
 #define SQL_CHECKS                                                                                 \
     SYNC_CHECKS,                                                                                   \
-    SYNC_CHECK(url_that_is_none_is_refused_with_a_reason),                                         \
+    SYNC_CHECK(invalid_url_is_refused_with_a_reason),                                         \
     SYNC_CHECK(name_and_times_are_checked),                                                        \
     SYNC_CHECK(offsets_of_many_writers_have_no_gaps),                                              \
     SYNC_CHECK(long_log_is_read_in_parts),                                                         \
-    SYNC_CHECK(record_above_the_bound_is_told_by_its_size),                                        \
-    SYNC_CHECK(row_behind_the_end_is_none_of_the_logs),                                            \
+    SYNC_CHECK(oversized_record_is_reported_by_its_size),                                        \
+    SYNC_CHECK(row_after_the_end_does_not_belong_to_the_log),                                            \
     SYNC_CHECK(trimmed_records_are_gone),                                                          \
     SYNC_CHECK(log_that_was_deleted_is_lost),                                                      \
     SYNC_CHECK(round_after_a_loss_waits_for_a_session),                                            \
     SYNC_CHECK(newcomer_to_a_deleted_log_waits_for_a_session),                                     \
     SYNC_CHECK(log_that_is_shorter_is_lost),                                                       \
     SYNC_CHECK(missing_record_is_a_loss),                                                          \
-    SYNC_CHECK(odd_row_among_the_members_harms_nobody),                                            \
-    SYNC_CHECK(restart_of_the_server_is_passed_over_in_silence),                                   \
-    SYNC_CHECK(append_that_is_locked_out_is_not_appended_and_reading_goes_on),                     \
+    SYNC_CHECK(invalid_member_row_does_no_harm),                                            \
+    SYNC_CHECK(short_restart_of_the_server_is_not_reported),                                   \
+    SYNC_CHECK(locked_append_fails_and_reading_continues),                     \
     SYNC_CHECK(tables_of_a_newer_version_are_refused),                                             \
-    SYNC_CHECK(rights_that_are_missing_are_told),                                                  \
-    SYNC_CHECK(observer_of_nothing_is_told_and_makes_nothing)
+    SYNC_CHECK(missing_permissions_are_reported),                                                  \
+    SYNC_CHECK(observer_of_a_missing_log_gets_an_error_and_creates_nothing)
 /* clang-format on */
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest sqlite_tests[] = {
         SQL_CHECKS,
-        SYNC_CHECK(killed_member_is_found_without_its_session),
-        SYNC_CHECK(value_that_is_no_bytes_is_told_by_its_bytes),
-        SYNC_CHECK(newcomer_to_a_removed_file_waits_for_those_who_had_it),
+        SYNC_CHECK(killed_member_is_detected_before_its_session_ends),
+        SYNC_CHECK(value_of_another_type_is_read_as_bytes),
+        SYNC_CHECK(new_member_of_a_removed_file_waits_for_the_former_members),
         SYNC_CHECK(replaced_file_is_a_loss),
-        SYNC_CHECK(deleted_lock_file_kills_nobody),
+        SYNC_CHECK(deleted_lock_file_removes_no_member),
         SYNC_CHECK(file_that_is_broken_fails), /* the last: there is no file after it */
     };
     const struct CMUnitTest postgres_tests[] = {
         SQL_CHECKS,
-        SYNC_CHECK(server_that_is_away_is_waited_for),
-        SYNC_CHECK(append_whose_connection_is_lost_is_not_appended_as_far_as_is_known),
+        SYNC_CHECK(unreachable_server_is_waited_for),
+        SYNC_CHECK(append_on_a_lost_connection_has_an_unknown_outcome),
         SYNC_CHECK(other_record_in_the_place_of_one_that_was_read_is_a_loss),
-        SYNC_CHECK(newcomer_to_dropped_tables_waits_for_those_who_had_them),
+        SYNC_CHECK(new_member_of_dropped_tables_waits_for_the_former_members),
     };
     if (argc == 4 && strcmp(argv[1], "writer") == 0)
         return writer_main(argv);

@@ -70,7 +70,7 @@ static void log_of_two_partitions_is_refused(void **state)
     await_failure(&sync_a, "has 2 partitions");
 }
 
-static void group_that_is_not_there_is_not_made_by_an_observer(void **state)
+static void observer_does_not_create_a_missing_group(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -92,7 +92,7 @@ static void deleted_topic_is_the_end(void **state)
     assert_int_equal(sync_a.n_opened, 1);
 }
 
-static void topic_made_anew_is_lost(void **state)
+static void recreated_topic_is_a_loss(void **state)
 {
     static const char *const settings[] = {"retention.ms", "-1", "max.message.bytes", "2000000",
                                            NULL};
@@ -129,7 +129,7 @@ static uint64_t write_at_last(struct peer *peer, uint64_t *number, const char *t
     }
 }
 
-static void log_that_was_cut_does_not_begin_at_0(void **state)
+static void trimmed_log_does_not_begin_at_0(void **state)
 {
     (void)state;
     sync_open(&sync_a);
@@ -143,7 +143,7 @@ static void log_that_was_cut_does_not_begin_at_0(void **state)
     peer_await_end(&sync_b, 6);
     assert_int_equal(sync_b.n_records, 2);
 
-    sync_b.is_deaf = true; /* what is not there is not silently passed over */
+    sync_b.is_deaf = true; /* what is not there is not silently skipped */
     peer_read(&sync_b, 1);
     await(&sync_loop, &sync_b.n_lost, 1);
     assert_int_equal(sync_b.n_records, 0);
@@ -151,7 +151,7 @@ static void log_that_was_cut_does_not_begin_at_0(void **state)
     assert_int_equal(sync_b.first, 4);
 }
 
-static void what_others_write_is_told_as_it_is(void **state)
+static void foreign_records_are_delivered_unchanged(void **state)
 {
     static const char *const settings[] = {"retention.ms", "-1", "max.message.bytes", "4000000",
                                            NULL};
@@ -173,7 +173,7 @@ static void what_others_write_is_told_as_it_is(void **state)
 
 /* The broker answers where the log ends, then a record comes, and only then does the loop hear of
  * the answer: the log has not become shorter. */
-static void end_that_was_asked_for_before_a_record_came_is_no_loss(void **state)
+static void end_requested_before_a_record_came_is_not_a_loss(void **state)
 {
     enum { RECORDS = 2000 };
     (void)state;
@@ -207,7 +207,7 @@ static void restart_of_the_broker_loses_nothing(void **state)
 
 /* --- members --- */
 
-static void session_that_brokers_refuse_is_told(void **state)
+static void session_that_brokers_reject_is_reported(void **state)
 {
     (void)state;
     start(&sync_a, ROTA_SEC);
@@ -227,7 +227,7 @@ static void await_successor(const char *line)
     assert_true(sync_a.n_group_ok >= n_before + 3);
 }
 
-static void dead_member_does_not_silence_the_others(void **state)
+static void dead_member_does_not_stop_the_heartbeats_of_others(void **state)
 {
     const rota_time session = 8 * ROTA_SEC;
     (void)state;
@@ -242,8 +242,8 @@ static void dead_member_does_not_silence_the_others(void **state)
     await_successor("3/c");
 }
 
-/* A sign of life that was on its way when it was stopped may still be told, but no other. */
-static void stopped_member_is_told_nothing_but_its_loss(void **state)
+/* A heartbeat that was in flight when it was stopped may still be told, but no other. */
+static void stopped_member_learns_only_of_its_loss(void **state)
 {
     char letter = '\0';
     int n_ok = 0;
@@ -265,7 +265,7 @@ static void stopped_member_is_told_nothing_but_its_loss(void **state)
     sync_member_end(&member);
 }
 
-static void next_life_waits_for_the_end_of_the_last(void **state)
+static void next_incarnation_waits_for_the_end_of_the_last(void **state)
 {
     const rota_time session = 8 * ROTA_SEC;
     (void)state;
@@ -345,7 +345,7 @@ static void members_without_a_partition_do_not_hold_others_up(void **state)
     assert_int_equal(sync_a.n_group_lost + sync_b.n_group_lost, 0);
 }
 
-static void why_brokers_are_not_reached_is_known(void **state)
+static void reason_for_unreachable_brokers_is_known(void **state)
 {
     (void)state;
     peer_start(&sync_a, &sync_loop, "kafka://127.0.0.1:1", sync_group, 0, false);
@@ -360,7 +360,7 @@ static void why_brokers_are_not_reached_is_known(void **state)
     assert_null(rota_sync_trouble(sync_a.sync));
 }
 
-static void properties_are_looked_at_when_it_is_opened(void **state)
+static void properties_are_checked_at_open(void **state)
 {
     struct rota_sync_options options = {.name = "g", .on_event = peer_on_event, .data = &sync_a};
     struct rota_error error;
@@ -395,7 +395,7 @@ static void each_broker_may_die(void **state)
     uint64_t number = 0;
     for (int i = 0; i < 3; i++) {
         database_do(kill_words[i]);
-        /* The log goes on, after an election if it was its leader. */
+        /* The log continues, after an election if it was its leader. */
         uint64_t offset = write_at_last(&sync_a, &number, "one is dead");
         peer_await_end(&sync_b, offset + 1);
         rota_time before = rota_clock_boot();
@@ -415,20 +415,20 @@ static void each_broker_may_die(void **state)
 #define KAFKA_CHECKS                                                                               \
     SYNC_CHECK(wrong_settings_are_refused_with_what_to_change),                                    \
     SYNC_CHECK(log_of_two_partitions_is_refused),                                                  \
-    SYNC_CHECK(group_that_is_not_there_is_not_made_by_an_observer),                                \
+    SYNC_CHECK(observer_does_not_create_a_missing_group),                                \
     SYNC_CHECK(deleted_topic_is_the_end),                                                          \
-    SYNC_CHECK(topic_made_anew_is_lost),                                                           \
-    SYNC_CHECK(log_that_was_cut_does_not_begin_at_0),                                              \
-    SYNC_CHECK(what_others_write_is_told_as_it_is),                                                \
-    SYNC_CHECK(end_that_was_asked_for_before_a_record_came_is_no_loss),                            \
-    SYNC_CHECK(session_that_brokers_refuse_is_told),                                               \
-    SYNC_CHECK(stopped_member_is_told_nothing_but_its_loss),                                       \
-    SYNC_CHECK(dead_member_does_not_silence_the_others),                                           \
-    SYNC_CHECK(next_life_waits_for_the_end_of_the_last),                                           \
+    SYNC_CHECK(recreated_topic_is_a_loss),                                                           \
+    SYNC_CHECK(trimmed_log_does_not_begin_at_0),                                              \
+    SYNC_CHECK(foreign_records_are_delivered_unchanged),                                                \
+    SYNC_CHECK(end_requested_before_a_record_came_is_not_a_loss),                            \
+    SYNC_CHECK(session_that_brokers_reject_is_reported),                                               \
+    SYNC_CHECK(stopped_member_learns_only_of_its_loss),                                       \
+    SYNC_CHECK(dead_member_does_not_stop_the_heartbeats_of_others),                                           \
+    SYNC_CHECK(next_incarnation_waits_for_the_end_of_the_last),                                           \
     SYNC_CHECK(members_without_a_partition_do_not_hold_others_up),                                 \
     SYNC_CHECK(member_that_leaves_while_it_joins_is_not_waited_for),                               \
-    SYNC_CHECK(why_brokers_are_not_reached_is_known),                                              \
-    SYNC_CHECK(properties_are_looked_at_when_it_is_opened)
+    SYNC_CHECK(reason_for_unreachable_brokers_is_known),                                              \
+    SYNC_CHECK(properties_are_checked_at_open)
 /* clang-format on */
 
 int main(int argc, char **argv)

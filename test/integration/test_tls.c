@@ -226,7 +226,7 @@ static void a_name_may_end_in_a_dot(void **state)
 }
 
 /* For OpenSSL an empty name is a wish not to verify. */
-static void there_is_no_way_around_a_name(void **state)
+static void a_name_is_always_verified(void **state)
 {
     static const char *const names[] = {"", ".", "..", ".example"};
     const struct rota_stream_handler handler = {0};
@@ -343,7 +343,7 @@ static void a_server_must_agree_on_h2(void **state)
     uv_thread_join(&server.thread);
 }
 
-static void tls_1_2_is_spoken_and_nothing_older(void **state)
+static void tls_1_2_is_accepted_and_nothing_older(void **state)
 {
     (void)state;
     streams_listen("127.0.0.1:0");
@@ -431,7 +431,7 @@ static void noise_is_refused(void **state)
     assert_int_equal(streams.n_accepted, 0);
 }
 
-static void a_silent_peer_loses_its_place(void **state)
+static void an_unresponsive_peer_loses_its_place(void **state)
 {
     (void)state;
     streams.listen.open_timeout = 50 * ROTA_MSEC;
@@ -444,7 +444,7 @@ static void a_silent_peer_loses_its_place(void **state)
     close(fd);
 }
 
-static void a_silent_server_is_given_up(void **state)
+static void an_unresponsive_server_is_given_up(void **state)
 {
     (void)state;
     int listening = streams_socket(":0", true);
@@ -470,7 +470,7 @@ static void a_listener_that_closes_drops_those_in_the_handshake(void **state)
     close(fd);
 }
 
-static void an_end_without_goodbye_is_an_error(void **state)
+static void an_end_without_close_notify_is_an_error(void **state)
 {
     (void)state;
     streams_listen("127.0.0.1:0");
@@ -482,7 +482,7 @@ static void an_end_without_goodbye_is_an_error(void **state)
 
 /* --- files --- */
 
-static void reloading_is_for_new_connections_alone(void **state)
+static void reloading_affects_only_new_connections(void **state)
 {
     struct certificate next = make("server-2", "IP:127.0.0.1", &streams.ca);
     struct streams_end second = {0};
@@ -542,7 +542,7 @@ static void refuse(bool is_server, const char *certificate, const char *key, con
         fail_msg("\"%s\" and not \"%s\"", error.text, phrase);
 }
 
-static void what_is_wrong_with_a_file_is_said(void **state)
+static void errors_in_a_file_are_named(void **state)
 {
     const char *good = streams.certificate_path, *key = streams.key_path;
     char path[128];
@@ -580,7 +580,7 @@ static void what_is_wrong_with_a_file_is_said(void **state)
     refuse(true, path, key, NULL, "larger than");
 }
 
-static void a_certificates_end_is_known_and_warned_of(void **state)
+static void the_expiry_of_a_certificate_is_known_and_warned_of(void **state)
 {
     struct rota_error warning = {0};
     rota_time now = rota_clock_wall(), end = rota_tls_expires_at(streams.listen.tls);
@@ -645,23 +645,23 @@ int main(void)
         UNDER_TLS(the_servers_name_is_verified),
         UNDER_TLS(a_wildcard_stands_for_a_whole_label),
         UNDER_TLS(a_name_may_end_in_a_dot),
-        UNDER_TLS(there_is_no_way_around_a_name),
+        UNDER_TLS(a_name_is_always_verified),
         UNDER_TLS(each_side_has_its_own_kind_of_tls),
         UNDER_TLS(a_client_must_offer_h2),
         UNDER_TLS(a_server_must_agree_on_h2),
-        UNDER_TLS(tls_1_2_is_spoken_and_nothing_older),
+        UNDER_TLS(tls_1_2_is_accepted_and_nothing_older),
         UNDER_TLS(plain_text_to_a_tls_port_is_recognized_by_both),
         UNDER_TLS(tls_to_a_plain_port_is_recognized_by_both),
         UNDER_TLS(an_answer_in_plain_text_is_recognized),
         UNDER_TLS(noise_is_refused),
-        UNDER_TLS(a_silent_peer_loses_its_place),
-        UNDER_TLS(a_silent_server_is_given_up),
+        UNDER_TLS(an_unresponsive_peer_loses_its_place),
+        UNDER_TLS(an_unresponsive_server_is_given_up),
         UNDER_TLS(a_listener_that_closes_drops_those_in_the_handshake),
-        UNDER_TLS(an_end_without_goodbye_is_an_error),
-        UNDER_TLS(reloading_is_for_new_connections_alone),
+        UNDER_TLS(an_end_without_close_notify_is_an_error),
+        UNDER_TLS(reloading_affects_only_new_connections),
         UNDER_TLS(a_bad_file_leaves_the_old_one_in_use),
-        UNDER_TLS(what_is_wrong_with_a_file_is_said),
-        UNDER_TLS(a_certificates_end_is_known_and_warned_of),
+        UNDER_TLS(errors_in_a_file_are_named),
+        UNDER_TLS(the_expiry_of_a_certificate_is_known_and_warned_of),
         UNDER_TLS(a_chain_is_sent_with_the_certificate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -97,7 +97,7 @@ def nodes_see_each_other_and_themselves():
 
 
 @test
-def who_has_no_certificate_is_refused_where_authorities_are_set():
+def callers_without_certificate_are_refused_where_ca_is_set():
     with world() as with_, cluster(ROTAD, 1, *with_.server_words) as (node,):
         ask = ["queue", "list", "--node", node.name]
         assert "requires a certificate, and this side sent none; give --tls-cert" in rota(*ask, "--tls-ca", with_.ca, code=1)
@@ -150,7 +150,7 @@ def broker_by_itself_takes_certificates():
 
 
 @test
-def mistakes_are_told():
+def mistakes_are_reported():
     with world() as with_:
         at = ["queue", "list", "--node", "127.0.0.1:9"]
         assert "--tls-cert" in rota(*at, "--tls-key", with_.client[1], code=2)

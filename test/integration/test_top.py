@@ -187,7 +187,7 @@ def stop_gives_the_terminal_back_and_going_on_takes_it():
 
 
 @test
-def it_resizes_and_draws_only_what_has_changed():
+def it_resizes_and_draws_only_changes():
     with cluster(ROTAD, 1) as (one,), screen("--node", one.name, width=100, height=30) as top:
         top.await_text("serving")
         assert max(top.lines) == 30
@@ -207,7 +207,7 @@ def it_resizes_and_draws_only_what_has_changed():
 
 
 @test
-def it_works_without_colour_and_goes_on_with_another_node():
+def it_works_without_color_and_continues_with_another_node():
     with cluster(ROTAD, 2) as (one, two), \
             screen("--node", f"{one.name},{two.name}", env={"NO_COLOR": "1"}) as top:
         raw = []

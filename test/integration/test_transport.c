@@ -96,7 +96,7 @@ static void every_status_arrives_with_its_text(void **state)
     pair_close(&pair);
 }
 
-static void a_method_nobody_serves_is_unimplemented(void **state)
+static void an_unknown_method_is_unimplemented(void **state)
 {
     struct pair pair;
     (void)state;
@@ -193,7 +193,7 @@ static void a_cancelled_call_reaches_its_handler(void **state)
     pair_close(&pair);
 }
 
-static void a_call_may_be_cancelled_at_any_moment(void **state)
+static void a_call_may_be_cancelled_at_any_time(void **state)
 {
     struct pair pair;
     struct seen seen[40] = {0};
@@ -236,7 +236,7 @@ static void five_thousand_cancels_keep_the_connection(void **state)
 
 /* --- many calls --- */
 
-static void more_calls_than_the_server_takes_at_once_wait_their_turn(void **state)
+static void calls_beyond_the_concurrency_limit_wait(void **state)
 {
     enum { N = 500 };
     struct pair pair;
@@ -478,13 +478,13 @@ int main(void)
         PAIR_TEST(a_message_too_large_is_refused_and_the_connection_stays),
         PAIR_TEST(a_reply_too_large_ends_its_call_only),
         PAIR_TEST(every_status_arrives_with_its_text),
-        PAIR_TEST(a_method_nobody_serves_is_unimplemented),
+        PAIR_TEST(an_unknown_method_is_unimplemented),
         PAIR_TEST(metadata_goes_both_ways),
         PAIR_TEST(a_deadline_ends_the_call_on_both_sides),
         PAIR_TEST(a_cancelled_call_reaches_its_handler),
-        PAIR_TEST(a_call_may_be_cancelled_at_any_moment),
+        PAIR_TEST(a_call_may_be_cancelled_at_any_time),
         PAIR_TEST(five_thousand_cancels_keep_the_connection),
-        PAIR_TEST(more_calls_than_the_server_takes_at_once_wait_their_turn),
+        PAIR_TEST(calls_beyond_the_concurrency_limit_wait),
         PAIR_TEST(calls_beyond_the_servers_bound_are_refused),
         PAIR_TEST(a_stream_of_replies_arrives_in_order),
         PAIR_TEST(a_slow_reader_holds_back_the_sender),

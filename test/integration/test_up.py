@@ -143,7 +143,7 @@ def run(*words, node=None, code=0):
 
 
 @test
-def json_line_tells_every_node():
+def json_line_has_every_node():
     with Up("--no-load") as up:
         ready = up.event("ready")
         nodes = ready["nodes"]
@@ -189,7 +189,7 @@ def nothing_outlives_a_kill():
 
 
 @test
-def end_of_who_reads_ends_it():
+def it_ends_when_its_reader_ends():
     with Up("--nodes", "2") as up:
         nodes = up.event("ready")["nodes"]
         below = descendants(up.process.pid)
@@ -251,7 +251,7 @@ def commands_that_are_shown_work():
 
 
 @test
-def data_is_kept_where_it_is_told():
+def data_is_kept_in_the_given_directory():
     with tempfile.TemporaryDirectory(prefix="rota-test-up-") as folder:
         data = os.path.join(folder, "cluster")
         with Up("--no-load", "--nodes", "2", "--data", data) as up:
@@ -319,7 +319,7 @@ def program_is_found_where_it_was_built():
 
 
 @test
-def what_can_not_be_is_refused():
+def invalid_values_are_refused():
     with Up(environment={"ROTA_ROTAD": "/nowhere/rotad"}) as up:
         assert up.wait() == 1 and "/nowhere/rotad" in up.process.stderr.read()
         assert os.listdir(up.folder.name) == []
@@ -368,7 +368,7 @@ def the_verdict_for_people_is_a_table():
 
 
 @test
-def chaos_tells_what_was_not_done():
+def chaos_reports_unfinished_work():
     with Up("--chaos", "--nodes", "1") as up:
         ready = up.event("ready")
         # A worker by whose word no attempt will ever succeed.
@@ -393,7 +393,7 @@ def chaos_tells_what_was_not_done():
 
 
 @test
-def chaos_tells_what_is_wrong():
+def chaos_reports_violations():
     """Somebody changes what it watches: values that the nodes serve, and the result of a job."""
     with Up("--chaos", "--nodes", "1") as up:
         ready = up.event("ready")

@@ -35,7 +35,7 @@ def read(*path):
         return ""
 
 
-# Writes its process's number and that of a child of its own, then waits for ever.
+# Writes its process's number and that of a child of its own, then waits forever.
 HANG = 'sleep 100000 & echo "$$ $!" >{0}.new; mv {0}.new {0}; wait'
 
 
@@ -141,7 +141,7 @@ def commands_die_with_their_worker_and_jobs_do_not():
 
 
 @test
-def told_to_stop_it_finishes_what_runs():
+def a_stopped_worker_finishes_running_commands():
     with folder() as place, Broker() as broker:
         begun, go = os.path.join(place, "begun"), os.path.join(place, "go")
         script = f"echo $$ >{begun}; while [ ! -e {go} ]; do sleep 0.05; done; echo -n finished"
@@ -158,7 +158,7 @@ def told_to_stop_it_finishes_what_runs():
 
 
 @test
-def what_can_not_finish_is_handed_back_and_costs_no_attempt():
+def unfinished_jobs_are_returned_and_cost_no_attempt():
     with folder() as place, Broker() as broker:
         begun = os.path.join(place, "begun")
         for words, signals in ((("--drain", "0s"), 1), (("--drain", "1h"), 2)):

@@ -131,7 +131,7 @@ def an_attempt_that_two_are_given_is_found():
 
 
 @test
-def a_worker_that_can_not_do_it_is_found():
+def a_worker_without_the_capability_is_found():
     finds("it needs go", ("w2", "can go", ["can draughts"]))
 
 
@@ -141,7 +141,7 @@ def another_payload_is_found():
 
 
 @test
-def a_job_that_nobody_added_is_found():
+def a_job_without_an_add_is_found():
     finds("nobody has added it", ("submit", "add e - 100", []))
 
 

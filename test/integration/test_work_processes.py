@@ -77,7 +77,7 @@ class Process:
         self.process.send_signal(number)
 
     def end(self, number):
-        """Its status. One that is stopped goes on first."""
+        """Its status. One that is stopped continues first."""
         self.signal(number)
         self.signal(signal.SIGCONT)
         return self.process.wait(PATIENCE)

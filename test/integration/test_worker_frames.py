@@ -84,7 +84,7 @@ class Wire:
                 return
             try:
                 far = socket.create_connection(self.to)
-            except OSError:  # the broker is away
+            except OSError:  # the broker is unreachable
                 near.close()
                 continue
             self.streams += [near, far]
@@ -153,7 +153,7 @@ def questions_and_answers_that_get_lost_are_asked_again():
 
 
 @test
-def ends_are_said_until_they_are_answered():
+def ends_are_repeated_until_they_are_answered():
     shown, is_calm = with_losses({"rota.ends": 2, "rota.ended": 2})
     assert not is_calm or all(job["attempts"] == 1 for job in shown.values()), shown
 
@@ -165,7 +165,7 @@ def a_welcome_and_an_offer_that_get_lost_end_in_another_session():
 
 
 @test
-def a_cancel_that_gets_lost_is_said_again():
+def a_lost_cancel_is_repeated():
     with Broker() as broker, Wire(broker.facts["zmq"], {"rota.cancel": 1}) as wire:
         with Worker(wire.address, "--slots", "1") as worker:
             job = broker.add("hold")
@@ -293,7 +293,7 @@ def a_broker_without_keys_does_not_speak_of_them():
 
 
 @test
-def what_a_web_page_can_send_is_not_a_worker():
+def a_web_page_cannot_act_as_a_worker():
     """A page of any origin may POST to this port. Read as ZMTP 1.0, whose first byte is the size of
     a frame, the request line is a name for the connection, and frames of the page's choice follow."""
     def frame(data):
@@ -376,7 +376,7 @@ def a_job_that_kills_its_workers_is_put_in_quarantine():
 
 
 @test
-def what_a_job_may_kill_is_set_for_its_queue_and_kept():
+def quarantine_limit_is_set_for_a_queue_and_kept():
     for kind in ("journal", "store"):
         with folder() as place:
             words = ("--data", os.path.join(place, "data")) if kind == "journal" else (
@@ -400,7 +400,7 @@ def what_a_job_may_kill_is_set_for_its_queue_and_kept():
 
 
 @test
-def a_worker_that_reaches_nobody_stops_when_it_is_told():
+def a_worker_without_a_reachable_node_stops_on_a_signal():
     """In place of ZeroMQ: a socket that never connects, during whose first poll SIGTERM comes."""
     polls = []
 

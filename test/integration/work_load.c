@@ -109,7 +109,7 @@ struct batch {
 };
 
 static struct batch batches[WINDOW];
-static size_t n_wanted, n_made, n_acknowledged; /* those that were refused are made anew */
+static size_t n_wanted, n_made, n_acknowledged; /* those that were refused are made again */
 static uint64_t per_second;
 static rota_time began_at;
 static uint64_t large_per_mille, large_size;

@@ -3,8 +3,8 @@
  *
  *     work_serve ADDRESS[,ADDRESS...] QUEUE NAME SEED SLOTS LEASE_MS CAPABILITY...
  *
- * An end is said until the broker that handed out the job has told what became of it, also in
- * later sessions. SIGTERM ends it, when there is nothing left that it would have to say. */
+ * An end is repeated, also in later sessions, until the broker that handed out the job has answered
+ * it. SIGTERM ends it, when there is nothing left that it would have to say. */
 #include "base/list.h"
 #include "io/clock.h"
 #include "wire/message/worker_frame.h"

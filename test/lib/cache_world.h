@@ -1,5 +1,5 @@
-/* A shard cache whose directory is the test: what it asks and whom it tells is noted,
- * and the test answers. */
+/* A shard cache whose directory is the test: its questions and answers are recorded, and the
+ * test replies. */
 #pragma once
 
 #include "core/call/shards/shard_cache.h"

@@ -24,7 +24,7 @@ struct world {
 
     struct rota_shard_map *cached, *fresh; /* what the directory says; NULL: the failure */
     enum rota_failure cached_failure, fresh_failure;
-    const enum rota_failure *script; /* how the tries end, the last for ever; NULL: not */
+    const enum rota_failure *script; /* how the tries end, the last forever; NULL: not */
     size_t n_script;
     bool is_unsent;
     struct rota_replica claim; /* comes with a stale one when its node is not 0 */

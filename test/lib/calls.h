@@ -12,7 +12,7 @@ struct ended {
 
 struct rota_channel *channel_to(const struct node *node);
 
-/* A call with these notes, each of which may be NULL; `*ended` starts anew. */
+/* A call with these notes, each of which may be NULL; `*ended` starts again. */
 struct rota_call *call_start(struct rota_channel *channel, const char *shard, const char *epoch,
                              rota_time timeout, struct ended *ended);
 

@@ -1,9 +1,9 @@
-/* What every engine of a space has to keep to: the same checks, run over all of them.
+/* Rules of every engine of a space: the same checks, run over all of them.
  *
- * Nodes are in one process, each on a loop of its own: one whose loop is not run is as good
- * as a process that was stopped. Whatever is started is held against the truth, which
- * knows of all nodes: an epoch has one owner, epochs only grow, and nobody is started while
- * another can still believe that it is. */
+ * Nodes are in one process, each on a loop of its own: one whose loop is not run is as good as a
+ * process that was stopped. Whatever is started is held against the truth, which knows of all
+ * nodes: an epoch has one owner, epochs only grow, and no node starts a shard while another may
+ * still believe that it owns it. */
 #pragma once
 
 #include "database.h"

@@ -1,4 +1,4 @@
-/* A client of two data centres of two shards, whose hosts are in the process of the
+/* A client of two data centers of two shards, whose hosts are in the process of the
  * test: real sockets, and one Get at a time to look at. */
 #pragma once
 
@@ -6,7 +6,7 @@
 
 enum { DCS = 2, SHARDS = 2, HOSTS = DCS * SHARDS, KEYS_MAX = 64 };
 
-/* Host DC * SHARDS + SHARD holds that shard in that data centre. */
+/* Host DC * SHARDS + SHARD holds that shard in that data center. */
 extern const char *const names[HOSTS];
 
 struct world {

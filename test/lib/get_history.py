@@ -9,7 +9,7 @@ line; the exit code is 1 if there are any.
 
   failed      a Get ended without an answer for some key (not with --may-fail)
   wrong       a key was answered with another value than its own, or by who does not hold it
-  two         one epoch of a shard of a data centre was two processes'
+  two         one epoch of a shard of a data center was two processes'
   back        a shard was gained with an epoch that is not above all before
   not-held    an answer was given under an epoch that its host had not gained by then
   over        an answer under an epoch that was over when the Get was sent: the host had
@@ -18,7 +18,7 @@ line; the exit code is 1 if there are any.
               only of stops for longer than the ttl, after which a lease is over by its
               holder's own clock
 
-All times are of one machine's clock. An answer may be on its way for any time, so what a
+All times are of one machine's clock. An answer may be in flight for any time, so what a
 Get may have seen is judged by when it was sent, and nothing here depends on the speed of
 the machine. A stop is a line `ts=... msg="process stopped" until=...` in a host's log, from
 whoever stopped it: ts is when it had stopped, until when it was let go on.

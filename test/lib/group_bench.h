@@ -1,5 +1,5 @@
 /* A few tasks of a group on one log, moved by hand: what each wants is carried out
- * when the test says so. Partitions are read by nobody, but what is running is
+ * when the test says so. Partitions are read by no reader, but what is running is
  * noted, and no two ever run the same. */
 #pragma once
 
@@ -30,7 +30,7 @@ struct bench_task {
     size_t n_runs;
     char stopping[BENCH_RUNS][64];
     size_t n_stopping;
-    struct bench_append appends[BENCH_APPENDS]; /* under way */
+    struct bench_append appends[BENCH_APPENDS]; /* in flight */
     size_t n_appends;
     uint64_t counted_finishes; /* in records of ours that counted */
     size_t n_joins, n_leaves, n_rounds, n_epochs, n_refused, n_starts, n_stops;
@@ -60,7 +60,7 @@ enum rota_code bench_step(struct bench *bench, int i, struct rota_group_event ev
 void bench_open_with(struct bench *bench, int i, struct rota_group_fsm_options options);
 void bench_open(struct bench *bench, int i, const struct rota_group_seed *seeds, size_t n_seeds);
 
-/* The first append under way: `is_written` puts it into the log, and `is_known` says
+/* The first append in flight: `is_written` puts it into the log, and `is_known` says
  * how it went. */
 bool bench_append(struct bench *bench, int i, bool is_written, bool is_known);
 

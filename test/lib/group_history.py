@@ -332,7 +332,7 @@ def check_epochs(history):
 
 
 def check(lives, session=None, is_over=True):
-    """All problems of a history; `session` in nanoseconds. While it goes on, what is on its
+    """All problems of a history; `session` in nanoseconds. While it continues, what is on its
     way from one to the next is not lost."""
     history = History(lives)
     found = [problem for life in lives for problem in life.problems]

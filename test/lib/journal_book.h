@@ -1,5 +1,5 @@
-/* A journal under test: a directory of its own, records by chance, and a note of all that
- * it told. */
+/* A journal under test: a directory of its own, random records, and a list of everything that it
+ * reported. */
 #pragma once
 
 #include "io/journal/journal.h"

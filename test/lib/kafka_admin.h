@@ -1,5 +1,5 @@
-/* For tests on a real Kafka: somebody else who makes and deletes topics, and writes to
- * them, by librdkafka itself. */
+/* For tests on a real Kafka: another client, which creates and deletes topics and writes to
+ * them, with librdkafka itself. */
 #pragma once
 
 #include "await.h"

@@ -107,7 +107,7 @@ static inline void no_memory_disarm(void)
  *
  *     #define rota_view_fsm_step(...) NO_MEMORY_IN(rota_view_fsm_step(__VA_ARGS__))
  *
- * before their .c file is included: the test compiles it anew. */
+ * before their .c file is included: the test compiles it again. */
 #define NO_MEMORY_IN(call)                                                                         \
     __extension__({                                                                                \
         no_memory_arm();                                                                           \

@@ -1,6 +1,6 @@
 """Mounts that nobody else sees and that are gone with the test.
 
-    IS_OWN = own_mounts.enter()           # first of all: the program may begin anew
+    IS_OWN = own_mounts.enter()           # first of all: the program may begin again
     own_mounts.mount_tmpfs(path, "32m")   # only when that is true
 
 With enter(*own_mounts.MACHINE) ports and processes are its own, too: all of them are free, and

@@ -1,4 +1,4 @@
-/* A broker and those who use it, on one loop, over real gRPC. */
+/* A broker and its clients, on one loop, over real gRPC. */
 #pragma once
 
 #include "await.h"

@@ -90,7 +90,7 @@ def await_true(is_so, what="it"):
 
 def await_news(address, look, what="it"):
     """Until `look` returns something true: it looks whenever the node whose HTTP is at `address` tells
-    of a change, which it does within a second, and gives a sign of life every 10 s."""
+    of a change, which it does within a second, and gives a heartbeat every 10 s."""
     until = time.monotonic() + TIMEOUT
     connection = http.client.HTTPConnection(address, timeout=TIMEOUT)
     try:

@@ -48,7 +48,7 @@ struct sim_runner {
     const struct sim_suite *suite;
     const char *program; /* the path that replays a case */
     uint64_t first, n_seeds, n_plant_seeds, n_scenario_seeds;
-    double fresh_s;         /* processor time to spend on fresh seeds */
+    double fresh_s;         /* CPU time to spend on fresh seeds */
     uint64_t n_fresh_seeds; /* run this many instead; 0: as many as fit in the time */
     int scenario;           /* the one to run; 0: all, -1: seeds and plants only */
     bool has_first, has_seeds, is_one_seed, is_traced, is_fresh_only;
@@ -187,7 +187,7 @@ static void sim_run_kept(struct sim_runner *runner)
     sim_result(runner, n_bad == 0, what);
 }
 
-/* Processor time since `began`. */
+/* CPU time since `began`. */
 static double sim_seconds(clock_t began)
 {
     return (double)(clock() - began) / CLOCKS_PER_SEC;

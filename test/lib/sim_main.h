@@ -3,7 +3,7 @@
  *     sim_NAME                    fixed seeds, kept seeds, scenarios, every plant, fresh seeds
  *     sim_NAME --seed 17 --trace  one seed again, with all that happened
  *     sim_NAME --first 1000 --seeds 500
- *     sim_NAME --fresh 60         fresh seeds alone, for 60 s of processor time
+ *     sim_NAME --fresh 60         fresh seeds alone, for 60 s of CPU time
  *     sim_NAME --fresh-seeds 500  exactly 500 fresh seeds; --first 1000: from there on
  *     sim_NAME --plant all        every plant; --plant NAME: that one
  *     sim_NAME --scenario NAME    a scenario alone

@@ -1,9 +1,9 @@
 """Stop a process with SIGSTOP where that shows what it is meant to show.
 
 A process that is stopped in the middle of a write to a SQLite file keeps the file's lock, and
-nobody else can write until it goes on: that is a limit of SQLite, which docs/leases.md states. The
+nobody else can write until it continues: that is a limit of SQLite, which docs/leases.md states. The
 same is true of a program that locks files of its own (flock) while it writes. Tests that are about one host that
-stands still must not meet it by chance."""
+is paused must not meet it by chance."""
 
 import os
 import signal

@@ -1,5 +1,4 @@
-/* A listener and its peers on one loop, with everything counted that they are
- * told, for tests of streams. */
+/* A listener and its peers on one loop, with all their callbacks counted, for tests of streams. */
 #pragma once
 
 #include "io/net/listener.h"

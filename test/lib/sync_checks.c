@@ -120,7 +120,7 @@ struct sync_member sync_member_start(const char *line, rota_time session)
     return member;
 }
 
-/* Wait for a letter from it; what comes before is passed over. */
+/* Wait for a letter from it; what comes before is skipped. */
 static void sync_member_await(struct sync_member *member, char wanted)
 {
     char c = '\0';

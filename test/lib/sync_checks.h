@@ -58,7 +58,7 @@ void sync_member_end(struct sync_member *member);
 /* What it says next, while our own loop runs; NUL: it has ended. */
 char sync_member_hear(struct sync_member *member);
 
-/* One that is in, and is heard of by `peer`. On a busy machine its session, which is short, may be
+/* One that is in, and is known to `peer`. On a busy machine its session, which is short, may be
  * over before that: then it tries again. */
 struct sync_member sync_member_enter(struct peer *peer, const char *line);
 
@@ -84,12 +84,12 @@ void round_is_told_to_all_with_the_whole_list(void **state);
 void who_leaves_is_gone_at_once(void **state);
 void later_wish_takes_the_place_of_an_earlier(void **state);
 
-/* It is stopped, so it can't be known to be dead; and when it goes on it is told so. */
+/* It is stopped, so it can't be known to be dead; and when it continues it is told so. */
 void stopped_member_goes_after_its_session(void **state);
 
 void killed_member_goes(void **state);
 
-/* From within each event that comes, and then no more do. */
+/* From within each event that comes, and then there are no more events. */
 void event_may_close_it(void **state);
 
 void it_may_be_closed_at_any_moment(void **state);

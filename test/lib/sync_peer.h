@@ -1,5 +1,5 @@
-/* For tests of a group's log: somebody who has it open, and remembers what it was told.
- * What no engine may do fails the test as soon as it is done. */
+/* For tests of a group's log: a peer that has it open and remembers its events. A forbidden
+ * event fails the test at once. */
 #pragma once
 
 #include "await.h"

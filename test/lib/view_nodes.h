@@ -17,7 +17,7 @@ enum { SHARDS = 32, NODES = 3 };
 #define TTL (8 * ROTA_SEC)
 
 /* The store: rows as in a simulation, and the view as it is. All answers come at once,
- * unless the store is away or somebody is deaf. */
+ * unless the store is unreachable or somebody is deaf. */
 struct node {
     struct rota_view_fsm fsm;
     bool is_deaf;  /* its asks are lost */

@@ -1,5 +1,5 @@
-/* The tables of views and members as core/own/view_fsm.h has them, for one space and
- * without a database: what a simulation goes by, and what a real one is compared with. */
+/* The tables of views and members as core/own/view_fsm.h has them, for one space and without a
+ * database: the model for simulations, with which a real database is compared. */
 #pragma once
 
 #include "base/hash.h"

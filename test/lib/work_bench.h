@@ -49,7 +49,7 @@ void bench_crash(struct bench *bench, size_t n_kept);
 
 void bench_restart(struct bench *bench);
 
-/* The process stands still for a while: its tick comes late. */
+/* The process is paused for a while: its tick comes late. */
 void bench_stall(struct bench *bench, rota_time span);
 
 /* Time passes, with a tick whenever one is due. */

@@ -4,7 +4,7 @@
  *     add ID CAPABILITY SIZE   it is about to ask for a job
  *     ack ID                   which was acknowledged
  *     doubt ID                 or nobody knows, and it asks again
- *     no ID STATUS             or refused for good, and it never was in doubt
+ *     no ID STATUS             or refused permanently, and it never was in doubt
  *
  * A worker:
  *

@@ -6,7 +6,7 @@
 
 #include <rota/experimental/random.h>
 
-/* What made records point to; each call of work_record_make() takes it anew. */
+/* What made records point to; each call of work_record_make() takes it again. */
 struct work_room {
     struct rota_random random;
     struct rota_job_spec spec;

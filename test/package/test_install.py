@@ -73,7 +73,7 @@ installed = None
 
 # --- the library ---
 
-def says_what_moves(output):
+def plan_lists_the_moves(output):
     return output.count("\n") == 8 and "\tmoves\n" in output
 
 
@@ -83,7 +83,7 @@ def a_c_program_is_built_with_pkg_config():
     run("cc", "-Wall", "-Wextra", "-Werror", installed.only("where.c"), "-o", program,
         *installed.flags("--cflags", "--libs"))
     assert "librota.so.0" in run("readelf", "-d", program)
-    assert says_what_moves(installed.run_program(program))
+    assert plan_lists_the_moves(installed.run_program(program))
 
 
 @test
@@ -94,7 +94,7 @@ def a_c_program_is_linked_with_the_static_library():
     run("cc", *installed.flags("--cflags"), installed.only("where.c"), "-o", program,
         *[word.replace("-lrota", "-l:librota.a") for word in libraries])
     assert "librota" not in run("readelf", "-d", program)
-    assert says_what_moves(run(program))
+    assert plan_lists_the_moves(run(program))
 
 
 @test
@@ -128,7 +128,7 @@ def a_c_program_is_built_with_cmake():
         f"-DCMAKE_PREFIX_PATH={installed.pc.parents[3]}",
         f"-Drota_DIR={installed.lib / 'cmake' / 'rota'}", f"-DWHERE_C={installed.only('where.c')}")
     run("cmake", "--build", directory)
-    assert says_what_moves(run(directory / "where"))
+    assert plan_lists_the_moves(run(directory / "where"))
 
 
 @test
@@ -170,7 +170,7 @@ def declared():
 
 
 @test
-def the_library_shows_what_the_headers_declare_and_nothing_else():
+def the_library_exports_only_what_the_headers_declare():
     need("gcc")
     library = installed.lib / "librota.so.0"
     lines = [line.split() for line in run("nm", "-D", "--defined-only", library).splitlines()]
@@ -192,7 +192,7 @@ def programs_and_library_find_their_libraries_without_help():
 
 
 @test
-def the_programs_tell_the_version_of_the_package():
+def the_programs_print_the_version_of_the_package():
     for program in PROGRAMS:
         assert run(installed.only("bin") / program, "--version") == f"{program} {VERSION}\n"
     assert installed.flags("--modversion") == [VERSION]
@@ -427,7 +427,7 @@ def the_sample_of_settings_names_each_with_its_default():
 
 
 @test
-def the_unit_starts_what_was_installed():
+def the_unit_starts_the_installed_program():
     unit = installed.only("rotad.service").read_text()
     program = "/" + str((installed.only("bin") / "rotad").relative_to(installed.root))
     assert f"\nExecStart={program} --config /etc/rota/rotad.toml" in unit, unit

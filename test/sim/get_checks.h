@@ -11,7 +11,7 @@ enum { N_GETS = 4, TIMER_PING = N_GETS, TIMER_START = TIMER_PING + 1, RUNNING_MA
 #define WINDOW      (1500 * ROTA_MSEC) /* of trouble in one dc, and of rest after it */
 #define N_WINDOWS   4
 #define CHAOS_AT    (N_WINDOWS * WINDOW)
-#define FREEZE      (600 * ROTA_MSEC) /* of a busy host, while the other dc is away */
+#define FREEZE      (600 * ROTA_MSEC) /* of a busy host, while the other dc is unreachable */
 #define QUIET_AT    (CHAOS_AT + FREEZE + 1200 * ROTA_MSEC)
 #define WELL_AT     (QUIET_AT + 1000 * ROTA_MSEC)
 #define END_AT      (WELL_AT + 1000 * ROTA_MSEC)

@@ -1,4 +1,4 @@
-/* The servers of sim_get: two data centres of hosts that hold shards by lease.
+/* The servers of sim_get: two data centers of hosts that hold shards by lease.
  *
  * A table says who holds which shard of a dc, under which epoch; it is the truth.
  * A server believes for as long after its last renewal as the lease lasts, by its

@@ -1,6 +1,6 @@
-/* What the application of group_world.h reads: partitions that split in two, pairs
- * of which merge again. What a partition has and becomes is settled once, so that
- * whoever reads it finds the same. */
+/* What the application of group_world.h reads: partitions that split in two, pairs of which merge
+ * again. The content and the future of a partition are fixed once, so that every reader finds the
+ * same. */
 #pragma once
 
 #include "group_world.h"

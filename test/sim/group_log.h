@@ -1,7 +1,6 @@
-/* The log of group_world.h, at node LOG: appends in the order in which they come,
- * reads that wait for news, records that nobody can read, and a beginning that is
- * cut off as time goes by. Whether an append is heard of, once, twice or not at all,
- * is the network's business. */
+/* The log of group_world.h, at node LOG: appends in the order in which they come, reads that wait
+ * for news, records that are unreadable, and a beginning that is cut off as time goes by. The
+ * network decides whether the answer to an append arrives once, twice or not at all. */
 #pragma once
 
 #include "group_truth.h"

@@ -32,7 +32,7 @@ void reader_start(struct world *world, uint32_t node, uint32_t index, uint64_t t
     push(&task->readers, reader);
 }
 
-/* It is gone for good. */
+/* It is gone permanently. */
 static void reader_end(struct world *world, uint32_t node, uint32_t index)
 {
     struct task *task = &world->tasks[node];

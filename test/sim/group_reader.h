@@ -1,6 +1,6 @@
-/* The application of a task in group_world.h: readers, one for each partition that
- * was started. A reader gets on, meets children, commits, comes to the end; it asks
- * whether it may before each step. One that is told to stop takes its time. */
+/* The application of a task in group_world.h: readers, one for each partition that was started. A
+ * reader gets on, meets children, commits, comes to the end; it asks whether it may before each
+ * step. A reader that has to stop takes its time. */
 #pragma once
 
 #include "group_truth.h"

@@ -1,7 +1,6 @@
-/* The membership of group_world.h, at node GROUP: sessions that are kept by
- * heartbeats, a round whenever who is there has changed, a leader for each round,
- * who may be nobody or two. It may forget everything, and then numbers its
- * generations from 1 again. */
+/* The membership of group_world.h, at node GROUP: sessions that are kept by heartbeats, a round
+ * whenever the members have changed, and for each round a leader, or none, or two. It may forget
+ * everything, and then numbers its generations from 1 again. */
 #pragma once
 
 #include "group_world.h"

@@ -1,5 +1,5 @@
 /* Scenarios of a task group: how such groups are known to have failed (B), or could
- * (H), each as a world in which just that goes on. What must hold is the same as
+ * (H), each as a world in which just that continues. What must hold is the same as
  * ever.
  *
  * Two are shown by a unit test alone, which can point at the one thing: B12, for

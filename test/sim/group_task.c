@@ -373,7 +373,7 @@ static void appends_late(struct world *world, uint32_t node)
     arm_append(world, node);
 }
 
-/* The log is silent: ask again, and after a while give it up. */
+/* The log is unresponsive: ask again, and after a while give it up. */
 static void log_silent(struct world *world, uint32_t node)
 {
     struct task *task = &world->tasks[node];

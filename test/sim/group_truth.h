@@ -1,9 +1,9 @@
 /* What must hold in group_world.h, looked at as each record comes into the log, as
  * each reader starts and reads, and now and then as a whole.
  *
- * The world keeps a fold of the log as it really is. Whether a record should count
- * is worked out a second time, by hand; what a change does to a partition is
- * compared with what it was before. Nothing here is told to the tasks. */
+ * The world keeps a fold of the log as it really is. Whether a record should count is worked out a
+ * second time, by hand; what a change does to a partition is compared with what it was before. The
+ * tasks learn nothing of this. */
 #pragma once
 
 #include "group_data.h"
@@ -16,7 +16,7 @@ bool is_due_to_count(struct world *world, const struct rota_group_record *record
 /* The record is in the log. */
 void observe(struct world *world, uint64_t offset, struct entry *entry);
 
-/* A task has taken in the record at `offset`. */
+/* A task has accepted the record at `offset`. */
 void check_agreement(struct world *world, uint32_t node, uint64_t offset);
 void check_start(struct world *world, uint32_t node, uint32_t index, uint64_t token,
                  uint32_t position);

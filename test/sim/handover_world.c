@@ -259,7 +259,7 @@ bool is_listed(const struct node *node, uint32_t other)
 }
 
 /* A node says of itself that it may hold jobs, or that it does not; those that hear it have it on
- * disk when it goes on. */
+ * disk when it continues. */
 static rota_time speak(struct world *world, uint32_t number, bool may_hold)
 {
     struct rota_broker_node_view said;

@@ -131,7 +131,7 @@ struct world {
     uint32_t n_failovers;
     rota_time stale_until;        /* without a hold O4 is not promised before */
     uint64_t granted[SHARDS_MAX]; /* the highest epoch of all times */
-    uint64_t lost[SHARDS_MAX];    /* the same at the last fail-over */
+    uint64_t lost[SHARDS_MAX];    /* the same at the last failover */
     uint32_t victim;              /* the host that dies in peace; 0: none has */
     rota_time died_at;
     bool is_orphan[SHARDS_MAX];        /* what it held */

@@ -289,7 +289,7 @@ static void one_freezes(struct trial *trial)
     at_most(trial, "flips", "hedges per call", flips.hedged, 0.055);
 }
 
-/* Three tries of each call would keep the one replica busy for ever. In one run of thirty a queue
+/* Three tries of each call would keep the one replica busy forever. In one run of thirty a queue
  * that grew by chance costs some calls at the end; in the mean of several that hardly shows, and
  * what never recovers does. */
 static void a_burst_ends(struct trial *trial)
@@ -334,7 +334,7 @@ static const char *const RULES[] = {"look_aside", "round_robin", "least_in_fligh
 /* Against the best rule that needs no more than a client has. Which one that is
  * differs from scenario to scenario; rota is to be near it in all of them.
  *
- * Not so at p99.9 where a replica stands still and nobody hedges: peak_ewma then
+ * Not so at p99.9 where a replica is paused and nobody hedges: peak_ewma then
  * wins by hardly using that replica any more, well or not. Hedges are for that.
  * Not so at p50 with slow replicas, where the price is p99, nor with a replica that
  * is flaky, where it is tries that fail. docs/calls.md has the figures. */

@@ -1,11 +1,10 @@
 /* Calls through a shard map that ages, over a network that loses and repeats.
  *
- * Node 0 is a client with several calls at a time; node 1 is the directory; the
- * others are replicas of one shard, three of which lead it at a time. Leaders
- * move, with a new epoch, and nobody is told: a replica that no longer leads, or
- * leads under another epoch, refuses with the current claim, if it knows it.
- * Replicas fail in every way there is, crash, stop, and are cut off; callers
- * change their minds.
+ * Node 0 is a client with several calls at a time; node 1 is the directory; the others are replicas
+ * of one shard, three of which lead it at a time. Leaders move, with a new epoch, without notice: a
+ * replica that no longer leads, or leads under another epoch, refuses with the current claim, if it
+ * knows it. Replicas fail in every way there is, crash, stop, and are cut off; callers change their
+ * minds.
  *
  * Each call finishes exactly once and in time. No try begins after the deadline,
  * beyond the attempts or beyond the budget; none is left running. A replica that
@@ -566,7 +565,7 @@ static void replica_tried(struct world *world, uint32_t node, struct message mes
     send(world, node, CLIENT, message);
 }
 
-/* A leader is replaced, or goes on under a new epoch; again in a while. */
+/* A leader is replaced, or continues under a new epoch; again in a while. */
 static void move_leader(void *data, uint64_t number)
 {
     struct world *world = data;

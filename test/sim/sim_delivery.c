@@ -696,7 +696,7 @@ static void look(struct world *world, struct node *node)
     if (rota_sessions_listened(&node->sessions, now))
         while ((session = rota_sessions_next_dead(&node->sessions, now)))
             end_conn(world, node, ROTA_LIST_ITEM(session, struct conn, session), false);
-    while ((session = rota_sessions_next_beat(&node->sessions, now))) {
+    while ((session = rota_sessions_next_heartbeat(&node->sessions, now))) {
         rota_sessions_sent(&node->sessions, session, now);
         post(world, node->number, ROTA_LIST_ITEM(session, struct conn, session)->worker,
              &(struct frame){.type = BEAT, .epoch = session->epoch});
@@ -934,7 +934,7 @@ static void start_node(struct world *world, uint32_t number)
     if (rota_broker_partition_open(node->core, now, queue(), number, 1, NULL))
         die("no memory for a partition");
     rota_remote_fsm_init(&node->remote, chance);
-    rota_sessions_init(&node->sessions, rota_peer_fsm_beat_held((struct rota_beat){0}), 100,
+    rota_sessions_init(&node->sessions, rota_peer_fsm_clamp_heartbeat((struct rota_beat){0}), 100,
                        chance >> 1, chance);
     const struct rota_delivery_options options = {.broker = node->core,
                                                   .remote = &node->remote,

@@ -1,4 +1,4 @@
-/* Gets over two data centres that fail, move and are re-sharded under them.
+/* Gets over two data centers that fail, move and are re-sharded under them.
  *
  * Node 0 is a client with several Gets at a time, and pings; the others are hosts
  * that hold shards by lease (get_servers.h). First one dc at a time is in trouble:
@@ -182,8 +182,8 @@ static void on_assign(void *data, uint64_t number)
     rota_sim_call(world->sim, rota_sim_now(world->sim) + ASSIGN_EVERY, on_assign, world, number);
 }
 
-/* A host is stopped with work in hand, and goes on when others have its shard: what
- * it answers then is over. Nobody else can answer before that. */
+/* A host is stopped with work in hand, and continues when others have its shard: what
+ * it answers then is over. No other process can answer before that. */
 static void on_freeze(void *data, uint64_t step)
 {
     struct world *world = (struct world *)data;

@@ -3,7 +3,7 @@
  *
  * Requests are lost, late and come twice; nodes crash and lose what is not on disk; a list
  * of owners reaches each node at another time, and an older one after a newer one. Ended jobs
- * are forgotten at once, so that a job which is taken in a second time is run a second
+ * are forgotten at once, so that a job which is accepted a second time is run a second
  * time.
  *
  * No job is ever completed twice, and once faults stop and all agree, every job that was

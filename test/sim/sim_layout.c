@@ -53,8 +53,8 @@ struct node {
     struct rota_layouts layouts;
     struct setting disk;
     rota_time seen_at; /* the latest look at the wall clock since the change was set */
-    /* The same of each partition. One that comes while a change goes on and the clock is behind may
-     * be looked at by either. */
+    /* The same of each partition. One that comes while a change continues and the clock is behind
+     * may be looked at by either. */
     rota_time looked_at[PARTS_MAX];
     rota_time overdue_since; /* true time; ROTA_TIME_NEVER: nothing is */
     bool is_up;
@@ -137,7 +137,7 @@ static bool take(struct world *world, uint32_t number, const struct setting *set
     struct node before = *node;
     node->disk = *setting;
     put_in_force(world, number, false);
-    if (is_same && before.seen_at > node->seen_at) { /* the change goes on */
+    if (is_same && before.seen_at > node->seen_at) { /* the change continues */
         node->seen_at = before.seen_at;
         for (uint32_t p = 0; p < before.disk.layout.read; p++)
             node->looked_at[p] = before.looked_at[p];

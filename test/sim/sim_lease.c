@@ -18,9 +18,9 @@
  *    host dies then, its shards are held by others within 1.1 ttl, if those may hold
  *    more and clocks run as evenly as real ones do.
  *
- * After a fail-over to a stale replica O4 needs the hold, which is what the worlds
+ * After a failover to a stale replica O4 needs the hold, which is what the worlds
  * with one show; without it O4 is not checked until the leases of before are over.
- * O2 needs a clock that is right within the time that the fail-over takes, or that
+ * O2 needs a clock that is right within the time that the failover takes, or that
  * those who claim have heard of the epochs that were lost: one kind of world each. */
 #include "lease_world.h"
 
@@ -463,7 +463,7 @@ static void on_timer(void *data, uint32_t node, uint32_t timer)
         drive(world, node, (struct rota_lease_event){.type = ROTA_LEASE_TICK});
 }
 
-/* A host is told that one of its shards has a later epoch, and so has to take one anew:
+/* A host is told that one of its shards has a later epoch, and so has to take one again:
  * what it holds is not all of the same age. */
 static void unseat(struct world *world, uint32_t node)
 {
@@ -522,7 +522,7 @@ static bool is_well(const struct world *world, uint32_t node)
            rota_sim_is_up(world->sim, node);
 }
 
-/* Shortly before, all take anew what they hold, but for one shard each. */
+/* Shortly before, all take again what they hold, but for one shard each. */
 static void share_anew(void *data, uint64_t number)
 {
     struct world *world = data;
@@ -532,7 +532,7 @@ static void share_anew(void *data, uint64_t number)
             share(world, node);
 }
 
-/* The others divide the shards anew. */
+/* The others divide the shards again. */
 static void divide(void *data, uint64_t number)
 {
     struct world *world = data;
@@ -564,7 +564,7 @@ static void kill_one(void *data, uint64_t number)
 }
 
 /* Whether nobody needs to hold this shard now: its holder has just died, nobody has room for
- * it, or the others are dividing the shards anew. */
+ * it, or the others are dividing the shards again. */
 static bool may_be_free(const struct world *world, uint32_t shard)
 {
     rota_time since = rota_sim_now(world->sim) - world->died_at;

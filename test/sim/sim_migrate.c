@@ -7,7 +7,7 @@
  * of an engine are above those of the one before. Besides:
  *  - the phases of the space follow each other as core/own/migrate_fsm.h has it;
  *  - nobody serves anything at the moment at which the new engine may begin;
- *  - some time after the last fault no move is under way, every shard is served, and what
+ *  - some time after the last fault no move is in flight, every shard is served, and what
  *    operators wanted is done or refused, also by a node that only observes. */
 #include "view_node.h"
 

@@ -9,7 +9,7 @@
  *
  * Each call finishes exactly once and in time, never because of a rejection. What must not happen
  * twice does not. No claim that did not do is tried again without a pause, no shard is called while
- * it is on its way, redirects do not go on and on. A map that is whole is the directory's. Once
+ * it is in flight, redirects do not go on and on. A map that is whole is the directory's. Once
  * faults stop, every call succeeds although shards still move. */
 #include "core/call/call_fsm.h"
 #include "core/call/service/follow.h"

@@ -6,12 +6,12 @@
  * Every fourth seed is a *calm* world, in which nothing is lost and every message takes one
  * millisecond: there the bound of tree_fsm.h is checked as it stands. In the others nodes crash,
  * stop, are cut off, and the route changes, seen by each node at another time; then it is
- * quiet, though one node may be gone for good, and the bound with its refreshes holds. Some calm
+ * quiet, though one node may be gone permanently, and the bound with its refreshes holds. Some calm
  * worlds are *streams*: one node has all workers, and jobs that never end.
  *
  * No job waits beyond the bound while a worker that can do it is idle, anywhere that can be
  * reached. No job is with two workers, unless one of their nodes was in trouble within a
- * lease. No worker has more jobs than slots, nor one it can't do, and none is busy for ever. Beside
+ * lease. No worker has more jobs than slots, nor one it can't do, and none is busy forever. Beside
  * a stream, jobs of other nodes are begun in time. */
 #include "tree_drive.h"
 
@@ -140,7 +140,7 @@ static void on_see(void *data, uint64_t node)
     if (rota_sim_is_paused(world->sim, (uint32_t)node))
         rota_sim_call(world->sim, rota_sim_now(world->sim) + 100 * ROTA_MSEC, on_see, world, node);
     if (!is_well(world, (uint32_t)node))
-        return; /* who starts anew sees it */
+        return; /* who starts again sees it */
     world->nodes[node].view = world->n_views;
     if (world->plant != PLANT_ROUTE_UNTOLD)
         rota_tree_fsm_routed(world->nodes[node].fsm, mono(world, (uint32_t)node));
@@ -227,7 +227,7 @@ static void on_check(void *data, uint64_t number)
     rota_sim_call(world->sim, now + 5 * ROTA_MSEC, on_check, world, number + 1);
 }
 
-/* Whoever can do what is left is busy with something else, and not for ever. */
+/* Whoever can do what is left is busy with something else, and not forever. */
 static void check_end(struct world *world)
 {
     for (uint32_t j = 0; j < world->n_jobs && !rota_sim_violation(world->sim); j++)
@@ -299,7 +299,7 @@ static void on_quiet(void *data, uint64_t number)
     for (uint32_t a = 0; a < world->n_nodes; a++)
         for (uint32_t b = 0; b < world->n_nodes; b++)
             rota_sim_set_link(world->sim, a, b, &link);
-    if (world->n_nodes > 2 && rota_sim_seed(world->sim) % 2) /* and one is gone for good */
+    if (world->n_nodes > 2 && rota_sim_seed(world->sim) % 2) /* and one is gone permanently */
         rota_sim_crash(world->sim, (uint32_t)rota_sim_seed(world->sim) % world->n_nodes);
 }
 

@@ -4,7 +4,7 @@
  * are lost, late, or done without an answer; clocks drift, and wall clocks jump by hours,
  * the database's too; the database restarts, and falls back to a state of before. Pins,
  * weights, seats and the engine change while earlier changes are not yet known to all. Starts
- * fail on some nodes, for a while or for ever; these refuse the shard, and ask for another try.
+ * fail on some nodes, for a while or forever; these refuse the shard, and ask for another try.
  *
  * Checked after every event:
  *  - O1: no two nodes start, or act for, a shard with the same epoch;
@@ -18,7 +18,7 @@
  *  - R1: owners and epochs are the same for all who know a view, however they came to it,
  *    and a node that has read knows the view that was there.
  *
- * After a fall back the database is away until the rows of before are over. O2 is then
+ * After a fall back the database is unreachable until the rows of before are over. O2 is then
  * checked of those who know of what was lost, or whose view comes after it. In some worlds its
  * clock was set back as well, so that numbers and epochs come twice: then O4, O5, O7
  * and the latter part of R1 have to hold. */

@@ -15,7 +15,7 @@
  *    ages; no record contradicts another;
  *  - no job waits beside an idle worker that can take it; the highest priority goes first,
  *    then the oldest; keys share a queue by their weights; nothing begins before its time;
- *  - nothing grows above its bound, and the machine is sound after every call. */
+ *  - nothing grows above its bound, and the machine is valid after every call. */
 #include "work_scenarios.h"
 
 #include <stdio.h>

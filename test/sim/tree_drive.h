@@ -1,5 +1,5 @@
-/* The driver of a node: it carries out what tree_fsm and remote_fsm say, and tells them what
- * comes, and what did not. */
+/* The driver of a node: it carries out the actions of tree_fsm and remote_fsm, and passes them
+ * messages and failures. */
 #pragma once
 
 #include "tree_jobs.h"

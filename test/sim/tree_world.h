@@ -1,8 +1,8 @@
 /* Forwarding in a world on virtual time: what its files share.
  *
  *     tree_world.h  the words, the plants, the route, calls between nodes (this file)
- *     tree_jobs.h   what a broker does with jobs, and who goes to fetch some
- *     tree_drive.h  what the machines say is done, and what comes is told them
+ *     tree_jobs.h   what a broker does with jobs, and which nodes steal some
+ *     tree_drive.h  carries out actions, and passes events to the machines
  *
  * Lives, what must hold, and the runs are in sim_tree.c. */
 #pragma once

@@ -3,7 +3,7 @@
  *
  * A node is the machine of core/own/view_fsm.h and a driver; the database is that of
  * test/lib/view_table.h, asked by messages. Beside it there is another engine, for spaces
- * that are on their way to it or from it: a slot per shard in the database, which a node
+ * that are in flight to it or from it: a slot per shard in the database, which a node
  * may claim if it is free or its holder has no row. */
 #pragma once
 

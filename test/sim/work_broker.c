@@ -361,7 +361,7 @@ void hear_hello(struct world *world, uint32_t node, uint32_t from, const struct 
     drive(world, node);
 }
 
-/* What it works on goes on. */
+/* What it works on continues. */
 static void extend(struct world *world, uint32_t node, uint32_t from, const struct frame *frame)
 {
     for (uint32_t i = 0; i < frame->n; i++) {

@@ -156,7 +156,7 @@ static bool disk_fits(struct world *world, uint32_t node, uint64_t first, size_t
     return disk_take(world, disk, first, bytes);
 }
 
-/* No job is taken in, and what was kept free for that is used for the rest. */
+/* No job is accepted, and what was kept free for that is used for the rest. */
 static void disk_is_full(struct world *world, uint32_t node)
 {
     struct broker *broker = broker_at(world, node);
@@ -281,7 +281,7 @@ static void disk_lose(struct disk *disk)
         free(disk->kept.items[--disk->kept.size]);
 }
 
-/* What a compaction has written anew is on disk: what is older may go. */
+/* What a compaction has written again is on disk: what is older may go. */
 static void disk_drop(struct world *world, uint32_t node)
 {
     struct broker *broker = broker_at(world, node);
@@ -343,7 +343,7 @@ void disk_on_timer(struct world *world, uint32_t node)
             disk_lose(disk);
         } else {
             end_node(world, node, 200 * ROTA_MSEC + span_upto(world, ROTA_SEC));
-            broker->is_writing = true; /* for ever: nothing is acknowledged any more */
+            broker->is_writing = true; /* forever: nothing is acknowledged any more */
             return;
         }
     }
@@ -452,7 +452,7 @@ static struct rota_compaction_look compaction_look(const struct world *world,
     return look;
 }
 
-/* What a driver did that had not asked whether there is room: all jobs were written anew as soon
+/* What a driver did that had not asked whether there is room: all jobs were written again as soon
  * as the disk was full, in the batch of whatever else came. */
 static struct rota_compaction_todo write_all_anew(struct world *world, struct broker *broker,
                                                   const struct rota_compaction_look *look)

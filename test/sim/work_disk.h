@@ -4,7 +4,7 @@
  *
  * A batch is what one sync made durable, and has one checksum: it is whole, or it is not.
  * One that is not whole at the very end was never acknowledged, and is cut off. One that has
- * others behind it was: that is damage, and a broker does not begin with less than all. */
+ * others after it was: that is damage, and a broker does not begin with less than all. */
 #pragma once
 
 #include "work_world.h"
@@ -18,7 +18,7 @@ void disk_append(struct broker *broker, const struct rota_work_record *record);
 /* Say how many jobs may come in, and look whether the reserve can be had back. */
 void disk_bound(struct world *world, uint32_t node);
 
-/* Begin to write what waits, unless the last batch is on its way yet. */
+/* Begin to write what waits, unless the last batch is in flight yet. */
 void disk_write(struct world *world, uint32_t node);
 void disk_on_timer(struct world *world, uint32_t node);
 void disk_crash(struct world *world, struct broker *broker);

@@ -1,4 +1,4 @@
-/* The table of owners, and how a partition changes hands; work_world.h tells how. */
+/* The table of owners, and how a partition changes hands; work_world.h says how. */
 #pragma once
 
 #include "work_broker.h"

@@ -283,7 +283,7 @@ static const char *check_cancels(struct world *world)
     return NULL;
 }
 
-/* --- a broker is away for long --- */
+/* --- a broker is unreachable for long --- */
 
 static void shape_away(struct shape *shape)
 {
@@ -340,7 +340,7 @@ static const char *check_void(struct world *world)
     return NULL;
 }
 
-/* --- the broker stands still --- */
+/* --- the broker is paused --- */
 
 static void shape_one(struct shape *shape)
 {

@@ -343,7 +343,7 @@ bool is_gone(const struct world *world, uint32_t node, uint32_t life)
     return rota_sim_life(world->sim, node) != life || !rota_sim_is_up(world->sim, node);
 }
 
-/* W5: nobody waits for ever for a worker that is no more. */
+/* W5: nobody waits forever for a worker that is no more. */
 static void look_at_runs(struct world *world, uint32_t node)
 {
     const struct broker *broker = broker_at(world, node);

@@ -48,7 +48,7 @@ enum { JOBS_MAX = 400, ITEMS_MAX = 16, CHUNK = 4, SEEN_MAX = 64, ECHOS_MAX = 128
 #define GRACE        (2 * ROTA_SEC)
 #define KILLS_MANY   1000
 #define DELAY_MAX    (800 * ROTA_MSEC)
-#define SLACK        (1500 * ROTA_MSEC) /* frames on their way, drift, a look now and then */
+#define SLACK        (1500 * ROTA_MSEC) /* frames in flight, drift, a look now and then */
 #define RESEND_AFTER (700 * ROTA_MSEC)
 #define START_LATER  (5 * ROTA_MSEC)
 #define LOOK_EVERY   (100 * ROTA_MSEC)
@@ -224,7 +224,7 @@ struct partition {
     struct row row; /* the latest that was heard of */
     bool is_open, is_imported;
     uint64_t close_number; /* of the record that says that it is not ours */
-    uint64_t chunk;        /* that is on its way; 0: none */
+    uint64_t chunk;        /* that is in flight; 0: none */
     size_t place;          /* of the next, in rota_broker_partition_next() */
     struct rota_job_id sent[CHUNK];
     size_t n_sent;
@@ -314,10 +314,10 @@ struct job {
     rota_time again_at;         /* true time: added once more, by who has forgotten; 0: not */
     bool is_answered;           /* as the submitter knows */
     bool is_acked, is_merged;   /* into another with its unique key */
-    bool is_refused;            /* for good */
+    bool is_refused;            /* permanently */
     bool is_cancel_answered;    /* one way or the other */
     bool is_cancelled, is_dead; /* on disk */
-    bool is_revived;            /* perhaps: no end of it but DONE is for good */
+    bool is_revived;            /* perhaps: no end of it but DONE is permanently */
     bool was_refused_by_worker; /* it will never do */
     bool is_moved;              /* has had another broker, or another age in its queue */
     uint32_t home;              /* the broker that has acknowledged it */
@@ -327,7 +327,7 @@ struct job {
     uint32_t whole_at;
     int16_t priority;
     uint64_t priority_number;   /* of the record that set it */
-    uint32_t done_run;          /* the run that did it, for good; 0: none */
+    uint32_t done_run;          /* the run that did it, permanently; 0: none */
     uint32_t ended_run, n_runs; /* the last that a worker ended; dispatches since revived */
     rota_time not_before;       /* by the monotonic clock of `wait_at`, in life `wait_life` */
     uint32_t wait_at, wait_life;

@@ -45,7 +45,7 @@ static void a_secret_or_a_certificate_makes_a_role(void **state)
                      ROTA_ROLE_OPERATOR | ROTA_ROLE_NODE);
 }
 
-static void anything_else_makes_none(void **state)
+static void anything_else_gives_no_role(void **state)
 {
     static const char *const WRONG[] = {
         "",
@@ -73,7 +73,7 @@ static void a_secret_that_is_not_known_yet_fits_nothing(void **state)
     assert_int_equal(rota_access_roles(&unknown, &who), 0);
 }
 
-static void an_event_names_who_is_responsible(void **state)
+static void an_event_names_the_caller(void **state)
 {
     char text[ROTA_SERVER_ACTOR_MAX];
     struct rota_access_caller who = caller("Bearer token-of-the-node", NULL);
@@ -89,7 +89,7 @@ static void an_event_names_who_is_responsible(void **state)
     assert_string_equal(rota_access_actor(&ACCESS, &who, text), "a client, from 127.0.0.1:4711");
 }
 
-static void only_a_node_may_name_somebody_else(void **state)
+static void only_a_node_may_name_another_caller(void **state)
 {
     char text[ROTA_SERVER_ACTOR_MAX];
     struct rota_access_caller who = caller("Bearer secret-of-cluster", NULL);
@@ -136,10 +136,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_secret_or_a_certificate_makes_a_role),
-        cmocka_unit_test(anything_else_makes_none),
+        cmocka_unit_test(anything_else_gives_no_role),
         cmocka_unit_test(a_secret_that_is_not_known_yet_fits_nothing),
-        cmocka_unit_test(an_event_names_who_is_responsible),
-        cmocka_unit_test(only_a_node_may_name_somebody_else),
+        cmocka_unit_test(an_event_names_the_caller),
+        cmocka_unit_test(only_a_node_may_name_another_caller),
         cmocka_unit_test(lists_are_names_with_commas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,7 +30,7 @@ static void without_a_bound_all_run(void **state)
     assert_int_equal(admission.n_running, 0);
 }
 
-static void so_many_run_so_many_wait_the_rest_is_refused(void **state)
+static void limits_bound_running_and_waiting_calls(void **state)
 {
     (void)state;
     begin(2, 3);
@@ -59,7 +59,7 @@ static void first_come_is_first_served(void **state)
     }
 }
 
-static void nobody_overtakes_those_who_wait(void **state)
+static void no_call_overtakes_waiting_ones(void **state)
 {
     (void)state;
     begin(1, 4);
@@ -72,7 +72,7 @@ static void nobody_overtakes_those_who_wait(void **state)
     assert_false(rota_admission_has_next(&admission));
 }
 
-static void who_is_too_late_leaves_without_running(void **state)
+static void a_late_call_leaves_without_running(void **state)
 {
     (void)state;
     begin(1, 4);
@@ -90,7 +90,7 @@ static void who_is_too_late_leaves_without_running(void **state)
     assert_int_equal(admission.n_waiting, 1);
 }
 
-static void who_gives_up_makes_room(void **state)
+static void a_call_that_gives_up_makes_room(void **state)
 {
     (void)state;
     begin(1, 2);
@@ -103,7 +103,7 @@ static void who_gives_up_makes_room(void **state)
     assert_ptr_equal(rota_admission_next(&admission, 0), &tickets[2]);
 }
 
-static void who_cannot_wait_runs_or_is_refused(void **state)
+static void a_call_that_cannot_wait_runs_or_is_refused(void **state)
 {
     (void)state;
     begin(1, 4);
@@ -117,7 +117,7 @@ static void who_cannot_wait_runs_or_is_refused(void **state)
     assert_int_equal(admission.n_waiting, 1);
 }
 
-static void cost_tells_waiting_from_working(void **state)
+static void cost_distinguishes_waiting_from_working(void **state)
 {
     (void)state;
     begin(1, 4);
@@ -136,13 +136,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_a_bound_all_run),
-        cmocka_unit_test(so_many_run_so_many_wait_the_rest_is_refused),
+        cmocka_unit_test(limits_bound_running_and_waiting_calls),
         cmocka_unit_test(first_come_is_first_served),
-        cmocka_unit_test(nobody_overtakes_those_who_wait),
-        cmocka_unit_test(who_is_too_late_leaves_without_running),
-        cmocka_unit_test(who_gives_up_makes_room),
-        cmocka_unit_test(who_cannot_wait_runs_or_is_refused),
-        cmocka_unit_test(cost_tells_waiting_from_working),
+        cmocka_unit_test(no_call_overtakes_waiting_ones),
+        cmocka_unit_test(a_late_call_leaves_without_running),
+        cmocka_unit_test(a_call_that_gives_up_makes_room),
+        cmocka_unit_test(a_call_that_cannot_wait_runs_or_is_refused),
+        cmocka_unit_test(cost_distinguishes_waiting_from_working),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

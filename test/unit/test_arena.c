@@ -50,7 +50,7 @@ static void cleared_arena_uses_its_memory_again(void **state)
     rota_arena_deinit(&arena);
 }
 
-static void a_large_arena_lets_go(void **state)
+static void a_large_arena_frees_its_memory(void **state)
 {
     struct rota_arena arena = {0};
     (void)state;
@@ -59,7 +59,7 @@ static void a_large_arena_lets_go(void **state)
     assert_null(arena.chunks);
 }
 
-static void more_than_there_can_be_is_refused(void **state)
+static void impossible_sizes_are_refused(void **state)
 {
     struct rota_arena arena = {0};
     (void)state;
@@ -75,8 +75,8 @@ int main(void)
         cmocka_unit_test(pieces_stay_where_they_are),
         cmocka_unit_test(copies_end_with_a_nul),
         cmocka_unit_test(cleared_arena_uses_its_memory_again),
-        cmocka_unit_test(a_large_arena_lets_go),
-        cmocka_unit_test(more_than_there_can_be_is_refused),
+        cmocka_unit_test(a_large_arena_frees_its_memory),
+        cmocka_unit_test(impossible_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

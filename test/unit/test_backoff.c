@@ -35,7 +35,7 @@ static void a_success_starts_over(void **state)
     assert_true(rota_backoff_failed(&backoff, &random) <= ROTA_BACKOFF_FIRST * 6 / 5);
 }
 
-static void two_that_failed_together_part(void **state)
+static void two_that_failed_together_retry_apart(void **state)
 {
     struct rota_backoff a = {0}, b = {0};
     struct rota_random random_a, random_b;
@@ -116,7 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_wait_grows_to_its_bound_and_stays),
         cmocka_unit_test(a_success_starts_over),
-        cmocka_unit_test(two_that_failed_together_part),
+        cmocka_unit_test(two_that_failed_together_retry_apart),
         cmocka_unit_test(absurd_bounds_overflow_nothing),
         cmocka_unit_test(a_step_too_small_to_grow_goes_to_the_bound),
         cmocka_unit_test(the_defaults_are_200_ms_and_30_s),

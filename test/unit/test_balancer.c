@@ -547,7 +547,7 @@ static void a_mark_creates_state_only_for_the_unavailable(void **state)
     bench_free(&bench);
 }
 
-static void what_is_old_fades_by_halves(void **state)
+static void old_values_decay_by_halves(void **state)
 {
     const struct {
         rota_time age;
@@ -588,7 +588,7 @@ static void hear(struct rota_balancer *balancer, rota_time now,
         heard.cost = *end->cost;
 }
 
-static void a_rule_hears_costs_that_make_sense(void **state)
+static void a_rule_gets_plausible_costs(void **state)
 {
     const int64_t most = ROTA_HOUR / ROTA_USEC;
     const struct {
@@ -681,8 +681,8 @@ int main(void)
         cmocka_unit_test(the_replica_that_was_idle_longest_makes_room),
         cmocka_unit_test(an_idle_replica_is_forgotten_when_its_time_is_over),
         cmocka_unit_test(a_mark_creates_state_only_for_the_unavailable),
-        cmocka_unit_test(what_is_old_fades_by_halves),
-        cmocka_unit_test(a_rule_hears_costs_that_make_sense),
+        cmocka_unit_test(old_values_decay_by_halves),
+        cmocka_unit_test(a_rule_gets_plausible_costs),
         cmocka_unit_test(hostile_costs_do_no_harm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,7 +53,7 @@ static void pieces_of_any_size_keep_their_bytes(void **state)
     rota_blocks_deinit(&blocks);
 }
 
-static void what_is_given_back_is_not_counted(void **state)
+static void returned_blocks_are_not_counted(void **state)
 {
     enum { N = 100000, SIZE = 100 };
     static char *pieces[N];
@@ -78,7 +78,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_of_any_size_keep_their_bytes),
-        cmocka_unit_test(what_is_given_back_is_not_counted),
+        cmocka_unit_test(returned_blocks_are_not_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 #include "core/work/cluster/breath.h"
 #include "vectors.h"
 
-static void who_was_busy_for_long_draws_breath_and_goes_on(void **state)
+static void a_class_busy_for_long_yields_and_continues(void **state)
 {
     (void)state;
     struct rota_breath breath = {0};
@@ -18,7 +18,7 @@ static void who_was_busy_for_long_draws_breath_and_goes_on(void **state)
     assert_true(rota_breath_holds(&breath, now + ROTA_BREATH_EVERY, now + ROTA_BREATH_EVERY));
 }
 
-static void who_is_idle_now_and_then_need_not(void **state)
+static void a_class_that_is_sometimes_idle_need_not_yield(void **state)
 {
     (void)state;
     struct rota_breath breath = {0};
@@ -27,7 +27,7 @@ static void who_is_idle_now_and_then_need_not(void **state)
         assert_false(rota_breath_holds(&breath, now, now - 1));
 }
 
-static void a_breath_ends_with_its_slot(void **state)
+static void a_yield_ends_with_its_slot(void **state)
 {
     (void)state;
     struct rota_breath breath = {.since = 1};
@@ -43,9 +43,9 @@ static void a_breath_ends_with_its_slot(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_was_busy_for_long_draws_breath_and_goes_on),
-        cmocka_unit_test(who_is_idle_now_and_then_need_not),
-        cmocka_unit_test(a_breath_ends_with_its_slot),
+        cmocka_unit_test(a_class_busy_for_long_yields_and_continues),
+        cmocka_unit_test(a_class_that_is_sometimes_idle_need_not_yield),
+        cmocka_unit_test(a_yield_ends_with_its_slot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 
 /* --- submitters --- */
 
-static void an_add_is_made_once_however_often_it_is_said(void **state)
+static void a_repeated_add_is_made_once(void **state)
 {
     (void)state;
     struct rota_job_spec spec = {.queue = rota_str("q"),
@@ -50,7 +50,7 @@ static void any_id_is_kept_and_its_job_is_where_it_was_put(void **state)
     assert_true(rota_broker_is_sound(bench.broker));
 }
 
-static void what_has_a_key_is_the_first_job_whatever_it_says(void **state)
+static void an_add_with_a_known_key_is_the_first_job_whatever_its_spec(void **state)
 {
     (void)state;
     struct rota_str q = rota_str("q"), key = rota_str("order 17");
@@ -238,7 +238,7 @@ static void a_unique_key_is_held_while_its_job_waits_or_runs(void **state)
     assert_true(bench.is_new && !bench_id_is(first, second));
 }
 
-static void specs_that_can_not_be_are_refused(void **state)
+static void invalid_specs_are_refused(void **state)
 {
     (void)state;
     static char huge[ROTA_JOB_PAYLOAD_MAX + 1];
@@ -413,7 +413,7 @@ static size_t n_records(enum rota_work_record_type type)
     return n;
 }
 
-static void without_a_journal_the_records_of_a_usual_life_are_not_told(void **state)
+static void without_a_journal_the_usual_records_are_not_emitted(void **state)
 {
     (void)state;
     bench_deinit(&bench);
@@ -524,7 +524,7 @@ static void ended_jobs_are_forgotten_in_time_and_dead_ones_are_not(void **state)
 
 enum { QUEUES = 1024 };
 
-static void lanes_sets_and_queues_that_nobody_uses_make_room(void **state)
+static void unused_lanes_sets_and_queues_make_room(void **state)
 {
     (void)state;
     bench_deinit(&bench);
@@ -692,7 +692,7 @@ static void a_queue_is_deleted_when_its_jobs_have_ended(void **state)
 }
 
 /* Nodes go on telling each other what was set, also what was taken back. */
-static void a_deleted_queue_does_not_come_back_by_what_every_queue_has(void **state)
+static void default_settings_do_not_restore_a_deleted_queue(void **state)
 {
     (void)state;
     struct rota_str q = rota_str("q"), none = rota_str_of("", 0);
@@ -742,7 +742,7 @@ static void sets_beyond_the_bound_are_refused(void **state)
     bench_sync(&bench);
     capability = rota_str("one-too-many");
     assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_ERR_LIMIT);
-    capability = rota_str("cap7"); /* what is known goes on */
+    capability = rota_str("cap7"); /* what is known continues */
     assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
 }
 
@@ -762,7 +762,7 @@ static void states_are_not_reported_while_jobs_are_not_watched(void **state)
 }
 
 /* A reported state is true once the record with its number is on disk. */
-static void state_is_told_with_its_record_cause_and_session(void **state)
+static void state_is_reported_with_its_record_cause_and_session(void **state)
 {
     (void)state;
     uint64_t session = bench_open(&bench, "w", 1);
@@ -856,7 +856,7 @@ static void size_of_a_rewrite_counts_all_that_there_is(void **state)
     assert_in_range(more - before, 9 * sizeof name + 2 * 13, 1000); /* the chunk and its node */
 }
 
-static void queue_that_goes_while_all_is_on_hold_takes_its_lanes_along(void **state)
+static void queue_removed_while_paused_takes_its_lanes_along(void **state)
 {
     static const char *const NAMES[] = {"x", "y"};
     struct rota_job_id id;
@@ -992,7 +992,7 @@ static void zero_options_mean_the_defaults_and_others_stay(void **state)
     bench_init(&bench);
 }
 
-static void queues_that_come_and_go_take_no_more_room_each_time(void **state)
+static void queues_that_come_and_go_do_not_leak(void **state)
 {
     (void)state;
     for (int i = 0; i < 100; i++) {
@@ -1081,7 +1081,7 @@ static void empty_queue_is_kept_while_something_is_set_or_a_worker_serves_it(voi
     assert_true(is_kept("x"));
 }
 
-static void workers_that_come_and_go_take_no_more_room_each_time(void **state)
+static void workers_that_come_and_go_do_not_leak(void **state)
 {
     (void)state;
     for (int i = 0; i < 100; i++) {
@@ -1117,45 +1117,45 @@ static void queue_that_was_never_used_goes_when_it_is_deleted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RULE(an_add_is_made_once_however_often_it_is_said),
+        RULE(a_repeated_add_is_made_once),
         RULE(an_id_is_that_of_one_job),
         RULE(any_id_is_kept_and_its_job_is_where_it_was_put),
-        RULE(what_has_a_key_is_the_first_job_whatever_it_says),
+        RULE(an_add_with_a_known_key_is_the_first_job_whatever_its_spec),
         RULE(of_one_that_came_as_done_the_payload_is_not_known),
         RULE(an_empty_payload_is_known_when_it_is_gone),
         RULE(an_add_finds_its_job_also_when_a_retry_took_its_deadline),
         RULE(a_unique_key_is_held_while_its_job_waits_or_runs),
-        RULE(specs_that_can_not_be_are_refused),
+        RULE(invalid_specs_are_refused),
         RULE(a_cancelled_job_does_not_run),
         RULE(a_dead_job_can_be_revived_with_all_its_attempts),
         RULE(a_priority_can_be_changed),
         RULE(a_paused_queue_hands_nothing_out),
         RULE(a_partition_that_is_not_ours_is_not_served),
-        RULE(without_a_journal_the_records_of_a_usual_life_are_not_told),
+        RULE(without_a_journal_the_usual_records_are_not_emitted),
         RULE(there_are_no_more_jobs_than_the_bound),
         RULE(results_make_room_for_payloads),
         RULE(a_payload_that_never_fits_is_invalid),
         RULE(ended_jobs_are_forgotten_in_time_and_dead_ones_are_not),
-        RULE(lanes_sets_and_queues_that_nobody_uses_make_room),
+        RULE(unused_lanes_sets_and_queues_make_room),
         RULE(a_hundred_thousand_queues_have_jobs_and_leave_nothing_behind),
         RULE(a_queue_is_forgotten_with_all_its_lanes),
         RULE(a_queue_with_a_setting_is_not_forgotten),
         RULE(a_queue_is_deleted_when_its_jobs_have_ended),
-        RULE(a_deleted_queue_does_not_come_back_by_what_every_queue_has),
+        RULE(default_settings_do_not_restore_a_deleted_queue),
         RULE(sets_beyond_the_bound_are_refused),
         RULE(states_are_not_reported_while_jobs_are_not_watched),
-        RULE(state_is_told_with_its_record_cause_and_session),
+        RULE(state_is_reported_with_its_record_cause_and_session),
         RULE(attempt_that_takes_too_long_is_followed_by_the_backoff),
         RULE(small_broker_that_becomes_empty_has_not_shrunk),
         RULE(size_of_a_rewrite_counts_all_that_there_is),
-        RULE(queue_that_goes_while_all_is_on_hold_takes_its_lanes_along),
+        RULE(queue_removed_while_paused_takes_its_lanes_along),
         RULE(every_call_brings_the_time),
         RULE(older_time_does_not_turn_the_clock_back),
         RULE(zero_options_mean_the_defaults_and_others_stay),
-        RULE(queues_that_come_and_go_take_no_more_room_each_time),
+        RULE(queues_that_come_and_go_do_not_leak),
         RULE(sets_of_capabilities_come_and_go_while_a_worker_has_them_all),
         RULE(empty_queue_is_kept_while_something_is_set_or_a_worker_serves_it),
-        RULE(workers_that_come_and_go_take_no_more_room_each_time),
+        RULE(workers_that_come_and_go_do_not_leak),
         RULE(queue_that_was_never_used_goes_when_it_is_deleted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,7 +36,7 @@ static void nothing_goes_out_before_the_life_is_on_disk(void **state)
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
 }
 
-static void what_ended_is_told_with_the_record_to_wait_for(void **state)
+static void an_end_is_reported_with_the_record_to_wait_for(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -69,7 +69,7 @@ static void a_full_disk_takes_no_jobs_and_serves_the_others(void **state)
     bench_add(&bench, "y");
 }
 
-static void jobs_are_taken_in_as_long_as_there_is_room_for_them(void **state)
+static void jobs_are_accepted_while_there_is_room(void **state)
 {
     (void)state;
     static char payload[1000];
@@ -120,7 +120,7 @@ static void only_the_attempt_that_runs_may_end_or_extend_a_job(void **state)
         ROTA_ERR_NOT_FOUND);
 }
 
-static void what_is_said_twice_is_no_error(void **state)
+static void a_repeated_report_is_not_an_error(void **state)
 {
     (void)state;
     struct rota_job_id a = bench_add(&bench, "a"), b = bench_add(&bench, "b");
@@ -175,7 +175,7 @@ static void after_a_restart_a_worker_may_come_back_and_name_its_attempt(void **s
     assert_int_equal(bench_end(&bench, id, attempt, ROTA_JOB_CAUSE_DONE, ""), ROTA_OK);
 }
 
-static void who_extends_after_a_restart_says_for_how_long(void **state)
+static void an_extension_after_a_restart_names_its_duration(void **state)
 {
     (void)state;
     struct rota_str q = rota_str("q"), none = rota_str("");
@@ -220,7 +220,7 @@ static void after_the_grace_it_is_lost_like_any_other(void **state)
     assert_int_equal(told.cause, ROTA_JOB_CAUSE_LOST);
 }
 
-static void an_attempt_whose_start_was_lost_is_taken_up(void **state)
+static void an_attempt_whose_start_was_lost_is_resumed(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -235,7 +235,7 @@ static void an_attempt_whose_start_was_lost_is_taken_up(void **state)
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_DONE);
 }
 
-static void an_attempt_that_never_was_is_not_taken_up(void **state)
+static void an_unknown_attempt_is_not_resumed(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add_for(&bench, "gpu");
@@ -247,7 +247,7 @@ static void an_attempt_that_never_was_is_not_taken_up(void **state)
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_WAITING);
 }
 
-static void what_fails_waits_longer_each_time_and_then_is_dead(void **state)
+static void a_failing_job_waits_longer_each_time_and_then_is_dead(void **state)
 {
     (void)state;
     struct rota_job_spec spec = {
@@ -274,7 +274,7 @@ static void what_fails_waits_longer_each_time_and_then_is_dead(void **state)
     assert_int_equal(bench_count(&bench, ROTA_WORK_TELL_ENDED, id), 1);
 }
 
-static void a_worker_may_say_when_to_try_again(void **state)
+static void a_worker_may_choose_the_retry_delay(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -289,7 +289,7 @@ static void a_worker_may_say_when_to_try_again(void **state)
     assert_int_equal(rota_broker_deadline(bench.broker), bench.now.boot + ROTA_HOUR);
 }
 
-static void what_is_refused_is_dead_at_once(void **state)
+static void a_refused_job_is_dead_at_once(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -298,7 +298,7 @@ static void what_is_refused_is_dead_at_once(void **state)
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_DEAD);
 }
 
-static void what_is_given_back_does_not_count_and_keeps_its_age(void **state)
+static void a_returned_job_does_not_count_and_keeps_its_age(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -354,7 +354,7 @@ static void an_attempt_that_takes_too_long_is_stopped(void **state)
     assert_int_equal(bench_end(&bench, id, attempt, ROTA_JOB_CAUSE_DONE, ""), ROTA_ERR_STALE);
 }
 
-static void after_its_deadline_a_job_is_neither_begun_nor_goes_on(void **state)
+static void after_its_deadline_a_job_neither_starts_nor_continues(void **state)
 {
     (void)state;
     struct rota_job_spec spec = {.deadline = bench.now.wall + 10 * ROTA_SEC, .timeout = ROTA_HOUR};
@@ -447,7 +447,7 @@ static void a_monotonic_clock_that_goes_back_is_not_believed(void **state)
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
 }
 
-static void each_dispatch_says_how_many_attempts_there_were(void **state)
+static void each_dispatch_carries_the_number_of_attempts(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -461,7 +461,7 @@ static void each_dispatch_says_how_many_attempts_there_were(void **state)
     }
 }
 
-static void job_that_just_fits_on_the_disk_is_taken_in(void **state)
+static void job_that_just_fits_on_the_disk_is_accepted(void **state)
 {
     (void)state;
     struct rota_job_spec spec = {.queue = rota_str("q"), .payload = rota_str("payload")};
@@ -480,30 +480,30 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RULE(a_job_goes_out_only_when_it_is_on_disk),
         RULE(nothing_goes_out_before_the_life_is_on_disk),
-        RULE(what_ended_is_told_with_the_record_to_wait_for),
+        RULE(an_end_is_reported_with_the_record_to_wait_for),
         RULE(a_full_disk_takes_no_jobs_and_serves_the_others),
-        RULE(jobs_are_taken_in_as_long_as_there_is_room_for_them),
+        RULE(jobs_are_accepted_while_there_is_room),
         RULE(only_the_attempt_that_runs_may_end_or_extend_a_job),
-        RULE(what_is_said_twice_is_no_error),
+        RULE(a_repeated_report_is_not_an_error),
         RULE(attempts_are_never_used_twice),
         RULE(after_a_restart_a_worker_may_come_back_and_name_its_attempt),
-        RULE(who_extends_after_a_restart_says_for_how_long),
+        RULE(an_extension_after_a_restart_names_its_duration),
         RULE(after_the_grace_it_is_lost_like_any_other),
-        RULE(an_attempt_whose_start_was_lost_is_taken_up),
-        RULE(an_attempt_that_never_was_is_not_taken_up),
-        RULE(what_fails_waits_longer_each_time_and_then_is_dead),
-        RULE(a_worker_may_say_when_to_try_again),
-        RULE(what_is_refused_is_dead_at_once),
-        RULE(what_is_given_back_does_not_count_and_keeps_its_age),
+        RULE(an_attempt_whose_start_was_lost_is_resumed),
+        RULE(an_unknown_attempt_is_not_resumed),
+        RULE(a_failing_job_waits_longer_each_time_and_then_is_dead),
+        RULE(a_worker_may_choose_the_retry_delay),
+        RULE(a_refused_job_is_dead_at_once),
+        RULE(a_returned_job_does_not_count_and_keeps_its_age),
         RULE(after_its_timeout_an_attempt_is_its_workers_to_end_for_a_while),
         RULE(an_attempt_that_takes_too_long_is_stopped),
-        RULE(after_its_deadline_a_job_is_neither_begun_nor_goes_on),
+        RULE(after_its_deadline_a_job_neither_starts_nor_continues),
         RULE(a_job_is_not_begun_before_its_time),
         RULE(a_jump_of_the_wall_clock_neither_shortens_nor_lengthens_a_delay),
         RULE(the_enqueue_time_never_goes_back),
         RULE(a_monotonic_clock_that_goes_back_is_not_believed),
-        RULE(each_dispatch_says_how_many_attempts_there_were),
-        RULE(job_that_just_fits_on_the_disk_is_taken_in),
+        RULE(each_dispatch_carries_the_number_of_attempts),
+        RULE(job_that_just_fits_on_the_disk_is_accepted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,7 +159,7 @@ static void jobs_that_come_together_go_out_by_priority(void **state)
 }
 
 /* Jobs of `n_sets` pairs of capabilities, three of each, and one that has all of these and does
- * them one after the other: how often lanes are looked at. */
+ * them one after the other: how often lanes are checked. */
 static uint64_t looks_of(size_t n_sets)
 {
     enum { N_NAMES = 24 };
@@ -241,7 +241,7 @@ static void idle_workers_are_found_by_queue_and_capability(void **state)
     assert_true(n_free[0] == 3 && n_free[1] == 1);
 }
 
-static void jobs_that_wait_for_a_worker_are_told_and_no_others(void **state)
+static void only_jobs_that_wait_for_a_worker_are_offered(void **state)
 {
     (void)state;
     struct rota_str q = rota_str("q");
@@ -271,7 +271,7 @@ static void jobs_that_wait_for_a_worker_are_told_and_no_others(void **state)
     assert_false(rota_broker_waits_for_worker(bench.broker, q, first));
 }
 
-static void workers_that_are_shared_and_never_idle_draw_breath(void **state)
+static void shared_workers_that_are_never_idle_yield(void **state)
 {
     (void)state;
     struct rota_idle_view idle;
@@ -324,7 +324,7 @@ static size_t run_counting(size_t n, const char *key)
     return found;
 }
 
-static void keys_share_a_queue_whoever_asks_for_more(void **state)
+static void keys_share_a_queue_regardless_of_demand(void **state)
 {
     (void)state;
     for (int i = 0; i < 100; i++)
@@ -335,7 +335,7 @@ static void keys_share_a_queue_whoever_asks_for_more(void **state)
     assert_int_equal(run_counting(20, "little"), 10);
 }
 
-static void a_key_gets_what_it_weighs(void **state)
+static void a_key_gets_its_share_by_weight(void **state)
 {
     (void)state;
     uint64_t number;
@@ -375,10 +375,10 @@ static void a_weight_counts_for_jobs_that_are_added_from_then_on(void **state)
     bench_restart(&bench);
     bench_open(&bench, "w", 1);
     assert_in_range(run_counting(40, "heavy"), 19, 21);
-    assert_in_range(run_counting(80, "heavy"), 59, 61); /* of those behind them */
+    assert_in_range(run_counting(80, "heavy"), 59, 61); /* of those after them */
 }
 
-static void a_key_that_was_away_has_saved_nothing_up(void **state)
+static void an_idle_key_saves_nothing_up(void **state)
 {
     (void)state;
     for (int i = 0; i < 100; i++)
@@ -390,7 +390,7 @@ static void a_key_that_was_away_has_saved_nothing_up(void **state)
     assert_in_range(run_counting(21, "new"), 9, 11);
 }
 
-static void weights_that_can_not_be_are_refused(void **state)
+static void invalid_weights_are_refused(void **state)
 {
     (void)state;
     uint64_t number;
@@ -472,13 +472,13 @@ int main(void)
         RULE(jobs_that_come_together_go_out_by_priority),
         RULE(a_choice_costs_as_much_with_hundreds_of_sets_as_with_few),
         RULE(idle_workers_are_found_by_queue_and_capability),
-        RULE(jobs_that_wait_for_a_worker_are_told_and_no_others),
-        RULE(workers_that_are_shared_and_never_idle_draw_breath),
-        RULE(keys_share_a_queue_whoever_asks_for_more),
-        RULE(a_key_gets_what_it_weighs),
+        RULE(only_jobs_that_wait_for_a_worker_are_offered),
+        RULE(shared_workers_that_are_never_idle_yield),
+        RULE(keys_share_a_queue_regardless_of_demand),
+        RULE(a_key_gets_its_share_by_weight),
         RULE(a_weight_counts_for_jobs_that_are_added_from_then_on),
-        RULE(a_key_that_was_away_has_saved_nothing_up),
-        RULE(weights_that_can_not_be_are_refused),
+        RULE(an_idle_key_saves_nothing_up),
+        RULE(invalid_weights_are_refused),
         RULE(poll_yields_unless_it_is_hasty_or_not_the_only_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

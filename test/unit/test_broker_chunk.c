@@ -31,7 +31,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* All jobs are on their way. */
+/* All jobs are in flight. */
 static struct rota_job_id begin(const char *to)
 {
     struct rota_job_id name;
@@ -53,7 +53,7 @@ static void take_in(struct rota_job_id name)
     bench_settle(&taker);
 }
 
-/* Everything is written anew; then the journal begins there, and is read. */
+/* Everything is written again; then the journal begins there, and is read. */
 static void compact(struct bench *at)
 {
     uint64_t from = rota_broker_last_number(at->broker) + 1;
@@ -86,7 +86,7 @@ static size_t n_jobs(const struct bench *at)
     return rota_broker_n_jobs(at->broker);
 }
 
-static void compaction_keeps_what_is_on_its_way(void **state)
+static void compaction_keeps_jobs_in_handover(void **state)
 {
     (void)state;
     struct rota_chunk_view view;
@@ -105,7 +105,7 @@ static void compaction_keeps_what_is_on_its_way(void **state)
     assert_int_equal(open_again(), ROTA_ERR_UNAVAILABLE);
 }
 
-static void compaction_keeps_what_was_taken_at_both_ends(void **state)
+static void compaction_keeps_received_chunks_on_both_sides(void **state)
 {
     (void)state;
     struct rota_chunk_view view;
@@ -151,7 +151,7 @@ static void compaction_forgets_chunks_that_have_ended(void **state)
         bench_done(&bench, ids[i]);
 }
 
-static void what_was_on_its_way_to_a_lost_broker_is_taken_back(void **state)
+static void jobs_in_handover_to_a_lost_broker_are_reclaimed(void **state)
 {
     (void)state;
     struct rota_chunk_view view;
@@ -312,7 +312,7 @@ static void chunk_that_did_not_arrive_whole_makes_room_for_the_next(void **state
     assert_int_equal(n_jobs(&taker), N_JOBS);
 }
 
-static void chunks_on_their_way_are_bounded(void **state)
+static void chunks_in_handover_are_bounded(void **state)
 {
     struct rota_job_id name;
     (void)state;
@@ -341,15 +341,15 @@ int main(void)
 {
 #define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        RULE(compaction_keeps_what_is_on_its_way),
-        RULE(compaction_keeps_what_was_taken_at_both_ends),
+        RULE(compaction_keeps_jobs_in_handover),
+        RULE(compaction_keeps_received_chunks_on_both_sides),
         RULE(compaction_forgets_chunks_that_have_ended),
-        RULE(what_was_on_its_way_to_a_lost_broker_is_taken_back),
+        RULE(jobs_in_handover_to_a_lost_broker_are_reclaimed),
         RULE(job_that_returns_is_not_lost_with_the_chunk_that_it_left_in),
         RULE(chunk_needs_an_address_and_a_start),
         RULE(name_of_a_chunk_is_kept_for_an_hour_after_it_is_over),
         RULE(chunk_that_did_not_arrive_whole_makes_room_for_the_next),
-        RULE(chunks_on_their_way_are_bounded),
+        RULE(chunks_in_handover_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

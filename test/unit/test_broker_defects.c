@@ -119,7 +119,7 @@ static void d6_a_worker_that_restarts_at_once_does_not_hang_its_job(void **state
     assert_int_equal(bench_state(&bench, other), ROTA_JOB_DELAYED);
 }
 
-static void d7_a_job_that_nobody_can_run_is_kept(void **state)
+static void d7_a_job_that_no_worker_can_run_is_kept(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add_for(&bench, "rare");
@@ -136,7 +136,7 @@ static void d7_a_job_that_nobody_can_run_is_kept(void **state)
     bench_done(&bench, id);
 }
 
-static void d8_views_say_when(void **state)
+static void d8_views_have_timestamps(void **state)
 {
     (void)state;
     size_t place = 0;
@@ -167,7 +167,7 @@ static void d9_a_cancel_names_its_job_and_attempt(void **state)
     assert_true(bench_view(&bench, next).attempt != attempt);
 }
 
-static void d10_a_wait_keeps_nobody_else_waiting(void **state)
+static void d10_a_wait_blocks_no_other(void **state)
 {
     (void)state;
     struct rota_job_id fails = bench_add(&bench, "x"), next = bench_add(&bench, "y");
@@ -243,10 +243,10 @@ int main(void)
         RULE(d4_a_new_job_does_not_overtake_older_ones),
         RULE(d5_a_late_result_ends_neither_its_own_job_nor_another),
         RULE(d6_a_worker_that_restarts_at_once_does_not_hang_its_job),
-        RULE(d7_a_job_that_nobody_can_run_is_kept),
-        RULE(d8_views_say_when),
+        RULE(d7_a_job_that_no_worker_can_run_is_kept),
+        RULE(d8_views_have_timestamps),
         RULE(d9_a_cancel_names_its_job_and_attempt),
-        RULE(d10_a_wait_keeps_nobody_else_waiting),
+        RULE(d10_a_wait_blocks_no_other),
         RULE(d11_a_dispatch_that_never_arrives_is_lost_in_time),
         RULE(d12_everything_has_a_bound),
     };

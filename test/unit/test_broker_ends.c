@@ -1,4 +1,4 @@
-/* Who may end an attempt, how often, and what becomes of an end that can't be. */
+/* Which worker may end an attempt, how often, and what an invalid end does. */
 #include "broker_rules.h"
 
 #include <string.h>
@@ -57,7 +57,7 @@ static void only_the_session_that_has_an_attempt_ends_it(void **state)
     assert_true(rota_str_is_equal(bench_view(&bench, id).worker, rota_str("victim")));
 }
 
-static void a_caller_without_a_session_ends_what_a_poll_was_given(void **state)
+static void a_caller_without_a_session_ends_the_attempt_of_a_poll(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -70,7 +70,7 @@ static void a_caller_without_a_session_ends_what_a_poll_was_given(void **state)
         ROTA_OK);
 }
 
-static void after_a_restart_nobody_takes_over_what_another_name_had(void **state)
+static void after_a_restart_no_worker_takes_over_another_names_attempt(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -140,7 +140,7 @@ static void the_attempts_of_a_job_grow_by_steps_that_are_not_guessed(void **stat
 
 /* --- again --- */
 
-static void an_end_that_is_said_again_with_other_bytes_is_refused(void **state)
+static void a_repeated_end_with_other_bytes_is_refused(void **state)
 {
     (void)state;
     struct rota_job_id done = bench_add(&bench, "a"), failed = bench_add(&bench, "b");
@@ -167,7 +167,7 @@ static void an_end_that_is_said_again_with_other_bytes_is_refused(void **state)
 
 /* --- ends that can't be --- */
 
-static void an_end_that_can_not_be_fails_its_attempt_and_no_other(void **state)
+static void an_invalid_end_fails_its_attempt_and_no_other(void **state)
 {
     (void)state;
     static char large[ROTA_JOB_PAYLOAD_MAX + 1];
@@ -192,7 +192,7 @@ static void an_end_that_can_not_be_fails_its_attempt_and_no_other(void **state)
     assert_int_equal(end_of(session, neighbour, ROTA_JOB_CAUSE_DONE, none, none), ROTA_OK);
 }
 
-static void without_a_session_an_end_that_can_not_be_changes_nothing(void **state)
+static void without_a_session_an_invalid_end_changes_nothing(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "a");
@@ -206,7 +206,7 @@ static void without_a_session_an_end_that_can_not_be_changes_nothing(void **stat
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
 }
 
-static void what_is_too_long_is_cut_and_says_so(void **state)
+static void a_long_reason_is_cut_and_marked(void **state)
 {
     (void)state;
     static const char MARK[] = "... (cut)";
@@ -263,14 +263,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RULE(only_the_session_that_has_an_attempt_ends_it),
-        RULE(a_caller_without_a_session_ends_what_a_poll_was_given),
-        RULE(after_a_restart_nobody_takes_over_what_another_name_had),
+        RULE(a_caller_without_a_session_ends_the_attempt_of_a_poll),
+        RULE(after_a_restart_no_worker_takes_over_another_names_attempt),
         RULE(an_attempt_is_not_guessed_from_others),
         RULE(the_attempts_of_a_job_grow_by_steps_that_are_not_guessed),
-        RULE(an_end_that_is_said_again_with_other_bytes_is_refused),
-        RULE(an_end_that_can_not_be_fails_its_attempt_and_no_other),
-        RULE(without_a_session_an_end_that_can_not_be_changes_nothing),
-        RULE(what_is_too_long_is_cut_and_says_so),
+        RULE(a_repeated_end_with_other_bytes_is_refused),
+        RULE(an_invalid_end_fails_its_attempt_and_no_other),
+        RULE(without_a_session_an_invalid_end_changes_nothing),
+        RULE(a_long_reason_is_cut_and_marked),
         RULE(end_with_a_negative_delay_fails_the_attempt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -215,7 +215,7 @@ static void a_retry_after_the_deadline_can_be_read_again(void **state)
     deinit();
 }
 
-static void an_ended_job_takes_a_unique_key_from_nobody(void **state)
+static void an_ended_job_does_not_hold_its_unique_key(void **state)
 {
     (void)state;
     struct rota_job_spec spec = {.unique = rota_str("u")};
@@ -226,7 +226,7 @@ static void an_ended_job_takes_a_unique_key_from_nobody(void **state)
     rota_broker_worker_close(bench.broker, bench.now, session);
     bench_settle(&bench);
     struct rota_job_id second = bench_add_spec(&bench, spec);
-    /* The one that has ended is written anew, and is read after the other. */
+    /* The one that has ended is written again, and is read after the other. */
     uint64_t from = rota_broker_last_number(bench.broker) + 1;
     assert_int_equal(rota_broker_rewrite(bench.broker, from, 1, SIZE_MAX), 1);
     bench_settle(&bench);
@@ -269,7 +269,7 @@ static struct rota_queue_view queue_of(const struct bench *at)
     return view;
 }
 
-static void totals_count_what_happened_here_in_this_life(void **state)
+static void totals_count_events_of_this_node_since_its_start(void **state)
 {
     (void)state;
     bench_init(&bench);
@@ -397,10 +397,10 @@ int main(void)
         cmocka_unit_test(no_attempt_follows_the_last_life),
         cmocka_unit_test(an_attempt_that_is_taken_over_after_a_restart_has_a_timeout),
         cmocka_unit_test(a_retry_after_the_deadline_can_be_read_again),
-        cmocka_unit_test(an_ended_job_takes_a_unique_key_from_nobody),
+        cmocka_unit_test(an_ended_job_does_not_hold_its_unique_key),
         cmocka_unit_test(a_closed_partition_has_no_deadlines),
         cmocka_unit_test(two_full_brokers_can_exchange_partitions),
-        cmocka_unit_test(totals_count_what_happened_here_in_this_life),
+        cmocka_unit_test(totals_count_events_of_this_node_since_its_start),
         cmocka_unit_test(tags_of_jobs_that_come_begin_at_the_present),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

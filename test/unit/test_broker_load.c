@@ -69,7 +69,7 @@ static void tags_count_from_where_the_queue_is(void **state)
     bench_own(&taker, "q");
     struct rota_job_id here[20], there[5];
     bench_open(&taker, "w", 1);
-    for (int i = 0; i < 20; i++) { /* time goes on here */
+    for (int i = 0; i < 20; i++) { /* time continues here */
         here[i] = bench_add(&taker, "x");
         bench_done(&taker, here[i]);
     }
@@ -88,7 +88,7 @@ static void tags_count_from_where_the_queue_is(void **state)
     deinit();
 }
 
-static void what_ran_has_its_grace_and_may_be_ended(void **state)
+static void a_running_job_has_its_grace_and_may_be_ended(void **state)
 {
     (void)state;
     set_up_both();
@@ -122,7 +122,7 @@ static void ended_jobs_are_remembered(void **state)
     deinit();
 }
 
-static void a_drop_forgets_all_and_cancels_what_runs(void **state)
+static void a_drop_forgets_all_jobs_and_cancels_running_ones(void **state)
 {
     (void)state;
     bench_init(&bench);
@@ -177,7 +177,7 @@ static void job_that_is_rewritten_before_it_is_on_disk_holds_up_no_other(void **
     bench_deinit(&bench);
 }
 
-static void what_can_not_be_is_not_loaded(void **state)
+static void an_invalid_job_is_not_loaded(void **state)
 {
     (void)state;
     bench_init(&bench);
@@ -211,7 +211,7 @@ static size_t n_records(enum rota_work_record_type type)
 }
 
 /* Rows of jobs go when the broker forgets them, which only a record says. */
-static void what_is_forgotten_is_told_where_somebody_keeps_rows(void **state)
+static void a_forgotten_job_is_reported_if_it_has_a_row(void **state)
 {
     (void)state;
     for (int is_told = 0; is_told < 2; is_told++) {
@@ -262,7 +262,7 @@ static void life_is_raised_and_never_set_again(void **state)
 }
 
 /* Rows, and jobs of other brokers, that a broker never writes. */
-static void row_that_can_t_be_is_refused(void **state)
+static void invalid_row_is_refused(void **state)
 {
     static char reason[ROTA_JOB_REASON_MAX + 1], result[ROTA_JOB_PAYLOAD_MAX + 1];
     static char name[ROTA_WORKER_NAME_MAX + 1];
@@ -459,15 +459,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_partition_comes_with_its_jobs_and_their_order),
         cmocka_unit_test(tags_count_from_where_the_queue_is),
-        cmocka_unit_test(what_ran_has_its_grace_and_may_be_ended),
+        cmocka_unit_test(a_running_job_has_its_grace_and_may_be_ended),
         cmocka_unit_test(ended_jobs_are_remembered),
-        cmocka_unit_test(a_drop_forgets_all_and_cancels_what_runs),
+        cmocka_unit_test(a_drop_forgets_all_jobs_and_cancels_running_ones),
         cmocka_unit_test(on_hold_nothing_is_handed_out),
         cmocka_unit_test(job_that_is_rewritten_before_it_is_on_disk_holds_up_no_other),
-        cmocka_unit_test(what_can_not_be_is_not_loaded),
-        cmocka_unit_test(what_is_forgotten_is_told_where_somebody_keeps_rows),
+        cmocka_unit_test(an_invalid_job_is_not_loaded),
+        cmocka_unit_test(a_forgotten_job_is_reported_if_it_has_a_row),
         cmocka_unit_test(life_is_raised_and_never_set_again),
-        cmocka_unit_test(row_that_can_t_be_is_refused),
+        cmocka_unit_test(invalid_row_is_refused),
         cmocka_unit_test(a_worker_gets_a_job_when_its_start_is_written),
         cmocka_unit_test(a_poll_gets_all_its_jobs_at_once),
         cmocka_unit_test(a_job_is_not_sent_once_its_partition_is_lost),

@@ -1,5 +1,5 @@
-/* Attempts that are lost: when the job waits, when it is dead, who may go on with it, and what is
- * the broker's own fault. */
+/* Attempts that are lost: when the job waits, when it is dead, which worker may continue it, and
+ * which losses are the broker's own fault. */
 #include "broker_rules.h"
 
 #include <string.h>
@@ -84,7 +84,7 @@ static void a_job_that_kills_three_workers_is_dead_and_names_them(void **state)
     bench_done(&bench, id);
 }
 
-static void what_a_job_may_kill_is_set_for_its_queue(void **state)
+static void the_quarantine_limit_is_set_per_queue(void **state)
 {
     (void)state;
     struct rota_job_id id =
@@ -109,7 +109,7 @@ static void what_a_job_may_kill_is_set_for_its_queue(void **state)
                                   rota_str("killed 5 workers: w, w, w, w, w")));
 }
 
-static void another_broker_takes_over_what_a_job_may_kill(void **state)
+static void another_broker_takes_over_the_quarantine_limit(void **state)
 {
     (void)state;
     struct rota_work_record setting = {
@@ -125,7 +125,7 @@ static void another_broker_takes_over_what_a_job_may_kill(void **state)
     assert_true(rota_str_is_equal(bench_view(&bench, id).reason, rota_str("killed 1 worker: A")));
 }
 
-static void names_that_do_not_fit_are_left_out_and_that_is_said(void **state)
+static void names_that_do_not_fit_are_left_out_with_a_mark(void **state)
 {
     (void)state;
     char name[ROTA_WORKER_NAME_MAX + 1];
@@ -140,7 +140,7 @@ static void names_that_do_not_fit_are_left_out_and_that_is_said(void **state)
 }
 
 /* The broker hears of it before its next tick. */
-static void a_death_is_dated_by_when_it_is_told(void **state)
+static void a_death_is_dated_by_its_report(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -153,7 +153,7 @@ static void a_death_is_dated_by_when_it_is_told(void **state)
     assert_true(bench_view(&bench, id).not_before > bench.now.wall);
 }
 
-static void a_worker_that_goes_in_order_kills_nobody(void **state)
+static void a_worker_that_leaves_cleanly_is_not_a_death(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -208,7 +208,7 @@ static void a_worker_that_is_late_has_not_died(void **state)
                                   rota_str("killed 3 workers: slow, slow, slow")));
 }
 
-static void a_node_may_tell_that_the_worker_of_its_own_died(void **state)
+static void a_node_may_report_the_death_of_its_worker(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -228,9 +228,9 @@ static void a_node_may_tell_that_the_worker_of_its_own_died(void **state)
     assert_int_equal(bench.number, number); /* said again */
 }
 
-/* --- who goes on --- */
+/* --- who continues --- */
 
-static void an_attempt_that_was_lost_goes_on_when_its_worker_comes_back(void **state)
+static void a_lost_attempt_continues_when_its_worker_returns(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -275,7 +275,7 @@ static void write_anew(void)
     bench_restart(&bench);
 }
 
-static void an_attempt_that_was_lost_goes_on_when_its_job_was_written_anew(void **state)
+static void a_lost_attempt_continues_after_its_job_was_rewritten(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -300,7 +300,7 @@ static void an_attempt_that_was_lost_goes_on_when_its_job_was_written_anew(void 
         rota_str_is_equal(bench_view(&bench, id).reason, rota_str("killed 3 workers: A, B, C")));
 }
 
-static void an_attempt_that_was_lost_is_ended_or_extended_by_who_has_it(void **state)
+static void a_lost_attempt_is_ended_or_extended_by_its_worker(void **state)
 {
     (void)state;
     struct rota_worker_spec poll = {
@@ -330,7 +330,7 @@ static void an_attempt_that_was_lost_is_ended_or_extended_by_who_has_it(void **s
     assert_int_equal(bench_view(&bench, id).n_attempts, 1);
 }
 
-static void what_was_released_from_quarantine_is_nobodys(void **state)
+static void a_job_released_from_quarantine_has_no_worker(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -359,7 +359,7 @@ static void hand_over(struct bench *taker)
     bench_settle(taker);
 }
 
-static void an_attempt_that_was_lost_goes_on_at_the_next_owner_of_its_job(void **state)
+static void a_lost_attempt_continues_at_the_next_owner_of_its_job(void **state)
 {
     (void)state;
     struct bench taker = {0};
@@ -392,7 +392,7 @@ static void an_attempt_that_was_lost_goes_on_at_the_next_owner_of_its_job(void *
 
 /* --- our own fault --- */
 
-static void who_is_excused_has_time_to_come_back(void **state)
+static void an_excused_worker_has_time_to_return(void **state)
 {
     (void)state;
     struct rota_job_id id =
@@ -416,7 +416,7 @@ static void who_is_excused_has_time_to_come_back(void **state)
     bench_done(&bench, id);
 }
 
-static void what_cost_no_attempt_is_counted_when_it_goes_on_elsewhere(void **state)
+static void an_uncounted_attempt_is_counted_when_it_continues_elsewhere(void **state)
 {
     (void)state;
     struct bench taker = {0};
@@ -441,7 +441,7 @@ static void what_cost_no_attempt_is_counted_when_it_goes_on_elsewhere(void **sta
 }
 
 /* The second attempt: the count does not tell that it was not counted. */
-static void what_cost_no_attempt_is_counted_when_its_job_was_written_anew(void **state)
+static void an_uncounted_attempt_is_counted_after_its_job_was_rewritten(void **state)
 {
     (void)state;
     struct bench taker = {0};
@@ -465,7 +465,7 @@ static void what_cost_no_attempt_is_counted_when_its_job_was_written_anew(void *
     bench_deinit(&taker);
 }
 
-static void a_broker_that_stood_still_gives_everybody_time_to_be_heard(void **state)
+static void a_paused_broker_gives_all_workers_time_for_a_heartbeat(void **state)
 {
     (void)state;
     struct rota_job_id leased =
@@ -491,13 +491,13 @@ static void a_broker_that_stood_still_gives_everybody_time_to_be_heard(void **st
     bench_tick(&bench, ROTA_SEC);
     assert_int_equal(bench_state(&bench, leased), ROTA_JOB_RUNNING);
     assert_int_equal(bench_state(&bench, held), ROTA_JOB_RUNNING);
-    bench_tick(&bench, 2 * ROTA_SEC); /* who is silent all the same is lost */
+    bench_tick(&bench, 2 * ROTA_SEC); /* who is unresponsive all the same is lost */
     assert_int_equal(bench_state(&bench, leased), ROTA_JOB_DEAD);
     assert_int_equal(bench_state(&bench, held), ROTA_JOB_DEAD);
 }
 
 /* The lease has hardly expired when we are back. */
-static void a_pause_that_is_little_longer_than_a_lease_is_no_death(void **state)
+static void a_pause_slightly_longer_than_a_lease_is_not_a_death(void **state)
 {
     (void)state;
     struct rota_job_id id =
@@ -515,7 +515,7 @@ static void a_pause_that_is_little_longer_than_a_lease_is_no_death(void **state)
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_DEAD);
 }
 
-static void a_tick_that_is_a_little_late_excuses_nobody(void **state)
+static void a_slightly_late_tick_excuses_no_worker(void **state)
 {
     (void)state;
     struct rota_job_id id =
@@ -534,25 +534,25 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LOSS(a_job_whose_worker_dies_waits_as_if_it_had_failed),
         LOSS(a_job_that_kills_three_workers_is_dead_and_names_them),
-        LOSS(what_a_job_may_kill_is_set_for_its_queue),
-        LOSS(another_broker_takes_over_what_a_job_may_kill),
-        LOSS(names_that_do_not_fit_are_left_out_and_that_is_said),
-        LOSS(a_death_is_dated_by_when_it_is_told),
-        LOSS(a_worker_that_goes_in_order_kills_nobody),
+        LOSS(the_quarantine_limit_is_set_per_queue),
+        LOSS(another_broker_takes_over_the_quarantine_limit),
+        LOSS(names_that_do_not_fit_are_left_out_with_a_mark),
+        LOSS(a_death_is_dated_by_its_report),
+        LOSS(a_worker_that_leaves_cleanly_is_not_a_death),
         LOSS(a_lease_that_runs_out_again_and_again_is_a_death_each_time),
         LOSS(a_worker_that_is_late_has_not_died),
-        LOSS(a_node_may_tell_that_the_worker_of_its_own_died),
-        LOSS(an_attempt_that_was_lost_goes_on_when_its_worker_comes_back),
-        LOSS(an_attempt_that_was_lost_goes_on_when_its_job_was_written_anew),
-        LOSS(what_cost_no_attempt_is_counted_when_its_job_was_written_anew),
-        LOSS(an_attempt_that_was_lost_is_ended_or_extended_by_who_has_it),
-        LOSS(what_was_released_from_quarantine_is_nobodys),
-        LOSS(an_attempt_that_was_lost_goes_on_at_the_next_owner_of_its_job),
-        LOSS(who_is_excused_has_time_to_come_back),
-        LOSS(what_cost_no_attempt_is_counted_when_it_goes_on_elsewhere),
-        LOSS(a_broker_that_stood_still_gives_everybody_time_to_be_heard),
-        LOSS(a_pause_that_is_little_longer_than_a_lease_is_no_death),
-        LOSS(a_tick_that_is_a_little_late_excuses_nobody),
+        LOSS(a_node_may_report_the_death_of_its_worker),
+        LOSS(a_lost_attempt_continues_when_its_worker_returns),
+        LOSS(a_lost_attempt_continues_after_its_job_was_rewritten),
+        LOSS(an_uncounted_attempt_is_counted_after_its_job_was_rewritten),
+        LOSS(a_lost_attempt_is_ended_or_extended_by_its_worker),
+        LOSS(a_job_released_from_quarantine_has_no_worker),
+        LOSS(a_lost_attempt_continues_at_the_next_owner_of_its_job),
+        LOSS(an_excused_worker_has_time_to_return),
+        LOSS(an_uncounted_attempt_is_counted_when_it_continues_elsewhere),
+        LOSS(a_paused_broker_gives_all_workers_time_for_a_heartbeat),
+        LOSS(a_pause_slightly_longer_than_a_lease_is_not_a_death),
+        LOSS(a_slightly_late_tick_excuses_no_worker),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -122,7 +122,7 @@ static void unique_keys_are_counted(void **state)
     assert_true(counted[1] - counted[0] >= (size_t)N * (KEY + 2 * sizeof(void *)));
 }
 
-static void a_queue_that_drains_gives_its_memory_back(void **state)
+static void an_emptied_queue_returns_its_memory(void **state)
 {
     enum { N = 100000 };
     (void)state;
@@ -259,7 +259,7 @@ static void step(struct rota_random *chance, struct rota_job_id *ids, size_t *n_
     }
 }
 
-static void without_memory_the_broker_stays_sound(void **state)
+static void without_memory_the_invariants_hold(void **state)
 {
     enum { STEPS = 300 };
     (void)state;
@@ -304,7 +304,7 @@ static void without_memory_the_broker_stays_sound(void **state)
     bench.options = (struct rota_broker_options){0};
 }
 
-static void memory_is_given_back_when_jobs_hold_much_less(void **state)
+static void memory_is_returned_when_jobs_hold_much_less(void **state)
 {
     enum { N = 1600, SIZE = 1 << 16 };
     static char payload[SIZE];
@@ -344,10 +344,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_waiting_job_of_100_bytes_takes_at_most_220),
         cmocka_unit_test(unique_keys_are_counted),
-        cmocka_unit_test(a_queue_that_drains_gives_its_memory_back),
-        cmocka_unit_test(memory_is_given_back_when_jobs_hold_much_less),
+        cmocka_unit_test(an_emptied_queue_returns_its_memory),
+        cmocka_unit_test(memory_is_returned_when_jobs_hold_much_less),
         cmocka_unit_test(the_life_of_a_job_allocates_nothing),
-        cmocka_unit_test(without_memory_the_broker_stays_sound),
+        cmocka_unit_test(without_memory_the_invariants_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

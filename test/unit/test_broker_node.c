@@ -76,7 +76,7 @@ static void hear(const char *node, bool may_hold, rota_time at)
     bench_settle(&bench);
 }
 
-/* Everything is written anew; then the journal begins there. */
+/* Everything is written again; then the journal begins there. */
 static void compact(void)
 {
     uint64_t from = rota_broker_last_number(bench.broker) + 1;
@@ -108,7 +108,7 @@ static void a_node_that_was_placed_may_hold_jobs_when_it_is_down(void **state)
     assert_string_equal(absent(), "");
 }
 
-static void a_node_that_holds_none_is_not_waited_for(void **state)
+static void an_empty_node_is_not_waited_for(void **state)
 {
     (void)state;
     LIST("a:1", "b:1");
@@ -123,7 +123,7 @@ static void a_node_that_holds_none_is_not_waited_for(void **state)
 }
 
 /* The list of this node may be older than the word of the one that leaves. */
-static void a_list_that_is_late_does_not_fill_an_empty_node(void **state)
+static void a_late_list_does_not_mark_an_empty_node(void **state)
 {
     (void)state;
     LIST("a:1", "b:1");
@@ -176,7 +176,7 @@ static void of_two_statements_the_later_one_counts(void **state)
 }
 
 /* Seen again, a node is filled by a later date than that of a word which was missed. */
-static void a_word_that_comes_late_does_not_empty_a_node_that_came_back(void **state)
+static void a_late_report_does_not_mark_a_returned_node_as_empty(void **state)
 {
     rota_time at;
     (void)state;
@@ -190,7 +190,7 @@ static void a_word_that_comes_late_does_not_empty_a_node_that_came_back(void **s
     assert_string_equal(absent(), "b:1");
 }
 
-static void a_node_that_is_lost_is_forgotten_on_an_operators_word(void **state)
+static void a_lost_node_is_forgotten_on_an_operators_command(void **state)
 {
     (void)state;
     LIST("a:1", "b:1");
@@ -211,7 +211,7 @@ static void a_node_that_is_lost_is_forgotten_on_an_operators_word(void **state)
 }
 
 /* Also when its clock goes back between two lives. */
-static void what_a_node_says_of_itself_is_dated_later_each_time(void **state)
+static void each_report_of_a_node_about_itself_has_a_later_date(void **state)
 {
     struct rota_broker_node_view first, second, third, again;
     uint64_t hash = rota_broker_nodes_hash(bench.broker);
@@ -233,8 +233,8 @@ static void what_a_node_says_of_itself_is_dated_later_each_time(void **state)
     assert_true(rota_broker_nodes_hash(bench.broker) == hash);
 }
 
-/* It had said that it holds none while the jobs were on their way to it. */
-static void who_has_taken_jobs_may_hold_them_whatever_it_said_before(void **state)
+/* It had said that it holds none while the jobs were in flight to it. */
+static void a_node_that_accepted_jobs_may_hold_them_despite_earlier_reports(void **state)
 {
     struct rota_job_id name;
     (void)state;
@@ -266,7 +266,7 @@ static struct rota_broker_node_view own_report(void)
     return view;
 }
 
-static void a_node_contradicts_what_others_wrongly_remember_of_it(void **state)
+static void a_node_corrects_wrong_memories_about_itself(void **state)
 {
     struct rota_broker_node_view said;
     (void)state;
@@ -287,7 +287,7 @@ static void a_node_contradicts_what_others_wrongly_remember_of_it(void **state)
     assert_true(own_report().at > at);
 }
 
-static void who_is_sent_jobs_may_hold_them(void **state)
+static void a_node_that_is_sent_jobs_may_hold_them(void **state)
 {
     struct rota_job_id name;
     (void)state;
@@ -374,7 +374,7 @@ static void as_many_nodes_are_remembered_as_promised(void **state)
     assert_int_equal(n, ROTA_BROKER_NODES_MAX - 2); /* not we, and not n0:1 */
 }
 
-static void a_record_that_can_not_be_is_refused(void **state)
+static void an_invalid_record_is_refused(void **state)
 {
     struct rota_work_record record = {
         .type = ROTA_WORK_NODE, .key = rota_str("b:1"), .weight = ROTA_BROKER_NODE_SELF + 1};
@@ -390,7 +390,7 @@ static void a_record_that_can_not_be_is_refused(void **state)
 }
 
 /* Who holds nothing and then adopts jobs may hold some again, from a later moment on. */
-static void node_that_takes_jobs_takes_back_that_it_holds_none(void **state)
+static void node_that_accepts_jobs_revokes_its_report_of_being_empty(void **state)
 {
     struct rota_broker_node_view said, view = {0};
     (void)state;
@@ -439,7 +439,7 @@ static void node_that_has_been_empty_for_longest_makes_room(void **state)
     assert_true(has[0] && !has[1] && has[2]);
 }
 
-static void statements_may_be_a_day_ahead_and_no_more(void **state)
+static void statements_may_be_at_most_a_day_ahead(void **state)
 {
     static const struct {
         rota_time ahead;
@@ -497,24 +497,24 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_node_that_was_placed_may_hold_jobs_when_it_is_down),
-        TEST(a_node_that_holds_none_is_not_waited_for),
-        TEST(a_list_that_is_late_does_not_fill_an_empty_node),
+        TEST(an_empty_node_is_not_waited_for),
+        TEST(a_late_list_does_not_mark_an_empty_node),
         TEST(an_empty_node_that_gets_partitions_again_may_hold_jobs_again),
         TEST(a_node_that_never_had_partitions_holds_nothing),
         TEST(of_two_statements_the_later_one_counts),
-        TEST(a_word_that_comes_late_does_not_empty_a_node_that_came_back),
-        TEST(a_node_that_is_lost_is_forgotten_on_an_operators_word),
-        TEST(what_a_node_says_of_itself_is_dated_later_each_time),
-        TEST(who_has_taken_jobs_may_hold_them_whatever_it_said_before),
-        TEST(a_node_contradicts_what_others_wrongly_remember_of_it),
-        TEST(who_is_sent_jobs_may_hold_them),
+        TEST(a_late_report_does_not_mark_a_returned_node_as_empty),
+        TEST(a_lost_node_is_forgotten_on_an_operators_command),
+        TEST(each_report_of_a_node_about_itself_has_a_later_date),
+        TEST(a_node_that_accepted_jobs_may_hold_them_despite_earlier_reports),
+        TEST(a_node_corrects_wrong_memories_about_itself),
+        TEST(a_node_that_is_sent_jobs_may_hold_them),
         TEST(a_journal_that_moves_to_another_address_leaves_nothing_at_the_old_one),
         TEST(jobs_in_memory_are_gone_with_their_node),
         TEST(as_many_nodes_are_remembered_as_promised),
-        TEST(a_record_that_can_not_be_is_refused),
-        TEST(node_that_takes_jobs_takes_back_that_it_holds_none),
+        TEST(an_invalid_record_is_refused),
+        TEST(node_that_accepts_jobs_revokes_its_report_of_being_empty),
         TEST(node_that_has_been_empty_for_longest_makes_room),
-        TEST(statements_may_be_a_day_ahead_and_no_more),
+        TEST(statements_may_be_at_most_a_day_ahead),
         TEST(a_node_that_was_alive_after_it_was_empty_may_hold_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

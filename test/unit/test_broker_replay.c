@@ -1,5 +1,5 @@
-/* The journal: what was emitted, read again, gives the same broker; wherever it was cut, every
- * acknowledged job is there; written anew, it says the same in fewer records. */
+/* The journal: the emitted records, replayed, give the same broker; wherever it was cut, every
+ * acknowledged job is there; written again, it says the same in fewer records. */
 #include "core/work/job/fair.h"
 #include "work_bench.h"
 
@@ -12,7 +12,7 @@ static struct rota_random chance;
 
 enum { N_JOBS = 400, N_WORKERS = 6 };
 
-/* What a submitter or a worker was told, and when that was true for good. */
+/* What a submitter or a worker was told, and when that was true permanently. */
 struct promise {
     struct rota_job_id id;
     uint64_t added, ended; /* numbers of records; 0: not yet */
@@ -433,7 +433,7 @@ static void the_journal_gives_the_same_broker(void **state)
     }
 }
 
-static void what_follows_is_the_same_too(void **state)
+static void the_next_steps_are_the_same_too(void **state)
 {
     (void)state;
     struct rota_str queue = rota_str("q"),
@@ -523,7 +523,7 @@ static void a_broker_that_crashes_again_and_again_ends_each_job_once(void **stat
     }
 }
 
-static void written_anew_the_old_records_are_not_needed(void **state)
+static void old_records_of_rewritten_jobs_are_not_needed(void **state)
 {
     (void)state;
     for (uint64_t seed = 401; seed <= 415; seed++) {
@@ -533,7 +533,7 @@ static void written_anew_the_old_records_are_not_needed(void **state)
         settle_time();
         uint64_t from = rota_broker_last_number(bench.broker) + 1;
         size_t left = SIZE_MAX;
-        for (int round = 0; left > 0; round++) { /* work goes on meanwhile */
+        for (int round = 0; left > 0; round++) { /* work continues meanwhile */
             size_t now_left = rota_broker_rewrite(bench.broker, from, 5, SIZE_MAX);
             assert_true(now_left < left || round > 200);
             left = now_left;
@@ -631,7 +631,7 @@ static void a_partition_is_handed_over_without_loss_or_double(void **state)
     }
 }
 
-static void keys_go_on_sharing_after_a_hand_over(void **state)
+static void keys_still_share_after_a_handover(void **state)
 {
     (void)state;
     struct rota_str q = rota_str("q");
@@ -665,7 +665,7 @@ static void keys_go_on_sharing_after_a_hand_over(void **state)
     bench_deinit(&bench);
 }
 
-static void what_is_ours_and_lives_can_not_be_forgotten(void **state)
+static void an_unfinished_job_of_ours_cannot_be_forgotten(void **state)
 {
     (void)state;
     uint64_t number;
@@ -679,7 +679,7 @@ static void what_is_ours_and_lives_can_not_be_forgotten(void **state)
 
 /* --- journals that can't be --- */
 
-static void records_that_contradict_are_passed_over(void **state)
+static void contradictory_records_are_skipped(void **state)
 {
     (void)state;
     random_init(2);
@@ -868,7 +868,7 @@ static void a_job_of_a_journal_starts_and_ends_in_order(void **state)
 }
 
 /* The bounds hold for what is remembered; a journal has more to tell. */
-static void a_journal_may_tell_of_more_sets_than_there_may_be(void **state)
+static void a_journal_may_contain_more_sets_than_the_limit(void **state)
 {
     struct rota_job_id id;
     struct rota_job_view view;
@@ -918,7 +918,7 @@ static void jobs_that_go_meanwhile_are_not_waited_for(void **state)
     bench_deinit(&bench);
 }
 
-static void added_job_has_no_past_whatever_its_record_says(void **state)
+static void added_job_has_no_history_whatever_its_record_contains(void **state)
 {
     const struct rota_job_spec spec = {.id = {0x4000, 1}, .queue = rota_str("q")};
     const struct rota_work_record added = {.type = ROTA_WORK_ADD,
@@ -951,21 +951,21 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_journal_gives_the_same_broker),
-        cmocka_unit_test(what_follows_is_the_same_too),
+        cmocka_unit_test(the_next_steps_are_the_same_too),
         cmocka_unit_test(after_a_crash_all_that_was_acknowledged_is_there),
         cmocka_unit_test(a_broker_that_crashes_again_and_again_ends_each_job_once),
-        cmocka_unit_test(written_anew_the_old_records_are_not_needed),
+        cmocka_unit_test(old_records_of_rewritten_jobs_are_not_needed),
         cmocka_unit_test(lives_are_not_lost_with_old_records),
         cmocka_unit_test(a_partition_is_handed_over_without_loss_or_double),
-        cmocka_unit_test(keys_go_on_sharing_after_a_hand_over),
-        cmocka_unit_test(what_is_ours_and_lives_can_not_be_forgotten),
-        cmocka_unit_test(a_journal_may_tell_of_more_sets_than_there_may_be),
-        cmocka_unit_test(records_that_contradict_are_passed_over),
+        cmocka_unit_test(keys_still_share_after_a_handover),
+        cmocka_unit_test(an_unfinished_job_of_ours_cannot_be_forgotten),
+        cmocka_unit_test(a_journal_may_contain_more_sets_than_the_limit),
+        cmocka_unit_test(contradictory_records_are_skipped),
         cmocka_unit_test(settings_of_a_journal_are_held_to_their_bounds),
         cmocka_unit_test(chunks_of_a_journal_are_held_to_their_bounds),
         cmocka_unit_test(a_job_of_a_journal_starts_and_ends_in_order),
         cmocka_unit_test(jobs_that_go_meanwhile_are_not_waited_for),
-        cmocka_unit_test(added_job_has_no_past_whatever_its_record_says),
+        cmocka_unit_test(added_job_has_no_history_whatever_its_record_contains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

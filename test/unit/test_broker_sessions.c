@@ -7,7 +7,7 @@
 
 /* --- workers --- */
 
-static void a_worker_that_is_not_heard_is_lost_and_its_jobs_go_elsewhere(void **state)
+static void a_worker_without_heartbeat_is_lost_and_its_jobs_go_elsewhere(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x"), younger = bench_add(&bench, "y");
@@ -82,7 +82,7 @@ static void names_without_an_epoch_are_not_kept_to_one(void **state)
     assert_true(rota_broker_worker_heard(bench.broker, bench.now, b));
 }
 
-static void a_new_session_may_go_on_with_what_the_older_one_ran(void **state)
+static void a_new_session_may_continue_attempts_of_the_older_one(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -97,7 +97,7 @@ static void a_new_session_may_go_on_with_what_the_older_one_ran(void **state)
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_WAITING);
 }
 
-static void nobody_can_name_what_another_runs(void **state)
+static void no_worker_can_claim_anothers_attempt(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -114,7 +114,7 @@ static void nobody_can_name_what_another_runs(void **state)
     assert_int_equal(bench_session_of(&bench, id), thief);
 }
 
-static void what_did_not_come_to_a_worker_is_handed_out_again(void **state)
+static void a_job_that_did_not_reach_its_worker_is_handed_out_again(void **state)
 {
     (void)state;
     struct rota_job_id came = bench_add(&bench, "x"), lost = bench_add(&bench, "y");
@@ -138,7 +138,7 @@ static void what_did_not_come_to_a_worker_is_handed_out_again(void **state)
         ROTA_ERR_NOT_FOUND);
 }
 
-static void what_a_worker_should_not_have_is_cancelled_again(void **state)
+static void an_attempt_that_a_worker_should_not_have_is_cancelled_again(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x"), done = bench_add(&bench, "y");
@@ -158,7 +158,7 @@ static void what_a_worker_should_not_have_is_cancelled_again(void **state)
     assert_int_equal(bench_count(&bench, ROTA_WORK_DO_CANCEL, BENCH_NONE), 2);
 }
 
-static void a_worker_that_says_anew_what_it_can_do_keeps_what_is_on_its_way(void **state)
+static void a_worker_that_repeats_its_capabilities_keeps_attempts_in_flight(void **state)
 {
     (void)state;
     for (uint64_t epoch = 0; epoch < 2; epoch++) {
@@ -219,7 +219,7 @@ static void a_poll_is_one_request_and_its_attempts_live_by_their_lease(void **st
     bench_done(&bench, a);
 }
 
-static void workers_that_can_not_be_are_refused(void **state)
+static void invalid_workers_are_refused(void **state)
 {
     (void)state;
     struct rota_str q = rota_str("q"), bad = rota_str("a b"), many[300];
@@ -256,7 +256,7 @@ static void workers_that_can_not_be_are_refused(void **state)
 }
 
 /* What a worker brings back was handed out before it came, not when the broker began. */
-static void what_a_worker_brings_back_is_not_judged_by_an_older_question(void **state)
+static void a_returning_worker_is_not_judged_by_an_older_question(void **state)
 {
     (void)state;
     for (int is_known = 0; is_known < 2; is_known++) {
@@ -373,7 +373,7 @@ static void workers_at_the_bounds_are_welcome(void **state)
     assert_int_equal(view.n_workers, 0);
 }
 
-static void word_about_what_was_never_handed_out_loses_nothing(void **state)
+static void report_about_attempts_never_handed_out_loses_nothing(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -410,22 +410,22 @@ static void queue_that_a_worker_names_twice_counts_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RULE(a_worker_that_is_not_heard_is_lost_and_its_jobs_go_elsewhere),
+        RULE(a_worker_without_heartbeat_is_lost_and_its_jobs_go_elsewhere),
         RULE(a_lost_job_goes_before_younger_ones),
         RULE(a_session_ends_the_older_one_of_its_name),
         RULE(names_without_an_epoch_are_not_kept_to_one),
-        RULE(a_new_session_may_go_on_with_what_the_older_one_ran),
-        RULE(nobody_can_name_what_another_runs),
-        RULE(what_did_not_come_to_a_worker_is_handed_out_again),
-        RULE(what_a_worker_should_not_have_is_cancelled_again),
-        RULE(a_worker_that_says_anew_what_it_can_do_keeps_what_is_on_its_way),
+        RULE(a_new_session_may_continue_attempts_of_the_older_one),
+        RULE(no_worker_can_claim_anothers_attempt),
+        RULE(a_job_that_did_not_reach_its_worker_is_handed_out_again),
+        RULE(an_attempt_that_a_worker_should_not_have_is_cancelled_again),
+        RULE(a_worker_that_repeats_its_capabilities_keeps_attempts_in_flight),
         RULE(a_poll_is_one_request_and_its_attempts_live_by_their_lease),
-        RULE(workers_that_can_not_be_are_refused),
-        RULE(what_a_worker_brings_back_is_not_judged_by_an_older_question),
+        RULE(invalid_workers_are_refused),
+        RULE(a_returning_worker_is_not_judged_by_an_older_question),
         RULE(polls_of_many_workers_end_in_any_order),
         RULE(sessions_of_another_life_are_others),
         RULE(workers_at_the_bounds_are_welcome),
-        RULE(word_about_what_was_never_handed_out_loses_nothing),
+        RULE(report_about_attempts_never_handed_out_loses_nothing),
         RULE(queue_that_a_worker_names_twice_counts_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

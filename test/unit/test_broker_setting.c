@@ -85,7 +85,7 @@ static uint32_t weight_of(size_t broker, const char *key)
     return 0;
 }
 
-static void who_comes_later_learns_what_was_set(void **state)
+static void a_later_broker_learns_the_settings(void **state)
 {
     (void)state;
     set_paused(HERE, true);
@@ -101,14 +101,14 @@ static void who_comes_later_learns_what_was_set(void **state)
     assert_int_equal(weight_of(THERE, ""), 500);
 }
 
-static void what_was_set_last_counts_whoever_tells_whom(void **state)
+static void the_latest_setting_wins_in_any_order(void **state)
 {
     (void)state;
     set_paused(HERE, true);
     set_weight(HERE, "k", 3000);
     tell(HERE, THERE);
     pass_time(ROTA_SEC);
-    set_paused(THERE, false); /* while the other is away */
+    set_paused(THERE, false); /* while the other is unreachable */
     set_weight(THERE, "k", ROTA_FAIR_WEIGHT);
     bench_restart(&benches[HERE]);
     tell(HERE, THERE);
@@ -141,7 +141,7 @@ static void compaction_keeps_when_it_was_set(void **state)
     assert_true(is_paused(HERE));
 }
 
-static void of_two_at_the_same_moment_both_take_the_same(void **state)
+static void of_two_settings_of_the_same_time_both_brokers_choose_the_same(void **state)
 {
     (void)state;
     set_paused(HERE, true);
@@ -207,7 +207,7 @@ static void a_layout_is_kept_and_goes_to_others(void **state)
     check_layout(HERE, 4, 4, 16);
 }
 
-static void a_wish_counts_more_than_a_step_of_the_former_one(void **state)
+static void a_request_takes_precedence_over_a_step_of_the_former_one(void **state)
 {
     (void)state;
     set_layout(HERE, 4, 4, 16, 0);
@@ -222,7 +222,7 @@ static void a_wish_counts_more_than_a_step_of_the_former_one(void **state)
     check_layout(HERE, 8, 4, 16);
 }
 
-static void of_two_layouts_at_the_same_moment_both_take_the_same(void **state)
+static void of_two_layouts_of_the_same_time_both_brokers_choose_the_same(void **state)
 {
     (void)state;
     set_layout(HERE, 8, 8, 8, 0);
@@ -248,7 +248,7 @@ static enum rota_code lay_out_one(size_t i, uint32_t partitions)
     return code;
 }
 
-static void a_queue_that_is_laid_out_as_all_are_may_be_forgotten(void **state)
+static void a_queue_with_the_default_layout_may_be_forgotten(void **state)
 {
     const size_t n = QUEUES; /* that of the bench makes room */
     (void)state;
@@ -265,7 +265,7 @@ static void a_queue_that_is_laid_out_as_all_are_may_be_forgotten(void **state)
     assert_int_equal(lay_out_one(2 * n, 8), ROTA_OK);
 }
 
-static void deleted_queue_is_set_as_all_are_everywhere(void **state)
+static void deleted_queue_has_default_settings_everywhere(void **state)
 {
     struct bench *bench = &benches[HERE];
     struct rota_work_layout layout;
@@ -340,7 +340,7 @@ static void jobs_beyond_are_those_that_have_not_ended(void **state)
     assert_false(rota_broker_has_beyond(bench->broker, spec.queue, &one));
 }
 
-static void settings_that_can_not_be_are_refused(void **state)
+static void invalid_settings_are_refused(void **state)
 {
     (void)state;
     struct bench *bench = &benches[HERE];
@@ -365,7 +365,7 @@ static void settings_that_can_not_be_are_refused(void **state)
     assert_false(is_paused(HERE));
 }
 
-static void kills_that_were_set_at_the_same_moment_are_the_same_everywhere(void **state)
+static void quarantine_limits_set_at_the_same_time_are_the_same_everywhere(void **state)
 {
     static const struct {
         uint32_t kills[N_BROKERS];
@@ -453,7 +453,7 @@ static void settings_are_taken_at_their_bounds_and_refused_beyond(void **state)
     }
 }
 
-static void setting_that_every_queue_has_makes_none(void **state)
+static void default_setting_creates_no_queue(void **state)
 {
     struct bench *bench = &benches[HERE];
     struct rota_work_layout other = bench->options.layout;
@@ -506,20 +506,20 @@ int main(void)
 {
 #define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        RULE(who_comes_later_learns_what_was_set),
-        RULE(what_was_set_last_counts_whoever_tells_whom),
+        RULE(a_later_broker_learns_the_settings),
+        RULE(the_latest_setting_wins_in_any_order),
         RULE(compaction_keeps_when_it_was_set),
-        RULE(of_two_at_the_same_moment_both_take_the_same),
+        RULE(of_two_settings_of_the_same_time_both_brokers_choose_the_same),
         RULE(a_layout_is_kept_and_goes_to_others),
-        RULE(a_wish_counts_more_than_a_step_of_the_former_one),
-        RULE(of_two_layouts_at_the_same_moment_both_take_the_same),
-        RULE(a_queue_that_is_laid_out_as_all_are_may_be_forgotten),
-        RULE(deleted_queue_is_set_as_all_are_everywhere),
+        RULE(a_request_takes_precedence_over_a_step_of_the_former_one),
+        RULE(of_two_layouts_of_the_same_time_both_brokers_choose_the_same),
+        RULE(a_queue_with_the_default_layout_may_be_forgotten),
+        RULE(deleted_queue_has_default_settings_everywhere),
         RULE(jobs_beyond_are_those_that_have_not_ended),
-        RULE(settings_that_can_not_be_are_refused),
-        RULE(kills_that_were_set_at_the_same_moment_are_the_same_everywhere),
+        RULE(invalid_settings_are_refused),
+        RULE(quarantine_limits_set_at_the_same_time_are_the_same_everywhere),
         RULE(settings_are_taken_at_their_bounds_and_refused_beyond),
-        RULE(setting_that_every_queue_has_makes_none),
+        RULE(default_setting_creates_no_queue),
         RULE(weight_that_was_set_elsewhere_keeps_its_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

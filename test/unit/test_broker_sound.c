@@ -193,7 +193,7 @@ static void ended_job_out_of_its_list_is_noticed(void **state)
     NOTICED(broker->ended.dead.last, 0);
     NOTICED(extra_of(scene.done[0])->next_ended, 0);
     NOTICED(extra_of(scene.done[1])->previous_ended, 0);
-    NOTICED(extra_of(scene.done[1])->next_ended, done->extra); /* for ever */
+    NOTICED(extra_of(scene.done[1])->next_ended, done->extra); /* forever */
     NOTICED(extra_of(scene.done[0])->since, extra_of(scene.done[1])->since + 1);
     NOTICED(extra_of(scene.dead[0])->since, extra_of(scene.dead[1])->since + 1);
     struct rota_ended_list ended =

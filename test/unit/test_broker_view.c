@@ -12,7 +12,7 @@ static const char *why(struct rota_job_id id)
     return rota_broker_explain(bench.broker, bench.now, rota_str("q"), id, text, sizeof text);
 }
 
-static void it_says_why_a_job_waits(void **state)
+static void a_view_explains_why_a_job_waits(void **state)
 {
     (void)state;
     struct rota_job_id gpu = bench_add_for(&bench, "gpu"), id = bench_add(&bench, "x");
@@ -40,7 +40,7 @@ static void it_says_why_a_job_waits(void **state)
     assert_string_equal(why(bench_add(&bench, "z")), "waiting: its record is not on disk yet");
 }
 
-static void it_says_that_a_worker_returned_a_job(void **state)
+static void a_view_shows_that_a_worker_returned_a_job(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -54,7 +54,7 @@ static void it_says_that_a_worker_returned_a_job(void **state)
     assert_string_equal(why(id), "delayed: its worker returned it; the next attempt starts in 1m");
 }
 
-static void it_says_whether_a_dead_job_was_ever_begun(void **state)
+static void a_view_shows_whether_a_dead_job_was_ever_started(void **state)
 {
     (void)state;
     struct rota_job_spec spec = {.deadline = bench.now.wall + 10 * ROTA_SEC};
@@ -81,7 +81,7 @@ static uint64_t poll(const char *name, uint32_t slots, const char *can)
                                                              .lease = 10 * ROTA_SEC});
 }
 
-static void after_a_restart_it_is_said_who_may_come_back_and_for_how_long(void **state)
+static void after_a_restart_a_view_shows_which_worker_may_return_and_until_when(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -107,7 +107,7 @@ static void a_job_waits_for_workers_that_poll_and_are_busy(void **state)
     assert_string_equal(why(second), "waiting: no worker serves queue q");
 }
 
-static void who_polls_without_a_capability_does_not_hide_those_at_work_that_have_it(void **state)
+static void an_incapable_poll_does_not_hide_busy_capable_workers(void **state)
 {
     (void)state;
     struct rota_job_id first = bench_add_for(&bench, "gpu"), second = bench_add_for(&bench, "gpu");
@@ -121,7 +121,7 @@ static void who_polls_without_a_capability_does_not_hide_those_at_work_that_have
     assert_string_equal(why(first), "waiting: no worker serves queue q");
 }
 
-static void after_a_restart_who_works_can_do_what_its_job_needs(void **state)
+static void after_a_restart_a_busy_worker_has_the_capabilities_of_its_job(void **state)
 {
     (void)state;
     bench_add_for(&bench, "gpu");
@@ -168,7 +168,7 @@ static void workers_that_poll_are_counted_by_name_also_while_they_work(void **st
     assert_int_equal(view_queue().n_slots, 2);
 }
 
-static void a_worker_tells_what_it_can_and_serves(void **state)
+static void a_worker_is_shown_with_capabilities_and_queues(void **state)
 {
     (void)state;
     struct rota_worker_view worker;
@@ -194,7 +194,7 @@ static void too_many_kinds_of_workers_that_poll_are_not_remembered(void **state)
     assert_int_equal(view_queue().n_slots, ROTA_BROKER_AWAY_MAX);
 }
 
-static void a_job_tells_its_story(void **state)
+static void a_job_has_a_history(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -215,7 +215,7 @@ static void a_job_tells_its_story(void **state)
     }
 }
 
-static void the_story_of_a_job_that_is_put_off_begins_so(void **state)
+static void the_history_of_a_delayed_job_begins_with_its_delay(void **state)
 {
     (void)state;
     struct rota_job_id late =
@@ -239,7 +239,7 @@ static void the_story_of_a_job_that_is_put_off_begins_so(void **state)
     }
 }
 
-static void a_story_is_bounded(void **state)
+static void a_history_is_bounded(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add_spec(&bench, (struct rota_job_spec){.max_attempts = 1000});
@@ -285,7 +285,7 @@ static void queues_are_counted(void **state)
     assert_int_equal(n, 2);
 }
 
-static void broker_on_hold_says_so(void **state)
+static void broker_on_hold_is_explained(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -332,7 +332,7 @@ static void queues_are_listed_by_name_from_any_name(void **state)
     assert_true(rota_str_is_equal(view.name, rota_str("0101")));
 }
 
-static void it_says_how_a_job_ended(void **state)
+static void a_view_shows_how_a_job_ended(void **state)
 {
     (void)state;
     struct rota_job_id once = bench_add(&bench, "x"), twice = bench_add(&bench, "y");
@@ -354,7 +354,7 @@ static void it_says_how_a_job_ended(void **state)
     assert_non_null(strstr(why(lost), "dead: attempt 1 was lost: "));
 }
 
-static void it_says_when_this_node_is_the_reason(void **state)
+static void a_view_shows_when_this_node_is_the_reason(void **state)
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
@@ -387,25 +387,25 @@ static void job_that_failed_was_not_delayed_when_it_was_added(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RULE(it_says_why_a_job_waits),
-        RULE(it_says_that_a_worker_returned_a_job),
-        RULE(it_says_whether_a_dead_job_was_ever_begun),
-        RULE(after_a_restart_it_is_said_who_may_come_back_and_for_how_long),
+        RULE(a_view_explains_why_a_job_waits),
+        RULE(a_view_shows_that_a_worker_returned_a_job),
+        RULE(a_view_shows_whether_a_dead_job_was_ever_started),
+        RULE(after_a_restart_a_view_shows_which_worker_may_return_and_until_when),
         RULE(a_job_waits_for_workers_that_poll_and_are_busy),
-        RULE(who_polls_without_a_capability_does_not_hide_those_at_work_that_have_it),
-        RULE(after_a_restart_who_works_can_do_what_its_job_needs),
+        RULE(an_incapable_poll_does_not_hide_busy_capable_workers),
+        RULE(after_a_restart_a_busy_worker_has_the_capabilities_of_its_job),
         RULE(workers_that_poll_are_counted_by_name_also_while_they_work),
-        RULE(a_worker_tells_what_it_can_and_serves),
+        RULE(a_worker_is_shown_with_capabilities_and_queues),
         RULE(too_many_kinds_of_workers_that_poll_are_not_remembered),
-        RULE(a_job_tells_its_story),
-        RULE(the_story_of_a_job_that_is_put_off_begins_so),
-        RULE(a_story_is_bounded),
+        RULE(a_job_has_a_history),
+        RULE(the_history_of_a_delayed_job_begins_with_its_delay),
+        RULE(a_history_is_bounded),
         RULE(queues_are_counted),
-        RULE(broker_on_hold_says_so),
+        RULE(broker_on_hold_is_explained),
         RULE(job_that_died_of_something_else_is_not_in_quarantine),
         RULE(queues_are_listed_by_name_from_any_name),
-        RULE(it_says_how_a_job_ended),
-        RULE(it_says_when_this_node_is_the_reason),
+        RULE(a_view_shows_how_a_job_ended),
+        RULE(a_view_shows_when_this_node_is_the_reason),
         RULE(job_that_failed_was_not_delayed_when_it_was_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,7 +59,7 @@ static void time_that_goes_back_takes_nothing(void **state)
     assert_true(rota_budget_spend(&budget, 2 * ROTA_SEC));
 }
 
-static void what_was_not_used_comes_back(void **state)
+static void unused_tokens_are_returned(void **state)
 {
     struct rota_budget budget;
     (void)state;
@@ -122,7 +122,7 @@ int main(void)
         cmocka_unit_test(savings_are_bounded),
         cmocka_unit_test(time_brings_some),
         cmocka_unit_test(time_that_goes_back_takes_nothing),
-        cmocka_unit_test(what_was_not_used_comes_back),
+        cmocka_unit_test(unused_tokens_are_returned),
         cmocka_unit_test(ten_tokens_are_kept_by_default),
         cmocka_unit_test(time_brings_each_part_when_it_is_due),
         cmocka_unit_test(an_hour_brings_as_much_as_a_longer_time),

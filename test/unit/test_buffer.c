@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-static void what_is_appended_is_there_in_order(void **state)
+static void appended_bytes_are_in_order(void **state)
 {
     struct rota_buffer buffer = {0};
     (void)state;
@@ -99,7 +99,7 @@ static void after_a_failure_nothing_is_added(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_appended_is_there_in_order),
+        cmocka_unit_test(appended_bytes_are_in_order),
         cmocka_unit_test(it_grows_at_every_size),
         cmocka_unit_test(it_grows_byte_by_byte),
         cmocka_unit_test(clearing_forgets_and_keeps_the_memory),

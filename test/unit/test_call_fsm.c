@@ -133,7 +133,7 @@ static void e14_e15_one_error_then_another_replica_serves(void **state)
     }
 }
 
-static void e16_cancel_and_deadline_can_be_told_apart(void **state)
+static void e16_cancel_and_deadline_are_distinguished(void **state)
 {
     struct world world;
     (void)state;
@@ -211,7 +211,7 @@ static void e22_e25_preferred_replica_bypasses_the_balancer(void **state)
     teardown(&world);
 }
 
-static void e23_e25_preferred_replica_that_is_not_serviceable_is_passed_over(void **state)
+static void e23_e25_preferred_replica_that_is_not_serviceable_is_skipped(void **state)
 {
     struct world world;
     (void)state;
@@ -264,7 +264,7 @@ static void pinned_call_has_one_try_that_the_balancer_learns_from(void **state)
     teardown(&world);
 }
 
-static void e26_retriable_errors_blacklist_nobody(void **state)
+static void e26_retriable_errors_blacklist_no_replica(void **state)
 {
     struct world world;
     (void)state;
@@ -321,7 +321,7 @@ static void e29_broken_replica_is_blacklisted_for_other_calls(void **state)
     teardown(&world);
 }
 
-static void e30_input_error_is_one_run_and_nobody_is_blamed(void **state)
+static void e30_input_error_is_one_run_and_no_replica_is_blamed(void **state)
 {
     struct world world;
     (void)state;
@@ -357,7 +357,7 @@ static void calls_go_to_all_replicas_by_every_policy(void **state)
     }
 }
 
-static void shard_none_of_whose_replicas_is_serviceable_is_served(void **state)
+static void shard_without_serviceable_replicas_is_served(void **state)
 {
     struct world world;
     (void)state;
@@ -616,7 +616,7 @@ static void call_that_starts_too_late_does_nothing(void **state)
     teardown(&world);
 }
 
-static void answer_to_an_older_question_is_no_news(void **state)
+static void answer_to_an_older_question_is_ignored(void **state)
 {
     struct world world;
     (void)state;
@@ -649,20 +649,20 @@ int main(void)
         cmocka_unit_test(e9_e10_serviceable_ones_are_preferred_and_others_stay_excluded),
         cmocka_unit_test(e13_client_errors_until_no_tries_are_left),
         cmocka_unit_test(e14_e15_one_error_then_another_replica_serves),
-        cmocka_unit_test(e16_cancel_and_deadline_can_be_told_apart),
+        cmocka_unit_test(e16_cancel_and_deadline_are_distinguished),
         cmocka_unit_test(e20_policy_name_chooses_the_balancer),
         cmocka_unit_test(e21_reports_reach_the_balancer),
         cmocka_unit_test(e22_e25_preferred_replica_bypasses_the_balancer),
-        cmocka_unit_test(e23_e25_preferred_replica_that_is_not_serviceable_is_passed_over),
+        cmocka_unit_test(e23_e25_preferred_replica_that_is_not_serviceable_is_skipped),
         cmocka_unit_test(e24_preferred_replica_that_fails_is_left_for_another),
         cmocka_unit_test(pinned_call_has_one_try_that_the_balancer_learns_from),
-        cmocka_unit_test(e26_retriable_errors_blacklist_nobody),
+        cmocka_unit_test(e26_retriable_errors_blacklist_no_replica),
         cmocka_unit_test(e27_another_sweep_is_allowed_when_all_have_failed),
         cmocka_unit_test(e28_stale_cache_is_refreshed_and_the_new_replica_found),
         cmocka_unit_test(e29_broken_replica_is_blacklisted_for_other_calls),
-        cmocka_unit_test(e30_input_error_is_one_run_and_nobody_is_blamed),
+        cmocka_unit_test(e30_input_error_is_one_run_and_no_replica_is_blamed),
         cmocka_unit_test(calls_go_to_all_replicas_by_every_policy),
-        cmocka_unit_test(shard_none_of_whose_replicas_is_serviceable_is_served),
+        cmocka_unit_test(shard_without_serviceable_replicas_is_served),
         cmocka_unit_test(shard_all_of_whose_replicas_are_blacklisted_is_served),
         cmocka_unit_test(saturated_replicas_are_not_swept_again),
         cmocka_unit_test(saturated_replicas_are_not_swept_again_after_a_refresh),
@@ -678,7 +678,7 @@ int main(void)
         cmocka_unit_test(call_that_was_ended_from_outside_does_nothing_more),
         cmocka_unit_test(preference_is_counted_once_for_each_call),
         cmocka_unit_test(call_that_starts_too_late_does_nothing),
-        cmocka_unit_test(answer_to_an_older_question_is_no_news),
+        cmocka_unit_test(answer_to_an_older_question_is_ignored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -45,7 +45,7 @@ static void failed_half_of_a_hedged_pair_leaves_it_to_the_other(void **state)
     }
 }
 
-static void only_what_is_idempotent_is_hedged(void **state)
+static void only_idempotent_calls_are_hedged(void **state)
 {
     struct world world;
     (void)state;
@@ -115,7 +115,7 @@ static void wait_for_a_connection_is_not_the_time_of_a_try(void **state)
 }
 
 /* Else those that are a little slow would take all tokens, and the one call that
- * is stuck for good would have had its only chance. */
+ * is stuck permanently would have had its only chance. */
 static void hedge_without_a_token_is_asked_for_again(void **state)
 {
     struct world world;
@@ -214,7 +214,7 @@ static void token_of_a_hedge_comes_from_the_hedges_or_the_retries(void **state)
     }
 }
 
-static void hedges_learn_from_both_tries_of_a_call_that_goes_well(void **state)
+static void hedges_learn_from_both_tries_of_a_successful_call(void **state)
 {
     struct world world;
     (void)state;
@@ -274,7 +274,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slow_try_is_hedged_on_another_replica_and_the_loser_cancelled),
         cmocka_unit_test(failed_half_of_a_hedged_pair_leaves_it_to_the_other),
-        cmocka_unit_test(only_what_is_idempotent_is_hedged),
+        cmocka_unit_test(only_idempotent_calls_are_hedged),
         cmocka_unit_test(single_replica_is_not_hedged_on_itself),
         cmocka_unit_test(hedges_have_a_budget_of_their_own),
         cmocka_unit_test(wait_for_a_connection_is_not_the_time_of_a_try),
@@ -282,7 +282,7 @@ int main(void)
         cmocka_unit_test(hedge_without_a_token_is_asked_for_again_after_a_millisecond),
         cmocka_unit_test(call_is_hedged_once),
         cmocka_unit_test(token_of_a_hedge_comes_from_the_hedges_or_the_retries),
-        cmocka_unit_test(hedges_learn_from_both_tries_of_a_call_that_goes_well),
+        cmocka_unit_test(hedges_learn_from_both_tries_of_a_successful_call),
         cmocka_unit_test(hedge_that_is_switched_off_earns_and_does_nothing),
         cmocka_unit_test(call_that_is_dropped_leaks_no_try),
     };

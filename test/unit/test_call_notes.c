@@ -25,7 +25,7 @@ static void time_that_went_backwards_costs_nothing(void **state)
     assert_string_equal(text, "0 0 2");
 }
 
-static void what_is_no_cost_is_left_alone(void **state)
+static void malformed_cost_is_ignored(void **state)
 {
     static const char *const texts[] = {"",
                                         " ",
@@ -51,7 +51,7 @@ static void what_is_no_cost_is_left_alone(void **state)
     assert_int_equal(cost.response_us, 7);
 }
 
-static void claim_names_who_leads_now(void **state)
+static void claim_names_the_current_owner(void **state)
 {
     struct rota_replica claim = {0};
     (void)state;
@@ -118,7 +118,7 @@ static void shard_reads_back_as_written(void **state)
     check_shard(rota_str_of(large, sizeof large), rota_str_of(large, sizeof large), NULL);
 }
 
-static void what_is_no_shard_is_left_alone(void **state)
+static void malformed_shard_is_ignored(void **state)
 {
     static const char *const texts[] = {"",      "/",     "a",    "a/",     "/b",
                                         "a/b/c", "a b/c", "a/b ", "a/\xe9", "a/b%4",
@@ -147,12 +147,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cost_reads_back_as_written),
         cmocka_unit_test(time_that_went_backwards_costs_nothing),
-        cmocka_unit_test(what_is_no_cost_is_left_alone),
-        cmocka_unit_test(claim_names_who_leads_now),
+        cmocka_unit_test(malformed_cost_is_ignored),
+        cmocka_unit_test(claim_names_the_current_owner),
         cmocka_unit_test(claim_reads_back_as_written),
         cmocka_unit_test(epoch_is_a_number_and_nothing_else),
         cmocka_unit_test(shard_reads_back_as_written),
-        cmocka_unit_test(what_is_no_shard_is_left_alone),
+        cmocka_unit_test(malformed_shard_is_ignored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

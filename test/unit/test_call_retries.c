@@ -2,7 +2,7 @@
 
 /* --- what may be done again --- */
 
-static void what_may_not_happen_twice_is_not_sent_twice(void **state)
+static void call_that_must_not_run_twice_is_not_sent_again(void **state)
 {
     static const struct {
         enum rota_call_repeat repeat;
@@ -58,7 +58,7 @@ static void try_that_times_out_may_have_been_sent(void **state)
 
 /* --- when, and how often --- */
 
-static void first_fail_over_is_immediate_and_later_ones_wait_longer(void **state)
+static void first_failover_is_immediate_and_later_ones_wait_longer(void **state)
 {
     struct world world;
     (void)state;
@@ -143,7 +143,7 @@ static void budget_never_keeps_a_call_from_a_replica_that_is_well(void **state)
     teardown(&world);
 }
 
-static void call_that_the_budget_ends_says_so(void **state)
+static void call_ended_by_the_budget_names_it(void **state)
 {
     struct world world;
     (void)state;
@@ -166,7 +166,7 @@ static void call_that_the_budget_ends_says_so(void **state)
     teardown(&world);
 }
 
-static void token_of_a_retry_that_did_not_happen_is_given_back(void **state)
+static void token_of_a_retry_that_did_not_happen_is_returned(void **state)
 {
     struct world world;
     (void)state;
@@ -219,15 +219,15 @@ static void attempts_have_a_bound_whatever_is_asked_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_may_not_happen_twice_is_not_sent_twice),
+        cmocka_unit_test(call_that_must_not_run_twice_is_not_sent_again),
         cmocka_unit_test(try_that_times_out_may_have_been_sent),
-        cmocka_unit_test(first_fail_over_is_immediate_and_later_ones_wait_longer),
+        cmocka_unit_test(first_failover_is_immediate_and_later_ones_wait_longer),
         cmocka_unit_test(wait_that_would_outlast_the_deadline_is_not_begun),
         cmocka_unit_test(wait_that_ends_with_the_deadline_is_not_begun),
         cmocka_unit_test(budget_bounds_the_retries_of_all_calls),
         cmocka_unit_test(budget_never_keeps_a_call_from_a_replica_that_is_well),
-        cmocka_unit_test(call_that_the_budget_ends_says_so),
-        cmocka_unit_test(token_of_a_retry_that_did_not_happen_is_given_back),
+        cmocka_unit_test(call_ended_by_the_budget_names_it),
+        cmocka_unit_test(token_of_a_retry_that_did_not_happen_is_returned),
         cmocka_unit_test(attempts_have_a_bound_whatever_is_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

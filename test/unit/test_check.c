@@ -1,4 +1,4 @@
-/* Histories of a cluster: what must not be is told by its name, and what may be is not. */
+/* Histories of a cluster: each violation is reported by its name, and correct histories pass. */
 #include "demo/check_claims.h"
 #include "demo/check_jobs.h"
 #include "demo/check_rows.h"
@@ -81,7 +81,7 @@ static void list(const uint64_t *numbers, size_t n, rota_time since)
     rota_check_jobs_judge(&jobs);
 }
 
-static void jobs_that_are_done_once_are_well(void **state)
+static void jobs_done_once_pass(void **state)
 {
     (void)state;
     acknowledge(4);
@@ -120,7 +120,7 @@ static void job_that_was_done_and_is_nowhere_is_lost(void **state)
     assert_told(ROTA_CHECK_JOB_LOST, 1);
 }
 
-static void job_that_is_done_twice_is_told(void **state)
+static void job_that_is_done_twice_is_reported(void **state)
 {
     (void)state;
     acknowledge(2);
@@ -131,7 +131,7 @@ static void job_that_is_done_twice_is_told(void **state)
     assert_told(ROTA_CHECK_JOB_TWICE, 2);
 }
 
-static void list_that_is_begun_again_counts_alone(void **state)
+static void restarted_list_counts_alone(void **state)
 {
     (void)state;
     acknowledge(1);
@@ -142,7 +142,7 @@ static void list_that_is_begun_again_counts_alone(void **state)
     assert_nothing_told();
 }
 
-static void dead_job_is_told(void **state)
+static void dead_job_is_reported(void **state)
 {
     (void)state;
     acknowledge(1);
@@ -151,7 +151,7 @@ static void dead_job_is_told(void **state)
     assert_told(ROTA_CHECK_JOB_DEAD, 1);
 }
 
-static void wrong_result_is_told(void **state)
+static void wrong_result_is_reported(void **state)
 {
     (void)state;
     acknowledge(1);
@@ -167,7 +167,7 @@ static void answer(enum rota_get_state state, const char *value, const char *exp
     rota_check_get(&check, "key", &item, expected);
 }
 
-static void right_answers_are_well(void **state)
+static void right_answers_pass(void **state)
 {
     (void)state;
     answer(ROTA_GET_KEY_FOUND, "value", "value");
@@ -184,7 +184,7 @@ static void a_counter_counts_one_by_one(void **state)
     assert_nothing_told();
 }
 
-static void a_counter_that_jumps_or_falls_is_told(void **state)
+static void a_counter_that_jumps_or_falls_is_reported(void **state)
 {
     (void)state;
     rota_check_count(&check, "c", 7, rota_str("7"));
@@ -194,7 +194,7 @@ static void a_counter_that_jumps_or_falls_is_told(void **state)
     assert_told(ROTA_CHECK_COUNT_WRONG, 4);
 }
 
-static void wrong_value_is_told(void **state)
+static void wrong_value_is_reported(void **state)
 {
     (void)state;
     answer(ROTA_GET_KEY_FOUND, "other", "value");
@@ -203,7 +203,7 @@ static void wrong_value_is_told(void **state)
     assert_told(ROTA_CHECK_GET_WRONG, 3);
 }
 
-static void unanswered_get_is_told(void **state)
+static void unanswered_get_is_reported(void **state)
 {
     (void)state;
     answer(ROTA_GET_KEY_MISSING, "", "value");
@@ -229,7 +229,7 @@ static void read_rows(const char *name, uint64_t token, uint64_t who, int64_t fr
     rota_check_rows_read(&rows, name, token, who, from, to, at);
 }
 
-static void rows_that_are_read_in_order_are_well(void **state)
+static void rows_read_in_order_pass(void **state)
 {
     (void)state;
     seed("p0");
@@ -318,7 +318,7 @@ static void child_that_begins_above_its_parents_has_lost_rows(void **state)
     assert_told(ROTA_CHECK_ROW_LOST, 1);
 }
 
-static void row_that_a_reader_repeats_is_told(void **state)
+static void row_that_a_reader_repeats_is_reported(void **state)
 {
     (void)state;
     seed("p0");
@@ -341,7 +341,7 @@ static void row_that_had_counted_is_read_once(void **state)
     assert_told(ROTA_CHECK_ROW_TWICE, 1);
 }
 
-static void row_behind_the_end_is_told(void **state)
+static void row_after_the_end_is_reported(void **state)
 {
     (void)state;
     seed("p0");
@@ -353,7 +353,7 @@ static void row_behind_the_end_is_told(void **state)
     assert_told(ROTA_CHECK_ROW_TWICE, 1);
 }
 
-static void earlier_reader_that_goes_on_is_late_in_either_order(void **state)
+static void earlier_reader_that_continues_is_late_in_either_order(void **state)
 {
     (void)state;
     seed("p0");
@@ -382,7 +382,7 @@ static void reader_between_two_others_is_late_too(void **state)
     assert_told(ROTA_CHECK_ROW_LATE, 1);
 }
 
-static void token_of_two_readers_is_told(void **state)
+static void token_of_two_readers_is_reported(void **state)
 {
     (void)state;
     seed("p0");
@@ -394,7 +394,7 @@ static void token_of_two_readers_is_told(void **state)
     assert_told(ROTA_CHECK_TWO_READERS, 3);
 }
 
-static void child_that_begins_early_is_told(void **state)
+static void child_that_begins_early_is_reported(void **state)
 {
     (void)state;
     seed("p0");
@@ -407,7 +407,7 @@ static void child_that_begins_early_is_told(void **state)
     assert_told(ROTA_CHECK_PARTITION_EARLY, 1);
 }
 
-static void partition_that_nobody_reads_is_forgotten(void **state)
+static void partition_without_a_reader_is_reported(void **state)
 {
     (void)state;
     seed("p0");
@@ -440,7 +440,7 @@ static void group_that_was_there_before_is_followed_from_where_it_is(void **stat
     assert_nothing_told();
 }
 
-static void more_partitions_than_there_is_room_for_are_told(void **state)
+static void partitions_beyond_the_limit_are_reported(void **state)
 {
     char name[32];
     (void)state;
@@ -467,7 +467,7 @@ static void hold(uint32_t shard, uint32_t owner, uint64_t epoch)
     rota_check_claims_held(&claims, shard, owner, epoch, asked());
 }
 
-static void owners_one_after_the_other_are_well(void **state)
+static void successive_owners_pass(void **state)
 {
     (void)state;
     hold(0, A, 1);
@@ -482,7 +482,7 @@ static void owners_one_after_the_other_are_well(void **state)
     assert_int_equal(claims.n_moves, 2);
 }
 
-static void two_owners_of_an_epoch_are_told(void **state)
+static void two_owners_of_an_epoch_are_reported(void **state)
 {
     (void)state;
     hold(0, A, 7);
@@ -496,7 +496,7 @@ static void two_owners_of_an_epoch_are_told(void **state)
                         "shard 0 of shards has two owners, node-1 and node-2, under epoch 7");
 }
 
-static void owner_of_an_older_epoch_is_told(void **state)
+static void owner_of_an_older_epoch_is_reported(void **state)
 {
     (void)state;
     hold(0, A, 1);
@@ -518,12 +518,12 @@ static void owner_is_old_by_the_first_that_was_later(void **state)
     assert_told(ROTA_CHECK_OLD_OWNER, 1);
 }
 
-static void epoch_that_falls_is_told(void **state)
+static void epoch_that_falls_is_reported(void **state)
 {
     (void)state;
     uint64_t before = asked();
     rota_check_claims_told(&claims, 0, C, SIZE_MAX, 5, before);
-    rota_check_claims_told(&claims, 0, C, SIZE_MAX, 4, before); /* an answer on its way */
+    rota_check_claims_told(&claims, 0, C, SIZE_MAX, 4, before); /* an answer in flight */
     assert_nothing_told();
     rota_check_claims_told(&claims, 0, C, SIZE_MAX, 4, asked());
     assert_told(ROTA_CHECK_EPOCH_FELL, 1);
@@ -531,7 +531,7 @@ static void epoch_that_falls_is_told(void **state)
     assert_told(ROTA_CHECK_EPOCH_FELL, 1);
 }
 
-static void shard_that_nobody_holds_in_the_end_is_told(void **state)
+static void shard_without_an_owner_at_the_end_is_reported(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 4; i++)
@@ -563,7 +563,7 @@ static void each_fault_has_a_name_and_the_first_have_sentences(void **state)
 
 /* --- bounds, and what is counted --- */
 
-static void checks_know_what_they_were_told_of_before_and_after_a_list(void **state)
+static void checks_remember_events_before_and_after_a_list(void **state)
 {
     (void)state;
     acknowledge(9); /* ids of three halves, not in order */
@@ -708,7 +708,7 @@ static void readers_of_a_partition_are_bounded(void **state)
     assert_int_equal(rows.n_rows, 1);
 }
 
-static void range_that_goes_back_is_told(void **state)
+static void range_that_goes_back_is_reported(void **state)
 {
     (void)state;
     seed("p0");
@@ -739,7 +739,7 @@ static void epochs_that_come_late_keep_their_order(void **state)
     assert_int_equal(check.n[ROTA_CHECK_OLD_OWNER], 1);
 }
 
-static void epoch_that_is_told_again_has_not_fallen(void **state)
+static void epoch_that_is_reported_again_has_not_fallen(void **state)
 {
     (void)state;
     rota_check_claims_told(&claims, 0, C, SIZE_MAX, 5, asked());
@@ -759,42 +759,42 @@ static void epoch_that_is_told_again_has_not_fallen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(jobs_that_are_done_once_are_well),
+        TEST(jobs_done_once_pass),
         TEST(job_without_an_end_is_lost),
         TEST(job_that_was_done_and_is_nowhere_is_lost),
-        TEST(job_that_is_done_twice_is_told),
-        TEST(list_that_is_begun_again_counts_alone),
-        TEST(dead_job_is_told),
-        TEST(wrong_result_is_told),
-        TEST(right_answers_are_well),
+        TEST(job_that_is_done_twice_is_reported),
+        TEST(restarted_list_counts_alone),
+        TEST(dead_job_is_reported),
+        TEST(wrong_result_is_reported),
+        TEST(right_answers_pass),
         TEST(a_counter_counts_one_by_one),
-        TEST(a_counter_that_jumps_or_falls_is_told),
-        TEST(wrong_value_is_told),
-        TEST(unanswered_get_is_told),
-        TEST(rows_that_are_read_in_order_are_well),
+        TEST(a_counter_that_jumps_or_falls_is_reported),
+        TEST(wrong_value_is_reported),
+        TEST(unanswered_get_is_reported),
+        TEST(rows_read_in_order_pass),
         TEST(two_become_one_where_either_ends),
         TEST(row_that_a_reader_leaves_out_is_lost),
         TEST(row_between_two_readers_is_lost),
         TEST(rows_before_the_first_reader_are_lost),
         TEST(child_that_begins_above_its_parents_has_lost_rows),
-        TEST(row_that_a_reader_repeats_is_told),
+        TEST(row_that_a_reader_repeats_is_reported),
         TEST(row_that_had_counted_is_read_once),
-        TEST(row_behind_the_end_is_told),
-        TEST(earlier_reader_that_goes_on_is_late_in_either_order),
+        TEST(row_after_the_end_is_reported),
+        TEST(earlier_reader_that_continues_is_late_in_either_order),
         TEST(reader_between_two_others_is_late_too),
-        TEST(token_of_two_readers_is_told),
-        TEST(child_that_begins_early_is_told),
-        TEST(partition_that_nobody_reads_is_forgotten),
+        TEST(token_of_two_readers_is_reported),
+        TEST(child_that_begins_early_is_reported),
+        TEST(partition_without_a_reader_is_reported),
         TEST(group_that_was_there_before_is_followed_from_where_it_is),
-        TEST(more_partitions_than_there_is_room_for_are_told),
-        TEST(owners_one_after_the_other_are_well),
-        TEST(two_owners_of_an_epoch_are_told),
-        TEST(owner_of_an_older_epoch_is_told),
+        TEST(partitions_beyond_the_limit_are_reported),
+        TEST(successive_owners_pass),
+        TEST(two_owners_of_an_epoch_are_reported),
+        TEST(owner_of_an_older_epoch_is_reported),
         TEST(owner_is_old_by_the_first_that_was_later),
-        TEST(epoch_that_falls_is_told),
-        TEST(shard_that_nobody_holds_in_the_end_is_told),
+        TEST(epoch_that_falls_is_reported),
+        TEST(shard_without_an_owner_at_the_end_is_reported),
         TEST(each_fault_has_a_name_and_the_first_have_sentences),
-        TEST(checks_know_what_they_were_told_of_before_and_after_a_list),
+        TEST(checks_remember_events_before_and_after_a_list),
         TEST(one_job_alone_is_found),
         TEST(job_is_forgotten_when_it_is_older_than_asked_for),
         TEST(texts_are_kept_up_to_a_number_and_all_are_counted),
@@ -803,9 +803,9 @@ int main(void)
         TEST(child_of_a_parent_that_has_not_ended_is_early),
         TEST(committed_rows_count_for_all_later_readers),
         TEST(readers_of_a_partition_are_bounded),
-        TEST(range_that_goes_back_is_told),
+        TEST(range_that_goes_back_is_reported),
         TEST(epochs_that_come_late_keep_their_order),
-        TEST(epoch_that_is_told_again_has_not_fallen),
+        TEST(epoch_that_is_reported_again_has_not_fallen),
     };
     return cmocka_run_group_tests_name("check", tests, NULL, NULL);
 }

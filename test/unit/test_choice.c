@@ -99,7 +99,7 @@ static void check(void)
     }
 }
 
-static void a_choice_is_that_of_a_look_at_all_lanes(void **state)
+static void a_choice_equals_a_full_scan(void **state)
 {
     (void)state;
     for (int step = 0; step < 20000; step++) {
@@ -147,7 +147,7 @@ static void a_lane_that_is_watched_no_longer_is_not_chosen(void **state)
 }
 
 /* Jobs leave in the order in which they came, one from each lane in turn. */
-static void what_a_choice_costs_does_not_grow_with_the_lanes(void **state)
+static void the_cost_of_a_choice_does_not_grow_with_the_lanes(void **state)
 {
     (void)state;
     uint64_t n_looks = 0;
@@ -163,7 +163,7 @@ static void what_a_choice_costs_does_not_grow_with_the_lanes(void **state)
     assert_in_range(n_looks, N_JOBS, 2 * N_JOBS);
 }
 
-static void who_does_not_choose_is_told_of_a_lane_once(void **state)
+static void a_class_that_does_not_choose_is_notified_of_a_lane_once(void **state)
 {
     (void)state;
     uint64_t n_looks = 0;
@@ -181,10 +181,10 @@ static void who_does_not_choose_is_told_of_a_lane_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RULE(a_choice_is_that_of_a_look_at_all_lanes),
+        RULE(a_choice_equals_a_full_scan),
         RULE(a_lane_that_is_watched_no_longer_is_not_chosen),
-        RULE(what_a_choice_costs_does_not_grow_with_the_lanes),
-        RULE(who_does_not_choose_is_told_of_a_lane_once),
+        RULE(the_cost_of_a_choice_does_not_grow_with_the_lanes),
+        RULE(a_class_that_does_not_choose_is_notified_of_a_lane_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static void only_the_epoch_that_is_held_here_is_served(void **state)
     rota_claims_free(claims);
 }
 
-static void what_another_holds_is_not_served(void **state)
+static void a_claim_of_another_node_is_not_served(void **state)
 {
     struct rota_claims *claims = open_claims();
     (void)state;
@@ -106,7 +106,7 @@ static void late_drop_leaves_the_next_claim_alone(void **state)
     rota_claims_free(claims);
 }
 
-static void claim_ends_by_itself_and_renewing_prolongs_it(void **state)
+static void claim_expires_and_renewing_prolongs_it(void **state)
 {
     struct rota_claims *claims = open_claims();
     struct rota_claim claim = claim_of("s", 1, 5, true);
@@ -122,7 +122,7 @@ static void claim_ends_by_itself_and_renewing_prolongs_it(void **state)
     rota_claims_free(claims);
 }
 
-static void names_that_look_alike_are_told_apart(void **state)
+static void similar_names_are_distinguished(void **state)
 {
     struct rota_claims *claims = open_claims();
     struct rota_claim claim = claim_of("b", 1, 5, true);
@@ -137,7 +137,7 @@ static void names_that_look_alike_are_told_apart(void **state)
     rota_claims_free(claims);
 }
 
-static void what_is_no_claim_is_refused(void **state)
+static void malformed_claim_is_refused(void **state)
 {
     static char large[ROTA_SHARD_NAME_MAX + 1];
     struct rota_claims *claims = open_claims();
@@ -195,7 +195,7 @@ static void all_are_listed_and_they_are_bounded(void **state)
     rota_claims_free(claims);
 }
 
-static void limit_of_a_space_ends_all_that_is_held_in_it(void **state)
+static void limit_of_a_space_ends_all_its_claims(void **state)
 {
     struct rota_claims *claims = open_claims();
     struct rota_claim one = claim_of("1", 1, 5, true), other = claim_of("2", 1, 5, true), seen;
@@ -357,15 +357,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_the_epoch_that_is_held_here_is_served),
-        cmocka_unit_test(what_another_holds_is_not_served),
+        cmocka_unit_test(a_claim_of_another_node_is_not_served),
         cmocka_unit_test(older_epoch_never_overwrites_a_newer_one),
         cmocka_unit_test(epoch_has_one_owner),
         cmocka_unit_test(late_drop_leaves_the_next_claim_alone),
-        cmocka_unit_test(claim_ends_by_itself_and_renewing_prolongs_it),
-        cmocka_unit_test(names_that_look_alike_are_told_apart),
-        cmocka_unit_test(what_is_no_claim_is_refused),
+        cmocka_unit_test(claim_expires_and_renewing_prolongs_it),
+        cmocka_unit_test(similar_names_are_distinguished),
+        cmocka_unit_test(malformed_claim_is_refused),
         cmocka_unit_test(all_are_listed_and_they_are_bounded),
-        cmocka_unit_test(limit_of_a_space_ends_all_that_is_held_in_it),
+        cmocka_unit_test(limit_of_a_space_ends_all_its_claims),
         cmocka_unit_test(limits_are_bounded),
         cmocka_unit_test(answers_have_names),
         cmocka_unit_test(claims_do_what_their_header_says),

@@ -121,7 +121,7 @@ static void every_way_to_write_an_option_is_read(void **state)
     assert_string_equal(arguments.items[2], "-k3");
 }
 
-static void defaults_hold_for_what_is_not_given(void **state)
+static void defaults_apply_to_missing_options(void **state)
 {
     struct lookup lookup = {.at = -1, .json = true, .hosts.size = 5};
     (void)state;
@@ -253,7 +253,7 @@ static void help_is_wrapped_and_complete(void **state)
     rota_buffer_deinit(&buffer);
 }
 
-static void default_that_is_empty_is_not_told(void **state)
+static void empty_default_is_not_shown(void **state)
 {
     static const struct rota_option option = {.name = "store",
                                               ROTA_OPTION_INTO(TEXT, struct lookup, store),
@@ -312,7 +312,7 @@ static const char *text_of(const json_t *object, const char *key)
     return json_string_value(json_object_get(object, key));
 }
 
-static void programs_get_all_that_the_table_says(void **state)
+static void json_has_the_whole_table(void **state)
 {
     struct rota_buffer buffer = {0};
     struct rota_json writer = {.buffer = &buffer};
@@ -350,16 +350,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_way_to_write_an_option_is_read),
-        cmocka_unit_test(defaults_hold_for_what_is_not_given),
+        cmocka_unit_test(defaults_apply_to_missing_options),
         cmocka_unit_test(negative_numbers_are_values),
         cmocka_unit_test(help_is_found_in_any_line),
         cmocka_unit_test(wrong_lines_are_refused_and_change_nothing),
         cmocka_unit_test(a_command_may_take_nothing),
         cmocka_unit_test(arguments_have_a_bound),
         cmocka_unit_test(help_is_wrapped_and_complete),
-        cmocka_unit_test(default_that_is_empty_is_not_told),
+        cmocka_unit_test(empty_default_is_not_shown),
         cmocka_unit_test(page_comes_from_the_same_table),
-        cmocka_unit_test(programs_get_all_that_the_table_says),
+        cmocka_unit_test(json_has_the_whole_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

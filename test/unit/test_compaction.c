@@ -50,7 +50,7 @@ static struct rota_compaction_todo step(void)
     return todo;
 }
 
-/* How many jobs were written anew by one step. */
+/* How many jobs were written again by one step. */
 static size_t n_written(struct rota_compaction_todo *todo)
 {
     size_t before = bench.journal.size, n = 0;
@@ -87,7 +87,7 @@ static void a_journal_of_living_jobs_is_left_alone(void **state)
     assert_int_equal(rota_compaction_deadline(&compaction), ROTA_TIME_NEVER);
 }
 
-static void one_of_the_forgotten_goes_segment_by_segment(void **state)
+static void a_journal_of_forgotten_jobs_shrinks_segment_by_segment(void **state)
 {
     struct rota_compaction_todo todo;
     (void)state;
@@ -97,7 +97,7 @@ static void one_of_the_forgotten_goes_segment_by_segment(void **state)
     assert_int_equal(n_written(&todo), 0); /* the first is not gone yet */
     assert_int_equal(todo.drop_below, 0);
     drop();
-    look.bytes = 0; /* what was begun goes on to where it was to */
+    look.bytes = 0; /* what was begun continues to where it was to */
     look.old[look.n_old++] = (struct rota_compaction_segment){.bytes = SEGMENT, .end = 1000};
     assert_int_equal(n_written(&todo), 5);
     assert_int_equal(todo.drop_below, look.edge);
@@ -215,7 +215,7 @@ static void a_segment_that_is_needed_does_not_keep_those_that_are_not(void **sta
     assert_int_equal(todo.drop_below, look.edge);
 }
 
-static void what_is_all_needed_is_left_alone_on_a_full_disk(void **state)
+static void a_fully_needed_journal_is_left_alone_on_a_full_disk(void **state)
 {
     struct rota_compaction_todo todo;
     (void)state;
@@ -283,7 +283,7 @@ static void on_a_full_disk_two_segments_without_use_are_worth_it(void **state)
     assert_int_equal(compaction.until, look.edge);
 }
 
-static void what_waits_is_not_looked_at_while_the_disk_is_busy(void **state)
+static void waiting_steps_are_not_checked_while_the_disk_is_busy(void **state)
 {
     struct rota_compaction_todo todo;
     (void)state;
@@ -297,7 +297,7 @@ static void what_waits_is_not_looked_at_while_the_disk_is_busy(void **state)
 }
 
 /* There is room for all of them, half of it in the newest segment and half on the disk. */
-static void what_fits_in_no_one_piece_is_written_in_two(void **state)
+static void jobs_that_do_not_fit_in_one_piece_are_written_in_two(void **state)
 {
     struct rota_compaction_todo todo;
     (void)state;
@@ -313,7 +313,7 @@ static void what_fits_in_no_one_piece_is_written_in_two(void **state)
     assert_int_equal(todo.drop_below, look.old[0].end);
 }
 
-static void segment_that_goes_ends_the_wait_for_it(void **state)
+static void deleted_segment_ends_the_wait_for_it(void **state)
 {
     struct rota_compaction_todo todo;
     (void)state;
@@ -346,7 +346,7 @@ int main(void)
 #define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         RULE(a_journal_of_living_jobs_is_left_alone),
-        RULE(one_of_the_forgotten_goes_segment_by_segment),
+        RULE(a_journal_of_forgotten_jobs_shrinks_segment_by_segment),
         RULE(one_segment_alone_is_left_alone),
         RULE(a_segment_that_stays_is_dropped_again_after_a_while),
         RULE(damage_makes_it_sooner_and_once),
@@ -355,14 +355,14 @@ int main(void)
         RULE(a_disk_that_is_not_full_is_not_filled_by_it),
         RULE(ended_jobs_are_written_from_the_reserve_when_it_has_more_back),
         RULE(a_segment_that_is_needed_does_not_keep_those_that_are_not),
-        RULE(what_is_all_needed_is_left_alone_on_a_full_disk),
+        RULE(a_fully_needed_journal_is_left_alone_on_a_full_disk),
         RULE(it_is_written_only_where_room_is_taken),
         RULE(room_that_does_not_come_is_asked_for_again_later),
         RULE(nothing_is_written_while_the_last_is_not_on_disk),
         RULE(on_a_full_disk_two_segments_without_use_are_worth_it),
-        RULE(what_waits_is_not_looked_at_while_the_disk_is_busy),
-        RULE(what_fits_in_no_one_piece_is_written_in_two),
-        RULE(segment_that_goes_ends_the_wait_for_it),
+        RULE(waiting_steps_are_not_checked_while_the_disk_is_busy),
+        RULE(jobs_that_do_not_fit_in_one_piece_are_written_in_two),
+        RULE(deleted_segment_ends_the_wait_for_it),
         RULE(segments_that_are_too_full_alone_go_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

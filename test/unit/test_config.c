@@ -244,7 +244,7 @@ static void a_value_is_written_as_it_is_read(void **state)
 
 /* --- what is refused --- */
 
-static void a_key_nobody_knows_is_refused_with_a_guess(void **state)
+static void an_unknown_key_is_refused_with_a_suggestion(void **state)
 {
     (void)state;
     refused("\nmatching.numTaskQueueWritePartitions = 4", 2,
@@ -258,7 +258,7 @@ static void a_key_nobody_knows_is_refused_with_a_guess(void **state)
     refused("matching.spreadRoutingBatchSize.old = 1", 1, "unknown setting");
 }
 
-static void a_table_nobody_knows_is_refused(void **state)
+static void an_unknown_table_is_refused(void **state)
 {
     (void)state;
     refused("[worker]", 1, "[worker] is not a configuration table");
@@ -353,7 +353,7 @@ static void two_overrides_of_one_scope_are_refused(void **state)
     refused("[[override]]\nnamespace=''\n[[override]]\nnamespace=''\n", 3, "line 1");
 }
 
-static void a_file_that_is_no_toml_is_refused(void **state)
+static void a_file_that_is_not_toml_is_refused(void **state)
 {
     (void)state;
     refused("matching.spreadRoutingBatchSize = 1\nmatching.spreadRoutingBatchSize = 1", 2,
@@ -376,7 +376,7 @@ static void more_overrides_than_allowed_are_refused(void **state)
     rota_buffer_deinit(&text);
 }
 
-static void a_mistake_leaves_what_is_in_force(void **state)
+static void a_mistake_keeps_the_previous_settings(void **state)
 {
     struct rota_config *config = read_config(STRENGTHS), *same = config;
     (void)state;
@@ -410,7 +410,7 @@ static void fewer_read_than_write_partitions_are_refused(void **state)
             "3: nexus queues would have 1 read partitions (line 3)");
 }
 
-static void what_no_queue_sees_is_not_refused(void **state)
+static void counts_that_no_queue_has_are_not_refused(void **state)
 {
     (void)state;
     /* A third override sees to the queue that the other two would spoil. */
@@ -429,13 +429,13 @@ static void what_no_queue_sees_is_not_refused(void **state)
                     "[[override]]\ntype='nexus'\nmatching.numTaskqueueWritePartitions = 4\n"));
 }
 
-/* The same question answered the long way: every override is looked at. */
+/* The same question answered the long way: every override is checked. */
 struct plan {
     int space, queue, type; /* -1: not named */
     int64_t write, read;    /* 0: not set */
 };
 
-enum { NAMES = 3, KINDS = 4, PLANS = 14 }; /* the last name is mentioned by nobody */
+enum { NAMES = 3, KINDS = 4, PLANS = 14 }; /* the last name is mentioned by no reader */
 
 static const char *const SPACES[NAMES] = {"n0", "n1", "other"};
 static const char *const QUEUES[NAMES] = {"q0", "q1", "other"};
@@ -539,7 +539,7 @@ static bool agrees_with_the_long_way(struct rota_random *random, bool *is_refuse
     return agrees && is_bad == *is_refused;
 }
 
-static void every_queue_gets_what_the_long_way_finds(void **state)
+static void every_queue_gets_the_naive_result(void **state)
 {
     struct rota_random random;
     int n_refused = 0;
@@ -651,19 +651,19 @@ int main(void)
         cmocka_unit_test(a_change_goes_key_by_key),
         cmocka_unit_test(a_share_keeps_a_configuration_alive),
         cmocka_unit_test(a_value_is_written_as_it_is_read),
-        cmocka_unit_test(a_key_nobody_knows_is_refused_with_a_guess),
-        cmocka_unit_test(a_table_nobody_knows_is_refused),
+        cmocka_unit_test(an_unknown_key_is_refused_with_a_suggestion),
+        cmocka_unit_test(an_unknown_table_is_refused),
         cmocka_unit_test(a_value_of_another_type_is_refused),
         cmocka_unit_test(a_value_out_of_bounds_is_refused),
         cmocka_unit_test(a_change_that_is_not_whole_is_refused),
         cmocka_unit_test(an_override_without_a_proper_scope_is_refused),
         cmocka_unit_test(two_overrides_of_one_scope_are_refused),
-        cmocka_unit_test(a_file_that_is_no_toml_is_refused),
+        cmocka_unit_test(a_file_that_is_not_toml_is_refused),
         cmocka_unit_test(more_overrides_than_allowed_are_refused),
-        cmocka_unit_test(a_mistake_leaves_what_is_in_force),
+        cmocka_unit_test(a_mistake_keeps_the_previous_settings),
         cmocka_unit_test(fewer_read_than_write_partitions_are_refused),
-        cmocka_unit_test(what_no_queue_sees_is_not_refused),
-        cmocka_unit_test(every_queue_gets_what_the_long_way_finds),
+        cmocka_unit_test(counts_that_no_queue_has_are_not_refused),
+        cmocka_unit_test(every_queue_gets_the_naive_result),
         cmocka_unit_test(many_overrides_are_judged_soon),
         cmocka_unit_test(the_page_has_the_table_of_the_code),
         cmocka_unit_test(the_example_of_the_page_is_read),

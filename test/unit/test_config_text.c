@@ -176,7 +176,7 @@ static void the_document_owns_its_text(void **state)
 
 /* --- what is refused --- */
 
-static void what_toml_has_beyond_us_is_refused_by_name(void **state)
+static void unsupported_toml_is_refused_by_name(void **state)
 {
     (void)state;
     refused("a = 1.5", 1, "floats are not supported: 1.5");
@@ -271,7 +271,7 @@ static void a_malformed_value_is_refused(void **state)
     refused("a = \"\\u0000\"", 1, "NUL");
 }
 
-static void bytes_that_are_no_text_are_refused(void **state)
+static void bytes_that_are_not_text_are_refused(void **state)
 {
     (void)state;
     check_refused(rota_str_of("a = 1\nb\0 = 2", 12), ROTA_ERR_INVALID, 2, "NUL");
@@ -351,7 +351,7 @@ static void the_number_of_values_is_bounded(void **state)
     test_free(text);
 }
 
-static void nobody_has_to_ask_for_the_error(void **state)
+static void the_error_is_optional(void **state)
 {
     struct rota_config_text document;
     (void)state;
@@ -368,14 +368,14 @@ int main(void)
         cmocka_unit_test(tables_hold_their_entries),
         cmocka_unit_test(an_inline_table_is_followed_by_its_fields),
         cmocka_unit_test(the_document_owns_its_text),
-        cmocka_unit_test(what_toml_has_beyond_us_is_refused_by_name),
+        cmocka_unit_test(unsupported_toml_is_refused_by_name),
         cmocka_unit_test(a_second_meaning_is_refused_with_both_lines),
         cmocka_unit_test(a_malformed_line_is_refused),
         cmocka_unit_test(a_malformed_value_is_refused),
-        cmocka_unit_test(bytes_that_are_no_text_are_refused),
+        cmocka_unit_test(bytes_that_are_not_text_are_refused),
         cmocka_unit_test(every_bound_has_its_refusal),
         cmocka_unit_test(the_number_of_values_is_bounded),
-        cmocka_unit_test(nobody_has_to_ask_for_the_error),
+        cmocka_unit_test(the_error_is_optional),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

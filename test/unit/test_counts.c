@@ -99,7 +99,7 @@ static void a_partition_that_went_and_came_back_is_unknown(void **state)
     rota_counts_deinit(&counts);
 }
 
-static void a_new_wish_replaces_the_lowering_under_way(void **state)
+static void a_new_request_replaces_the_lowering_in_progress(void **state)
 {
     struct rota_counts counts = start(8, 8);
     (void)state;
@@ -266,7 +266,7 @@ static void planted_mistakes_are_caught(void **state)
 }
 
 /* Against a list of what is known of each partition. */
-static void counts_agree_with_a_list_of_what_is_known(void **state)
+static void counts_agree_with_a_naive_list(void **state)
 {
     enum { N = 40 };
     bool is_empty[N] = {false};
@@ -306,11 +306,11 @@ int main(void)
         cmocka_unit_test(a_report_from_while_it_was_written_counts_for_nothing),
         cmocka_unit_test(a_job_that_shows_up_takes_the_report_back),
         cmocka_unit_test(a_partition_that_went_and_came_back_is_unknown),
-        cmocka_unit_test(a_new_wish_replaces_the_lowering_under_way),
+        cmocka_unit_test(a_new_request_replaces_the_lowering_in_progress),
         cmocka_unit_test(impossible_counts_are_refused_and_change_nothing),
         cmocka_unit_test(no_job_is_ever_left_behind),
         cmocka_unit_test(planted_mistakes_are_caught),
-        cmocka_unit_test(counts_agree_with_a_list_of_what_is_known),
+        cmocka_unit_test(counts_agree_with_a_naive_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -175,7 +175,7 @@ static void a_worker_that_was_sent_jobs_is_asked_until_it_answers(void **state)
     assert_int_equal(check(bench), 1); /* its own messages may be lost, too */
 }
 
-static void what_it_does_not_name_did_not_reach_it(void **state)
+static void attempts_that_a_worker_does_not_name_did_not_reach_it(void **state)
 {
     struct bench *bench = *state;
     ready(bench, 1, NULL, 0);
@@ -234,7 +234,7 @@ static void a_message_is_bounded(void **state)
     assert_int_equal(hand(bench, 0), 2);
 }
 
-static void verdicts_go_along_with_jobs_if_the_worker_takes_them(void **state)
+static void verdicts_travel_with_jobs_if_the_worker_supports_it(void **state)
 {
     struct bench *bench = *state;
     ready(bench, 8, NULL, 0);
@@ -331,7 +331,7 @@ static void slots_that_were_not_reported_are_learned(void **state)
     assert_int_equal(settle(bench), 1);
 }
 
-static void a_session_that_ended_is_not_known_any_more(void **state)
+static void a_session_that_ended_is_unknown(void **state)
 {
     struct bench *bench = *state;
     ready(bench, 1, NULL, 0);
@@ -422,7 +422,7 @@ static void how_a_session_ended_is_how_its_jobs_of_other_nodes_do(void **state)
     }
 }
 
-static void what_has_ended_keeps_no_slot(void **state)
+static void an_ended_attempt_keeps_no_slot(void **state)
 {
     struct bench *bench = *state;
     struct rota_worker_running held = other_job(1);
@@ -441,7 +441,7 @@ static void what_has_ended_keeps_no_slot(void **state)
     bench->worker = (struct rota_delivery_worker){0};
     step(bench,
          (struct rota_delivery_event){.type = ROTA_DELIVERY_CONNECTED, .worker = &bench->worker});
-    assert_int_equal(ready(bench, 1, &held, 1), 0); /* the answer to its end is on its way */
+    assert_int_equal(ready(bench, 1, &held, 1), 0); /* the answer to its end is in flight */
     assert_int_equal(bench->worker.n_kept, 0);
 }
 
@@ -558,7 +558,7 @@ static void invalid_end_of_another_nodes_job_fails_its_attempt_there(void **stat
     assert_true(actions[0].end.reason.size > 0);
 }
 
-static void worker_that_is_not_ready_has_no_say(void **state)
+static void worker_that_is_not_ready_is_ignored(void **state)
 {
     struct bench *bench = *state;
     struct rota_job_id id = add(bench);
@@ -712,27 +712,27 @@ int main(void)
 #define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         RULE(a_worker_that_was_sent_jobs_is_asked_until_it_answers),
-        RULE(what_it_does_not_name_did_not_reach_it),
+        RULE(attempts_that_a_worker_does_not_name_did_not_reach_it),
         RULE(an_unready_worker_is_disconnected),
         RULE(jobs_and_cancels_are_sent_in_their_order),
         RULE(a_message_is_bounded),
-        RULE(verdicts_go_along_with_jobs_if_the_worker_takes_them),
+        RULE(verdicts_travel_with_jobs_if_the_worker_supports_it),
         RULE(a_worker_that_is_ready_gets_no_more_jobs_than_it_has_slots_left),
         RULE(an_attempt_of_another_session_is_cancelled),
         RULE(an_end_of_another_nodes_job_goes_there_and_frees_the_slot),
         RULE(a_node_that_drains_hands_nothing_out),
         RULE(slots_that_were_not_reported_are_learned),
-        RULE(a_session_that_ended_is_not_known_any_more),
+        RULE(a_session_that_ended_is_unknown),
         RULE(an_answer_counts_for_the_rounds_before_its_question_only),
         RULE(attempts_in_flight_stay_with_a_worker_that_is_ready_again),
         RULE(how_a_session_ended_is_how_its_jobs_of_other_nodes_do),
-        RULE(what_has_ended_keeps_no_slot),
+        RULE(an_ended_attempt_keeps_no_slot),
         RULE(slots_that_a_worker_reports_later_count),
         RULE(slots_kept_for_other_nodes_are_not_filled_here),
         RULE(cancel_of_another_nodes_job_frees_its_slot),
         RULE(progress_is_shown_at_the_node_of_the_job),
         RULE(invalid_end_of_another_nodes_job_fails_its_attempt_there),
-        RULE(worker_that_is_not_ready_has_no_say),
+        RULE(worker_that_is_not_ready_is_ignored),
         RULE(messages_of_cancels_and_verdicts_are_bounded),
         RULE(job_is_counted_with_its_fixed_part),
         RULE(worker_whose_capabilities_are_invalid_is_refused),

@@ -101,7 +101,7 @@ static void a_file_without_a_package_defines_plain_names(void **state)
     rota_buffer_deinit(&set);
 }
 
-static void a_file_is_handed_on_as_it_came(void **state)
+static void a_file_is_returned_unchanged(void **state)
 {
     struct rota_buffer set = make_set("a.proto", "p");
     struct rota_descriptors descriptors;
@@ -118,7 +118,7 @@ static void a_file_is_handed_on_as_it_came(void **state)
     rota_buffer_deinit(&set);
 }
 
-static void what_comes_again_stays_with_the_first(void **state)
+static void a_repeated_name_stays_with_the_first_file(void **state)
 {
     struct rota_buffer one = make_set("a.proto", "p"), two = make_set("b.proto", "p");
     struct rota_descriptors descriptors;
@@ -228,8 +228,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(symbols_have_their_full_names),
         cmocka_unit_test(a_file_without_a_package_defines_plain_names),
-        cmocka_unit_test(a_file_is_handed_on_as_it_came),
-        cmocka_unit_test(what_comes_again_stays_with_the_first),
+        cmocka_unit_test(a_file_is_returned_unchanged),
+        cmocka_unit_test(a_repeated_name_stays_with_the_first_file),
         cmocka_unit_test(a_set_cut_short_is_refused),
         cmocka_unit_test(a_nameless_definition_is_refused),
         cmocka_unit_test(depth_and_names_are_bounded),

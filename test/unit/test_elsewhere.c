@@ -1,4 +1,4 @@
-/* What is said of the workers of other nodes. */
+/* Explanations that name the workers of other nodes. */
 #include "core/work/broker/elsewhere.h"
 
 #include <setjmp.h>
@@ -51,7 +51,7 @@ static void expect(const char *wanted)
     assert_string_equal(rota_elsewhere_explain(&elsewhere, text, sizeof text), wanted);
 }
 
-static void nobody_serves_the_queue(void **state)
+static void no_worker_serves_the_queue(void **state)
 {
     (void)state;
     expect("no worker on any other node serves it");
@@ -60,14 +60,14 @@ static void nobody_serves_the_queue(void **state)
     assert_false(rota_elsewhere_is_able(&elsewhere));
 }
 
-static void nobody_has_what_is_needed(void **state)
+static void no_worker_has_the_capabilities(void **state)
 {
     (void)state;
     add(0, "n0", "q", "w", "b", 1, 0);
     expect("no worker on any other node has a");
 }
 
-static void all_between_them_is_not_one_that_has_all(void **state)
+static void all_capabilities_between_several_workers_do_not_suffice(void **state)
 {
     (void)state;
     begin(2);
@@ -77,7 +77,7 @@ static void all_between_them_is_not_one_that_has_all(void **state)
     assert_false(rota_elsewhere_is_able(&elsewhere));
 }
 
-static void who_can_is_said_with_where_and_whether_one_is_free(void **state)
+static void capable_workers_are_named_with_node_and_free_slots(void **state)
 {
     (void)state;
     add(0, "n0", "q", "w", "a", 2, 2);
@@ -91,7 +91,7 @@ static void who_can_is_said_with_where_and_whether_one_is_free(void **state)
     assert_true(rota_elsewhere_is_able(&elsewhere));
 }
 
-static void who_has_not_answered_is_named(void **state)
+static void unresponsive_nodes_are_named(void **state)
 {
     (void)state;
     rota_elsewhere_add_silent(&elsewhere, rota_str("n5"));
@@ -100,7 +100,7 @@ static void who_has_not_answered_is_named(void **state)
     expect("1 capable worker on n0, no free slot; n5 did not report workers");
 }
 
-static void what_does_not_fit_is_cut(void **state)
+static void long_explanations_are_cut(void **state)
 {
     (void)state;
     char text[8];
@@ -134,12 +134,12 @@ static void workers_that_do_not_fit_do_not_hide_those_that_do(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(nobody_serves_the_queue),
-        TEST(nobody_has_what_is_needed),
-        TEST(all_between_them_is_not_one_that_has_all),
-        TEST(who_can_is_said_with_where_and_whether_one_is_free),
-        TEST(who_has_not_answered_is_named),
-        TEST(what_does_not_fit_is_cut),
+        TEST(no_worker_serves_the_queue),
+        TEST(no_worker_has_the_capabilities),
+        TEST(all_capabilities_between_several_workers_do_not_suffice),
+        TEST(capable_workers_are_named_with_node_and_free_slots),
+        TEST(unresponsive_nodes_are_named),
+        TEST(long_explanations_are_cut),
         TEST(workers_that_do_not_fit_do_not_hide_those_that_do),
     };
     return cmocka_run_group_tests_name("elsewhere", tests, NULL, NULL);

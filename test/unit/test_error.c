@@ -13,7 +13,7 @@ static void code_and_sentence_are_kept(void **state)
     assert_string_equal(error.text, "7 of them");
 }
 
-static void nobody_has_to_ask(void **state)
+static void the_error_is_optional(void **state)
 {
     (void)state;
     assert_int_equal(rota_error_set(NULL, ROTA_ERR_IO, "unheard"), ROTA_ERR_IO);
@@ -66,7 +66,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(error_about_a_line_names_it),
         cmocka_unit_test(code_and_sentence_are_kept),
-        cmocka_unit_test(nobody_has_to_ask),
+        cmocka_unit_test(the_error_is_optional),
         cmocka_unit_test(long_sentences_are_cut),
         cmocka_unit_test(every_code_has_a_name_of_its_own),
     };

@@ -107,7 +107,7 @@ static void numbers_of_an_earlier_life_are_before_all(void **state)
     assert_int_equal(rota_events_next(events, 0)->number, 5003);
 }
 
-static void those_of_others_have_their_node_and_our_number(void **state)
+static void events_of_others_have_their_node_and_our_number(void **state)
 {
     (void)state;
     add(1);
@@ -147,7 +147,7 @@ int main(void)
         TEST(oldest_give_way_and_leave_a_gap),
         TEST(long_texts_are_cut_between_characters),
         TEST(numbers_of_an_earlier_life_are_before_all),
-        TEST(those_of_others_have_their_node_and_our_number),
+        TEST(events_of_others_have_their_node_and_our_number),
         TEST(kinds_have_names),
     };
     return cmocka_run_group_tests_name("events", tests, NULL, NULL);

@@ -356,7 +356,7 @@ static void call_that_is_started_twice_asks_once(void **state)
     rota_execute_fsm_deinit(&world.fsm);
 }
 
-static void call_that_was_cancelled_has_not_gone_well_whatever_its_parts_say(void **state)
+static void cancelled_call_has_failed_whatever_its_parts_report(void **state)
 {
     struct world world;
     (void)state;
@@ -386,7 +386,7 @@ int main(void)
         cmocka_unit_test(actions_not_taken_yet_are_not_begun),
         cmocka_unit_test(answer_of_the_directory_is_a_failure_or_a_map),
         cmocka_unit_test(call_that_is_started_twice_asks_once),
-        cmocka_unit_test(call_that_was_cancelled_has_not_gone_well_whatever_its_parts_say),
+        cmocka_unit_test(cancelled_call_has_failed_whatever_its_parts_report),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

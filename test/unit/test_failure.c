@@ -15,7 +15,7 @@ static void every_class_has_a_name_of_its_own(void **state)
     assert_string_equal(rota_failure_name(ROTA_FAILURE_NOT_LOADED), "not_loaded");
 }
 
-static void what_is_not_tried_elsewhere_is_held_against_nobody(void **state)
+static void failures_not_tried_elsewhere_count_against_no_replica(void **state)
 {
     (void)state;
     for (int i = 0; i < ROTA_FAILURES; i++) {
@@ -30,7 +30,7 @@ static void what_is_not_tried_elsewhere_is_held_against_nobody(void **state)
     }
 }
 
-static void overload_and_stale_are_no_fault_of_the_replica(void **state)
+static void overload_and_stale_do_not_count_against_the_replica(void **state)
 {
     (void)state;
     assert_int_equal(rota_failure_replica_effect(ROTA_FAILURE_OVERLOAD), ROTA_REPLICA_EXCLUDE);
@@ -38,7 +38,7 @@ static void overload_and_stale_are_no_fault_of_the_replica(void **state)
     assert_false(rota_outcome_is_failure(rota_failure_outcome(ROTA_FAILURE_STALE)));
 }
 
-static void status_tells_the_class_unless_the_node_names_one(void **state)
+static void status_gives_the_class_unless_the_node_names_one(void **state)
 {
     struct rota_str none = {"", 0};
     (void)state;
@@ -58,7 +58,7 @@ static void status_tells_the_class_unless_the_node_names_one(void **state)
                      ROTA_FAILURE_INTERNAL);
 }
 
-static void node_can_not_name_what_only_we_can_see(void **state)
+static void node_cannot_name_a_class_that_only_the_client_sees(void **state)
 {
     static const char *const names[] = {"none",        "cancelled",  "deadline", "timeout",
                                         "unreachable", "no_replica", "local",    "nonsense"};
@@ -70,7 +70,7 @@ static void node_can_not_name_what_only_we_can_see(void **state)
                      ROTA_FAILURE_UNREACHABLE);
 }
 
-static void node_can_name_what_only_it_can_know(void **state)
+static void node_can_name_a_class_that_only_it_knows(void **state)
 {
     static const enum rota_failure named[] = {ROTA_FAILURE_INPUT,      ROTA_FAILURE_STALE,
                                               ROTA_FAILURE_NOT_LOADED, ROTA_FAILURE_OVERLOAD,
@@ -96,7 +96,7 @@ static void every_class_has_a_status_and_only_none_is_ok(void **state)
     assert_int_equal(rota_failure_status(ROTA_FAILURE_DEADLINE), ROTA_STATUS_DEADLINE_EXCEEDED);
 }
 
-static void directory_that_is_away_is_no_missing_collection(void **state)
+static void unreachable_directory_is_not_a_missing_collection(void **state)
 {
     (void)state;
     assert_int_equal(rota_failure_of_answer(ROTA_ERR_NOT_FOUND), ROTA_FAILURE_NOT_LOADED);
@@ -104,7 +104,7 @@ static void directory_that_is_away_is_no_missing_collection(void **state)
     assert_int_equal(rota_failure_of_answer(ROTA_ERR_STALE), ROTA_FAILURE_STALE);
 }
 
-static void node_that_fails_is_not_heard_as_well(void **state)
+static void failing_node_does_not_count_as_healthy(void **state)
 {
     (void)state;
     assert_true(rota_failure_is_heard(ROTA_FAILURE_NONE));
@@ -202,14 +202,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_class_has_a_name_of_its_own),
-        cmocka_unit_test(what_is_not_tried_elsewhere_is_held_against_nobody),
-        cmocka_unit_test(overload_and_stale_are_no_fault_of_the_replica),
-        cmocka_unit_test(status_tells_the_class_unless_the_node_names_one),
-        cmocka_unit_test(node_can_not_name_what_only_we_can_see),
-        cmocka_unit_test(node_can_name_what_only_it_can_know),
+        cmocka_unit_test(failures_not_tried_elsewhere_count_against_no_replica),
+        cmocka_unit_test(overload_and_stale_do_not_count_against_the_replica),
+        cmocka_unit_test(status_gives_the_class_unless_the_node_names_one),
+        cmocka_unit_test(node_cannot_name_a_class_that_only_the_client_sees),
+        cmocka_unit_test(node_can_name_a_class_that_only_it_knows),
         cmocka_unit_test(every_class_has_a_status_and_only_none_is_ok),
-        cmocka_unit_test(directory_that_is_away_is_no_missing_collection),
-        cmocka_unit_test(node_that_fails_is_not_heard_as_well),
+        cmocka_unit_test(unreachable_directory_is_not_a_missing_collection),
+        cmocka_unit_test(failing_node_does_not_count_as_healthy),
         cmocka_unit_test(page_shows_the_table),
         cmocka_unit_test(every_status_of_a_reply_has_its_class),
         cmocka_unit_test(every_code_of_the_directory_has_its_class),

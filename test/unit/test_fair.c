@@ -66,7 +66,7 @@ static void a_key_runs_ahead_by_what_it_asks_for_over_its_weight(void **state)
     rota_fair_queue_deinit(&queue);
 }
 
-static void nobody_begins_behind_the_present(void **state)
+static void no_key_starts_before_the_present(void **state)
 {
     (void)state;
     begin(10);
@@ -176,7 +176,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_keys_tags_only_grow),
         cmocka_unit_test(a_key_runs_ahead_by_what_it_asks_for_over_its_weight),
-        cmocka_unit_test(nobody_begins_behind_the_present),
+        cmocka_unit_test(no_key_starts_before_the_present),
         cmocka_unit_test(a_key_without_jobs_is_forgotten_once_the_present_has_reached_it),
         cmocka_unit_test(a_key_with_a_weight_of_its_own_stays),
         cmocka_unit_test(a_key_that_was_given_the_usual_weight_is_remembered_while_there_is_room),

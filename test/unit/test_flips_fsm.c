@@ -141,7 +141,7 @@ static void clock_that_goes_back_undoes_and_repeats_nothing(void **state)
     rota_flips_fsm_deinit(&fsm);
 }
 
-static void replaced_change_tells_only_what_differs(void **state)
+static void replaced_change_reports_only_differences(void **state)
 {
     rota_time half = ROTA_DAY + ROTA_DAY / 2;
     struct rota_gradual change = change_over(ROTA_DAY, 2 * ROTA_DAY), other = change;
@@ -150,7 +150,7 @@ static void replaced_change_tells_only_what_differs(void **state)
     init_with(&fsm, change);
     size_t n = drain(&fsm, half, 4, 8);
 
-    other.start = half; /* starts anew: those that had flipped go back */
+    other.start = half; /* starts again: those that had flipped go back */
     other.end = half + ROTA_DAY;
     set(&fsm, half, batch(other), PARTITIONS);
     assert_int_equal(rota_flips_fsm_deadline(&fsm), ROTA_TIME_MIN);
@@ -167,7 +167,7 @@ static void replaced_change_tells_only_what_differs(void **state)
     rota_flips_fsm_deinit(&fsm);
 }
 
-static void partitions_that_go_are_silent_and_come_back_as_new(void **state)
+static void removed_partitions_report_nothing_and_return_as_new(void **state)
 {
     struct rota_gradual change = change_over(ROTA_DAY, 2 * ROTA_DAY);
     struct rota_flips_fsm fsm;
@@ -262,7 +262,7 @@ static void move_clock(struct world *world)
     struct rota_random *random = &world->random;
     rota_time deadline = rota_flips_fsm_deadline(&world->fsm);
     switch (rota_random_below(random, 5)) {
-    case 0: /* stands still */
+    case 0: /* is paused */
         break;
     case 1: /* jumps anywhere */
         world->now = rota_random_range(random, 0, 30000);
@@ -398,8 +398,8 @@ int main(void)
         cmocka_unit_test(batch_and_mode_of_one_instant_are_one_flip),
         cmocka_unit_test(clock_that_jumps_ahead_skips_nothing),
         cmocka_unit_test(clock_that_goes_back_undoes_and_repeats_nothing),
-        cmocka_unit_test(replaced_change_tells_only_what_differs),
-        cmocka_unit_test(partitions_that_go_are_silent_and_come_back_as_new),
+        cmocka_unit_test(replaced_change_reports_only_differences),
+        cmocka_unit_test(removed_partitions_report_nothing_and_return_as_new),
         cmocka_unit_test(machine_agrees_with_the_naive_model),
         cmocka_unit_test(planted_fault_is_the_originals),
         cmocka_unit_test(early_timer_loses_flips_and_exact_one_none),

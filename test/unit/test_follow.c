@@ -1,5 +1,5 @@
 /* Where a call of a space goes and when it waits (follow), which directory is watched (watch_fsm),
- * and that a call goes on after rejections (call_fsm). */
+ * and that a call continues after rejections (call_fsm). */
 #include "core/call/call_fsm.h"
 #include "core/call/service/follow.h"
 #include "core/call/service/watch_fsm.h"
@@ -267,7 +267,7 @@ static void the_next_node_is_watched_when_one_fails_and_all_after_a_pause(void *
     assert_true(actions.start && actions.node == 1);
 }
 
-static void a_silent_node_is_left(void **state)
+static void an_unresponsive_node_is_left(void **state)
 {
     (void)state;
     rota_watch_fsm_init(&watch, 2, 0);
@@ -305,7 +305,7 @@ static void a_node_without_news_is_doubted_while_a_call_waits(void **state)
     assert_true(rota_watch_fsm_deadline(&watch) == ROTA_TIME_NEVER);
 }
 
-static void a_space_that_does_not_exist_is_told_once(void **state)
+static void a_missing_space_is_reported_once(void **state)
 {
     (void)state;
     rota_watch_fsm_init(&watch, 2, 0);
@@ -319,7 +319,7 @@ static void a_space_that_does_not_exist_is_told_once(void **state)
     assert_true(step(1, ROTA_WATCH_START).start); /* the next call asks again */
 }
 
-static void a_space_that_is_gone_is_told_and_the_next_node_is_asked(void **state)
+static void a_deleted_space_is_reported_and_the_next_node_is_asked(void **state)
 {
     (void)state;
     rota_watch_fsm_init(&watch, 2, 0);
@@ -395,7 +395,7 @@ static rota_time doubt(rota_time now)
     return at - now;
 }
 
-static void doubts_take_longer_when_all_nodes_were_doubted_in_vain(void **state)
+static void doubts_take_longer_after_all_nodes_were_doubted_without_success(void **state)
 {
     (void)state;
     rota_watch_fsm_init(&watch, 2, 0);
@@ -499,14 +499,14 @@ int main(void)
         RULE(the_pause_after_another_claim_is_a_short_one),
         RULE(redirects_count_again_after_the_pause_of_a_circle),
         cmocka_unit_test(the_next_node_is_watched_when_one_fails_and_all_after_a_pause),
-        cmocka_unit_test(a_silent_node_is_left),
+        cmocka_unit_test(an_unresponsive_node_is_left),
         cmocka_unit_test(a_node_without_news_is_doubted_while_a_call_waits),
-        cmocka_unit_test(a_space_that_does_not_exist_is_told_once),
-        cmocka_unit_test(a_space_that_is_gone_is_told_and_the_next_node_is_asked),
+        cmocka_unit_test(a_missing_space_is_reported_once),
+        cmocka_unit_test(a_deleted_space_is_reported_and_the_next_node_is_asked),
         cmocka_unit_test(a_part_of_the_map_buys_time_and_no_trust),
         cmocka_unit_test(a_whole_map_ends_the_row_of_failures),
         cmocka_unit_test(an_earlier_watch_changes_nothing),
-        cmocka_unit_test(doubts_take_longer_when_all_nodes_were_doubted_in_vain),
+        cmocka_unit_test(doubts_take_longer_after_all_nodes_were_doubted_without_success),
         cmocka_unit_test(a_call_that_waits_does_not_end_a_pause),
         RULE(rejections_cost_a_call_neither_attempts_nor_tokens),
     };

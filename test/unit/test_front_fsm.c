@@ -199,7 +199,7 @@ static void jobs_of_a_store_are_listed_once_they_are_loaded(void **state)
                      ROTA_FRONT_WAIT);
     assert_int_equal(rota_front_fsm_all(&bench->fsm, &FRESH, ROTA_FRONT_HOLDERS, false).what,
                      ROTA_FRONT_HERE);
-    bench->fsm.is_store_away = true;
+    bench->fsm.is_store_down = true;
     assert_refused(rota_front_fsm_all(&bench->fsm, &FRESH, ROTA_FRONT_HOLDERS, true),
                    ROTA_FRONT_STORE_AWAY);
     bench->partitions.is_settled = true;
@@ -209,7 +209,7 @@ static void jobs_of_a_store_are_listed_once_they_are_loaded(void **state)
 
 /* --- a job --- */
 
-static void a_job_that_is_here_is_answered_here_whoever_owns_it(void **state)
+static void a_local_job_is_answered_here_whichever_node_owns_it(void **state)
 {
     struct bench *bench = *state;
     assert_int_equal(ask(bench, &FRESH, put(bench, 0)).what, ROTA_FRONT_HERE);
@@ -258,7 +258,7 @@ static void a_call_waits_for_its_partition_of_a_store(void **state)
     begin(bench, false, true);
     assert_int_equal(ask(bench, &FRESH, id_in(0, 1)).what, ROTA_FRONT_WAIT);
     assert_int_equal(ask(bench, &CARRIED, id_in(0, 1)).what, ROTA_FRONT_WAIT);
-    bench->fsm.is_store_away = true;
+    bench->fsm.is_store_down = true;
     assert_refused(ask(bench, &FRESH, id_in(0, 1)), ROTA_FRONT_STORE_AWAY);
 }
 
@@ -274,7 +274,7 @@ static void a_check_after_the_call_came_lets_the_owner_deny(void **state)
     assert_int_equal(ask(bench, &waited, id_in(0, 1)).what, ROTA_FRONT_HERE);
 }
 
-static void with_a_store_another_owner_is_asked_and_never_spoken_for(void **state)
+static void with_a_store_only_the_owner_answers_for_its_jobs(void **state)
 {
     struct bench *bench = *state;
     begin(bench, false, true);
@@ -293,7 +293,7 @@ static enum rota_lookup_word word(const struct bench *bench, enum rota_status st
                                &(struct rota_front_answer){status, is_stale, has_nodes, nodes});
 }
 
-static void an_answer_becomes_a_word(void **state)
+static void an_answer_becomes_a_verdict(void **state)
 {
     struct bench *bench = *state;
     uint64_t nodes = rota_broker_nodes_hash(bench->broker);
@@ -379,7 +379,7 @@ static void a_job_is_denied_after_two_rounds_within_the_time_that_received_jobs_
         ROTA_FRONT_PASS);
 }
 
-static void a_job_that_came_here_meanwhile_is_not_denied(void **state)
+static void a_job_that_arrived_during_the_search_is_not_denied(void **state)
 {
     struct bench *bench = *state;
     const enum rota_lookup_word words[] = {ROTA_LOOKUP_NONE, ROTA_LOOKUP_NONE};
@@ -450,7 +450,7 @@ static enum rota_code route(struct bench *bench, struct rota_front_new *job,
     return rota_front_fsm_route(&bench->fsm, &FRESH, job, action, NULL);
 }
 
-static void a_job_without_any_wish_stays_here(void **state)
+static void a_job_without_preferences_stays_here(void **state)
 {
     struct bench *bench = *state;
     struct rota_front_action action;
@@ -530,7 +530,7 @@ static void with_a_store_a_repeated_add_is_not_refused_as_undone(void **state)
     assert_true(rota_front_fsm_is_undone(&bench->fsm, &job));
 }
 
-static void an_id_and_another_partition_do_not_go_together(void **state)
+static void an_id_excludes_another_partition(void **state)
 {
     struct bench *bench = *state;
     struct rota_front_action action;
@@ -555,7 +555,7 @@ static void a_partition_has_to_exist_and_to_be_written(void **state)
     assert_int_equal(route(bench, &job, &action), ROTA_OK);
 }
 
-static void the_place_of_an_id_stands_under_any_layout(void **state)
+static void the_partition_of_an_id_is_the_same_under_any_layout(void **state)
 {
     struct bench *bench = *state;
     struct rota_front_action action;
@@ -632,7 +632,7 @@ static void a_store_that_is_unreachable_takes_no_jobs(void **state)
     struct bench *bench = *state;
     begin(bench, false, true);
     assert_int_equal(rota_front_fsm_accept(&bench->fsm, false).what, ROTA_FRONT_HERE);
-    bench->fsm.is_store_away = true;
+    bench->fsm.is_store_down = true;
     assert_refused(rota_front_fsm_accept(&bench->fsm, false), ROTA_FRONT_STORE_AWAY_NEW);
     assert_refused(rota_front_fsm_accept(&bench->fsm, true), ROTA_FRONT_STORE_AWAY_AGAIN);
 }
@@ -671,7 +671,7 @@ static void a_search_ends_when_all_are_found(void **state)
                      ROTA_FRONT_HERE);
 }
 
-static void a_silent_node_may_have_the_job(void **state)
+static void an_unresponsive_node_may_have_the_job(void **state)
 {
     struct bench *bench = *state;
     struct rota_front_search search;
@@ -701,7 +701,7 @@ static void a_node_that_knows_others_may_have_sent_the_job_there(void **state)
                      ROTA_FRONT_HERE); /* it was found */
 }
 
-static void a_search_that_took_too_long_says_nothing(void **state)
+static void a_search_that_took_too_long_proves_nothing(void **state)
 {
     struct bench *bench = *state;
     struct rota_front_search search;
@@ -712,7 +712,7 @@ static void a_search_that_took_too_long_says_nothing(void **state)
                    ROTA_FRONT_LATE);
 }
 
-static void a_node_that_has_just_started_can_not_search(void **state)
+static void a_node_that_has_just_started_cannot_search(void **state)
 {
     struct bench *bench = *state;
     struct rota_front_search search;
@@ -774,30 +774,30 @@ int main(void)
         RULE(all_nodes_are_asked_but_for_a_carried_call),
         RULE(a_node_that_is_down_counts_where_jobs_matter),
         RULE(jobs_of_a_store_are_listed_once_they_are_loaded),
-        RULE(a_job_that_is_here_is_answered_here_whoever_owns_it),
+        RULE(a_local_job_is_answered_here_whichever_node_owns_it),
         RULE(a_job_that_is_not_here_is_asked_of_its_owner_first),
         RULE(a_node_alone_denies_a_job_once_it_knows_that_it_is),
         RULE(a_carried_call_is_not_routed_again),
         RULE(a_call_waits_for_its_partition_of_a_store),
         RULE(a_check_after_the_call_came_lets_the_owner_deny),
-        RULE(with_a_store_another_owner_is_asked_and_never_spoken_for),
-        RULE(an_answer_becomes_a_word),
+        RULE(with_a_store_only_the_owner_answers_for_its_jobs),
+        RULE(an_answer_becomes_a_verdict),
         RULE(an_owner_that_lacks_a_job_is_not_the_last_to_be_asked),
         RULE(the_owner_of_a_shared_partition_has_the_last_word),
         RULE(a_job_is_denied_when_all_nodes_deny_it),
         RULE(a_job_is_denied_after_two_rounds_within_the_time_that_received_jobs_stay),
-        RULE(a_job_that_came_here_meanwhile_is_not_denied),
+        RULE(a_job_that_arrived_during_the_search_is_not_denied),
         RULE(a_node_that_is_learned_of_during_a_search_may_have_the_job),
         RULE(a_node_that_does_not_know_the_others_denies_nothing),
         RULE(without_the_owner_of_a_shared_partition_nothing_is_known),
-        RULE(a_job_without_any_wish_stays_here),
+        RULE(a_job_without_preferences_stays_here),
         RULE(a_job_goes_to_the_owner_of_the_partition_of_its_id),
         RULE(a_job_that_is_here_is_added_again_here),
         RULE(a_node_that_drains_takes_no_new_jobs_and_knows_those_it_has),
         RULE(with_a_store_a_repeated_add_is_not_refused_as_undone),
-        RULE(an_id_and_another_partition_do_not_go_together),
+        RULE(an_id_excludes_another_partition),
         RULE(a_partition_has_to_exist_and_to_be_written),
-        RULE(the_place_of_an_id_stands_under_any_layout),
+        RULE(the_partition_of_an_id_is_the_same_under_any_layout),
         RULE(jobs_with_one_unique_key_share_a_partition),
         RULE(a_carried_job_is_added_where_its_sender_says_if_that_is_ours),
         RULE(a_known_job_is_not_added),
@@ -806,10 +806,10 @@ int main(void)
         RULE(a_repeated_add_is_searched_by_the_node_that_receives_it),
         RULE(a_search_asks_all_nodes_twice),
         RULE(a_search_ends_when_all_are_found),
-        RULE(a_silent_node_may_have_the_job),
+        RULE(an_unresponsive_node_may_have_the_job),
         RULE(a_node_that_knows_others_may_have_sent_the_job_there),
-        RULE(a_search_that_took_too_long_says_nothing),
-        RULE(a_node_that_has_just_started_can_not_search),
+        RULE(a_search_that_took_too_long_proves_nothing),
+        RULE(a_node_that_has_just_started_cannot_search),
         RULE(a_found_job_is_known_and_any_other_is_new),
         RULE(a_job_that_is_here_is_not_known_but_added_to_wait_for_the_disk),
         RULE(a_refusal_lets_the_caller_go_elsewhere_only_if_nothing_was_done),

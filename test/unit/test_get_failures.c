@@ -75,7 +75,7 @@ static void lose_shard_0_without_tokens(void)
     answer(sent_to(1));
 }
 
-static void without_tokens_it_asks_nobody_again_and_waits_until_its_deadline(void **state)
+static void without_tokens_a_get_asks_no_host_again_until_its_deadline(void **state)
 {
     rota_time pause = 0;
     (void)state;
@@ -95,7 +95,7 @@ static void without_tokens_it_asks_nobody_again_and_waits_until_its_deadline(voi
     assert_int_equal(rota_get_fsm_result(&world.fsm, 2).failure, ROTA_FAILURE_UNREACHABLE);
 }
 
-static void it_goes_on_when_there_is_a_token(void **state)
+static void a_get_continues_when_there_is_a_token(void **state)
 {
     (void)state;
     lose_shard_0_without_tokens();
@@ -164,7 +164,7 @@ static void a_get_that_begins_too_late_sends_nothing(void **state)
     assert_int_equal(world.n_missing, 1);
 }
 
-static void a_caller_that_gives_up_is_told_so(void **state)
+static void a_get_that_is_cancelled_says_so(void **state)
 {
     (void)state;
     START(ROTA_GET_MODE_BROADCAST, ROTA_SEC, 0);
@@ -366,7 +366,7 @@ static void keys_that_move_leave_those_of_other_tries_alone(void **state)
         assert_int_equal(state_of(i), ROTA_GET_FOUND);
 }
 
-static void get_that_goes_on_for_long_takes_no_more_memory(void **state)
+static void long_get_does_not_leak(void **state)
 {
     (void)state;
     rota_budget_init(&world.budget, 0, &(struct rota_budget_options){0, 1000000, 1000000});
@@ -405,13 +405,13 @@ int main(void)
         TEST(a_host_that_does_not_answer_in_time_is_cancelled_and_tried_again),
         TEST(a_key_is_not_forgotten_when_its_host_dies),
         TEST(when_all_have_failed_they_are_asked_again_after_a_while),
-        TEST(without_tokens_it_asks_nobody_again_and_waits_until_its_deadline),
-        TEST(it_goes_on_when_there_is_a_token),
+        TEST(without_tokens_a_get_asks_no_host_again_until_its_deadline),
+        TEST(a_get_continues_when_there_is_a_token),
         TEST(a_host_that_answers_again_ends_the_pause),
         TEST(a_wrong_request_is_not_sent_elsewhere),
         TEST(no_try_begins_at_the_deadline_and_none_outlives_it),
         TEST(a_get_that_begins_too_late_sends_nothing),
-        TEST(a_caller_that_gives_up_is_told_so),
+        TEST(a_get_that_is_cancelled_says_so),
         TEST(a_host_that_is_not_live_is_asked_only_when_no_other_is_left),
         TEST(hedge_sends_one_copy_and_another_when_it_is_slow),
         TEST(a_slow_try_without_a_token_asks_for_one_again),
@@ -422,7 +422,7 @@ int main(void)
         TEST(get_without_a_deadline_waits_so_often),
         TEST(hedge_of_one_copy_comes_three_times_later),
         TEST(keys_that_move_leave_those_of_other_tries_alone),
-        TEST(get_that_goes_on_for_long_takes_no_more_memory),
+        TEST(long_get_does_not_leak),
         TEST(key_with_many_replicas_is_asked_of_each_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

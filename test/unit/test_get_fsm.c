@@ -196,7 +196,7 @@ static void refuse_key_1(const struct sent *sent)
     assert_true(sent->is_kept);
 }
 
-static void a_value_that_can_not_be_given_is_missing_at_once_and_harms_no_other(void **state)
+static void an_unreturnable_value_is_missing_at_once_and_harms_no_other(void **state)
 {
     (void)state;
     START(ROTA_GET_MODE_HEDGE, ROTA_SEC, 0, 2, 4);
@@ -208,7 +208,7 @@ static void a_value_that_can_not_be_given_is_missing_at_once_and_harms_no_other(
     assert_int_equal(rota_get_fsm_result(&world.fsm, 2).entry, 1);
 }
 
-static void who_refuses_a_key_does_not_speak_for_the_others_that_are_asked(void **state)
+static void a_refused_key_may_still_be_answered_by_another_host(void **state)
 {
     (void)state;
     START(ROTA_GET_MODE_BROADCAST, ROTA_SEC, 0, 2, 4);
@@ -371,7 +371,7 @@ static void gets_are_counted_by_their_copies(void **state)
     assert_int_equal(world.budget.n_calls, 4);
 }
 
-static void balancer_hears_of_each_choice_and_of_every_eighth_broadcast(void **state)
+static void balancer_learns_of_each_choice_and_every_eighth_broadcast(void **state)
 {
     (void)state;
     for (int i = 1; i <= 24; i++) {
@@ -439,7 +439,7 @@ static void hedges_learn_from_answers_and_from_those_that_lost(void **state)
     assert_int_equal(world.hedge.latest.count, 4); /* from nothing else */
 }
 
-static void load_learns_from_answers_and_from_who_is_pressed(void **state)
+static void load_learns_from_answers_and_from_overloaded_servers(void **state)
 {
     static const struct {
         enum rota_failure failure;
@@ -543,19 +543,19 @@ int main(void)
         TEST(an_entry_that_is_missing_is_an_absent_value),
         TEST(a_key_that_an_answer_leaves_out_is_asked_for_again_there),
         TEST(a_host_that_leaves_out_all_has_failed),
-        TEST(a_value_that_can_not_be_given_is_missing_at_once_and_harms_no_other),
-        TEST(who_refuses_a_key_does_not_speak_for_the_others_that_are_asked),
+        TEST(an_unreturnable_value_is_missing_at_once_and_harms_no_other),
+        TEST(a_refused_key_may_still_be_answered_by_another_host),
         TEST(a_dc_that_is_re_sharded_is_asked_by_its_new_shards),
         TEST(keys_of_one_host_travel_together),
         TEST(at_rest_nothing_is_allocated),
         TEST(too_many_keys_are_refused),
         TEST(options_have_defaults_and_bounds),
         TEST(gets_are_counted_by_their_copies),
-        TEST(balancer_hears_of_each_choice_and_of_every_eighth_broadcast),
+        TEST(balancer_learns_of_each_choice_and_every_eighth_broadcast),
         TEST(get_works_without_a_budget_hedges_and_a_load),
         TEST(machine_that_was_given_up_can_begin_again),
         TEST(hedges_learn_from_answers_and_from_those_that_lost),
-        TEST(load_learns_from_answers_and_from_who_is_pressed),
+        TEST(load_learns_from_answers_and_from_overloaded_servers),
         TEST(map_learns_which_hosts_do_not_answer),
         TEST(trial_learns_from_adaptive_gets_that_have_all),
         TEST(useless_answers_are_counted_and_marked),

@@ -113,7 +113,7 @@ static void copies_come_back_when_the_queues_are_gone(void **state)
 }
 
 /* The queues are back each time that all is broadcast: it is tried less and less. */
-static void what_was_too_much_is_tried_less_and_less(void **state)
+static void too_large_a_step_is_tried_less_and_less(void **state)
 {
     struct world world;
     (void)state;
@@ -141,7 +141,7 @@ static void refusals_count_as_pressure(void **state)
     assert_int_equal(rota_get_load_share_ppm(&world.load), 0);
 }
 
-static void silence_counts_as_pressure_when_much_is_out(void **state)
+static void missing_answers_count_as_pressure_when_many_requests_are_in_flight(void **state)
 {
     struct world world;
     (void)state;
@@ -155,7 +155,7 @@ static void silence_counts_as_pressure_when_much_is_out(void **state)
     assert_int_equal(rota_get_load_share_ppm(&world.load), 0);
 }
 
-static void nonsense_from_a_server_is_no_news(void **state)
+static void implausible_costs_are_ignored(void **state)
 {
     struct world world;
     static const struct rota_cost costs[] = {
@@ -326,7 +326,7 @@ static void each_cut_holds_for_twice_as_long_up_to_a_bound(void **state)
     assert_int_equal(world.load.hold, ROTA_SEC);
 }
 
-static void silence_is_of_half_a_second_with_64_out(void **state)
+static void missing_answers_means_half_a_second_with_64_in_flight(void **state)
 {
     static const struct {
         size_t in_flight;
@@ -400,16 +400,16 @@ int main(void)
         cmocka_unit_test(at_the_top_there_is_one_copy_only),
         cmocka_unit_test(between_low_and_high_the_share_stays),
         cmocka_unit_test(copies_come_back_when_the_queues_are_gone),
-        cmocka_unit_test(what_was_too_much_is_tried_less_and_less),
+        cmocka_unit_test(too_large_a_step_is_tried_less_and_less),
         cmocka_unit_test(refusals_count_as_pressure),
-        cmocka_unit_test(silence_counts_as_pressure_when_much_is_out),
-        cmocka_unit_test(nonsense_from_a_server_is_no_news),
+        cmocka_unit_test(missing_answers_count_as_pressure_when_many_requests_are_in_flight),
+        cmocka_unit_test(implausible_costs_are_ignored),
         cmocka_unit_test(answer_adds_its_wait_and_all_else_to_the_window),
         cmocka_unit_test(window_has_no_samples_from_before_it_or_long_after),
         cmocka_unit_test(window_ends_with_enough_samples_and_time_or_at_the_top),
         cmocka_unit_test(pressure_moves_the_share_by_a_step),
         cmocka_unit_test(each_cut_holds_for_twice_as_long_up_to_a_bound),
-        cmocka_unit_test(silence_is_of_half_a_second_with_64_out),
+        cmocka_unit_test(missing_answers_means_half_a_second_with_64_in_flight),
         cmocka_unit_test(top_begins_above_3_and_ends_at_0_6),
         cmocka_unit_test(share_is_spread_evenly),
     };

@@ -47,7 +47,7 @@ static void a_host_that_has_taken_the_shard_since_is_asked(void **state)
 }
 
 /* A host that never makes up its mind does not get a request for each answer. */
-static void a_host_that_changes_its_shard_all_the_time_is_not_asked_for_ever(void **state)
+static void a_host_that_keeps_changing_its_shard_is_not_asked_forever(void **state)
 {
     (void)state;
     list_hosts(1);
@@ -187,7 +187,7 @@ static void a_host_that_has_left_is_not_believed(void **state)
     assert_well();
 }
 
-static void an_answer_without_a_shard_or_with_nonsense_is_a_failure(void **state)
+static void an_answer_without_a_valid_shard_is_a_failure(void **state)
 {
     (void)state;
     START(ROTA_GET_MODE_BROADCAST, ROTA_SEC, 0);
@@ -223,7 +223,7 @@ static void a_host_with_several_shards_is_asked_once_for_all_its_keys(void **sta
     assert_well();
 }
 
-static void an_answer_counts_for_those_of_its_shards_that_are_not_over(void **state)
+static void an_answer_counts_for_its_current_shards(void **state)
 {
     (void)state;
     list_hosts(2);
@@ -265,7 +265,7 @@ int main(void)
         TEST(a_false_all_matched_is_not_retried_there),
         TEST(a_false_all_matched_teaches_and_moves_the_keys),
         TEST(a_host_that_has_taken_the_shard_since_is_asked),
-        TEST(a_host_that_changes_its_shard_all_the_time_is_not_asked_for_ever),
+        TEST(a_host_that_keeps_changing_its_shard_is_not_asked_forever),
         TEST(a_replica_that_is_learned_of_later_joins_a_broadcast),
         TEST(a_replica_that_is_not_live_or_is_of_a_hedge_does_not_join),
         TEST(a_key_without_a_shard_waits_a_ping_time_and_looks_again),
@@ -275,9 +275,9 @@ int main(void)
         TEST(a_key_that_the_answering_shard_does_not_have_is_not_answered),
         TEST(a_stale_epoch_is_refused),
         TEST(a_host_that_has_left_is_not_believed),
-        TEST(an_answer_without_a_shard_or_with_nonsense_is_a_failure),
+        TEST(an_answer_without_a_valid_shard_is_a_failure),
         TEST(a_host_with_several_shards_is_asked_once_for_all_its_keys),
-        TEST(an_answer_counts_for_those_of_its_shards_that_are_not_over),
+        TEST(an_answer_counts_for_its_current_shards),
         TEST(a_host_that_lost_one_shard_is_asked_again_for_the_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

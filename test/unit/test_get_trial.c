@@ -96,7 +96,7 @@ static void the_finding_follows_the_replicas(void **state)
     assert_false(world.trial.is_worth);
 }
 
-static void the_same_finding_stands_longer_each_time(void **state)
+static void the_same_finding_holds_longer_each_time(void **state)
 {
     struct world world;
     uint32_t last = 0;
@@ -131,7 +131,7 @@ static void only_gets_of_the_trial_count(void **state)
 }
 
 /* Blocks are longer when much is out, so that they do not blur. */
-static void blocks_are_as_long_as_what_is_out(void **state)
+static void blocks_are_as_long_as_the_requests_in_flight(void **state)
 {
     static const size_t out[] = {0, 100, 100000};
     static const unsigned sizes[] = {ROTA_GET_TRIAL_BLOCK, 100, ROTA_GET_TRIAL_BLOCK_MAX};
@@ -260,9 +260,9 @@ int main(void)
         cmocka_unit_test(copies_that_save_a_tenth_are_not_made),
         cmocka_unit_test(copies_that_cost_time_are_not_made),
         cmocka_unit_test(the_finding_follows_the_replicas),
-        cmocka_unit_test(the_same_finding_stands_longer_each_time),
+        cmocka_unit_test(the_same_finding_holds_longer_each_time),
         cmocka_unit_test(only_gets_of_the_trial_count),
-        cmocka_unit_test(blocks_are_as_long_as_what_is_out),
+        cmocka_unit_test(blocks_are_as_long_as_the_requests_in_flight),
         cmocka_unit_test(a_trial_in_which_nothing_ends_is_over_some_time),
         cmocka_unit_test(an_abandoned_trial_finds_nothing),
         cmocka_unit_test(finding_is_clear_by_three_standard_errors),

@@ -47,7 +47,7 @@ static void partition_name_is_of_utf8(void **state)
     assert_false(rota_group_is_name(rota_str("\xc3\xa9\xc3")));
 }
 
-static void what_is_counted_is_freed_with_its_last_share(void **state)
+static void refcounted_objects_are_freed_with_the_last_reference(void **state)
 {
     (void)state;
     struct rota_blob *blob = rota_group_blob_new(rota_str("abc"));
@@ -146,7 +146,7 @@ int main(void)
         cmocka_unit_test(kinds_and_changes_have_names),
         cmocka_unit_test(task_name_is_of_printable_ascii_without_blanks_and_quotes),
         cmocka_unit_test(partition_name_is_of_utf8),
-        cmocka_unit_test(what_is_counted_is_freed_with_its_last_share),
+        cmocka_unit_test(refcounted_objects_are_freed_with_the_last_reference),
         cmocka_unit_test(def_has_copies_of_all_its_texts),
         cmocka_unit_test(new_record_is_empty),
         cmocka_unit_test(bound_of_a_size_grows_with_each_text),

@@ -234,7 +234,7 @@ static void record_counts_only_in_the_epoch_at_its_own_offset(void **state)
     close_bench(&bench);
 }
 
-static void stranger_is_not_heard_nor_an_earlier_life_of_a_member(void **state)
+static void records_of_strangers_and_earlier_incarnations_do_not_count(void **state)
 {
     struct bench bench;
     struct rota_group_record *record;
@@ -272,7 +272,7 @@ static void sequence_decides_and_no_timestamp(void **state)
     close_bench(&bench);
 }
 
-static void lag_is_what_the_author_had_not_read_when_it_wrote(void **state)
+static void lag_counts_records_the_author_had_not_read(void **state)
 {
     struct bench bench;
     (void)state;
@@ -294,7 +294,7 @@ static void lag_is_what_the_author_had_not_read_when_it_wrote(void **state)
     close_bench(&bench);
 }
 
-static void offset_is_taken_in_once(void **state)
+static void offset_is_applied_once(void **state)
 {
     struct bench bench;
     enum rota_group_verdict verdict;
@@ -311,7 +311,7 @@ static void offset_is_taken_in_once(void **state)
 
 /* --- owners --- */
 
-static void partition_has_one_owner_whoever_claims_it(void **state)
+static void partition_has_one_owner_whichever_tasks_claim_it(void **state)
 {
     struct bench bench;
     (void)state;
@@ -399,7 +399,7 @@ static void position_never_goes_back(void **state)
 
 /* --- parents and children --- */
 
-static void child_is_reported_by_who_reads_a_parent(void **state)
+static void child_is_reported_by_the_reader_of_a_parent(void **state)
 {
     struct bench bench;
     (void)state;
@@ -464,7 +464,7 @@ static void assert_touched(struct bench *bench, const char *names)
     assert_string_equal(found, names);
 }
 
-static void record_tells_what_it_touched(void **state)
+static void record_lists_the_partitions_it_touched(void **state)
 {
     struct bench bench;
     (void)state;
@@ -687,7 +687,8 @@ static void places_of_pairs_are_used_again(void **state)
 
 /* --- redistribution --- */
 
-static void survivors_keep_what_they_have_and_the_gone_are_spread_evenly(void **state)
+static void survivors_keep_their_partitions_and_those_of_removed_tasks_are_spread_evenly(
+    void **state)
 {
     struct bench bench;
     char name[8];
@@ -714,7 +715,7 @@ static void survivors_keep_what_they_have_and_the_gone_are_spread_evenly(void **
     close_bench(&bench);
 }
 
-static void offers_to_the_gone_are_given_and_offers_to_the_living_stay(void **state)
+static void offers_to_removed_tasks_are_assigned_and_others_stay(void **state)
 {
     struct bench bench;
     (void)state;
@@ -734,7 +735,7 @@ static void offers_to_the_gone_are_given_and_offers_to_the_living_stay(void **st
     close_bench(&bench);
 }
 
-static void what_the_gone_had_finished_goes_to_the_leader(void **state)
+static void finished_partitions_of_removed_tasks_go_to_the_leader(void **state)
 {
     struct bench bench;
     (void)state;
@@ -821,7 +822,7 @@ static void least_loaded_task_is_the_same_in_every_fold(void **state)
 }
 
 /* From whatever loads: those who are given something end as equal as can be. */
-static void partitions_of_the_gone_go_to_the_least_loaded(void **state)
+static void partitions_of_removed_tasks_go_to_the_least_loaded(void **state)
 {
     struct rota_random random;
     (void)state;
@@ -947,7 +948,7 @@ static void digest_covers_the_whole_state(void **state)
         assert_true(rota_group_fold_is_sound(fold));                                               \
     } while (0)
 
-static void fold_whose_counts_disagree_is_not_sound(void **state)
+static void fold_with_wrong_counts_fails_its_check(void **state)
 {
     struct bench bench;
     struct rota_group_fold *fold = &bench.fold;
@@ -1100,7 +1101,7 @@ static void fold_agrees_wherever_its_snapshot_was_made(void **state)
     }
 }
 
-static void snapshot_of_a_group_that_never_met_has_no_leader(void **state)
+static void snapshot_of_a_group_without_an_epoch_has_no_leader(void **state)
 {
     struct bench bench;
     struct rota_group_record **pieces;
@@ -1198,18 +1199,18 @@ int main(void)
         cmocka_unit_test(epoch_counts_only_after_the_one_in_force),
         cmocka_unit_test(epoch_without_its_author_does_not_count),
         cmocka_unit_test(record_counts_only_in_the_epoch_at_its_own_offset),
-        cmocka_unit_test(stranger_is_not_heard_nor_an_earlier_life_of_a_member),
+        cmocka_unit_test(records_of_strangers_and_earlier_incarnations_do_not_count),
         cmocka_unit_test(sequence_decides_and_no_timestamp),
-        cmocka_unit_test(lag_is_what_the_author_had_not_read_when_it_wrote),
-        cmocka_unit_test(offset_is_taken_in_once),
-        cmocka_unit_test(partition_has_one_owner_whoever_claims_it),
+        cmocka_unit_test(lag_counts_records_the_author_had_not_read),
+        cmocka_unit_test(offset_is_applied_once),
+        cmocka_unit_test(partition_has_one_owner_whichever_tasks_claim_it),
         cmocka_unit_test(offer_is_taken_by_its_addressee_alone_and_cleared_by_its_sharer),
         cmocka_unit_test(token_is_the_offset_of_the_grant_and_grows),
         cmocka_unit_test(position_never_goes_back),
-        cmocka_unit_test(child_is_reported_by_who_reads_a_parent),
+        cmocka_unit_test(child_is_reported_by_the_reader_of_a_parent),
         cmocka_unit_test(new_partition_without_a_position_begins_at_0),
         cmocka_unit_test(number_of_partitions_is_bounded),
-        cmocka_unit_test(record_tells_what_it_touched),
+        cmocka_unit_test(record_lists_the_partitions_it_touched),
         cmocka_unit_test(child_is_ready_when_all_its_parents_are_finished),
         cmocka_unit_test(finish_needs_a_proof),
         cmocka_unit_test(removed_only_when_all_that_refer_to_it_are_finished),
@@ -1217,19 +1218,20 @@ int main(void)
         cmocka_unit_test(removed_names_are_remembered_up_to_a_bound),
         cmocka_unit_test(name_that_is_referred_to_leaves_the_row_and_comes_back_last),
         cmocka_unit_test(places_of_pairs_are_used_again),
-        cmocka_unit_test(survivors_keep_what_they_have_and_the_gone_are_spread_evenly),
-        cmocka_unit_test(offers_to_the_gone_are_given_and_offers_to_the_living_stay),
-        cmocka_unit_test(what_the_gone_had_finished_goes_to_the_leader),
+        cmocka_unit_test(
+            survivors_keep_their_partitions_and_those_of_removed_tasks_are_spread_evenly),
+        cmocka_unit_test(offers_to_removed_tasks_are_assigned_and_others_stay),
+        cmocka_unit_test(finished_partitions_of_removed_tasks_go_to_the_leader),
         cmocka_unit_test(new_partition_goes_to_the_least_loaded_and_to_oneself_of_equals),
         cmocka_unit_test(least_loaded_task_is_the_same_in_every_fold),
-        cmocka_unit_test(partitions_of_the_gone_go_to_the_least_loaded),
+        cmocka_unit_test(partitions_of_removed_tasks_go_to_the_least_loaded),
         cmocka_unit_test(offer_can_be_withdrawn_and_the_first_in_the_log_wins),
         cmocka_unit_test(digest_covers_the_whole_state),
-        cmocka_unit_test(fold_whose_counts_disagree_is_not_sound),
+        cmocka_unit_test(fold_with_wrong_counts_fails_its_check),
         cmocka_unit_test(verdicts_refusals_and_lives_have_names),
         cmocka_unit_test(fold_from_a_snapshot_agrees_with_one_from_the_beginning),
         cmocka_unit_test(fold_agrees_wherever_its_snapshot_was_made),
-        cmocka_unit_test(snapshot_of_a_group_that_never_met_has_no_leader),
+        cmocka_unit_test(snapshot_of_a_group_without_an_epoch_has_no_leader),
         cmocka_unit_test(snapshot_counts_when_its_last_piece_is_there),
         cmocka_unit_test(snapshot_that_contradicts_itself_is_refused),
     };

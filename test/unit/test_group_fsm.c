@@ -44,7 +44,7 @@ static void first_partitions_are_spread_and_made_once(void **state)
     for (int i = 0; i < 3; i++)
         assert_int_equal(bench->tasks[i].n_runs, 2);
     assert_agreed(bench, "012");
-    bench_round(bench, "120"); /* another leader makes none anew */
+    bench_round(bench, "120"); /* another leader makes none again */
     assert_int_equal(bench->tasks[1].fsm.fold.n_partitions, 6);
     for (int i = 0; i < 3; i++)
         assert_int_equal(bench->tasks[i].n_starts, 2);
@@ -239,7 +239,7 @@ static void deadline_is_what_ends_each_state(void **state)
     assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_WORKING);
     assert_int_equal(wait_of(bench), 40 * ROTA_SEC);
     bench_child(bench, 0, "p", "c", NULL);
-    assert_int_equal(wait_of(bench), 40 * ROTA_SEC); /* its record is on its way */
+    assert_int_equal(wait_of(bench), 40 * ROTA_SEC); /* its record is in flight */
     bench_append(bench, 0, false, false);
     assert_int_equal(wait_of(bench), ROTA_GROUP_RETRY_FIRST);
     bench_tick(bench, ROTA_GROUP_RETRY_FIRST);
@@ -306,14 +306,14 @@ static void append_of_unknown_outcome_is_made_again_and_counts_once(void **state
     }
 }
 
-static void record_that_did_not_count_is_issued_anew(void **state)
+static void record_that_did_not_count_is_written_again(void **state)
 {
     struct bench *bench = bench_new();
     (void)state;
     bench_begin(bench, 2, six, 6);
     int with = bench_runner(bench, "p0"), leader = 1 - with;
     char tasks[3] = {(char)('0' + leader), (char)('0' + with), 0};
-    bench_finish(bench, with, "p0", true); /* on its way, in the old epoch */
+    bench_finish(bench, with, "p0", true); /* in flight, in the old epoch */
     bench_round_to(bench, tasks, tasks);
     bench_append(bench, leader, true, true); /* the epoch comes before it */
     bench_settle(bench);
@@ -322,7 +322,7 @@ static void record_that_did_not_count_is_issued_anew(void **state)
     bench_free(bench);
 }
 
-static void record_that_counts_after_a_loss_is_told_by_its_task(void **state)
+static void record_that_counts_after_a_loss_is_reported_by_its_task(void **state)
 {
     struct bench *bench = bench_new();
     (void)state;
@@ -344,7 +344,7 @@ static void record_that_counts_after_a_loss_is_told_by_its_task(void **state)
     bench_free(bench);
 }
 
-static void leaving_task_says_its_last_positions_first(void **state)
+static void leaving_task_writes_its_last_positions_first(void **state)
 {
     struct bench *bench = bench_new();
     (void)state;
@@ -397,7 +397,7 @@ static void task_without_partitions_leaves_the_group_at_once(void **state)
 }
 
 /* Between a round and its epoch a child can't be made known. A position behind it would lose it. */
-static void leaving_task_takes_back_what_lies_behind_a_child_that_is_not_known(void **state)
+static void leaving_task_drops_positions_after_an_unwritten_child(void **state)
 {
     struct bench *bench = bench_new();
     (void)state;
@@ -444,14 +444,14 @@ static void log_that_comes_back_is_read_from_where_it_was_left(void **state)
     }
 }
 
-static void epoch_that_does_not_come_leads_to_joining_anew(void **state)
+static void missing_epoch_leads_to_joining_again(void **state)
 {
     struct bench *bench = bench_new();
     (void)state;
     bench_begin(bench, 2, six, 6);
     bench_round_to(bench, "10", "0"); /* the leader hears of nothing */
     assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_WAITING);
-    assert_int_equal(bench->tasks[0].n_runs, 3); /* what runs goes on */
+    assert_int_equal(bench->tasks[0].n_runs, 3); /* what runs continues */
     for (rota_time waited = 0; waited < ROTA_GROUP_WAIT_MAX; waited += ROTA_SEC) {
         assert_int_equal(bench->tasks[0].n_joins, 1);
         bench_tick(bench, ROTA_SEC);
@@ -522,7 +522,7 @@ static void assert_starts(struct bench *bench)
     assert_agreed(bench, "012");
 }
 
-static void start_looks_behind_whatever_others_have_written(void **state)
+static void start_searches_past_records_of_others(void **state)
 {
     struct bench *bench = bench_of_snapshots(1);
     (void)state;
@@ -534,7 +534,7 @@ static void start_looks_behind_whatever_others_have_written(void **state)
 }
 
 /* What can't be read between the records of a snapshot is not counted as something else. */
-static void what_was_skipped_before_a_snapshot_keeps_its_reason(void **state)
+static void record_skipped_before_a_snapshot_keeps_its_reason(void **state)
 {
     struct bench *bench = bench_of_snapshots(1);
     struct rota_group_fsm *fsm = &bench->tasks[2].fsm;
@@ -573,7 +573,7 @@ static void task_that_ends_while_it_reads_a_snapshot_frees_the_pieces(void **sta
     bench_free(bench);
 }
 
-static void start_finds_a_snapshot_that_no_record_tells_of(void **state)
+static void start_finds_a_snapshot_that_no_record_names(void **state)
 {
     struct bench *bench = bench_of_snapshots(2);
     const struct rota_group_record *last = bench->log[bench->n_log - 1];
@@ -637,7 +637,7 @@ static void start_takes_an_earlier_snapshot_when_one_is_broken(void **state)
     }
 }
 
-static void leader_trims_what_the_last_snapshot_but_one_stands_for(void **state)
+static void leader_trims_the_log_before_the_last_snapshot_but_one(void **state)
 {
     struct bench *bench = bench_of_snapshots(1);
     (void)state;
@@ -679,7 +679,7 @@ static void observer_reads_and_never_joins(void **state)
     bench_free(bench);
 }
 
-static void loss_is_told_with_its_reason(void **state)
+static void loss_is_reported_with_its_reason(void **state)
 {
     struct bench *bench = bench_new();
     (void)state;
@@ -706,7 +706,7 @@ static void loss_is_told_with_its_reason(void **state)
 }
 
 /* It says nothing about now: others may have been given everything since. */
-static void round_that_comes_too_late_is_no_membership(void **state)
+static void late_round_is_not_a_membership(void **state)
 {
     struct bench *bench = bench_new();
     struct bench_task *task = &bench->tasks[0];
@@ -860,7 +860,7 @@ static void explain_says_why(void **state)
     bench_free(bench);
 }
 
-static void explain_says_who_has_to_act(void **state)
+static void explain_names_the_task_that_must_act(void **state)
 {
     struct bench *bench = bench_new();
     char text[512];
@@ -913,7 +913,7 @@ static enum rota_code open_with(struct rota_group_fsm *fsm, const struct rota_gr
     return rota_group_fsm_init(fsm, &options, NULL);
 }
 
-static void partitions_to_begin_with_are_copied_and_checked(void **state)
+static void initial_partitions_are_copied_and_checked(void **state)
 {
     static char large[ROTA_GROUP_POSITION_MAX + 1];
     char texts[] = "onetwofirst";
@@ -1016,7 +1016,7 @@ static void more_children_than_a_record_holds_take_several_records(void **state)
     bench_free(bench);
 }
 
-static void position_behind_children_that_do_not_fit_is_written_after_them(void **state)
+static void position_after_children_that_do_not_fit_is_written_after_them(void **state)
 {
     enum { CHILDREN = 500, LONG = 500 }; /* more than ROTA_GROUP_CHUNK_MAX */
     struct bench *bench = bench_new();
@@ -1037,7 +1037,7 @@ static void position_behind_children_that_do_not_fit_is_written_after_them(void 
     bench_free(bench);
 }
 
-static void whole_log_is_read_when_no_snapshot_is_sound(void **state)
+static void whole_log_is_read_when_no_snapshot_is_valid(void **state)
 {
     (void)state;
     for (int is_wrong = 0; is_wrong < 2; is_wrong++) {
@@ -1058,7 +1058,7 @@ static void whole_log_is_read_when_no_snapshot_is_sound(void **state)
 }
 
 /* More broken snapshots than a start tries, in a log that has lost its beginning. */
-static void start_does_not_look_for_snapshots_for_ever(void **state)
+static void start_does_not_search_for_snapshots_forever(void **state)
 {
     struct bench *bench = bench_of_snapshots(ROTA_GROUP_BEGINS_MAX + 3);
     uint64_t first = 0;
@@ -1068,7 +1068,7 @@ static void start_does_not_look_for_snapshots_for_ever(void **state)
         if (!record || record->kind != ROTA_GROUP_SNAPSHOT || record->index > 0)
             continue;
         if (first == 0)
-            first = record->next; /* that of the first one is sound */
+            first = record->next; /* that of the first one is valid */
         else if (record->next != first)
             record->leader = (uint32_t)record->n_tasks;
     }
@@ -1110,38 +1110,38 @@ int main(void)
         cmocka_unit_test(deadline_is_what_ends_each_state),
         cmocka_unit_test(deadline_is_the_next_move_or_the_end_of_an_offer),
         cmocka_unit_test(append_of_unknown_outcome_is_made_again_and_counts_once),
-        cmocka_unit_test(record_that_did_not_count_is_issued_anew),
-        cmocka_unit_test(record_that_counts_after_a_loss_is_told_by_its_task),
-        cmocka_unit_test(leaving_task_says_its_last_positions_first),
+        cmocka_unit_test(record_that_did_not_count_is_written_again),
+        cmocka_unit_test(record_that_counts_after_a_loss_is_reported_by_its_task),
+        cmocka_unit_test(leaving_task_writes_its_last_positions_first),
         cmocka_unit_test(task_that_is_done_leaves_the_group_once_everything_has_stopped),
         cmocka_unit_test(task_without_partitions_leaves_the_group_at_once),
-        cmocka_unit_test(leaving_task_takes_back_what_lies_behind_a_child_that_is_not_known),
+        cmocka_unit_test(leaving_task_drops_positions_after_an_unwritten_child),
         cmocka_unit_test(log_that_comes_back_is_read_from_where_it_was_left),
-        cmocka_unit_test(epoch_that_does_not_come_leads_to_joining_anew),
+        cmocka_unit_test(missing_epoch_leads_to_joining_again),
         cmocka_unit_test(snapshot_is_written_and_a_newcomer_begins_from_it),
-        cmocka_unit_test(start_looks_behind_whatever_others_have_written),
-        cmocka_unit_test(what_was_skipped_before_a_snapshot_keeps_its_reason),
+        cmocka_unit_test(start_searches_past_records_of_others),
+        cmocka_unit_test(record_skipped_before_a_snapshot_keeps_its_reason),
         cmocka_unit_test(task_that_ends_while_it_reads_a_snapshot_frees_the_pieces),
-        cmocka_unit_test(start_finds_a_snapshot_that_no_record_tells_of),
+        cmocka_unit_test(start_finds_a_snapshot_that_no_record_names),
         cmocka_unit_test(start_takes_an_earlier_snapshot_when_one_is_broken),
-        cmocka_unit_test(leader_trims_what_the_last_snapshot_but_one_stands_for),
+        cmocka_unit_test(leader_trims_the_log_before_the_last_snapshot_but_one),
         cmocka_unit_test(observer_reads_and_never_joins),
-        cmocka_unit_test(loss_is_told_with_its_reason),
-        cmocka_unit_test(round_that_comes_too_late_is_no_membership),
+        cmocka_unit_test(loss_is_reported_with_its_reason),
+        cmocka_unit_test(late_round_is_not_a_membership),
         cmocka_unit_test(report_under_another_token_is_ignored),
         cmocka_unit_test(fence_leaves_time_to_stop),
         cmocka_unit_test(hand_off_is_off_unless_asked_for_and_bounded_then),
         cmocka_unit_test(user_reports_are_checked),
         cmocka_unit_test(explain_says_why),
-        cmocka_unit_test(explain_says_who_has_to_act),
+        cmocka_unit_test(explain_names_the_task_that_must_act),
         cmocka_unit_test(states_losses_and_failures_have_names),
-        cmocka_unit_test(partitions_to_begin_with_are_copied_and_checked),
+        cmocka_unit_test(initial_partitions_are_copied_and_checked),
         cmocka_unit_test(options_of_a_task_have_defaults),
         cmocka_unit_test(append_that_fails_again_and_again_is_made_less_and_less_often),
         cmocka_unit_test(more_children_than_a_record_holds_take_several_records),
-        cmocka_unit_test(position_behind_children_that_do_not_fit_is_written_after_them),
-        cmocka_unit_test(whole_log_is_read_when_no_snapshot_is_sound),
-        cmocka_unit_test(start_does_not_look_for_snapshots_for_ever),
+        cmocka_unit_test(position_after_children_that_do_not_fit_is_written_after_them),
+        cmocka_unit_test(whole_log_is_read_when_no_snapshot_is_valid),
+        cmocka_unit_test(start_does_not_search_for_snapshots_forever),
         cmocka_unit_test(children_that_wait_for_the_log_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ static void b1_lone_leader_is_not_confused_by_its_own_records(void **state)
     bench_free(bench);
 }
 
-static void b2_epoch_of_an_earlier_round_is_taken_in_by_who_knows_a_later_one(void **state)
+static void b2_epoch_of_an_earlier_round_is_applied_by_a_task_that_knows_a_later_one(void **state)
 {
     struct bench *bench = bench_new();
     (void)state;
@@ -143,7 +143,7 @@ static void b6_epoch_of_a_deposed_leader_does_not_count(void **state)
     struct bench *bench = bench_new();
     (void)state;
     bench_begin(bench, 3, six, 6);
-    bench_round_to(bench, "012", "012"); /* 0 leads, its epoch is under way */
+    bench_round_to(bench, "012", "012"); /* 0 leads, its epoch is in flight */
     bench_round_to(bench, "102", "102"); /* 1 leads, and is quicker */
     bench_append(bench, 1, true, true);
     bench_settle(bench);
@@ -158,7 +158,7 @@ static void b6_epoch_of_a_deposed_leader_does_not_count(void **state)
     bench_free(bench);
 }
 
-static void b7_leader_that_hears_of_its_round_last_needs_no_answers(void **state)
+static void b7_leader_that_learns_of_its_round_last_needs_no_answers(void **state)
 {
     struct bench *bench = bench_new();
     (void)state;
@@ -176,7 +176,7 @@ static void b7_leader_that_hears_of_its_round_last_needs_no_answers(void **state
     bench_free(bench);
 }
 
-static void b8_h3_living_task_that_is_not_in_the_epoch_lets_go_of_everything(void **state)
+static void b8_h3_living_task_that_is_not_in_the_epoch_stops_everything(void **state)
 {
     struct bench *bench = bench_new();
     (void)state;
@@ -280,7 +280,7 @@ static void b14_lost_log_stops_everything(void **state)
     bench_free(bench);
 }
 
-static void b15_end_without_children_is_no_finish_unless_it_is_said_to_be_one(void **state)
+static void b15_end_without_children_is_a_finish_only_if_declared(void **state)
 {
     struct bench *bench = bench_new();
     (void)state;
@@ -350,7 +350,7 @@ static void h2_task_that_slept_past_its_session_stops_before_it_does_anything(vo
     bench_free(bench);
 }
 
-static void h4_states_of_one_instant_are_told_apart(void **state)
+static void h4_states_of_one_instant_are_distinguished(void **state)
 {
     struct bench *bench = bench_new();
     (void)state;
@@ -365,7 +365,7 @@ static void h4_states_of_one_instant_are_told_apart(void **state)
     bench_free(bench);
 }
 
-static void h5_merged_child_with_a_parent_that_is_gone_is_read(void **state)
+static void h5_merged_child_with_a_removed_parent_is_read(void **state)
 {
     static const struct rota_group_seed two[] = {{.name = {"a", 1}}, {.name = {"b", 1}}};
     struct bench *bench = bench_new();
@@ -420,7 +420,7 @@ static void h7_log_that_is_cut_beyond_its_snapshot_is_refused(void **state)
     }
 }
 
-static void h8_offer_that_is_not_taken_waits_or_goes_to_another_if_that_is_asked_for(void **state)
+static void h8_offer_that_is_not_taken_waits_or_moves_if_configured(void **state)
 {
     for (int is_on = 0; is_on < 2; is_on++) {
         struct bench *bench = bench_new();
@@ -507,7 +507,7 @@ static void tell_leader(struct bench *bench, int i, const char *tasks, uint64_t 
                                          .sent_at = sent_at});
 }
 
-static void h10_late_round_is_no_reason_to_put_out_who_joined_since(void **state)
+static void h10_late_round_does_not_remove_tasks_that_joined_since(void **state)
 {
     struct bench *bench = bench_new();
     (void)state;
@@ -578,28 +578,28 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(b1_lone_leader_is_not_confused_by_its_own_records),
-        cmocka_unit_test(b2_epoch_of_an_earlier_round_is_taken_in_by_who_knows_a_later_one),
+        cmocka_unit_test(b2_epoch_of_an_earlier_round_is_applied_by_a_task_that_knows_a_later_one),
         cmocka_unit_test(b3_offer_to_a_living_task_is_not_offered_again),
         cmocka_unit_test(b4_epoch_of_a_round_that_is_over_enables_no_sharing),
         cmocka_unit_test(b5_nothing_is_shared_between_a_round_and_its_epoch),
         cmocka_unit_test(b6_epoch_of_a_deposed_leader_does_not_count),
-        cmocka_unit_test(b7_leader_that_hears_of_its_round_last_needs_no_answers),
-        cmocka_unit_test(b8_h3_living_task_that_is_not_in_the_epoch_lets_go_of_everything),
+        cmocka_unit_test(b7_leader_that_learns_of_its_round_last_needs_no_answers),
+        cmocka_unit_test(b8_h3_living_task_that_is_not_in_the_epoch_stops_everything),
         cmocka_unit_test(b9_dead_tasks_do_not_come_back_in_a_replay),
         cmocka_unit_test(b10_replay_ends_at_the_end_whatever_the_last_records_are),
         cmocka_unit_test(b12_position_comes_with_the_partition),
         cmocka_unit_test(b13_partition_does_not_start_before_its_last_reader_has_stopped),
         cmocka_unit_test(b14_lost_log_stops_everything),
-        cmocka_unit_test(b15_end_without_children_is_no_finish_unless_it_is_said_to_be_one),
+        cmocka_unit_test(b15_end_without_children_is_a_finish_only_if_declared),
         cmocka_unit_test(h1_rounds_that_count_from_one_again_are_followed),
         cmocka_unit_test(h2_task_that_slept_past_its_session_stops_before_it_does_anything),
-        cmocka_unit_test(h4_states_of_one_instant_are_told_apart),
-        cmocka_unit_test(h5_merged_child_with_a_parent_that_is_gone_is_read),
+        cmocka_unit_test(h4_states_of_one_instant_are_distinguished),
+        cmocka_unit_test(h5_merged_child_with_a_removed_parent_is_read),
         cmocka_unit_test(h6_acknowledged_record_that_the_log_lost_is_written_again),
         cmocka_unit_test(h7_log_that_is_cut_beyond_its_snapshot_is_refused),
-        cmocka_unit_test(h8_offer_that_is_not_taken_waits_or_goes_to_another_if_that_is_asked_for),
+        cmocka_unit_test(h8_offer_that_is_not_taken_waits_or_moves_if_configured),
         cmocka_unit_test(h9_many_sharers_do_not_all_bury_the_same_task),
-        cmocka_unit_test(h10_late_round_is_no_reason_to_put_out_who_joined_since),
+        cmocka_unit_test(h10_late_round_does_not_remove_tasks_that_joined_since),
         cmocka_unit_test(h10_lower_round_counts_once_the_group_confirms_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,7 +62,7 @@ static void epoch_lists_its_members(void **state)
     rota_group_record_unref(record);
 }
 
-static void state_has_what_a_task_has_and_what_it_shares(void **state)
+static void state_has_own_partitions_and_offers(void **state)
 {
     static const char text[] =
         "{\"version\":1,\"kind\":\"state\"," HEAD ",\"connectorState\":[{\"taskID\":\"t1\","
@@ -143,7 +143,7 @@ static void unknown_fields_of_a_partition_are_in_the_snapshot(void **state)
     rota_group_record_unref(record);
 }
 
-static void what_is_no_record_is_named_for_what_it_is(void **state)
+static void malformed_record_is_named(void **state)
 {
     static const struct {
         const char *text;
@@ -375,11 +375,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(epoch_lists_its_members),
-        cmocka_unit_test(state_has_what_a_task_has_and_what_it_shares),
+        cmocka_unit_test(state_has_own_partitions_and_offers),
         cmocka_unit_test(fields_in_any_order_and_with_blanks_are_read),
         cmocka_unit_test(unknown_fields_are_kept),
         cmocka_unit_test(unknown_fields_of_a_partition_are_in_the_snapshot),
-        cmocka_unit_test(what_is_no_record_is_named_for_what_it_is),
+        cmocka_unit_test(malformed_record_is_named),
         cmocka_unit_test(bounds_are_kept),
         cmocka_unit_test(metadata_reads_back),
         cmocka_unit_test(b11_no_record_is_large_however_many_partitions_there_are),

@@ -56,7 +56,7 @@ static enum rota_grpc_found first(const void *bytes, size_t size, size_t max)
     return found;
 }
 
-static void what_cannot_be_a_message_is_named(void **state)
+static void malformed_message_is_named(void **state)
 {
     (void)state;
     assert_int_equal(first("", 0, 9), ROTA_GRPC_MORE);
@@ -85,7 +85,7 @@ static void a_compressed_message_is_taken_if_it_may_be(void **state)
     assert_int_equal(rota_grpc_encoding_parse(rota_str("gzip2")), ROTA_GRPC_ENCODING_OTHER);
 }
 
-static void an_announced_size_is_not_allocated_before_it_comes(void **state)
+static void an_announced_size_is_not_allocated_before_the_bytes_arrive(void **state)
 {
     struct rota_grpc_decoder decoder = {.max = 4 << 20};
     struct rota_str input = rota_str_of("\0\0\77\0\0x", 6); /* almost 4 MiB, one byte of it */
@@ -96,7 +96,7 @@ static void an_announced_size_is_not_allocated_before_it_comes(void **state)
     rota_buffer_deinit(&decoder.message);
 }
 
-static void what_was_found_has_a_status(void **state)
+static void every_decoder_result_has_a_status(void **state)
 {
     (void)state;
     assert_int_equal(rota_grpc_found_status(ROTA_GRPC_MESSAGE, ROTA_GRPC_IDENTITY), ROTA_STATUS_OK);
@@ -134,7 +134,7 @@ static void a_timeout_is_written_in_two_digits(void **state)
     check_timeout(ROTA_TIME_NEVER, "2600000H");
 }
 
-static void a_timeout_read_back_is_no_shorter_and_little_longer(void **state)
+static void a_timeout_read_back_is_equal_or_slightly_longer(void **state)
 {
     (void)state;
     for (rota_time span = 1; span < 1000 * ROTA_DAY; span += span / 7 + 1) {
@@ -308,12 +308,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_come_out_whole_however_they_are_cut),
-        cmocka_unit_test(what_cannot_be_a_message_is_named),
+        cmocka_unit_test(malformed_message_is_named),
         cmocka_unit_test(a_compressed_message_is_taken_if_it_may_be),
-        cmocka_unit_test(an_announced_size_is_not_allocated_before_it_comes),
-        cmocka_unit_test(what_was_found_has_a_status),
+        cmocka_unit_test(an_announced_size_is_not_allocated_before_the_bytes_arrive),
+        cmocka_unit_test(every_decoder_result_has_a_status),
         cmocka_unit_test(a_timeout_is_written_in_two_digits),
-        cmocka_unit_test(a_timeout_read_back_is_no_shorter_and_little_longer),
+        cmocka_unit_test(a_timeout_read_back_is_equal_or_slightly_longer),
         cmocka_unit_test(only_digits_and_a_unit_are_a_timeout),
         cmocka_unit_test(a_status_text_survives_the_header),
         cmocka_unit_test(a_long_status_text_is_cut_between_characters),

@@ -12,7 +12,7 @@ static void check(const char *name, const char *value, enum rota_grpc_kind kind)
         fail_msg("%s: %s is of another kind", name, value);
 }
 
-static void what_grpc_defines_is_known(void **state)
+static void fields_of_grpc_are_known(void **state)
 {
     (void)state;
     check(":method", "POST", ROTA_GRPC_FIELD_METHOD);
@@ -67,7 +67,7 @@ static void pseudo_fields_are_known_and_well_formed(void **state)
         check(pairs[i][0], pairs[i][1], ROTA_GRPC_FIELD_MALFORMED);
 }
 
-static void what_speaks_of_a_connection_is_malformed(void **state)
+static void connection_fields_are_malformed(void **state)
 {
     (void)state;
     check("connection", "close", ROTA_GRPC_FIELD_MALFORMED);
@@ -89,7 +89,7 @@ static void a_length_is_a_number(void **state)
     check("content-length", "99999999999999999999", ROTA_GRPC_FIELD_MALFORMED);
 }
 
-static void upper_case_is_malformed_and_other_strangers_are_dropped(void **state)
+static void upper_case_is_malformed_and_other_invalid_fields_are_dropped(void **state)
 {
     (void)state;
     check("X", "y", ROTA_GRPC_FIELD_MALFORMED);
@@ -115,11 +115,11 @@ static void upper_case_is_malformed_and_other_strangers_are_dropped(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_grpc_defines_is_known),
+        cmocka_unit_test(fields_of_grpc_are_known),
         cmocka_unit_test(pseudo_fields_are_known_and_well_formed),
-        cmocka_unit_test(what_speaks_of_a_connection_is_malformed),
+        cmocka_unit_test(connection_fields_are_malformed),
         cmocka_unit_test(a_length_is_a_number),
-        cmocka_unit_test(upper_case_is_malformed_and_other_strangers_are_dropped),
+        cmocka_unit_test(upper_case_is_malformed_and_other_invalid_fields_are_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,7 +62,7 @@ static void a_request_is_sorted(void **state)
     rota_grpc_head_deinit(&head);
 }
 
-static void what_is_not_grpc_is_seen(void **state)
+static void other_content_types_are_recognized(void **state)
 {
     static const char *const types[] = {"", "application/grpcx", "application/json",
                                         "application/grp", "APPLICATION/GRPC"};
@@ -112,7 +112,7 @@ static void binary_values_are_bytes_again(void **state)
     rota_grpc_head_deinit(&head);
 }
 
-static void no_more_is_kept_than_the_bounds_allow(void **state)
+static void kept_metadata_is_bounded(void **state)
 {
     struct rota_grpc_head head = make();
     static char large[ROTA_GRPC_HEAD_SIZE_MAX];
@@ -148,7 +148,7 @@ static void no_more_is_kept_than_the_bounds_allow(void **state)
     rota_grpc_head_deinit(&head);
 }
 
-static void what_we_send_is_checked_and_encoded(void **state)
+static void sent_metadata_is_checked_and_encoded(void **state)
 {
     struct rota_grpc_fields fields = {0};
     struct rota_error error;
@@ -175,11 +175,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_sorted),
-        cmocka_unit_test(what_is_not_grpc_is_seen),
+        cmocka_unit_test(other_content_types_are_recognized),
         cmocka_unit_test(a_reply_is_sorted),
         cmocka_unit_test(binary_values_are_bytes_again),
-        cmocka_unit_test(no_more_is_kept_than_the_bounds_allow),
-        cmocka_unit_test(what_we_send_is_checked_and_encoded),
+        cmocka_unit_test(kept_metadata_is_bounded),
+        cmocka_unit_test(sent_metadata_is_checked_and_encoded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

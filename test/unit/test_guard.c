@@ -1,4 +1,4 @@
-/* Who may look, and who may change. */
+/* Which requests may read, and which may change something. */
 #include "node/rules/guard.h"
 
 #include <setjmp.h>
@@ -32,7 +32,7 @@ static enum rota_guard_verdict change(const char *host, const char *origin, cons
     return rota_guard_judge(&guard, &request);
 }
 
-static void everybody_may_look_by_a_name_of_the_node(void **state)
+static void any_client_may_read_under_a_name_of_the_node(void **state)
 {
     static const char *const own[] = {"localhost",      "localhost:7780",    "LocalHost:1",
                                       "127.0.0.1:7780", "[::1]:7780",        "[::1]",
@@ -182,7 +182,7 @@ static void ports_have_any_digits_and_names_any_case(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everybody_may_look_by_a_name_of_the_node),
+        cmocka_unit_test(any_client_may_read_under_a_name_of_the_node),
         cmocka_unit_test(change_needs_the_token),
         cmocka_unit_test(preview_needs_no_token_and_is_for_no_other_site),
         cmocka_unit_test(page_of_another_site_changes_nothing),

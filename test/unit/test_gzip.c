@@ -20,7 +20,7 @@ static struct rota_buffer make(size_t size, unsigned n_letters)
     return plain;
 }
 
-static void what_is_packed_comes_back(void **state)
+static void compressed_bytes_decompress(void **state)
 {
     (void)state;
     for (size_t size = 200; size < 300000; size = size * 3 / 2) {
@@ -43,7 +43,7 @@ static void what_is_packed_comes_back(void **state)
     }
 }
 
-static void what_does_not_become_smaller_is_left(void **state)
+static void incompressible_bytes_are_left_alone(void **state)
 {
     struct rota_buffer packed = {0};
     (void)state;
@@ -55,7 +55,7 @@ static void what_does_not_become_smaller_is_left(void **state)
     rota_buffer_deinit(&packed);
 }
 
-static void no_more_is_held_than_asked_for(void **state)
+static void decompressed_bytes_are_bounded(void **state)
 {
     enum { LARGE = 64 << 20, MAX = 100000 };
     struct rota_buffer packed = {0}, plain = {0};
@@ -72,7 +72,7 @@ static void no_more_is_held_than_asked_for(void **state)
 }
 
 /* The sum at the end sees every change that matters; a few bits are for nothing. */
-static void what_is_cut_or_changed_is_seen(void **state)
+static void truncated_or_changed_gzip_is_detected(void **state)
 {
     enum { SIZE = 3000, HEAD = 10 };
     struct rota_buffer plain = make(SIZE, 16), packed = {0}, back = {0};
@@ -104,10 +104,10 @@ static void what_is_cut_or_changed_is_seen(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_packed_comes_back),
-        cmocka_unit_test(what_does_not_become_smaller_is_left),
-        cmocka_unit_test(no_more_is_held_than_asked_for),
-        cmocka_unit_test(what_is_cut_or_changed_is_seen),
+        cmocka_unit_test(compressed_bytes_decompress),
+        cmocka_unit_test(incompressible_bytes_are_left_alone),
+        cmocka_unit_test(decompressed_bytes_are_bounded),
+        cmocka_unit_test(truncated_or_changed_gzip_is_detected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* When partitions are opened and closed, and what is sent to whom as the route changes. */
+/* When partitions are opened and closed, and which jobs are sent where as the route changes. */
 #include "core/work/cluster/handover_fsm.h"
 
 #include "work_bench.h"
@@ -187,7 +187,7 @@ static void jobs_of_another_go_there_and_are_forgotten_when_they_are_there(void 
         "");
     assert_string_equal(durable(), "b");
     struct rota_job_id first = sent;
-    assert_string_equal(look(), ""); /* once, while it is under way */
+    assert_string_equal(look(), ""); /* once, while it is in flight */
     assert_string_equal(answer(ROTA_HANDOVER_TAKEN), "");
     assert_int_equal(partition().n_jobs, 0);
     struct rota_job_view view;
@@ -205,7 +205,7 @@ static void jobs_of_another_go_there_and_are_forgotten_when_they_are_there(void 
     assert_string_equal(answer(ROTA_HANDOVER_UNKNOWN), "");
 }
 
-static void older_word_of_the_disk_takes_nothing_back(void **state)
+static void older_report_of_the_disk_changes_nothing(void **state)
 {
     (void)state;
     bench_add(&bench, "x");
@@ -270,7 +270,7 @@ static void unanswered_chunk_is_sent_again_with_growing_pauses(void **state)
     assert_int_equal(rota_handover_fsm_deadline(&fsm), bench.now.boot + ROTA_HANDOVER_RETRY_FIRST);
 }
 
-static void chunk_that_is_there_needs_no_pause_before_its_end_is_told(void **state)
+static void adopted_chunk_needs_no_pause_before_its_end_is_reported(void **state)
 {
     (void)state;
     send_first();
@@ -325,7 +325,7 @@ static void chunk_that_may_be_there_stays_with_its_receiver(void **state)
     (void)state;
     send_first();
     route_to("c");
-    assert_string_equal(look(), ""); /* under way */
+    assert_string_equal(look(), ""); /* in flight */
     answer(ROTA_HANDOVER_UNKNOWN);
     wait(ROTA_HANDOVER_RETRY_FIRST);
     assert_string_equal(look(), "b");
@@ -342,7 +342,7 @@ static void chunk_that_may_be_there_stays_with_its_receiver(void **state)
     assert_string_equal(look(), "b.");
 }
 
-static void chunks_of_an_earlier_life_are_sent_at_once_and_to_whom_they_were(void **state)
+static void chunks_of_an_earlier_life_are_sent_at_once_to_the_same_receiver(void **state)
 {
     (void)state;
     bench_add(&bench, "x");
@@ -435,7 +435,7 @@ static void holds_are_bounded(void **state)
 }
 
 /* One that somebody else began may have been seen. */
-static void chunk_that_is_not_ours_to_give_up_is_sent_to_its_receiver(void **state)
+static void chunk_that_cannot_be_withdrawn_is_sent_to_its_receiver(void **state)
 {
     (void)state;
     bench_add(&bench, "x");
@@ -466,7 +466,7 @@ static void each_of_many_chunks_has_its_own_answer(void **state)
     assert_string_equal(durable(), "b.");
     assert_true(bench_id_is(sent, last));
     assert_string_equal(answer(ROTA_HANDOVER_TAKEN), "");
-    assert_int_equal(fsm.trips.size, 1); /* the other one is still on its way */
+    assert_int_equal(fsm.trips.size, 1); /* the other one is still in flight */
 }
 
 int main(void)
@@ -477,21 +477,21 @@ int main(void)
         RULE(own_partition_is_opened_when_it_has_jobs),
         RULE(epoch_of_a_partition_that_is_opened_again_stays),
         RULE(jobs_of_another_go_there_and_are_forgotten_when_they_are_there),
-        RULE(older_word_of_the_disk_takes_nothing_back),
+        RULE(older_report_of_the_disk_changes_nothing),
         RULE(empty_partition_of_another_is_closed_and_nothing_is_sent),
         RULE(jobs_go_one_chunk_after_the_other),
         RULE(unanswered_chunk_is_sent_again_with_growing_pauses),
-        RULE(chunk_that_is_there_needs_no_pause_before_its_end_is_told),
+        RULE(adopted_chunk_needs_no_pause_before_its_end_is_reported),
         RULE(chunk_that_is_not_seen_follows_the_route),
         RULE(chunk_that_is_not_seen_is_given_up_when_the_route_is_lost),
         RULE(chunk_that_was_never_sent_follows_the_route),
         RULE(chunk_that_may_be_there_stays_with_its_receiver),
-        RULE(chunks_of_an_earlier_life_are_sent_at_once_and_to_whom_they_were),
+        RULE(chunks_of_an_earlier_life_are_sent_at_once_to_the_same_receiver),
         RULE(jobs_that_came_are_served_for_a_while),
         RULE(only_the_partition_that_jobs_came_to_is_held),
         RULE(held_partition_without_jobs_or_with_a_chunk_stays_closed),
         RULE(holds_are_bounded),
-        RULE(chunk_that_is_not_ours_to_give_up_is_sent_to_its_receiver),
+        RULE(chunk_that_cannot_be_withdrawn_is_sent_to_its_receiver),
         RULE(each_of_many_chunks_has_its_own_answer),
     };
     return cmocka_run_group_tests_name("handover_fsm", tests, NULL, NULL);

@@ -66,7 +66,7 @@ static void quick64_depends_on_every_bit_of_seed_and_text(void **state)
 }
 
 /* Numbers, which differ in few bits, at each place of a text. */
-static void quick64_spreads_what_is_much_alike(void **state)
+static void quick64_spreads_similar_bytes(void **state)
 {
     enum { N = 4096 };
     static uint64_t hashes[N];
@@ -161,7 +161,7 @@ int main(void)
         cmocka_unit_test(farm32_is_fingerprint32),
         cmocka_unit_test(sip64_depends_on_every_bit_of_seed_and_text),
         cmocka_unit_test(quick64_depends_on_every_bit_of_seed_and_text),
-        cmocka_unit_test(quick64_spreads_what_is_much_alike),
+        cmocka_unit_test(quick64_spreads_similar_bytes),
         cmocka_unit_test(xxh64_has_the_published_values),
         cmocka_unit_test(keys_have_the_shards_of_all_languages),
         cmocka_unit_test(xxh64_is_that_of_libxxhash),

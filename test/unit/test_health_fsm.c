@@ -88,7 +88,7 @@ static void a_node_that_answers_calls_is_not_asked(void **state)
     rota_health_fsm_deinit(&ward.fsm);
 }
 
-static void row_l10_a_success_clears_what_failures_set(void **state)
+static void row_l10_a_success_clears_the_flag_of_failures(void **state)
 {
     struct ward ward;
     (void)state;
@@ -150,7 +150,7 @@ static void row_l13_a_node_that_stays_unhealthy_is_flagged_then_dropped(void **s
     rota_health_fsm_deinit(&ward.fsm);
 }
 
-static void a_dropped_node_is_asked_less_and_less_but_for_ever(void **state)
+static void a_dropped_node_is_asked_less_and_less_but_forever(void **state)
 {
     struct ward ward;
     (void)state;
@@ -169,7 +169,7 @@ static void a_dropped_node_is_asked_less_and_less_but_for_ever(void **state)
     rota_health_fsm_deinit(&ward.fsm);
 }
 
-static void a_hanging_node_holds_up_nobody(void **state)
+static void a_hanging_node_delays_no_other(void **state)
 {
     struct ward ward;
     (void)state;
@@ -335,12 +335,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_healthy_node_is_asked_once_per_interval),
         cmocka_unit_test(a_node_that_answers_calls_is_not_asked),
-        cmocka_unit_test(row_l10_a_success_clears_what_failures_set),
+        cmocka_unit_test(row_l10_a_success_clears_the_flag_of_failures),
         cmocka_unit_test(row_l11_a_node_that_can_t_be_reached_is_dropped),
         cmocka_unit_test(row_l12_three_failures_flag_and_one_success_clears),
         cmocka_unit_test(row_l13_a_node_that_stays_unhealthy_is_flagged_then_dropped),
-        cmocka_unit_test(a_dropped_node_is_asked_less_and_less_but_for_ever),
-        cmocka_unit_test(a_hanging_node_holds_up_nobody),
+        cmocka_unit_test(a_dropped_node_is_asked_less_and_less_but_forever),
+        cmocka_unit_test(a_hanging_node_delays_no_other),
         cmocka_unit_test(trap_b_failures_go_with_the_listing),
         cmocka_unit_test(an_answer_that_comes_too_late_does_nothing),
         cmocka_unit_test(the_list_is_bounded),

@@ -15,7 +15,7 @@ static void record_hundred(rota_time now, rota_time unit)
         rota_hedge_record(&hedge, now, i * unit);
 }
 
-static void nothing_is_hedged_before_it_is_known_what_is_usual(void **state)
+static void nothing_is_hedged_before_the_usual_latency_is_known(void **state)
 {
     (void)state;
     init();
@@ -26,7 +26,7 @@ static void nothing_is_hedged_before_it_is_known_what_is_usual(void **state)
     assert_true(rota_hedge_begin(&hedge, 0, ROTA_TIME_NEVER) < 2 * ROTA_MSEC);
 }
 
-static void the_delay_is_what_95_of_100_stay_below(void **state)
+static void the_delay_is_the_95th_percentile(void **state)
 {
     (void)state;
     init();
@@ -36,7 +36,7 @@ static void the_delay_is_what_95_of_100_stay_below(void **state)
     assert_in_range(at, 93 * ROTA_MSEC, 97 * ROTA_MSEC);
 }
 
-static void the_delay_follows_what_changes(void **state)
+static void the_delay_follows_changes(void **state)
 {
     (void)state;
     init();
@@ -158,9 +158,9 @@ static void a_delay_is_at_most_a_day(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_hedged_before_it_is_known_what_is_usual),
-        cmocka_unit_test(the_delay_is_what_95_of_100_stay_below),
-        cmocka_unit_test(the_delay_follows_what_changes),
+        cmocka_unit_test(nothing_is_hedged_before_the_usual_latency_is_known),
+        cmocka_unit_test(the_delay_is_the_95th_percentile),
+        cmocka_unit_test(the_delay_follows_changes),
         cmocka_unit_test(nothing_is_hedged_beyond_its_deadline),
         cmocka_unit_test(a_tiny_delay_is_raised),
         cmocka_unit_test(one_call_in_20_may_be_hedged),

@@ -16,7 +16,7 @@ static void one_alone_may_hold_half(void **state)
     assert_false(rota_held_fits(&held, 501));
 }
 
-static void those_that_hold_little_are_served_while_greedy_ones_are_refused(void **state)
+static void modest_connections_are_served_while_greedy_ones_are_refused(void **state)
 {
     struct rota_held held = {.max = 1000, .size = 900, .n = 10};
     (void)state;
@@ -51,7 +51,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_alone_may_hold_half),
-        cmocka_unit_test(those_that_hold_little_are_served_while_greedy_ones_are_refused),
+        cmocka_unit_test(modest_connections_are_served_while_greedy_ones_are_refused),
         cmocka_unit_test(all_together_never_hold_more_than_the_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,7 +76,7 @@ static void comments_blanks_and_line_ends_do_not_matter(void **state)
     rota_hosts_file_deinit(&h);
 }
 
-static void no_hosts_are_no_error(void **state)
+static void an_empty_list_is_not_an_error(void **state)
 {
     static const char *const texts[] = {"", "\n", "# nobody\n", "  \r\n\r\n", "\xef\xbb\xbf"};
     (void)state;
@@ -168,7 +168,7 @@ static void host_listed_twice_is_refused_with_both_lines(void **state)
     assert_refused("a:1\nb:1\na:1\na:1\n", "hosts:3: host \"a:1\" is already listed in line 1");
 }
 
-static void bytes_that_are_no_text_are_refused(void **state)
+static void bytes_that_are_not_text_are_refused(void **state)
 {
     static const struct {
         const char *text;
@@ -278,11 +278,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(line_is_a_host_with_its_attributes),
         cmocka_unit_test(comments_blanks_and_line_ends_do_not_matter),
-        cmocka_unit_test(no_hosts_are_no_error),
+        cmocka_unit_test(an_empty_list_is_not_an_error),
         cmocka_unit_test(weight_is_a_decimal_number),
         cmocka_unit_test(refusal_names_the_line_and_the_reason),
         cmocka_unit_test(host_listed_twice_is_refused_with_both_lines),
-        cmocka_unit_test(bytes_that_are_no_text_are_refused),
+        cmocka_unit_test(bytes_that_are_not_text_are_refused),
         cmocka_unit_test(only_leads_of_characters_begin_one),
         cmocka_unit_test(names_hold_nothing_that_misleads),
         cmocka_unit_test(sizes_are_bounded),

@@ -87,7 +87,7 @@ static struct field make_field(struct rota_random *random)
 
 enum { ROUNDS = 3000, FIELDS = 10 };
 
-static void what_we_write_others_read(void **state)
+static void other_decoders_read_our_blocks(void **state)
 {
     struct rota_hpack_encoder encoder;
     struct rota_random random;
@@ -152,7 +152,7 @@ static void check_packed(nghttp2_hd_deflater *deflater, struct rota_hpack_decode
     forget(&theirs);
 }
 
-static void what_others_write_we_read(void **state)
+static void we_read_blocks_of_other_encoders(void **state)
 {
     struct rota_hpack_decoder decoder;
     struct rota_random random;
@@ -270,7 +270,7 @@ static void a_note_stays_with_its_field(void **state)
     rota_hpack_decoder_deinit(&decoder);
 }
 
-static void what_is_no_block_is_refused(void **state)
+static void malformed_block_is_refused(void **state)
 {
     static const struct {
         const char *bytes;
@@ -328,13 +328,13 @@ static void a_table_stays_within_its_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_we_write_others_read),
-        cmocka_unit_test(what_others_write_we_read),
+        cmocka_unit_test(other_decoders_read_our_blocks),
+        cmocka_unit_test(we_read_blocks_of_other_encoders),
         cmocka_unit_test(every_byte_has_its_huffman_code),
         cmocka_unit_test(a_field_that_comes_again_is_one_byte),
         cmocka_unit_test(the_name_of_an_entry_outlives_it),
         cmocka_unit_test(a_note_stays_with_its_field),
-        cmocka_unit_test(what_is_no_block_is_refused),
+        cmocka_unit_test(malformed_block_is_refused),
         cmocka_unit_test(a_table_stays_within_its_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

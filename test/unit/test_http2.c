@@ -14,7 +14,7 @@ enum { CALLS = 300 };
 
 struct side {
     struct rota_http2 *session;
-    struct rota_http2_call calls[CALLS]; /* a server's are taken in order */
+    struct rota_http2_call calls[CALLS]; /* those of a server are taken in order */
     size_t n_accepted, n_asked, n_ended, n_released, n_goaway, n_messages;
     enum rota_status status;
     bool is_unsent, is_slow, has_stream;
@@ -187,7 +187,7 @@ static void a_call_goes_there_and_back(void **state)
 }
 
 /* The client takes nothing. What waits is little enough for more, but not for what is sent. */
-static void a_call_that_is_refused_again_holds_up_nobody(void **state)
+static void a_call_that_is_refused_again_delays_no_other(void **state)
 {
     static char large[ROTA_HTTP2_STREAM_OUT_MAX];
     struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
@@ -304,7 +304,7 @@ static void a_message_built_in_the_calls_memory_is_not_copied(void **state)
     world_free(world);
 }
 
-static void a_message_that_was_built_keeps_its_place_behind_others(void **state)
+static void a_message_that_was_built_keeps_its_place_after_others(void **state)
 {
     enum { FIRST = ROTA_HTTP2_STREAM_OUT_MAX - 100 };
     struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
@@ -355,7 +355,7 @@ static void after_goaway_a_call_is_refused_at_once_and_unchanged(void **state)
     assert_null(late->session);
     assert_false(rota_http2_may_be_sent(late));
 
-    /* What was under way finishes, and only then both are done. */
+    /* What was in flight finishes, and only then both are done. */
     assert_false(rota_http2_is_done(world->server.session));
     rota_http2_send(&world->server.calls[0], rota_str("late but fine"));
     rota_http2_finish(&world->server.calls[0], ROTA_STATUS_OK, rota_str(""), NULL, 0);
@@ -366,7 +366,7 @@ static void after_goaway_a_call_is_refused_at_once_and_unchanged(void **state)
     world_free(world);
 }
 
-static void a_call_on_its_way_during_a_drain_is_served(void **state)
+static void a_call_in_flight_during_a_drain_is_served(void **state)
 {
     struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
     (void)state;
@@ -424,7 +424,7 @@ static void a_call_dropped_before_it_left_is_never_seen(void **state)
     world_free(world);
 }
 
-static void a_lost_connection_tells_what_may_have_been_sent(void **state)
+static void a_lost_connection_reports_which_calls_may_have_been_sent(void **state)
 {
     struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
     (void)state;
@@ -444,7 +444,7 @@ static void a_lost_connection_tells_what_may_have_been_sent(void **state)
     world_free(world);
 }
 
-static void silence_is_broken_by_a_ping_and_ends_without_answer(void **state)
+static void an_idle_connection_is_pinged_and_closed_without_an_answer(void **state)
 {
     struct rota_http2_options pinging = {.keepalive_interval = 60 * ROTA_SEC,
                                          .keepalive_timeout = 5 * ROTA_SEC};
@@ -487,7 +487,7 @@ static void an_answer_that_came_while_we_were_busy_counts(void **state)
     world_free(world);
 }
 
-static void silence_after_a_call_is_broken_sooner(void **state)
+static void an_idle_connection_is_pinged_sooner_after_a_call(void **state)
 {
     struct rota_http2_options pinging = {.keepalive_interval = 60 * ROTA_SEC,
                                          .keepalive_timeout = 5 * ROTA_SEC,
@@ -510,7 +510,7 @@ static void silence_after_a_call_is_broken_sooner(void **state)
 static const struct rota_http2_options idling = {.idle_timeout = 300 * ROTA_SEC,
                                                  .keepalive_timeout = 20 * ROTA_SEC};
 
-static void a_connection_without_calls_ends_in_order(void **state)
+static void a_connection_without_calls_ends_gracefully(void **state)
 {
     struct world *world = world_new((struct rota_http2_options){0}, idling);
     struct rota_http2 *server = world->server.session;
@@ -526,7 +526,7 @@ static void a_connection_without_calls_ends_in_order(void **state)
     assert_int_equal(world->client.n_goaway, 0);
     world->now += 300 * ROTA_SEC; /* it was busy at the last look */
     assert_true(rota_http2_tick(server, world->now));
-    start(world, 1); /* on its way when the client is asked to go: it is still served */
+    start(world, 1); /* in flight when the client is asked to go: it is still served */
     talk(world);
     assert_int_equal(world->client.n_goaway, 1);
     assert_int_equal(world->client.n_ended, 2);
@@ -595,7 +595,7 @@ static void bytes_should_leave_after_so_many_calls(void **state)
     world_free(world);
 }
 
-static void a_paused_call_is_told_later_even_when_its_stream_is_gone(void **state)
+static void a_paused_call_gets_its_result_later_even_without_its_stream(void **state)
 {
     struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
     (void)state;
@@ -694,7 +694,7 @@ static void a_call_may_be_cancelled_when_it_has_ended(void **state)
     world_free(world);
 }
 
-static void a_server_may_cancel_what_its_client_dropped(void **state)
+static void a_server_may_cancel_a_call_that_its_client_dropped(void **state)
 {
     struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
     (void)state;
@@ -752,7 +752,7 @@ static void start_stream(struct world *world, int n, uint32_t size, size_t n_mor
     assert_int_equal(rota_http2_start(world->client.session, call, 10 * ROTA_SEC), ROTA_OK);
 }
 
-static void a_stream_of_requests_is_told_one_by_one(void **state)
+static void a_stream_of_requests_is_delivered_one_by_one(void **state)
 {
     struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
     (void)state;
@@ -767,7 +767,7 @@ static void a_stream_of_requests_is_told_one_by_one(void **state)
 }
 
 /* By then it has an owner, which has to hear that it is over. */
-static void a_stream_of_requests_that_is_refused_is_told_so(void **state)
+static void a_rejected_stream_of_requests_gets_a_status(void **state)
 {
     struct world *world =
         world_new((struct rota_http2_options){0}, (struct rota_http2_options){.message_max = 999});
@@ -802,30 +802,30 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_goes_there_and_back),
-        cmocka_unit_test(a_call_that_is_refused_again_holds_up_nobody),
+        cmocka_unit_test(a_call_that_is_refused_again_delays_no_other),
         cmocka_unit_test(each_call_has_its_own_head),
         cmocka_unit_test(a_message_built_in_the_calls_memory_is_not_copied),
-        cmocka_unit_test(a_message_that_was_built_keeps_its_place_behind_others),
+        cmocka_unit_test(a_message_that_was_built_keeps_its_place_after_others),
         cmocka_unit_test(after_goaway_a_call_is_refused_at_once_and_unchanged),
-        cmocka_unit_test(a_call_on_its_way_during_a_drain_is_served),
+        cmocka_unit_test(a_call_in_flight_during_a_drain_is_served),
         cmocka_unit_test(calls_above_the_peers_limit_wait_and_too_many_are_refused),
         cmocka_unit_test(a_call_dropped_before_it_left_is_never_seen),
-        cmocka_unit_test(a_lost_connection_tells_what_may_have_been_sent),
-        cmocka_unit_test(silence_is_broken_by_a_ping_and_ends_without_answer),
+        cmocka_unit_test(a_lost_connection_reports_which_calls_may_have_been_sent),
+        cmocka_unit_test(an_idle_connection_is_pinged_and_closed_without_an_answer),
         cmocka_unit_test(an_answer_that_came_while_we_were_busy_counts),
-        cmocka_unit_test(silence_after_a_call_is_broken_sooner),
+        cmocka_unit_test(an_idle_connection_is_pinged_sooner_after_a_call),
         cmocka_unit_test(bytes_should_leave_after_so_many_calls),
-        cmocka_unit_test(a_connection_without_calls_ends_in_order),
+        cmocka_unit_test(a_connection_without_calls_ends_gracefully),
         cmocka_unit_test(a_connection_with_a_call_is_not_idle),
         cmocka_unit_test(a_request_that_never_is_whole_does_not_keep_a_connection),
-        cmocka_unit_test(a_paused_call_is_told_later_even_when_its_stream_is_gone),
+        cmocka_unit_test(a_paused_call_gets_its_result_later_even_without_its_stream),
         cmocka_unit_test(a_bad_message_that_was_held_ends_the_call_once),
         cmocka_unit_test(a_held_call_may_be_left_from_its_message),
         cmocka_unit_test(a_call_may_be_cancelled_when_it_has_ended),
-        cmocka_unit_test(a_server_may_cancel_what_its_client_dropped),
+        cmocka_unit_test(a_server_may_cancel_a_call_that_its_client_dropped),
         cmocka_unit_test(a_call_may_be_paused_before_it_has_begun),
-        cmocka_unit_test(a_stream_of_requests_is_told_one_by_one),
-        cmocka_unit_test(a_stream_of_requests_that_is_refused_is_told_so),
+        cmocka_unit_test(a_stream_of_requests_is_delivered_one_by_one),
+        cmocka_unit_test(a_rejected_stream_of_requests_gets_a_status),
         cmocka_unit_test(a_stream_of_requests_must_end_between_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

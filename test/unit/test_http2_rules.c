@@ -1,5 +1,5 @@
-/* The rules of HTTP/2, one session against frames made by hand: who breaks one
- * in a call loses the call, who breaks one of the connection loses that. */
+/* The rules of HTTP/2, one session against frames made by hand: a peer that breaks a rule of a
+ * call loses the call, and one that breaks a rule of the connection loses the connection. */
 #include "wire/http2/http2.h"
 
 #include <setjmp.h>
@@ -313,7 +313,7 @@ static void calls_above_the_limit_are_refused(void **state)
     peer.is_slow = true;
     frame(&peer, HEADERS, END_HEADERS, 1, BYTES(REQUEST));
     frame(&peer, HEADERS, END_HEADERS, 3, BYTES(REQUEST));
-    frame(&peer, DATA, END_STREAM, 3, BYTES(MESSAGE)); /* on its way already */
+    frame(&peer, DATA, END_STREAM, 3, BYTES(MESSAGE)); /* in flight already */
     give(&peer);
     assert_int_equal(reset_code(&peer, 1), NONE);
     assert_int_equal(reset_code(&peer, 3), REFUSED_STREAM);
@@ -322,7 +322,7 @@ static void calls_above_the_limit_are_refused(void **state)
     close_peer(&peer);
 }
 
-static void what_comes_for_a_call_that_is_over_is_ignored(void **state)
+static void frames_for_an_ended_call_are_ignored(void **state)
 {
     struct peer peer;
     (void)state;
@@ -339,7 +339,7 @@ static void what_comes_for_a_call_that_is_over_is_ignored(void **state)
 
 /* --- windows --- */
 
-static void a_windows_size_is_kept_to_and_goes_on_when_it_grows(void **state)
+static void a_window_is_respected_and_sending_continues_when_it_grows(void **state)
 {
     struct peer peer;
     (void)state;
@@ -406,7 +406,7 @@ static void check_window_breach(int type, uint32_t stream, struct rota_str paylo
     close_peer(&peer);
 }
 
-static void a_window_grows_by_something_and_not_without_end(void **state)
+static void a_window_grows_by_more_than_zero_and_up_to_a_limit(void **state)
 {
     (void)state;
     check_window_breach(WINDOW_UPDATE, 1, BYTES("\0\0\0\0"), PROTOCOL_ERROR, NONE);
@@ -418,7 +418,7 @@ static void a_window_grows_by_something_and_not_without_end(void **state)
 }
 
 /* More than a call's window at once: its message was never taken. */
-static void who_sends_more_than_the_window_loses_the_call(void **state)
+static void exceeding_the_window_ends_the_call(void **state)
 {
     static char chunk[16384];
     struct peer peer;
@@ -458,7 +458,7 @@ static void check_fatal(int type, int flags, uint32_t stream, struct rota_str pa
     close_peer(&peer);
 }
 
-static void frames_that_are_not_as_they_must_be_end_the_connection(void **state)
+static void malformed_frames_end_the_connection(void **state)
 {
     (void)state;
     check_fatal(DATA, 0, 0, BYTES("x"), PROTOCOL_ERROR);
@@ -710,7 +710,7 @@ static void a_server_starts_nothing(void **state)
     check_server_fatal(SETTINGS, 0, 0, BYTES("\0\2\0\0\0\1"));
 }
 
-static void what_a_goaway_leaves_out_was_not_seen(void **state)
+static void calls_above_a_goaway_were_not_seen(void **state)
 {
     struct peer peer;
     (void)state;
@@ -732,12 +732,12 @@ int main(void)
         cmocka_unit_test(trailers_end_the_stream_and_have_no_pseudo_fields),
         cmocka_unit_test(padding_priorities_and_frames_of_later_times_are_skipped),
         cmocka_unit_test(calls_above_the_limit_are_refused),
-        cmocka_unit_test(what_comes_for_a_call_that_is_over_is_ignored),
-        cmocka_unit_test(a_windows_size_is_kept_to_and_goes_on_when_it_grows),
+        cmocka_unit_test(frames_for_an_ended_call_are_ignored),
+        cmocka_unit_test(a_window_is_respected_and_sending_continues_when_it_grows),
         cmocka_unit_test(the_connections_window_holds_all_calls_back),
-        cmocka_unit_test(a_window_grows_by_something_and_not_without_end),
-        cmocka_unit_test(who_sends_more_than_the_window_loses_the_call),
-        cmocka_unit_test(frames_that_are_not_as_they_must_be_end_the_connection),
+        cmocka_unit_test(a_window_grows_by_more_than_zero_and_up_to_a_limit),
+        cmocka_unit_test(exceeding_the_window_ends_the_call),
+        cmocka_unit_test(malformed_frames_end_the_connection),
         cmocka_unit_test(a_block_of_fields_is_not_interrupted),
         cmocka_unit_test(settings_come_first_and_are_acknowledged_once),
         cmocka_unit_test(frames_that_change_nothing_leave_nothing),
@@ -746,7 +746,7 @@ int main(void)
         cmocka_unit_test(a_reply_may_be_announced),
         cmocka_unit_test(a_server_need_not_want_all_of_a_request),
         cmocka_unit_test(a_server_starts_nothing),
-        cmocka_unit_test(what_a_goaway_leaves_out_was_not_seen),
+        cmocka_unit_test(calls_above_a_goaway_were_not_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

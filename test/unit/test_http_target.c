@@ -61,7 +61,7 @@ static void queries_have_names_and_values(void **state)
     assert_false(rota_http_target_find(&target, "b", &value));
 }
 
-static void what_could_mislead_is_refused(void **state)
+static void misleading_paths_are_refused(void **state)
 {
     char many[200] = "";
     (void)state;
@@ -95,7 +95,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paths_are_cut_before_escapes_are_undone),
         cmocka_unit_test(queries_have_names_and_values),
-        cmocka_unit_test(what_could_mislead_is_refused),
+        cmocka_unit_test(misleading_paths_are_refused),
     };
     return cmocka_run_group_tests_name("http_target", tests, NULL, NULL);
 }

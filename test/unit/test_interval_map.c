@@ -73,7 +73,7 @@ static bool holds(const struct rota_interval_host *host, uint64_t key)
     return false;
 }
 
-static void a_host_is_a_replica_of_what_it_says_it_holds(void **state)
+static void a_host_is_a_replica_of_the_shards_it_claims(void **state)
 {
     struct rota_interval_map *map = map_with(2, 2);
     (void)state;
@@ -109,7 +109,7 @@ static void an_answer_to_an_older_request_does_not_undo_a_newer_one(void **state
     rota_interval_map_free(map);
 }
 
-static void an_epoch_that_was_seen_is_seen_however_late_it_comes(void **state)
+static void a_known_epoch_counts_however_late_its_answer(void **state)
 {
     struct rota_interval_map *map = map_with(2, 0);
     (void)state;
@@ -198,7 +198,7 @@ static void ranges_are_half_open_and_the_last_has_no_end(void **state)
     rota_interval_map_free(map);
 }
 
-static void the_end_of_a_modulus_can_be_said_in_two_ways(void **state)
+static void the_end_of_a_modulus_can_be_written_in_two_ways(void **state)
 {
     struct rota_interval_map *map = map_with(2, 0);
     (void)state;
@@ -209,7 +209,7 @@ static void the_end_of_a_modulus_can_be_said_in_two_ways(void **state)
     rota_interval_map_free(map);
 }
 
-static void what_can_not_be_an_interval_teaches_nothing(void **state)
+static void an_impossible_interval_is_ignored(void **state)
 {
     struct rota_interval_map *map = map_with(1, 0);
     (void)state;
@@ -221,7 +221,7 @@ static void what_can_not_be_an_interval_teaches_nothing(void **state)
     rota_interval_map_free(map);
 }
 
-static void a_host_that_holds_nothing_is_no_replica(void **state)
+static void a_host_that_holds_nothing_is_not_a_replica(void **state)
 {
     struct rota_interval_map *map = map_with(1, 0);
     (void)state;
@@ -289,7 +289,7 @@ static void a_host_whose_shards_overlap_is_one_replica(void **state)
     rota_interval_map_free(map);
 }
 
-static void an_answer_with_too_many_shards_teaches_nothing(void **state)
+static void an_answer_with_too_many_shards_is_ignored(void **state)
 {
     enum { MANY = ROTA_INTERVAL_CLAIMS_MAX + 1 };
     static struct rota_interval_claim claims[MANY];
@@ -307,7 +307,7 @@ static void an_answer_with_too_many_shards_teaches_nothing(void **state)
     rota_interval_map_free(map);
 }
 
-static void hosts_that_stay_keep_what_is_known_of_them(void **state)
+static void remaining_hosts_keep_their_claims(void **state)
 {
     struct rota_interval_map *map = map_with(2, 0);
     (void)state;
@@ -376,7 +376,7 @@ static void shards_without_a_host_are_forgotten_at_the_bound(void **state)
     rota_interval_map_free(map);
 }
 
-static void a_host_that_fails_three_times_is_not_live_until_it_is_heard(void **state)
+static void a_host_that_fails_three_times_is_not_live_until_it_answers(void **state)
 {
     struct rota_interval_map *map = map_with(1, 0);
     (void)state;
@@ -548,7 +548,7 @@ static void texts_of_a_host_have_a_bound(void **state)
 }
 
 /* A list that is refused leaves all that was known, and the next one is taken. */
-static void lists_follow_each_other_whatever_became_of_one(void **state)
+static void lists_follow_each_other_even_after_a_failure(void **state)
 {
     static char names[ROTA_INTERVAL_HOSTS_MAX + 1][8];
     static struct rota_interval_member members[ROTA_INTERVAL_HOSTS_MAX + 1];
@@ -598,7 +598,7 @@ static void each_host_that_comes_has_an_id_of_its_own(void **state)
     rota_interval_map_free(map);
 }
 
-static void host_that_holds_nothing_any_more_has_no_epoch(void **state)
+static void host_that_no_longer_holds_a_shard_has_no_epoch(void **state)
 {
     struct rota_interval_map *map = map_with(1, 0);
     (void)state;
@@ -625,34 +625,34 @@ static void key_that_no_host_holds_has_no_replicas(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_host_is_a_replica_of_what_it_says_it_holds),
+        cmocka_unit_test(a_host_is_a_replica_of_the_shards_it_claims),
         cmocka_unit_test(the_same_answer_again_changes_nothing),
         cmocka_unit_test(an_answer_to_an_older_request_does_not_undo_a_newer_one),
-        cmocka_unit_test(an_epoch_that_was_seen_is_seen_however_late_it_comes),
+        cmocka_unit_test(a_known_epoch_counts_however_late_its_answer),
         cmocka_unit_test(of_two_hosts_of_a_dc_the_one_with_the_later_epoch_counts),
         cmocka_unit_test(a_later_epoch_is_remembered_when_its_holder_has_gone),
         cmocka_unit_test(hosts_without_epochs_are_all_replicas),
         cmocka_unit_test(overlaps_and_holes_of_a_dc_that_is_re_sharded),
         cmocka_unit_test(ranges_are_half_open_and_the_last_has_no_end),
-        cmocka_unit_test(the_end_of_a_modulus_can_be_said_in_two_ways),
-        cmocka_unit_test(what_can_not_be_an_interval_teaches_nothing),
-        cmocka_unit_test(a_host_that_holds_nothing_is_no_replica),
+        cmocka_unit_test(the_end_of_a_modulus_can_be_written_in_two_ways),
+        cmocka_unit_test(an_impossible_interval_is_ignored),
+        cmocka_unit_test(a_host_that_holds_nothing_is_not_a_replica),
         cmocka_unit_test(a_host_may_hold_several_shards),
         cmocka_unit_test(of_several_shards_a_host_loses_those_that_others_have_since),
         cmocka_unit_test(a_host_whose_shards_overlap_is_one_replica),
-        cmocka_unit_test(an_answer_with_too_many_shards_teaches_nothing),
-        cmocka_unit_test(hosts_that_stay_keep_what_is_known_of_them),
+        cmocka_unit_test(an_answer_with_too_many_shards_is_ignored),
+        cmocka_unit_test(remaining_hosts_keep_their_claims),
         cmocka_unit_test(a_bad_list_of_hosts_changes_nothing),
         cmocka_unit_test(shards_without_a_host_are_forgotten_at_the_bound),
-        cmocka_unit_test(a_host_that_fails_three_times_is_not_live_until_it_is_heard),
+        cmocka_unit_test(a_host_that_fails_three_times_is_not_live_until_it_answers),
         cmocka_unit_test(keys_of_one_route_have_the_same_replicas_and_only_those),
         cmocka_unit_test(lookup_finds_exactly_those_that_hold_a_key),
         cmocka_unit_test(routes_are_made_again_when_there_are_too_many),
         cmocka_unit_test(members_of_routes_are_bounded),
         cmocka_unit_test(texts_of_a_host_have_a_bound),
-        cmocka_unit_test(lists_follow_each_other_whatever_became_of_one),
+        cmocka_unit_test(lists_follow_each_other_even_after_a_failure),
         cmocka_unit_test(each_host_that_comes_has_an_id_of_its_own),
-        cmocka_unit_test(host_that_holds_nothing_any_more_has_no_epoch),
+        cmocka_unit_test(host_that_no_longer_holds_a_shard_has_no_epoch),
         cmocka_unit_test(key_that_no_host_holds_has_no_replicas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

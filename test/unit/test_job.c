@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 /* What jobs are found by for as long as they are remembered: never to change. */
-static void the_id_of_a_key_is_the_same_for_ever(void **state)
+static void the_id_of_a_key_never_changes(void **state)
 {
     char text[ROTA_JOB_ID_TEXT];
     struct rota_str mail = rota_str("mail"), key = rota_str("order 17");
@@ -39,7 +39,7 @@ static void an_id_that_names_no_partition_has_one(void **state)
 }
 
 /* A queue may have any partition by the time that a job of it is looked for. */
-static void an_id_of_ours_is_where_it_says_and_another_is_told_from_it(void **state)
+static void an_id_of_ours_contains_its_partition_and_others_are_distinguished(void **state)
 {
     struct rota_random chance;
     int n_ours = 0;
@@ -85,7 +85,7 @@ static void ids_read_back_as_they_were_written(void **state)
     assert_true(back.high == id.high && back.low == id.low);
 }
 
-static void an_id_is_never_none(void **state)
+static void an_id_is_never_zero(void **state)
 {
     (void)state;
     assert_false(rota_job_id_is_none(rota_job_id_make(0, 0, 0)));
@@ -93,7 +93,7 @@ static void an_id_is_never_none(void **state)
     assert_true(rota_job_id_is_none((struct rota_job_id){0}));
 }
 
-static void texts_that_are_no_ids_are_refused(void **state)
+static void texts_that_are_not_ids_are_refused(void **state)
 {
     static const char *const bad[] = {"",
                                       "1",
@@ -160,7 +160,7 @@ static void names_have_few_letters_and_are_not_long(void **state)
     assert_non_null(strstr(error.text, "\"a b\\n\" is not the name of a queue"));
 }
 
-static void a_spec_within_all_bounds_is_good(void **state)
+static void a_spec_within_all_bounds_is_valid(void **state)
 {
     static char bytes[ROTA_JOB_KEY_MAX];
     struct rota_str names[ROTA_JOB_CAPABILITIES_MAX];
@@ -189,7 +189,7 @@ static void a_spec_within_all_bounds_is_good(void **state)
     assert_int_equal(rota_job_spec_check(&spec, NULL), ROTA_ERR_INVALID);
 }
 
-static void specs_at_their_bounds_are_good_and_beyond_are_not(void **state)
+static void specs_are_valid_up_to_their_bounds(void **state)
 {
     static char text[ROTA_JOB_PAYLOAD_MAX + 1];
     struct rota_str names[ROTA_JOB_CAPABILITIES_MAX + 1];
@@ -228,7 +228,7 @@ static void specs_at_their_bounds_are_good_and_beyond_are_not(void **state)
     assert_int_equal(rota_job_check_capability(rota_str(""), NULL), ROTA_ERR_INVALID);
 }
 
-static void id_that_was_made_can_be_told_from_others(void **state)
+static void generated_id_is_distinguished_from_others(void **state)
 {
     struct rota_job_id id;
     size_t n_others = 0;
@@ -254,17 +254,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_read_back_as_they_were_written),
-        cmocka_unit_test(the_id_of_a_key_is_the_same_for_ever),
+        cmocka_unit_test(the_id_of_a_key_never_changes),
         cmocka_unit_test(an_id_that_names_no_partition_has_one),
-        cmocka_unit_test(an_id_of_ours_is_where_it_says_and_another_is_told_from_it),
+        cmocka_unit_test(an_id_of_ours_contains_its_partition_and_others_are_distinguished),
         cmocka_unit_test(a_uuid_is_an_id),
-        cmocka_unit_test(an_id_is_never_none),
-        cmocka_unit_test(texts_that_are_no_ids_are_refused),
+        cmocka_unit_test(an_id_is_never_zero),
+        cmocka_unit_test(texts_that_are_not_ids_are_refused),
         cmocka_unit_test(every_word_has_a_name_of_its_own),
         cmocka_unit_test(names_have_few_letters_and_are_not_long),
-        cmocka_unit_test(a_spec_within_all_bounds_is_good),
-        cmocka_unit_test(specs_at_their_bounds_are_good_and_beyond_are_not),
-        cmocka_unit_test(id_that_was_made_can_be_told_from_others),
+        cmocka_unit_test(a_spec_within_all_bounds_is_valid),
+        cmocka_unit_test(specs_are_valid_up_to_their_bounds),
+        cmocka_unit_test(generated_id_is_distinguished_from_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

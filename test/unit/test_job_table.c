@@ -6,7 +6,7 @@
 
 enum { N = 20000 };
 
-static void numbers_are_used_again_and_chunks_given_back(void **state)
+static void numbers_are_reused_and_chunks_are_freed(void **state)
 {
     struct rota_slab slab;
     static uint32_t numbers[N];
@@ -43,7 +43,7 @@ static struct rota_job_id id_of(size_t i)
     return (struct rota_job_id){1 + i / 3, i % 3}; /* such ids as nobody mixed */
 }
 
-/* All that is fetched beforehand; ids that were told of long ago are looked at as well. */
+/* All that is fetched beforehand; ids that were told of long ago are checked as well. */
 static void fetch(struct rota_job_table *table, struct rota_job_id id)
 {
     rota_job_table_foresee(table, id);
@@ -135,7 +135,7 @@ static void the_list_is_in_the_order_of_whole_records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_used_again_and_chunks_given_back),
+        cmocka_unit_test(numbers_are_reused_and_chunks_are_freed),
         cmocka_unit_test(jobs_are_found_while_the_index_grows_and_shrinks),
         cmocka_unit_test(jobs_of_one_id_are_all_found),
         cmocka_unit_test(the_list_is_in_the_order_of_whole_records),

@@ -87,7 +87,7 @@ static void a_field_comes_back_by_itself(void **state)
     }
 }
 
-static void a_part_of_a_record_is_none(void **state)
+static void a_part_of_a_record_is_not_a_record(void **state)
 {
     static char bytes[1 << 17], copy[1 << 17];
     (void)state;
@@ -120,7 +120,7 @@ static bool decode(const char *text, size_t size)
 
 #define DECODE(text) decode(text, sizeof text - 1)
 
-static void what_can_not_be_is_refused(void **state)
+static void invalid_values_are_refused(void **state)
 {
     (void)state;
     assert_true(DECODE("\x0a\x00"));                              /* life, without anything */
@@ -193,8 +193,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_of_every_type_come_back_as_they_were),
         cmocka_unit_test(a_field_comes_back_by_itself),
-        cmocka_unit_test(a_part_of_a_record_is_none),
-        cmocka_unit_test(what_can_not_be_is_refused),
+        cmocka_unit_test(a_part_of_a_record_is_not_a_record),
+        cmocka_unit_test(invalid_values_are_refused),
         cmocka_unit_test(records_are_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,7 +131,7 @@ static void all_is_read_in_order(void **state)
     assert_int_equal(reader.next, RECORDS + 1);
     assert_int_equal(reader.at, book.used[2]);
     assert_int_equal(reader.batch_at, book.batch_at[SEGMENTS * BATCHES - 1]);
-    book.segments[2].size = book.used[2]; /* without zeros behind it */
+    book.segments[2].size = book.used[2]; /* without zeros after it */
     assert_outcome(ROTA_JOURNAL_END, RECORDS);
 }
 
@@ -213,7 +213,7 @@ static void elsewhere_an_early_end_is_damage(void **state)
     assert_outcome(ROTA_JOURNAL_DAMAGED, PER_SEGMENT);
 }
 
-/* Never is anything read that was not written, nor anything passed over in silence. */
+/* Never is anything read that was not written, nor anything skipped in silence. */
 static void every_flipped_bit_is_found(void **state)
 {
     (void)state;
@@ -234,7 +234,7 @@ static void every_flipped_bit_is_found(void **state)
     assert_outcome(ROTA_JOURNAL_END, RECORDS);
 }
 
-static void repair_loses_what_is_damaged_and_no_more(void **state)
+static void repair_loses_only_damaged_records(void **state)
 {
     (void)state;
     for (int s = 0; s < SEGMENTS; s++)
@@ -389,7 +389,7 @@ int main(void)
         TEST(a_segment_that_was_being_made_holds_nothing),
         TEST(elsewhere_an_early_end_is_damage),
         TEST(every_flipped_bit_is_found),
-        TEST(repair_loses_what_is_damaged_and_no_more),
+        TEST(repair_loses_only_damaged_records),
         TEST(frames_in_the_wrong_place_are_found),
         TEST(a_hole_in_the_last_batch_is_torn),
         TEST(a_mark_makes_the_last_batch_safe_from_being_cut),

@@ -155,7 +155,7 @@ static void any_bytes_may_be_written(void **state)
     }
 }
 
-static void what_is_json_already_goes_in_as_it_is(void **state)
+static void existing_json_is_embedded_unchanged(void **state)
 {
     struct rota_buffer buffer = {0};
     struct rota_json json = {.buffer = &buffer};
@@ -181,7 +181,7 @@ int main(void)
         cmocka_unit_test(finite_numbers_read_back_and_others_are_null),
         cmocka_unit_test(deep_nesting_keeps_its_commas),
         cmocka_unit_test(any_bytes_may_be_written),
-        cmocka_unit_test(what_is_json_already_goes_in_as_it_is),
+        cmocka_unit_test(existing_json_is_embedded_unchanged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,7 +39,7 @@ static void fields_become_cells_whatever_their_order(void **state)
     rota_json_rows_deinit(&rows);
 }
 
-static void none_is_no_error_but_a_missing_key_is(void **state)
+static void an_empty_array_is_valid_but_a_missing_key_is_an_error(void **state)
 {
     struct rota_rows rows;
     (void)state;
@@ -50,7 +50,7 @@ static void none_is_no_error_but_a_missing_key_is(void **state)
     assert_int_equal(read_rows("{\"node\": []}", &rows), ROTA_ERR_NOT_FOUND);
 }
 
-static void what_is_no_such_document_is_refused(void **state)
+static void document_of_another_shape_is_refused(void **state)
 {
     static const char *const BAD[] = {"",
                                       "[]",
@@ -86,8 +86,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_become_cells_whatever_their_order),
-        cmocka_unit_test(none_is_no_error_but_a_missing_key_is),
-        cmocka_unit_test(what_is_no_such_document_is_refused),
+        cmocka_unit_test(an_empty_array_is_valid_but_a_missing_key_is_an_error),
+        cmocka_unit_test(document_of_another_shape_is_refused),
         cmocka_unit_test(too_many_rows_are_refused),
     };
     return cmocka_run_group_tests_name("json_rows", tests, NULL, NULL);

@@ -78,7 +78,7 @@ static void string_with_a_nul_keeps_it(void **state)
     assert_false(scan.failed);
 }
 
-static void strings_that_are_none_fail(void **state)
+static void malformed_strings_fail(void **state)
 {
     static const char *const bad[] = {
         "\"",
@@ -146,7 +146,7 @@ static void whole_numbers_have_no_fraction_and_no_zero_before(void **state)
     }
 }
 
-static void what_is_not_known_is_skipped_and_its_text_given(void **state)
+static void unknown_values_are_skipped_and_their_text_returned(void **state)
 {
     struct rota_scan scan =
         scan_of("{\"x\": {\"a\":[1,-2.5e+3,{}],\"b\":[[]],\"c\":null} ,\"y\":\"\\u0041\"}");
@@ -163,7 +163,7 @@ static void what_is_not_known_is_skipped_and_its_text_given(void **state)
     assert_false(scan.failed);
 }
 
-static void only_what_the_standard_allows_is_a_value(void **state)
+static void only_standard_json_is_a_value(void **state)
 {
     static const char *const good[] = {"0",    "-0",    "1.5", "1e9",   "1E-9", "true",
                                        "null", " [ ] ", "{ }", "\"a\"", "[[]]", "[1,2]"};
@@ -190,7 +190,7 @@ static void depth_is_bounded(void **state)
     }
 }
 
-static void scan_that_failed_answers_nothing_any_more(void **state)
+static void failed_scan_returns_nothing(void **state)
 {
     struct rota_scan scan = scan_of("[x,1,\"a\",true]");
     struct rota_str key;
@@ -228,13 +228,13 @@ int main(void)
         cmocka_unit_test(object_is_read_key_by_key),
         cmocka_unit_test(strings_are_decoded_side_by_side),
         cmocka_unit_test(string_with_a_nul_keeps_it),
-        cmocka_unit_test(strings_that_are_none_fail),
+        cmocka_unit_test(malformed_strings_fail),
         cmocka_unit_test(numbers_stay_in_their_bounds),
         cmocka_unit_test(whole_numbers_have_no_fraction_and_no_zero_before),
-        cmocka_unit_test(what_is_not_known_is_skipped_and_its_text_given),
-        cmocka_unit_test(only_what_the_standard_allows_is_a_value),
+        cmocka_unit_test(unknown_values_are_skipped_and_their_text_returned),
+        cmocka_unit_test(only_standard_json_is_a_value),
         cmocka_unit_test(depth_is_bounded),
-        cmocka_unit_test(scan_that_failed_answers_nothing_any_more),
+        cmocka_unit_test(failed_scan_returns_nothing),
         cmocka_unit_test(text_that_breaks_off_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

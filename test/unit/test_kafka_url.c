@@ -51,7 +51,7 @@ static void hosts_have_ports(void **state)
     check_name("kafka://a/", "kafka://a:9092");
 }
 
-static void what_is_no_host_is_refused(void **state)
+static void invalid_host_is_refused(void **state)
 {
     (void)state;
     check_bad("kafka://", "invalid host");
@@ -109,7 +109,7 @@ static void names_have_no_secrets(void **state)
     }
 }
 
-static void what_a_group_owns_is_refused_by_name(void **state)
+static void properties_owned_by_the_group_are_refused_by_name(void **state)
 {
     (void)state;
     check_bad("kafka://a?group.id=x", "group.id");
@@ -149,10 +149,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_have_ports),
-        cmocka_unit_test(what_is_no_host_is_refused),
+        cmocka_unit_test(invalid_host_is_refused),
         cmocka_unit_test(properties_are_given_on),
         cmocka_unit_test(names_have_no_secrets),
-        cmocka_unit_test(what_a_group_owns_is_refused_by_name),
+        cmocka_unit_test(properties_owned_by_the_group_are_refused_by_name),
         cmocka_unit_test(the_rebalance_topic_has_a_name),
         cmocka_unit_test(there_are_bounds),
     };

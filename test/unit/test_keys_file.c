@@ -46,7 +46,7 @@ static void a_name_may_have_two_keys_and_a_key_one_name(void **state)
     assert_non_null(strstr(error.text, "\"beta\""));
 }
 
-static void what_is_no_key_is_told_with_its_line(void **state)
+static void invalid_key_is_reported_with_its_line(void **state)
 {
     static const char *const wrong[] = {
         "alpha",
@@ -78,7 +78,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_list_is_found_by_key_and_by_name),
         cmocka_unit_test(a_name_may_have_two_keys_and_a_key_one_name),
-        cmocka_unit_test(what_is_no_key_is_told_with_its_line),
+        cmocka_unit_test(invalid_key_is_reported_with_its_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,7 +127,7 @@ static uint32_t make_ordered(uint64_t order)
 }
 
 /* The leaf is full to its end, has room at its front, and another one follows. */
-static void a_job_goes_behind_the_last_of_a_leaf_that_has_room_in_front(void **state)
+static void a_job_is_appended_to_a_leaf_with_room_at_its_front(void **state)
 {
     struct rota_lane lane = {0};
     uint32_t numbers[ROTA_LANE_LEAF + 1];
@@ -191,7 +191,7 @@ int main(void)
         cmocka_unit_test(jobs_come_out_in_order_whatever_goes_in),
         cmocka_unit_test(a_lane_filled_in_order_takes_little_more_than_four_bytes),
         cmocka_unit_test(leaves_of_few_jobs_are_merged),
-        cmocka_unit_test(a_job_goes_behind_the_last_of_a_leaf_that_has_room_in_front),
+        cmocka_unit_test(a_job_is_appended_to_a_leaf_with_room_at_its_front),
         cmocka_unit_test(a_lane_that_slides_does_not_grow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

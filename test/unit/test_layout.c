@@ -90,7 +90,7 @@ static void our_own_jobs_count_like_those_of_others(void **state)
     }
 }
 
-static void a_wish_between_both_counts_takes_two_steps(void **state)
+static void a_request_between_both_counts_takes_two_steps(void **state)
 {
     struct rota_layout_fsm fsm = {0};
     struct rota_work_layout layout = want(laid(4, 4, 16), 8), next;
@@ -105,7 +105,7 @@ static void a_wish_between_both_counts_takes_two_steps(void **state)
     check(next, 8, 8, 8);
 }
 
-static void another_wish_begins_from_the_start(void **state)
+static void another_request_starts_over(void **state)
 {
     struct rota_layout_fsm fsm = {0};
     struct rota_work_layout layout = laid(4, 4, 8), next;
@@ -141,7 +141,7 @@ static void of_two_of_the_same_time_all_take_the_same(void **state)
         }
 }
 
-static void who_has_another_of_the_same_time_does_not_know_it(void **state)
+static void a_node_with_another_layout_of_the_same_time_does_not_know_ours(void **state)
 {
     struct rota_layout_fsm fsm = {0};
     struct rota_work_layout layout = laid(8, 4, 8), other = laid(8, 4, 16), next;
@@ -155,7 +155,7 @@ static void who_has_another_of_the_same_time_does_not_know_it(void **state)
     assert_true(rota_layout_fsm_step(&fsm, ROTA_LAYOUT_ASK, 0, &next));
 }
 
-static void who_no_longer_leads_rests_and_begins_anew(void **state)
+static void a_former_leader_stops_and_starts_over(void **state)
 {
     struct rota_layout_fsm fsm = {0};
     struct rota_work_layout layout = laid(4, 4, 8), next;
@@ -191,7 +191,7 @@ static struct rota_work_layout changing(rota_time start, rota_time end)
     return layout;
 }
 
-static void what_can_not_be_is_refused(void **state)
+static void invalid_values_are_refused(void **state)
 {
     const struct rota_work_layout BAD[] = {
         laid(0, 0, 0),
@@ -250,7 +250,7 @@ static void another_number_of_partitions_leaves_a_change_alone(void **state)
     assert_int_equal(more.change.end, layout.change.end);
 }
 
-static void a_change_that_is_asked_for_again_goes_on(void **state)
+static void a_repeated_request_continues_the_change(void **state)
 {
     const struct rota_layout_wish wish = {
         .has_spread = true, .spread = LOOKUP, .gradual = 20 * ROTA_SEC};
@@ -275,7 +275,7 @@ static void a_second_change_waits_for_the_first(void **state)
     assert_int_equal(next.change.start, layout.change.end);
 }
 
-static void a_change_at_once_ends_one_that_is_under_way(void **state)
+static void an_immediate_change_ends_one_in_progress(void **state)
 {
     struct rota_layout_wish wish = {.has_spread = true, .spread = SPREAD};
     struct rota_work_layout layout = begin_change(8), usual = laid(8, 8, 8), next;
@@ -288,7 +288,7 @@ static void a_change_at_once_ends_one_that_is_under_way(void **state)
     assert_int_equal(next.spread.batch, 4);
 }
 
-static void what_a_wish_can_not_have_leaves_all_as_it_is(void **state)
+static void an_impossible_request_changes_nothing(void **state)
 {
     const struct rota_layout_wish bad[] = {
         {.wanted = 65537},
@@ -346,7 +346,7 @@ struct world {
     rota_time now, at[NODES];
     struct rota_work_layout known[NODES];
     struct rota_layout_fsm fsm;
-    size_t n_asked; /* of the round that is under way */
+    size_t n_asked; /* of the round that is in flight */
     unsigned jobs[NODES][PARTITIONS], moved[NODES][PARTITIONS];
 };
 
@@ -461,7 +461,7 @@ static bool run(uint64_t seed, enum plant plant)
     return false;
 }
 
-static void no_job_is_ever_where_nobody_looks(void **state)
+static void every_job_is_in_a_partition_that_is_read(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++)
@@ -487,21 +487,21 @@ int main(void)
         cmocka_unit_test(more_are_read_first_and_then_written),
         cmocka_unit_test(fewer_are_written_first_and_read_until_all_are_empty),
         cmocka_unit_test(our_own_jobs_count_like_those_of_others),
-        cmocka_unit_test(a_wish_between_both_counts_takes_two_steps),
-        cmocka_unit_test(another_wish_begins_from_the_start),
+        cmocka_unit_test(a_request_between_both_counts_takes_two_steps),
+        cmocka_unit_test(another_request_starts_over),
         cmocka_unit_test(of_two_of_the_same_time_all_take_the_same),
-        cmocka_unit_test(who_has_another_of_the_same_time_does_not_know_it),
-        cmocka_unit_test(who_no_longer_leads_rests_and_begins_anew),
+        cmocka_unit_test(a_node_with_another_layout_of_the_same_time_does_not_know_ours),
+        cmocka_unit_test(a_former_leader_stops_and_starts_over),
         cmocka_unit_test(every_number_has_a_place),
-        cmocka_unit_test(what_can_not_be_is_refused),
+        cmocka_unit_test(invalid_values_are_refused),
         cmocka_unit_test(a_gradual_change_is_part_of_the_layout),
         cmocka_unit_test(another_number_of_partitions_leaves_a_change_alone),
-        cmocka_unit_test(a_change_that_is_asked_for_again_goes_on),
+        cmocka_unit_test(a_repeated_request_continues_the_change),
         cmocka_unit_test(a_second_change_waits_for_the_first),
-        cmocka_unit_test(a_change_at_once_ends_one_that_is_under_way),
-        cmocka_unit_test(what_a_wish_can_not_have_leaves_all_as_it_is),
+        cmocka_unit_test(an_immediate_change_ends_one_in_progress),
+        cmocka_unit_test(an_impossible_request_changes_nothing),
         cmocka_unit_test(a_partition_is_routed_by_its_own_instant),
-        cmocka_unit_test(no_job_is_ever_where_nobody_looks),
+        cmocka_unit_test(every_job_is_in_a_partition_that_is_read),
         cmocka_unit_test(every_planted_bug_is_caught),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

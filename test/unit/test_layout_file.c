@@ -95,7 +95,7 @@ static void counts_change_in_steps(void **state)
     check(want(COUNTS(16), USUAL), 16, 16, 16);
 }
 
-static void what_the_file_does_not_name_stays(void **state)
+static void settings_that_the_file_does_not_name_stay(void **state)
 {
     struct rota_work_layout set = USUAL;
     set.wanted = set.write = set.read = 4;
@@ -214,7 +214,7 @@ int main(void)
         cmocka_unit_test(queues_without_jobs_have_the_final_values_at_once),
         cmocka_unit_test(too_many_partitions_are_refused_and_leave_the_usual_ones),
         cmocka_unit_test(counts_change_in_steps),
-        cmocka_unit_test(what_the_file_does_not_name_stays),
+        cmocka_unit_test(settings_that_the_file_does_not_name_stay),
         cmocka_unit_test(a_gradual_change_is_that_of_the_file),
         cmocka_unit_test(another_gradual_change_waits_for_the_end_of_one),
         cmocka_unit_test(a_change_that_is_over_has_its_new_value),

@@ -109,7 +109,7 @@ static void a_clock_that_is_set_back_undoes_nothing(void **state)
     assert_true(n > 16 && n < 48);
     assert_int_equal(step_all(layouts, START), 0);
     assert_int_equal(n_new(layouts, 64), n);
-    layout.wanted = layout.read = 80; /* the change goes on */
+    layout.wanted = layout.read = 80; /* the change continues */
     assert_true(rota_layouts_set(layouts, START, Q, &layout));
     assert_int_equal(n_new(layouts, 64), n);
     step_all(layouts, START + SPAN);
@@ -162,7 +162,7 @@ static void the_route_is_that_of_the_last_step(void **state)
     rota_ring_unref(ring);
 }
 
-static void no_more_partitions_change_than_the_bound(void **state)
+static void changing_partitions_are_bounded(void **state)
 {
     struct rota_layouts *layouts = *state;
     struct rota_work_layout layout = changing(65536), small = changing(1);
@@ -189,7 +189,7 @@ int main(void)
         TEST(a_node_that_comes_late_catches_up),
         TEST(a_layout_at_once_takes_the_place_of_a_change),
         TEST(the_route_is_that_of_the_last_step),
-        TEST(no_more_partitions_change_than_the_bound),
+        TEST(changing_partitions_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

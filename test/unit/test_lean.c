@@ -1,4 +1,4 @@
-/* The bytes of Protocol Buffers, and what is not canonical in them: by the messages of the cache.
+/* The bytes of Protocol Buffers, including non-canonical ones: by the messages of the cache.
  */
 #include "wire/message/cache_message.h"
 #include "wire/message/lean.h"
@@ -147,7 +147,7 @@ static void sizes_are_those_of_what_is_written(void **state)
     }
 }
 
-/* Wherever a number ends, and whatever is behind it. */
+/* Wherever a number ends, and whatever is after it. */
 static void numbers_of_any_size_are_read_again(void **state)
 {
     uint8_t room[ROTA_LEAN_VARINT_MAX * 2];

@@ -122,7 +122,7 @@ static void a_grant_is_counted_from_its_ask(void **state)
     assert_int_equal(action(0, ROTA_LEASE_START)->epoch, EPOCH);
 }
 
-static void a_late_grant_is_no_lease(void **state)
+static void a_late_grant_is_not_a_lease(void **state)
 {
     (void)state;
     init(1, false);
@@ -137,7 +137,7 @@ static void a_late_grant_is_no_lease(void **state)
     assert_false(rota_lease_fsm_check(&fsm, now, 2, EPOCH));
 }
 
-static void a_grant_that_is_not_new_is_given_back(void **state)
+static void a_grant_that_is_not_new_is_released(void **state)
 {
     (void)state;
     init(1, false);
@@ -153,7 +153,7 @@ static void a_grant_that_is_not_new_is_given_back(void **state)
     assert_int_equal(action(0, ROTA_LEASE_CLAIM)->floor, EPOCH);
 }
 
-static void a_grant_of_no_shard_of_ours_is_given_back(void **state)
+static void a_grant_of_an_unknown_shard_is_released(void **state)
 {
     (void)state;
     init(1, false);
@@ -224,7 +224,7 @@ static void the_answer_that_comes_after_the_end_does_not_help(void **state)
     assert_int_equal(action(0, ROTA_LEASE_STOP)->why, ROTA_LEASE_WHY_EXPIRED);
 }
 
-static void what_is_taken_is_stopped_and_not_released(void **state)
+static void a_taken_shard_is_stopped_and_not_released(void **state)
 {
     (void)state;
     init(1, false);
@@ -236,7 +236,7 @@ static void what_is_taken_is_stopped_and_not_released(void **state)
     assert_int_equal(action(1, ROTA_LEASE_CLAIM)->floor, EPOCH + 5);
 }
 
-static void a_database_that_went_back_is_given_time_to_forget_others(void **state)
+static void after_a_database_went_back_unknown_holders_get_time_to_expire(void **state)
 {
     (void)state;
     init(1, false);
@@ -259,7 +259,7 @@ static void a_database_that_went_back_is_given_time_to_forget_others(void **stat
     assert_int_equal(action(0, ROTA_LEASE_CLAIM)->floor, EPOCH);
 }
 
-static void a_spare_that_sees_the_database_go_back_waits_as_well(void **state)
+static void a_standby_that_sees_the_database_go_back_waits_too(void **state)
 {
     (void)state;
     init(1, false);
@@ -303,7 +303,7 @@ static void a_row_that_is_gone_means_that_the_database_went_back(void **state)
             assert_int_equal(todo.n, 0);
         }
     }
-    action(0, ROTA_LEASE_CLAIM); /* which makes them anew */
+    action(0, ROTA_LEASE_CLAIM); /* which makes them again */
 }
 
 static void claims_until_a_claim_was_answered(void **state)
@@ -399,7 +399,7 @@ static void each_of_many_pings_has_its_own_outcome(void **state)
     assert_false(rota_lease_fsm_check(&fsm, now, 3, EPOCH + 3)); /* no answer, no more time */
 }
 
-static void a_ping_without_an_answer_is_repeated_by_itself(void **state)
+static void a_ping_without_an_answer_is_repeated_alone(void **state)
 {
     uint64_t asks[SHARDS];
     (void)state;
@@ -463,7 +463,7 @@ static void an_answer_of_another_kind_counts_as_unknown(void **state)
     action(0, ROTA_LEASE_PING);
 }
 
-static void a_spare_looks_and_claims_what_is_free(void **state)
+static void a_standby_polls_and_claims_free_shards(void **state)
 {
     (void)state;
     init(1, false);
@@ -480,7 +480,7 @@ static void a_spare_looks_and_claims_what_is_free(void **state)
     assert_int_equal(action(0, ROTA_LEASE_CLAIM)->n_dead, 0);
 }
 
-static void a_spare_does_not_hurry_when_it_gets_nothing(void **state)
+static void a_standby_does_not_poll_faster_when_it_gets_nothing(void **state)
 {
     int n_asks = 0;
     (void)state;
@@ -499,7 +499,7 @@ static void a_spare_does_not_hurry_when_it_gets_nothing(void **state)
     assert_in_range(n_asks, 16, 70);
 }
 
-static void a_row_that_stands_still_is_claimed_by_its_version(void **state)
+static void an_unchanged_row_is_claimed_by_its_version(void **state)
 {
     (void)state;
     init(1, false);
@@ -523,7 +523,7 @@ static void a_row_that_stands_still_is_claimed_by_its_version(void **state)
     assert_int_equal(claim->dead[0].pings, 40);
 }
 
-static void rows_of_our_name_are_hoped_for_only_when_alone(void **state)
+static void rows_of_our_name_are_claimed_only_when_alone(void **state)
 {
     (void)state;
     struct rota_lease_row row = row_of(1, THEM, 6, 40);
@@ -537,7 +537,7 @@ static void rows_of_our_name_are_hoped_for_only_when_alone(void **state)
     action(0, ROTA_LEASE_CLAIM);
 }
 
-static void what_a_lost_answer_granted_is_released(void **state)
+static void a_grant_in_a_lost_answer_is_released(void **state)
 {
     (void)state;
     init(1, false);
@@ -580,7 +580,7 @@ static void as_many_are_sought_as_are_wanted(void **state)
         assert_int_equal(rota_lease_fsm_check(&fsm, now, i, EPOCH + i), i != shard);
 }
 
-static void what_is_above_the_share_is_given_back(void **state)
+static void shards_above_the_share_are_released(void **state)
 {
     size_t n;
     (void)state;
@@ -656,7 +656,7 @@ static bool claims_until(rota_time until, struct rota_lease_row rows[SHARDS],
     return true;
 }
 
-static void who_has_its_share_takes_what_a_dead_holder_leaves(void **state)
+static void a_holder_with_its_share_takes_shards_of_a_dead_holder(void **state)
 {
     struct rota_lease_row rows[SHARDS];
     bool is_alive[SHARDS] = {true, true, false, false};
@@ -715,7 +715,7 @@ static void rows_of_a_dead_holder_that_die_one_after_the_other_are_all_taken(voi
     assert_int_equal(action(0, ROTA_LEASE_START)->shard, 3);
 }
 
-static void what_was_taken_above_the_share_is_given_back_if_that_does_not_grow(void **state)
+static void shards_taken_above_the_share_are_released_unless_it_grows(void **state)
 {
     struct rota_lease_row rows[SHARDS];
     bool is_alive[SHARDS] = {true, true, false, true};
@@ -736,7 +736,7 @@ static void what_was_taken_above_the_share_is_given_back_if_that_does_not_grow(v
     assert_true(rota_lease_fsm_check(&fsm, now, 0, EPOCH));
 }
 
-static void what_is_free_is_for_those_below_their_share(void **state)
+static void free_shards_go_to_holders_below_their_share(void **state)
 {
     struct rota_lease_row rows[SHARDS];
     bool is_alive[SHARDS] = {true, true, true, false};
@@ -756,7 +756,7 @@ static void a_limit_is_not_exceeded_for_the_dead(void **state)
     assert_false(claims_until(now + 3 * TTL, rows, is_alive));
 }
 
-static void who_has_lost_what_a_dead_holder_left_claims_again_at_once(void **state)
+static void a_holder_that_lost_an_orphaned_shard_claims_again_at_once(void **state)
 {
     struct rota_lease_row rows[SHARDS];
     const bool is_alive[SHARDS] = {true, true, true, false};
@@ -775,7 +775,7 @@ static void who_has_lost_what_a_dead_holder_left_claims_again_at_once(void **sta
 }
 
 /* What was hoped for before a look is forgotten when the look shows nothing. */
-static void a_look_that_shows_nothing_ends_all_hope(void **state)
+static void a_read_without_orphaned_rows_ends_the_search(void **state)
 {
     struct rota_lease_row rows[SHARDS];
     bool is_alive[SHARDS] = {true, true, true, true};
@@ -802,7 +802,7 @@ static void more_than_there_are_is_not_sought(void **state)
     assert_int_equal(fsm.options.n_wanted, 1);
 }
 
-static void who_is_behind_stops(void **state)
+static void an_outdated_holder_stops(void **state)
 {
     (void)state;
     init(1, false);
@@ -836,7 +836,7 @@ static void shut_down(void)
     step((struct rota_lease_event){.type = ROTA_LEASE_SHUTDOWN});
 }
 
-static void a_shutdown_stops_then_gives_back(void **state)
+static void a_shutdown_stops_then_releases(void **state)
 {
     size_t n;
     (void)state;
@@ -868,7 +868,7 @@ static void a_shutdown_without_anything_held_is_done_at_once(void **state)
     action(0, ROTA_LEASE_DONE);
 }
 
-static void a_shutdown_gives_back_what_a_claim_still_brings(void **state)
+static void a_shutdown_releases_a_late_grant(void **state)
 {
     (void)state;
     init(1, false);
@@ -881,7 +881,7 @@ static void a_shutdown_gives_back_what_a_claim_still_brings(void **state)
     action(0, ROTA_LEASE_DONE);
 }
 
-static void a_claim_that_overtakes_the_release_is_given_back(void **state)
+static void a_claim_that_overtakes_the_release_is_released(void **state)
 {
     (void)state;
     init(2, false);
@@ -895,7 +895,7 @@ static void a_claim_that_overtakes_the_release_is_given_back(void **state)
     action(0, ROTA_LEASE_DONE);
 }
 
-static void a_shutdown_does_not_wait_for_ever(void **state)
+static void a_shutdown_does_not_wait_forever(void **state)
 {
     (void)state;
     init(1, false);
@@ -967,7 +967,7 @@ static void options_out_of_bounds_are_refused(void **state)
 
 /* --- looks, and what they find --- */
 
-static void look_at_many_rows_is_taken_less_often(void **state)
+static void larger_tables_are_read_less_often(void **state)
 {
     const rota_time ttl = 4 * ROTA_SEC;
     (void)state;
@@ -989,7 +989,7 @@ static void look_at_many_rows_is_taken_less_often(void **state)
     assert_in_range(rota_lease_fsm_deadline(&fsm) - now, ttl / 32, ttl / 16);
 }
 
-static void row_of_no_shard_of_ours_is_not_missed(void **state)
+static void missing_row_of_an_unknown_shard_is_ignored(void **state)
 {
     struct rota_lease_row rows[SHARDS + 1];
     (void)state;
@@ -1003,7 +1003,7 @@ static void row_of_no_shard_of_ours_is_not_missed(void **state)
     assert_int_equal(fsm.n_listed, SHARDS);
 }
 
-static void database_that_went_back_makes_every_count_begin_again(void **state)
+static void database_that_went_back_restarts_every_count(void **state)
 {
     struct rota_lease_row rows[] = {row_of(0, THEM, EPOCH, 5), row_of(1, THEM, EPOCH, 5)};
     (void)state;
@@ -1039,7 +1039,7 @@ static void grant_leaves_the_rows_that_die_next(void **state)
     assert_int_equal(rota_lease_watch_dead_at(&fsm.watch), ROTA_TIME_NEVER);
 }
 
-static void who_has_its_share_lets_others_go_first(void **state)
+static void a_holder_with_its_share_lets_others_go_first(void **state)
 {
     (void)state;
     init(SHARDS, false);
@@ -1090,7 +1090,7 @@ static void one_step_can_lose_and_seek_as_many_as_are_wanted(void **state)
     assert_int_equal(todo.n, 2 * MANY + 1);
 }
 
-static void shutdown_still_pings_nothing_and_releases_all_at_once(void **state)
+static void shutdown_releases_all_at_once_and_pings_nothing(void **state)
 {
     (void)state;
     hold_all();
@@ -1116,7 +1116,7 @@ static void share_that_grew_keeps_what_was_above_it(void **state)
     assert_int_equal(fsm.n_share, 2); /* too late */
 }
 
-static void share_that_is_told_again_changes_nothing(void **state)
+static void repeated_share_changes_nothing(void **state)
 {
     struct rota_lease_row rows[SHARDS];
     (void)state;
@@ -1136,58 +1136,58 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RULE(a_new_process_claims_at_once),
         RULE(a_grant_is_counted_from_its_ask),
-        RULE(a_late_grant_is_no_lease),
-        RULE(a_grant_that_is_not_new_is_given_back),
-        RULE(a_grant_of_no_shard_of_ours_is_given_back),
+        RULE(a_late_grant_is_not_a_lease),
+        RULE(a_grant_that_is_not_new_is_released),
+        RULE(a_grant_of_an_unknown_shard_is_released),
         RULE(a_ping_extends_from_when_it_was_sent),
         RULE(belief_ends_with_the_grant_whether_or_not_a_tick_comes),
         RULE(out_of_time_is_stopped_first_then_released),
         RULE(the_answer_that_comes_after_the_end_does_not_help),
-        RULE(what_is_taken_is_stopped_and_not_released),
-        RULE(a_database_that_went_back_is_given_time_to_forget_others),
-        RULE(a_spare_that_sees_the_database_go_back_waits_as_well),
+        RULE(a_taken_shard_is_stopped_and_not_released),
+        RULE(after_a_database_went_back_unknown_holders_get_time_to_expire),
+        RULE(a_standby_that_sees_the_database_go_back_waits_too),
         RULE(a_row_that_is_gone_means_that_the_database_went_back),
         RULE(claims_until_a_claim_was_answered),
         RULE(an_unknown_ping_is_asked_again_and_extends_nothing),
         RULE(pings_that_are_due_soon_go_together),
         RULE(each_of_many_pings_has_its_own_outcome),
-        RULE(a_ping_without_an_answer_is_repeated_by_itself),
+        RULE(a_ping_without_an_answer_is_repeated_alone),
         RULE(late_and_repeated_answers_change_nothing),
         RULE(an_answer_of_another_kind_counts_as_unknown),
-        RULE(a_spare_looks_and_claims_what_is_free),
-        RULE(a_spare_does_not_hurry_when_it_gets_nothing),
-        RULE(a_row_that_stands_still_is_claimed_by_its_version),
-        RULE(rows_of_our_name_are_hoped_for_only_when_alone),
-        RULE(what_a_lost_answer_granted_is_released),
+        RULE(a_standby_polls_and_claims_free_shards),
+        RULE(a_standby_does_not_poll_faster_when_it_gets_nothing),
+        RULE(an_unchanged_row_is_claimed_by_its_version),
+        RULE(rows_of_our_name_are_claimed_only_when_alone),
+        RULE(a_grant_in_a_lost_answer_is_released),
         RULE(as_many_are_sought_as_are_wanted),
-        RULE(what_is_above_the_share_is_given_back),
-        RULE(who_has_its_share_takes_what_a_dead_holder_leaves),
+        RULE(shards_above_the_share_are_released),
+        RULE(a_holder_with_its_share_takes_shards_of_a_dead_holder),
         RULE(rows_of_a_dead_holder_that_die_one_after_the_other_are_all_taken),
-        RULE(what_was_taken_above_the_share_is_given_back_if_that_does_not_grow),
-        RULE(what_is_free_is_for_those_below_their_share),
+        RULE(shards_taken_above_the_share_are_released_unless_it_grows),
+        RULE(free_shards_go_to_holders_below_their_share),
         RULE(a_limit_is_not_exceeded_for_the_dead),
-        RULE(who_has_lost_what_a_dead_holder_left_claims_again_at_once),
-        RULE(a_look_that_shows_nothing_ends_all_hope),
+        RULE(a_holder_that_lost_an_orphaned_shard_claims_again_at_once),
+        RULE(a_read_without_orphaned_rows_ends_the_search),
         RULE(more_than_there_are_is_not_sought),
-        RULE(who_is_behind_stops),
+        RULE(an_outdated_holder_stops),
         RULE(a_table_that_grants_a_shard_twice_ends_the_first_grant),
-        RULE(a_shutdown_stops_then_gives_back),
+        RULE(a_shutdown_stops_then_releases),
         RULE(a_shutdown_without_anything_held_is_done_at_once),
-        RULE(a_shutdown_gives_back_what_a_claim_still_brings),
-        RULE(a_claim_that_overtakes_the_release_is_given_back),
-        RULE(a_shutdown_does_not_wait_for_ever),
+        RULE(a_shutdown_releases_a_late_grant),
+        RULE(a_claim_that_overtakes_the_release_is_released),
+        RULE(a_shutdown_does_not_wait_forever),
         RULE(after_a_long_sleep_all_is_lost_at_once),
         RULE(options_out_of_bounds_are_refused),
-        RULE(look_at_many_rows_is_taken_less_often),
-        RULE(row_of_no_shard_of_ours_is_not_missed),
-        RULE(database_that_went_back_makes_every_count_begin_again),
+        RULE(larger_tables_are_read_less_often),
+        RULE(missing_row_of_an_unknown_shard_is_ignored),
+        RULE(database_that_went_back_restarts_every_count),
         RULE(grant_leaves_the_rows_that_die_next),
-        RULE(who_has_its_share_lets_others_go_first),
+        RULE(a_holder_with_its_share_lets_others_go_first),
         RULE(reasons_have_names),
         RULE(one_step_can_lose_and_seek_as_many_as_are_wanted),
-        RULE(shutdown_still_pings_nothing_and_releases_all_at_once),
+        RULE(shutdown_releases_all_at_once_and_pings_nothing),
         RULE(share_that_grew_keeps_what_was_above_it),
-        RULE(share_that_is_told_again_changes_nothing),
+        RULE(repeated_share_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,7 @@ static size_t dead_at(rota_time now)
     return rota_lease_watch_dead(&watch, now, &chance, dead);
 }
 
-static void a_row_that_stands_still_is_dead_after_the_holders_ttl(void **state)
+static void an_unchanged_row_is_dead_after_the_holders_ttl(void **state)
 {
     (void)state;
     see(100, 3, THEM, 5, 9);
@@ -49,7 +49,7 @@ static void a_row_that_stands_still_is_dead_after_the_holders_ttl(void **state)
     assert_int_equal(dead[0].pings, 9);
 }
 
-static void any_change_of_a_row_begins_the_count_anew(void **state)
+static void any_change_of_a_row_restarts_the_count(void **state)
 {
     (void)state;
     see(0, 3, THEM, 5, 9);
@@ -95,7 +95,7 @@ static void shards_that_lost_their_holder_count_until_a_ttl_after_the_next_took_
     assert_int_equal(rota_lease_watch_orphans(&watch, 2 * TTL + 1), 0);
 }
 
-static void what_a_live_holder_gave_back_is_not_lost(void **state)
+static void a_shard_released_by_a_live_holder_is_not_lost(void **state)
 {
     (void)state;
     see(0, 3, THEM, 5, 9);
@@ -128,7 +128,7 @@ static void a_lower_version_means_that_the_database_went_back(void **state)
     assert_false(see(6, 3, 0, 5, 19));
 }
 
-static void what_is_forgotten_is_counted_anew(void **state)
+static void a_forgotten_row_is_counted_from_the_start(void **state)
 {
     (void)state;
     see(0, 3, THEM, 5, 9);
@@ -153,7 +153,7 @@ static void dead_rows_that_were_ours_come_first_and_there_are_not_too_many(void 
     assert_int_equal(dead[0].shard + dead[1].shard, 60);
 }
 
-static void two_who_look_do_not_want_the_same(void **state)
+static void two_watchers_choose_different_rows(void **state)
 {
     int n_first[64] = {0}, n_most = 0;
     (void)state;
@@ -205,20 +205,21 @@ static void absurd_rows_do_no_harm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_row_that_stands_still_is_dead_after_the_holders_ttl,
-                                        setup, teardown),
-        cmocka_unit_test_setup_teardown(any_change_of_a_row_begins_the_count_anew, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_unchanged_row_is_dead_after_the_holders_ttl, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(any_change_of_a_row_restarts_the_count, setup, teardown),
         cmocka_unit_test_setup_teardown(free_rows_and_our_own_are_not_dead, setup, teardown),
         cmocka_unit_test_setup_teardown(
             shards_that_lost_their_holder_count_until_a_ttl_after_the_next_took_them, setup,
             teardown),
-        cmocka_unit_test_setup_teardown(what_a_live_holder_gave_back_is_not_lost, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_shard_released_by_a_live_holder_is_not_lost, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_lower_version_means_that_the_database_went_back, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(what_is_forgotten_is_counted_anew, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_forgotten_row_is_counted_from_the_start, setup, teardown),
         cmocka_unit_test_setup_teardown(
             dead_rows_that_were_ours_come_first_and_there_are_not_too_many, setup, teardown),
-        cmocka_unit_test_setup_teardown(two_who_look_do_not_want_the_same, setup, teardown),
+        cmocka_unit_test_setup_teardown(two_watchers_choose_different_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(the_floor_is_the_highest_epoch_from_anywhere, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(absurd_rows_do_no_harm, setup, teardown),

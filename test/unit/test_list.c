@@ -82,7 +82,7 @@ static void a_drained_list_is_empty(void **state)
     assert_null(ROTA_LIST_FIRST(&list, struct item, link));
 }
 
-static void what_is_taken_leaves_nothing_behind(void **state)
+static void a_taken_list_leaves_nothing(void **state)
 {
     struct rota_list_node taken;
     (void)state;
@@ -106,7 +106,7 @@ int main(void)
         cmocka_unit_test_setup(a_link_in_no_list_can_be_removed, set_up),
         cmocka_unit_test_setup(each_item_may_be_removed_as_it_is_met, set_up),
         cmocka_unit_test_setup(a_drained_list_is_empty, set_up),
-        cmocka_unit_test_setup(what_is_taken_leaves_nothing_behind, set_up),
+        cmocka_unit_test_setup(a_taken_list_leaves_nothing, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

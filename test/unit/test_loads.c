@@ -37,7 +37,7 @@ static size_t settle_rest(struct rota_load_read *read)
     return n;
 }
 
-static void one_read_serves_all_who_ask(void **state)
+static void one_read_serves_all_askers(void **state)
 {
     struct rota_load_asker askers[50] = {0};
     bool told[50] = {0};
@@ -128,7 +128,7 @@ static void one_wait_too_many_is_refused(void **state)
     assert_int_equal(other.n_waiting, 0);
 }
 
-static void what_nobody_waits_for_is_not_read(void **state)
+static void a_key_without_an_asker_is_not_read(void **state)
 {
     struct rota_load_asker one = {0}, other = {0};
     (void)state;
@@ -246,7 +246,7 @@ static void step(struct chance *chance, struct rota_random *random)
         assert_int_equal(chance->askers[i].n_waiting, chance->waits[i]);
 }
 
-static void everybody_is_told_once(void **state)
+static void every_asker_is_returned_once(void **state)
 {
     static struct chance chance;
     struct rota_random random;
@@ -266,13 +266,13 @@ static void everybody_is_told_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_read_serves_all_who_ask),
+        cmocka_unit_test(one_read_serves_all_askers),
         cmocka_unit_test(many_keys_go_in_one_read_within_its_bound),
         cmocka_unit_test(a_key_asked_for_twice_is_given_out_twice),
         cmocka_unit_test(one_wait_too_many_is_refused),
-        cmocka_unit_test(what_nobody_waits_for_is_not_read),
+        cmocka_unit_test(a_key_without_an_asker_is_not_read),
         cmocka_unit_test(a_read_that_was_too_large_is_read_key_by_key),
-        cmocka_unit_test(everybody_is_told_once),
+        cmocka_unit_test(every_asker_is_returned_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

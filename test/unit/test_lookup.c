@@ -1,4 +1,4 @@
-/* What is answered about a job, from what the nodes say. */
+/* The answer about a job, from the answers of the nodes. */
 #include "core/work/job/lookup.h"
 
 #include <setjmp.h>
@@ -22,7 +22,7 @@
                            sizeof(enum rota_lookup_word),                                          \
                        is_shared)
 
-static void who_has_the_job_answers(void **state)
+static void the_node_with_the_job_answers(void **state)
 {
     (void)state;
     for (int is_shared = 0; is_shared < 2; is_shared++) {
@@ -32,7 +32,7 @@ static void who_has_the_job_answers(void **state)
     }
 }
 
-static void with_journals_there_is_no_job_when_every_node_says_so(void **state)
+static void with_journals_a_job_does_not_exist_if_every_node_says_so(void **state)
 {
     (void)state;
     assert_int_equal(CHOOSE(false, N, U, N), 0);
@@ -46,11 +46,11 @@ static void with_a_store_the_owner_of_the_partition_speaks_for_all(void **state)
 {
     (void)state;
     assert_int_equal(CHOOSE(true, O, S, N), 2);
-    assert_int_equal(CHOOSE(true, O, S, O), 1); /* the one that is silent may own it */
+    assert_int_equal(CHOOSE(true, O, S, O), 1); /* the one that is unresponsive may own it */
     assert_int_equal(CHOOSE(true, O, U, O), 0); /* it changes hands: try again */
 }
 
-static void when_nobody_was_asked_nobody_knows(void **state)
+static void without_answers_nothing_is_known(void **state)
 {
     (void)state;
     assert_true(CHOOSE(true, U, U) == SIZE_MAX);
@@ -60,10 +60,10 @@ static void when_nobody_was_asked_nobody_knows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_has_the_job_answers),
-        cmocka_unit_test(with_journals_there_is_no_job_when_every_node_says_so),
+        cmocka_unit_test(the_node_with_the_job_answers),
+        cmocka_unit_test(with_journals_a_job_does_not_exist_if_every_node_says_so),
         cmocka_unit_test(with_a_store_the_owner_of_the_partition_speaks_for_all),
-        cmocka_unit_test(when_nobody_was_asked_nobody_knows),
+        cmocka_unit_test(without_answers_nothing_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ static enum rota_lru_found find(rota_time now, const char *key)
     return rota_lru_get(&lru, now, rota_str(key), &value);
 }
 
-static void what_was_put_is_found(void **state)
+static void a_stored_value_is_found(void **state)
 {
     (void)state;
     rota_lru_init(&lru, 1 << 20, 0, 1);
@@ -82,7 +82,7 @@ static void the_one_used_longest_ago_makes_room(void **state)
     rota_lru_deinit(&lru);
 }
 
-static void one_that_is_too_large_pushes_nobody_out(void **state)
+static void an_oversized_value_evicts_nothing(void **state)
 {
     struct rota_str large = {calloc(1, ROTA_LRU_BYTES_MIN), ROTA_LRU_BYTES_MIN};
     (void)state;
@@ -109,7 +109,7 @@ static void a_value_can_be_put_under_its_own_key(void **state)
     rota_lru_deinit(&lru);
 }
 
-static void removing_gives_the_bytes_back(void **state)
+static void removing_frees_the_bytes(void **state)
 {
     (void)state;
     rota_lru_init(&lru, 1 << 20, 0, 1);
@@ -125,7 +125,7 @@ static void removing_gives_the_bytes_back(void **state)
     rota_lru_deinit(&lru);
 }
 
-static void what_is_outdated_is_not_found(void **state)
+static void an_expired_value_is_not_found(void **state)
 {
     (void)state;
     rota_lru_init(&lru, 1 << 20, 0, 1);
@@ -280,13 +280,13 @@ static void an_entry_counts_with_all_that_it_takes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_put_is_found),
+        cmocka_unit_test(a_stored_value_is_found),
         cmocka_unit_test(each_entry_has_its_own_end),
         cmocka_unit_test(the_one_used_longest_ago_makes_room),
-        cmocka_unit_test(one_that_is_too_large_pushes_nobody_out),
+        cmocka_unit_test(an_oversized_value_evicts_nothing),
         cmocka_unit_test(a_value_can_be_put_under_its_own_key),
-        cmocka_unit_test(removing_gives_the_bytes_back),
-        cmocka_unit_test(what_is_outdated_is_not_found),
+        cmocka_unit_test(removing_frees_the_bytes),
+        cmocka_unit_test(an_expired_value_is_not_found),
         cmocka_unit_test(it_does_what_a_simple_list_does),
         cmocka_unit_test(the_table_counts_too),
         cmocka_unit_test(an_entry_counts_with_all_that_it_takes),

@@ -115,7 +115,7 @@ static void snapshot_becomes_the_ring(void **state)
     assert_null(rota_members_fsm_find(&fsm, rota_str("x")));
 }
 
-static void same_snapshot_says_nothing(void **state)
+static void same_snapshot_reports_nothing(void **state)
 {
     struct rota_host hosts[] = {host("c"), host("a"), host("b")};
     (void)state;
@@ -134,7 +134,7 @@ static void older_snapshot_is_ignored(void **state)
     assert_int_equal(snapshot(0, 6, &b, 1), ROTA_OK);
     assert_string_equal(told(), "");
     assert_string_equal(placed(), "a");
-    assert_int_equal(snapshot(0, 7, &b, 1), ROTA_OK); /* read anew under the same version */
+    assert_int_equal(snapshot(0, 7, &b, 1), ROTA_OK); /* read again under the same version */
     assert_string_equal(told(), "+b -a");
 }
 
@@ -180,7 +180,7 @@ static void member_that_waits_is_changed_not_added(void **state)
     assert_null(actions.ring);
 }
 
-static void nobody_is_sent_away_by_an_empty_list(void **state)
+static void empty_list_removes_no_member(void **state)
 {
     struct rota_host a = host("a");
     (void)state;
@@ -242,7 +242,7 @@ static void members_that_wait_must_fit_too(void **state)
 
 /* --- overrides --- */
 
-static void override_holds_whatever_the_source_says(void **state)
+static void override_holds_whatever_the_source_reports(void **state)
 {
     struct rota_host hosts[] = {host("a"), host("b"), host("c")};
     (void)state;
@@ -560,15 +560,15 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(snapshot_becomes_the_ring),
-        TEST(same_snapshot_says_nothing),
+        TEST(same_snapshot_reports_nothing),
         TEST(older_snapshot_is_ignored),
         TEST(weight_and_zone_change_the_ring),
         TEST(draining_member_is_off_the_ring),
         TEST(member_that_waits_is_changed_not_added),
-        TEST(nobody_is_sent_away_by_an_empty_list),
+        TEST(empty_list_removes_no_member),
         TEST(bad_snapshot_keeps_the_old_state),
         TEST(members_that_wait_must_fit_too),
-        TEST(override_holds_whatever_the_source_says),
+        TEST(override_holds_whatever_the_source_reports),
         TEST(override_may_come_before_its_host),
         TEST(second_override_changes_the_state_not_the_ring),
         TEST(overrides_are_bounded),

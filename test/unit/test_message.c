@@ -1,5 +1,4 @@
-/* Messages by tables of fields: what is written is read again, and what can't be is
- * refused. */
+/* Messages by tables of fields: messages read back as written, and invalid ones are refused. */
 #include "wire/message/cache_message.h"
 #include "wire/message/lean.h"
 #include "wire/message/queue_message.h"
@@ -105,7 +104,7 @@ static void message_that_may_come_once_does_not_come_twice(void **state)
     assert_null(read.job);
 }
 
-static void what_is_written_to_a_failed_buffer_leaves_it_as_it_was(void **state)
+static void a_failed_buffer_stays_unchanged(void **state)
 {
     struct rota_queue_handed handed = {.queue = rota_str("q")}, none = {0};
     (void)state;
@@ -144,7 +143,7 @@ static void every_prefix_and_every_changed_byte_is_read_or_refused(void **state)
     assert_int_equal(read.items.n, 2);
 }
 
-static void what_is_too_much_or_of_another_type_is_refused(void **state)
+static void oversized_or_mistyped_fields_are_refused(void **state)
 {
     struct rota_queue_poll poll;
     struct rota_queue_add add;
@@ -167,7 +166,7 @@ static void what_is_too_much_or_of_another_type_is_refused(void **state)
     assert_int_equal(poll.queues.n, ROTA_WORKER_QUEUES_MAX);
 }
 
-static void fields_that_are_not_known_are_passed_over(void **state)
+static void unknown_fields_are_skipped(void **state)
 {
     struct rota_queue_add add;
     (void)state;
@@ -289,7 +288,7 @@ static void a_type_with_its_own_code_is_read_and_written_as_any_other(void **sta
         plain.put_list = NULL;
         plain.get = NULL;
         write_by_chance(&random, type);
-        /* Memory of just this size, so that a sanitizer sees a look behind it. */
+        /* Memory of just this size, so that a sanitizer sees a look after it. */
         char *bytes = malloc(buffer.size + !buffer.size);
         if (buffer.size > 0)
             memcpy(bytes, buffer.data, buffer.size);
@@ -313,7 +312,7 @@ static void ids_are_sixteen_bytes_or_none(void **state)
     assert_true(rota_job_id_is_none(id));
 }
 
-static void a_job_that_can_not_be_is_refused(void **state)
+static void an_invalid_job_is_refused(void **state)
 {
     struct rota_queue_job_spec message = {.queue = rota_str("q"), .priority = INT16_MAX + 1};
     struct rota_job_spec spec;
@@ -335,14 +334,14 @@ int main(void)
         TEST(what_is_written_is_read_again),
         TEST(entries_of_any_size_stand_side_by_side),
         TEST(message_that_may_come_once_does_not_come_twice),
-        TEST(what_is_written_to_a_failed_buffer_leaves_it_as_it_was),
+        TEST(a_failed_buffer_stays_unchanged),
         TEST(every_prefix_and_every_changed_byte_is_read_or_refused),
-        TEST(what_is_too_much_or_of_another_type_is_refused),
-        TEST(fields_that_are_not_known_are_passed_over),
+        TEST(oversized_or_mistyped_fields_are_refused),
+        TEST(unknown_fields_are_skipped),
         TEST(lists_of_any_shape_are_read_whole),
         TEST(a_type_with_its_own_code_is_read_and_written_as_any_other),
         TEST(ids_are_sixteen_bytes_or_none),
-        TEST(a_job_that_can_not_be_is_refused),
+        TEST(an_invalid_job_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,7 +88,7 @@ static void members_are_read_in_any_order(void **state)
     assert_int_equal(spec.queue.size, 0);
 }
 
-static void what_is_not_as_it_should_be_is_refused(void **state)
+static void malformed_json_is_refused(void **state)
 {
     static const struct {
         const char *text, *why;
@@ -131,7 +131,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(all_members_are_written),
         TEST(members_are_read_in_any_order),
-        TEST(what_is_not_as_it_should_be_is_refused),
+        TEST(malformed_json_is_refused),
     };
     return cmocka_run_group_tests_name("message_json", tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ static void ring_becomes_lease_by_stopping_and_starting(void **state)
     assert_int_equal(m.to, ROTA_VIEW_LEASE);
 }
 
-static void shadow_goes_on_by_a_commit_only(void **state)
+static void only_a_commit_ends_a_shadow(void **state)
 {
     (void)state;
     struct rota_migrate m = stable(ROTA_VIEW_LEASE);
@@ -59,7 +59,7 @@ static void ring_becomes_static_in_one_view(void **state)
     assert_true(rota_migrate_fsm_is_break(&before, &m));
 }
 
-static void shadow_can_be_taken_back_and_what_follows_can_not(void **state)
+static void shadow_can_be_cancelled_and_later_phases_cannot(void **state)
 {
     (void)state;
     struct rota_error error;
@@ -81,7 +81,7 @@ static void shadow_can_be_taken_back_and_what_follows_can_not(void **state)
     assert_int_equal(WISH(&m, ROTA_MIGRATE_CANCEL, ROTA_VIEW_RING), ROTA_ERR_INVALID);
 }
 
-static void wish_that_is_fulfilled_changes_nothing(void **state)
+static void fulfilled_request_changes_nothing(void **state)
 {
     (void)state;
     struct rota_migrate m = stable(ROTA_VIEW_RING);
@@ -131,10 +131,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ring_becomes_lease_by_stopping_and_starting),
-        cmocka_unit_test(shadow_goes_on_by_a_commit_only),
+        cmocka_unit_test(only_a_commit_ends_a_shadow),
         cmocka_unit_test(ring_becomes_static_in_one_view),
-        cmocka_unit_test(shadow_can_be_taken_back_and_what_follows_can_not),
-        cmocka_unit_test(wish_that_is_fulfilled_changes_nothing),
+        cmocka_unit_test(shadow_can_be_cancelled_and_later_phases_cannot),
+        cmocka_unit_test(fulfilled_request_changes_nothing),
         cmocka_unit_test(second_move_waits_for_the_end_of_the_first),
         cmocka_unit_test(all_shards_get_a_new_epoch_when_owners_change),
     };

@@ -255,7 +255,7 @@ static void plan_a_change(void)
     rota_ring_unref(after);
 }
 
-/* A snapshot that could not be taken in changes nothing, and can be given again. */
+/* A snapshot that could not be accepted changes nothing, and can be given again. */
 static void change_members(void)
 {
     struct rota_host hosts[] = {{.address = rota_str("a:1"), .zone = rota_str("x")},
@@ -485,7 +485,7 @@ static void watch_a_space(void)
     rota_space_watch_deinit(&watch);
 }
 
-static void owners_go_on_when_there_is_memory_again(void **state)
+static void owners_continue_when_there_is_memory_again(void **state)
 {
     (void)state;
     no_memory_everywhere(own_a_space);
@@ -622,7 +622,7 @@ static void lose_a_worker(void)
     bench_deinit(&bench);
 }
 
-/* Everything that lasts is written anew, in steps; then the journal begins there, and is read. */
+/* Everything that lasts is written again, in steps; then the journal begins there, and is read. */
 static void compact(struct bench *bench)
 {
     uint64_t from = rota_broker_last_number(bench->broker) + 1;
@@ -823,7 +823,7 @@ static void read_a_journal(void)
     bench_deinit(&bench);
 }
 
-static void broker_hands_over_and_keeps_what_lasts(void **state)
+static void broker_hands_over_and_keeps_durable_state(void **state)
 {
     (void)state;
     no_memory_everywhere(hand_jobs_over);
@@ -832,7 +832,7 @@ static void broker_hands_over_and_keeps_what_lasts(void **state)
     no_memory_everywhere(read_a_journal);
 }
 
-static void broker_refuses_and_goes_on(void **state)
+static void broker_refuses_and_continues(void **state)
 {
     (void)state;
     no_memory_everywhere(do_jobs);
@@ -967,9 +967,9 @@ int main(void)
         cmocka_unit_test(readers_refuse_and_leak_nothing),
         cmocka_unit_test(places_stay_as_they_were),
         cmocka_unit_test(fold_refuses_and_leaks_nothing),
-        cmocka_unit_test(owners_go_on_when_there_is_memory_again),
-        cmocka_unit_test(broker_refuses_and_goes_on),
-        cmocka_unit_test(broker_hands_over_and_keeps_what_lasts),
+        cmocka_unit_test(owners_continue_when_there_is_memory_again),
+        cmocka_unit_test(broker_refuses_and_continues),
+        cmocka_unit_test(broker_hands_over_and_keeps_durable_state),
         cmocka_unit_test(workers_are_known_or_refused),
         cmocka_unit_test(words_that_were_lost_come_again),
     };

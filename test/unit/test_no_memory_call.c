@@ -48,7 +48,7 @@ static void call_by_look_aside(void)
     call_with(ROTA_BALANCER_LOOK_ASIDE);
 }
 
-static void a_call_finishes_and_the_next_goes_well(void **state)
+static void a_call_finishes_and_the_next_succeeds(void **state)
 {
     (void)state;
     no_memory_everywhere(call_by_round_robin);
@@ -231,7 +231,7 @@ static void keep_values(void)
     rota_lru_deinit(&lru);
 }
 
-static void what_calls_share_refuses_and_goes_on(void **state)
+static void shared_state_of_calls_refuses_and_continues(void **state)
 {
     (void)state;
     no_memory_everywhere(load_keys);
@@ -244,8 +244,8 @@ static void what_calls_share_refuses_and_goes_on(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_finishes_and_the_next_goes_well),
-        cmocka_unit_test(what_calls_share_refuses_and_goes_on),
+        cmocka_unit_test(a_call_finishes_and_the_next_succeeds),
+        cmocka_unit_test(shared_state_of_calls_refuses_and_continues),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,7 +84,7 @@ static void get_from_all(void)
     get_with(ROTA_GET_MODE_BROADCAST);
 }
 
-static void a_get_finishes_and_the_next_goes_well(void **state)
+static void a_get_finishes_and_the_next_succeeds(void **state)
 {
     (void)state;
     no_memory_everywhere(get_from_one);
@@ -94,7 +94,7 @@ static void a_get_finishes_and_the_next_goes_well(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_get_finishes_and_the_next_goes_well),
+        cmocka_unit_test(a_get_finishes_and_the_next_succeeds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static const struct rota_group_seed SEEDS[] = {{.name = {"p", 1}}};
 static const struct rota_group_fsm_options OPTIONS = {
     .seeds = SEEDS, .n_seeds = 1, .snapshot_records = 4};
 
-/* Those that failed begin anew, and there is memory again. */
+/* Those that failed begin again, and there is memory again. */
 static void recover(struct bench *bench)
 {
     bool is_changed = false;

@@ -226,7 +226,7 @@ static void follow_space(void)
     rota_space_table_deinit(&table);
 }
 
-static void tables_refuse_and_keep_what_they_had(void **state)
+static void tables_refuse_and_keep_their_content(void **state)
 {
     (void)state;
     no_memory_everywhere(lay_out_queues);
@@ -240,7 +240,7 @@ static void tables_refuse_and_keep_what_they_had(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables_refuse_and_keep_what_they_had),
+        cmocka_unit_test(tables_refuse_and_keep_their_content),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ static bool is_strike(enum rota_node_chaos_act act)
     return act == ROTA_NODE_CHAOS_KILL || act == ROTA_NODE_CHAOS_STOP;
 }
 
-static void whoever_is_struck_comes_back_before_the_next(void **state)
+static void a_struck_node_returns_before_the_next_strike(void **state)
 {
     size_t n_struck[N_NODES] = {0}, n_acts[ROTA_NODE_CHAOS_CONTINUE + 1] = {0};
     (void)state;
@@ -65,7 +65,7 @@ static void whoever_is_struck_comes_back_before_the_next(void **state)
     assert_true(n_acts[ROTA_NODE_CHAOS_KILL] > 50 && n_acts[ROTA_NODE_CHAOS_STOP] > 50);
 }
 
-static void nobody_is_struck_while_one_is_down_by_itself(void **state)
+static void no_node_is_struck_while_another_is_down(void **state)
 {
     (void)state;
     for (int i = 0; i < 100; i++)
@@ -73,7 +73,7 @@ static void nobody_is_struck_while_one_is_down_by_itself(void **state)
     assert_true(is_strike(step(N_NODES).act));
 }
 
-static void end_brings_back_who_is_down_at_once(void **state)
+static void the_end_brings_a_stopped_node_back_at_once(void **state)
 {
     (void)state;
     struct rota_node_chaos_todo struck = step(N_NODES);
@@ -93,9 +93,9 @@ static void end_brings_back_who_is_down_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(whoever_is_struck_comes_back_before_the_next),
-        TEST(nobody_is_struck_while_one_is_down_by_itself),
-        TEST(end_brings_back_who_is_down_at_once),
+        TEST(a_struck_node_returns_before_the_next_strike),
+        TEST(no_node_is_struck_while_another_is_down),
+        TEST(the_end_brings_a_stopped_node_back_at_once),
     };
     return cmocka_run_group_tests_name("node_chaos", tests, NULL, NULL);
 }

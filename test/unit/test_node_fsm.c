@@ -44,7 +44,7 @@ static void node_drains_leaves_and_closes_when_it_is_stopped(void **state)
     assert_false(fsm.has_failed);
 }
 
-static void limits_end_what_does_not_end_by_itself(void **state)
+static void limits_end_phases_that_do_not_end_on_their_own(void **state)
 {
     (void)state;
     serve();
@@ -94,7 +94,7 @@ static void drained_node_runs_on_and_may_be_restored(void **state)
     check(ROTA_NODE_RESTORE, ROTA_NODE_DO_JOIN, ROTA_NODE_JOINING); /* half way, too */
 }
 
-static void draining_node_that_is_stopped_goes_on_draining(void **state)
+static void draining_node_that_is_stopped_continues_draining(void **state)
 {
     (void)state;
     serve();
@@ -222,12 +222,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(node_drains_leaves_and_closes_when_it_is_stopped),
-        TEST(limits_end_what_does_not_end_by_itself),
+        TEST(limits_end_phases_that_do_not_end_on_their_own),
         TEST(second_stop_is_immediate),
         TEST(node_that_has_not_joined_has_nothing_to_leave),
         TEST(node_that_may_be_listed_leaves),
         TEST(drained_node_runs_on_and_may_be_restored),
-        TEST(draining_node_that_is_stopped_goes_on_draining),
+        TEST(draining_node_that_is_stopped_continues_draining),
         TEST(failure_closes_at_once),
         TEST(any_order_of_events_ends),
         TEST(every_event_does_this_in_every_state),

@@ -81,7 +81,7 @@ static enum rota_node_name_action look(struct rota_node_name_seek *seek,
     return rota_node_name_step(seek, rows, n, now * ROTA_SEC);
 }
 
-static void name_of_a_live_node_is_taken_when_it_beats(void **state)
+static void name_of_a_node_with_heartbeats_is_taken(void **state)
 {
     struct rota_node_name_seek seek = {.name = "box", .address = "me:1"};
     struct rota_store_member rows[] = {row("a:1", "other", 100), row("b:1", "box", 100)};
@@ -138,7 +138,7 @@ static void restarted_node_has_its_name_at_once(void **state)
 }
 
 /* One died while we looked, and another has the name. */
-static void second_rival_is_looked_at_for_itself(void **state)
+static void second_rival_is_judged_on_its_own(void **state)
 {
     struct rota_node_name_seek seek = {.name = "box", .address = "me:1"};
     struct rota_store_member rows[] = {row("a:1", "box", 100), row("b:1", "box", 109)};
@@ -185,11 +185,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(name_has_letters_digits_and_three_signs),
         cmocka_unit_test(default_is_the_host_and_an_unusual_port),
-        cmocka_unit_test(name_of_a_live_node_is_taken_when_it_beats),
+        cmocka_unit_test(name_of_a_node_with_heartbeats_is_taken),
         cmocka_unit_test(name_of_a_dead_node_is_free_after_its_ttl),
         cmocka_unit_test(default_name_of_another_is_not_waited_for_without_end),
         cmocka_unit_test(restarted_node_has_its_name_at_once),
-        cmocka_unit_test(second_rival_is_looked_at_for_itself),
+        cmocka_unit_test(second_rival_is_judged_on_its_own),
         cmocka_unit_test(two_never_hold_one_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,7 +69,7 @@ static void a_ring_moves_only_what_has_to(void **state)
     assert_int_equal(hosts[0].n_after + hosts[1].n_after + hosts[3].n_after, N);
 }
 
-static void what_is_pinned_stays_while_its_host_does(void **state)
+static void pinned_shards_stay_while_their_host_does(void **state)
 {
     struct rota_node_plan_host hosts[] = {HOST("a:1", 1000, 1000), HOST("b:1", 1000, 0)};
     (void)state;
@@ -84,7 +84,7 @@ static void what_is_pinned_stays_while_its_host_does(void **state)
     assert_memory_equal(before, after, sizeof before);
 }
 
-static void static_shards_of_a_host_that_goes_are_lost(void **state)
+static void static_shards_of_a_removed_host_are_lost(void **state)
 {
     struct rota_node_plan_host hosts[] = {HOST("a:1", 1000, 1000), HOST("b:1", 1000, 0)};
     (void)state;
@@ -97,7 +97,7 @@ static void static_shards_of_a_host_that_goes_are_lost(void **state)
     assert_int_equal(hosts[1].n_after, 0);
 }
 
-static void leases_of_a_host_that_goes_are_shared_out(void **state)
+static void leases_of_a_removed_host_are_shared_out(void **state)
 {
     struct rota_node_plan_host hosts[] = {HOST("a:1", 1000, 1000), HOST("b:1", 1000, 0),
                                           HOST("c:1", 1000, 1000)};
@@ -182,7 +182,7 @@ static void a_large_plan_needs_the_token_and_a_larger_one_is_refused(void **stat
                      ROTA_NODE_PLAN_TOO_LARGE);
 }
 
-static void fewest_moves_are_what_leaves_or_what_the_others_gain(void **state)
+static void minimum_moves_are_what_leaves_or_what_others_gain(void **state)
 {
     static const struct {
         uint32_t was[3], will[3];
@@ -259,14 +259,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_ring_moves_only_what_has_to, begin),
-        cmocka_unit_test_setup(what_is_pinned_stays_while_its_host_does, begin),
-        cmocka_unit_test_setup(static_shards_of_a_host_that_goes_are_lost, begin),
-        cmocka_unit_test_setup(leases_of_a_host_that_goes_are_shared_out, begin),
+        cmocka_unit_test_setup(pinned_shards_stay_while_their_host_does, begin),
+        cmocka_unit_test_setup(static_shards_of_a_removed_host_are_lost, begin),
+        cmocka_unit_test_setup(leases_of_a_removed_host_are_shared_out, begin),
         cmocka_unit_test_setup(partitions_follow_the_hosts_that_have_queues, begin),
         cmocka_unit_test_setup(leases_are_shared_out_evenly_among_uneven_hosts, begin),
         cmocka_unit_test(cost_grows_with_weights_spaces_and_shards),
         cmocka_unit_test(a_large_plan_needs_the_token_and_a_larger_one_is_refused),
-        cmocka_unit_test(fewest_moves_are_what_leaves_or_what_the_others_gain),
+        cmocka_unit_test(minimum_moves_are_what_leaves_or_what_others_gain),
         cmocka_unit_test(shards_without_an_owner_are_counted_where_they_are),
         cmocka_unit_test(cost_of_no_host_and_of_parts_of_a_weight),
         cmocka_unit_test(weight_is_bounded_as_in_a_view),

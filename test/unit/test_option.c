@@ -44,7 +44,7 @@ static void whole_numbers_are_read_within_bounds(void **state)
                         "\"9223372036854775808\" is out of bounds");
 }
 
-static void spans_and_moments_are_read_within_bounds(void **state)
+static void durations_and_times_are_read_within_bounds(void **state)
 {
     struct rota_option span = {.type = ROTA_OPTION_SPAN, .min = ROTA_SEC, .max = ROTA_HOUR};
     struct rota_option time = {.type = ROTA_OPTION_TIME, .min = 0, .max = INT64_MAX};
@@ -111,7 +111,7 @@ static void lists_grow_to_their_bound(void **state)
     assert_int_equal(list.size, ROTA_OPTION_LIST_MAX);
 }
 
-static void limits_read_as_people_say_them(void **state)
+static void limits_are_worded_for_people(void **state)
 {
     char text[ROTA_OPTION_LIMITS_MAX];
     struct rota_option option = {.type = ROTA_OPTION_INT};
@@ -143,11 +143,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_numbers_are_read_within_bounds),
-        cmocka_unit_test(spans_and_moments_are_read_within_bounds),
+        cmocka_unit_test(durations_and_times_are_read_within_bounds),
         cmocka_unit_test(flags_and_choices_are_read),
         cmocka_unit_test(texts_are_kept_where_they_are),
         cmocka_unit_test(lists_grow_to_their_bound),
-        cmocka_unit_test(limits_read_as_people_say_them),
+        cmocka_unit_test(limits_are_worded_for_people),
         cmocka_unit_test(huge_values_are_shown_in_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,7 +37,7 @@ static void a_line_is_a_key_a_tab_and_a_value(void **state)
     assert_pair("", "", "");
 }
 
-static void escapes_stand_for_what_would_end_something(void **state)
+static void escapes_replace_separators(void **state)
 {
     (void)state;
     assert_pair("a\\tb\tc\\nd\\r\\\\", "a\tb", "c\nd\r\\");
@@ -134,7 +134,7 @@ static void lines_are_found_however_the_file_is_cut(void **state)
     }
 }
 
-static void the_line_of_a_mistake_is_told(void **state)
+static void an_error_names_its_line(void **state)
 {
     struct rota_pairs pairs;
     struct rota_error error;
@@ -163,7 +163,7 @@ static void an_endless_line_is_refused_before_it_is_kept(void **state)
     free(piece);
 }
 
-static void keys_that_may_be_there_twice_are_told(void **state)
+static void possible_duplicate_keys_are_reported(void **state)
 {
     struct rota_pairs pairs;
     struct rota_pair_place first, second;
@@ -185,13 +185,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_line_is_a_key_a_tab_and_a_value),
-        cmocka_unit_test(escapes_stand_for_what_would_end_something),
+        cmocka_unit_test(escapes_replace_separators),
         cmocka_unit_test(a_bad_line_is_named),
         cmocka_unit_test(any_bytes_can_be_written_and_are_safe_to_show),
         cmocka_unit_test(lines_are_found_however_the_file_is_cut),
-        cmocka_unit_test(the_line_of_a_mistake_is_told),
+        cmocka_unit_test(an_error_names_its_line),
         cmocka_unit_test(an_endless_line_is_refused_before_it_is_kept),
-        cmocka_unit_test(keys_that_may_be_there_twice_are_told),
+        cmocka_unit_test(possible_duplicate_keys_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

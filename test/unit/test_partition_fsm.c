@@ -224,7 +224,7 @@ static void a_partition_is_left_when_its_changes_are_written(void **state)
     assert_null(part(bench));
 }
 
-static void one_that_is_not_open_is_dropped_and_its_answer_ignored(void **state)
+static void an_unopened_partition_is_dropped_and_its_answer_ignored(void **state)
 {
     struct bench *bench = *state;
     load(bench, 5);
@@ -236,7 +236,7 @@ static void one_that_is_not_open_is_dropped_and_its_answer_ignored(void **state)
     assert_null(action(bench, ROTA_PARTITION_DO_OPENED));
 }
 
-static void a_row_that_is_gone_is_lost_at_the_second_check(void **state)
+static void a_missing_row_means_a_loss_at_the_second_check(void **state)
 {
     struct bench *bench = *state;
     open(bench, 5);
@@ -342,7 +342,7 @@ static void rows_that_cannot_be_loaded_fail_the_calls_that_wait(void **state)
     assert_null(part(bench));
 }
 
-static void one_that_is_taken_over_while_it_is_loaded_is_lost(void **state)
+static void a_partition_taken_over_while_it_is_loaded_is_lost(void **state)
 {
     struct bench *bench = *state;
     load(bench, 5);
@@ -358,7 +358,7 @@ static void an_epoch_of_another_process_is_not_ours(void **state)
     assert_int_equal(action(bench, ROTA_PARTITION_DO_FORGET)->end, ROTA_PARTITION_LOST);
 }
 
-static void a_check_shows_what_was_so_when_it_began(void **state)
+static void a_check_shows_the_state_when_it_began(void **state)
 {
     struct bench *bench = *state;
     open(bench, 5);
@@ -373,7 +373,7 @@ static void a_check_shows_what_was_so_when_it_began(void **state)
     assert_true(must_wait(bench, began)); /* it was about another route */
 }
 
-static void partitions_that_are_wanted_meanwhile_are_taken_next(void **state)
+static void partitions_wanted_during_a_take_are_taken_next(void **state)
 {
     struct bench *bench = *state;
     step(bench, (struct rota_partition_event){.type = ROTA_PARTITION_UP});
@@ -417,18 +417,18 @@ int main(void)
         RULE(a_row_with_another_epoch_is_another_nodes),
         RULE(a_write_that_is_rejected_ends_its_own_epoch_only),
         RULE(a_partition_is_left_when_its_changes_are_written),
-        RULE(one_that_is_not_open_is_dropped_and_its_answer_ignored),
-        RULE(a_row_that_is_gone_is_lost_at_the_second_check),
+        RULE(an_unopened_partition_is_dropped_and_its_answer_ignored),
+        RULE(a_missing_row_means_a_loss_at_the_second_check),
         RULE(a_job_is_denied_only_after_a_check_that_began_later),
         RULE(nothing_is_known_before_a_node_is),
         RULE(a_job_that_is_added_wants_its_partition),
         RULE(a_single_node_takes_all_once_and_then_when_calls_wait),
         RULE(a_deleted_queues_row_is_removed_once),
         RULE(rows_that_cannot_be_loaded_fail_the_calls_that_wait),
-        RULE(one_that_is_taken_over_while_it_is_loaded_is_lost),
+        RULE(a_partition_taken_over_while_it_is_loaded_is_lost),
         RULE(an_epoch_of_another_process_is_not_ours),
-        RULE(a_check_shows_what_was_so_when_it_began),
-        RULE(partitions_that_are_wanted_meanwhile_are_taken_next),
+        RULE(a_check_shows_the_state_when_it_began),
+        RULE(partitions_wanted_during_a_take_are_taken_next),
         RULE(partition_that_goes_to_another_node_while_it_is_taken_is_not_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* Who is alive, and when a worker comes and comes back. */
+/* Which peers are alive, and when a worker connects and reconnects. */
 #include "core/work/worker/join_fsm.h"
 
 #include <setjmp.h>
@@ -12,7 +12,7 @@ static const struct rota_beat BEAT = {ROTA_SEC, 3};
 
 /* --- beats --- */
 
-static void any_message_is_a_sign_of_life(void **state)
+static void any_message_counts_as_a_heartbeat(void **state)
 {
     struct rota_peer_fsm fsm;
     (void)state;
@@ -23,31 +23,31 @@ static void any_message_is_a_sign_of_life(void **state)
     assert_false(rota_peer_fsm_is_silent(&fsm, 5 * ROTA_SEC - 1));
 }
 
-static void a_beat_is_due_when_nothing_else_was_sent(void **state)
+static void a_heartbeat_is_due_when_nothing_else_was_sent(void **state)
 {
     struct rota_peer_fsm fsm;
     (void)state;
     rota_peer_fsm_init(&fsm, BEAT, 0);
     assert_int_equal(rota_peer_fsm_deadline(&fsm), ROTA_SEC);
-    assert_true(rota_peer_fsm_must_beat(&fsm, ROTA_SEC));
+    assert_true(rota_peer_fsm_is_heartbeat_due(&fsm, ROTA_SEC));
     rota_peer_fsm_sent(&fsm, ROTA_SEC - 1);
-    assert_false(rota_peer_fsm_must_beat(&fsm, ROTA_SEC));
+    assert_false(rota_peer_fsm_is_heartbeat_due(&fsm, ROTA_SEC));
 }
 
-static void beats_are_held_within_bounds(void **state)
+static void heartbeats_are_clamped_to_their_bounds(void **state)
 {
     (void)state;
-    struct rota_beat beat = rota_peer_fsm_beat_held((struct rota_beat){0, 0});
+    struct rota_beat beat = rota_peer_fsm_clamp_heartbeat((struct rota_beat){0, 0});
     assert_int_equal(beat.interval, ROTA_PEER_INTERVAL);
     assert_int_equal(beat.missed_max, ROTA_PEER_MISSED_MAX);
-    beat = rota_peer_fsm_beat_held((struct rota_beat){1, UINT32_MAX});
+    beat = rota_peer_fsm_clamp_heartbeat((struct rota_beat){1, UINT32_MAX});
     assert_int_equal(beat.interval, ROTA_PEER_INTERVAL_MIN);
     assert_int_equal(beat.missed_max, ROTA_PEER_MISSED_LIMIT);
-    beat = rota_peer_fsm_beat_held((struct rota_beat){INT64_MAX, 1});
+    beat = rota_peer_fsm_clamp_heartbeat((struct rota_beat){INT64_MAX, 1});
     assert_int_equal(beat.interval, ROTA_PEER_INTERVAL_MAX);
 }
 
-static void who_was_away_himself_judges_nobody(void **state)
+static void a_process_that_was_paused_judges_no_peer(void **state)
 {
     struct rota_attention attention = {0};
     (void)state;
@@ -90,7 +90,7 @@ static void a_worker_tries_at_once_and_is_up_when_welcome(void **state)
     assert_true(step(&fsm, ROTA_SEC, ROTA_JOIN_TICK).beat);
 }
 
-static void a_welcome_said_again_only_sets_the_beat(void **state)
+static void a_repeated_welcome_only_sets_the_heartbeat(void **state)
 {
     struct rota_join_fsm fsm;
     (void)state;
@@ -152,7 +152,7 @@ static void a_session_that_lasted_starts_over_and_one_that_did_not_does_not(void
     assert_true(step(&fsm, now + ROTA_HOUR, ROTA_JOIN_LOST).wait < 2 * ROTA_BACKOFF_FIRST);
 }
 
-static void silence_ends_a_session_only_when_everything_was_heard(void **state)
+static void a_timeout_ends_a_session_only_after_all_messages_were_read(void **state)
 {
     struct rota_join_fsm fsm;
     (void)state;
@@ -165,7 +165,7 @@ static void silence_ends_a_session_only_when_everything_was_heard(void **state)
     assert_true(todo.tell_down && todo.is_silent && todo.close);
 }
 
-static void one_that_was_stopped_gives_its_broker_another_interval(void **state)
+static void a_paused_worker_gives_its_broker_another_interval(void **state)
 {
     struct rota_join_fsm fsm;
     (void)state;
@@ -193,7 +193,7 @@ static void epochs_grow_also_when_the_clock_goes_back(void **state)
     assert_int_equal(last, 2000 * 1000000);
 }
 
-static void what_has_stopped_does_nothing_more(void **state)
+static void a_stopped_machine_does_nothing(void **state)
 {
     struct rota_join_fsm fsm;
     (void)state;
@@ -262,7 +262,7 @@ static void waits_differ_by_the_seed(void **state)
 }
 
 /* Lasting means: for as long as a silent one would have lasted. */
-static void session_lasts_when_it_outlives_a_silence(void **state)
+static void session_counts_as_lasting_after_a_heartbeat_timeout(void **state)
 {
     (void)state;
     for (int is_short = 0; is_short < 2; is_short++) {
@@ -298,7 +298,7 @@ static void only_what_is_open_is_closed(void **state)
     assert_true(todo.close && !todo.tell_down);
 }
 
-static void one_that_was_stopped_beats_while_it_waits_for_its_broker(void **state)
+static void a_paused_worker_sends_heartbeats_while_it_waits_for_its_broker(void **state)
 {
     struct rota_join_fsm fsm;
     (void)state;
@@ -312,7 +312,7 @@ static void one_that_was_stopped_beats_while_it_waits_for_its_broker(void **stat
     assert_false(step(&fsm, ROTA_HOUR + ROTA_SEC, ROTA_JOIN_TICK).tell_down);
 }
 
-static void epoch_is_the_moment_or_one_more_than_the_last(void **state)
+static void epoch_is_the_time_or_one_more_than_the_last(void **state)
 {
     struct rota_join_fsm fsm;
     rota_time now = 0, walls[] = {0, 5 * ROTA_USEC, 5 * ROTA_USEC, 3 * ROTA_USEC, -1};
@@ -327,7 +327,7 @@ static void epoch_is_the_moment_or_one_more_than_the_last(void **state)
     }
 }
 
-static void bounds_of_a_beat_are_within(void **state)
+static void bounds_of_a_heartbeat_are_inclusive(void **state)
 {
     static const struct {
         struct rota_beat beat, held;
@@ -341,7 +341,7 @@ static void bounds_of_a_beat_are_within(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        struct rota_beat beat = rota_peer_fsm_beat_held(CASES[i].beat);
+        struct rota_beat beat = rota_peer_fsm_clamp_heartbeat(CASES[i].beat);
         assert_int_equal(beat.interval, CASES[i].held.interval);
         assert_int_equal(beat.missed_max, CASES[i].held.missed_max);
     }
@@ -358,7 +358,7 @@ static void absence_is_more_than_two_intervals(void **state)
     assert_int_equal(attention.excuse_until, 8 * ROTA_SEC + 1);
 }
 
-static void deadline_is_the_earlier_of_silence_and_beat(void **state)
+static void deadline_is_the_earlier_of_timeout_and_heartbeat(void **state)
 {
     struct rota_peer_fsm fsm;
     (void)state;
@@ -374,29 +374,29 @@ static void deadline_is_the_earlier_of_silence_and_beat(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_message_is_a_sign_of_life),
-        cmocka_unit_test(a_beat_is_due_when_nothing_else_was_sent),
-        cmocka_unit_test(beats_are_held_within_bounds),
-        cmocka_unit_test(who_was_away_himself_judges_nobody),
+        cmocka_unit_test(any_message_counts_as_a_heartbeat),
+        cmocka_unit_test(a_heartbeat_is_due_when_nothing_else_was_sent),
+        cmocka_unit_test(heartbeats_are_clamped_to_their_bounds),
+        cmocka_unit_test(a_process_that_was_paused_judges_no_peer),
         cmocka_unit_test(a_worker_tries_at_once_and_is_up_when_welcome),
-        cmocka_unit_test(a_welcome_said_again_only_sets_the_beat),
+        cmocka_unit_test(a_repeated_welcome_only_sets_the_heartbeat),
         cmocka_unit_test(without_a_welcome_in_time_the_try_has_failed),
         cmocka_unit_test(the_wait_grows_and_is_bounded),
         cmocka_unit_test(a_session_that_lasted_starts_over_and_one_that_did_not_does_not),
-        cmocka_unit_test(silence_ends_a_session_only_when_everything_was_heard),
-        cmocka_unit_test(one_that_was_stopped_gives_its_broker_another_interval),
+        cmocka_unit_test(a_timeout_ends_a_session_only_after_all_messages_were_read),
+        cmocka_unit_test(a_paused_worker_gives_its_broker_another_interval),
         cmocka_unit_test(epochs_grow_also_when_the_clock_goes_back),
-        cmocka_unit_test(what_has_stopped_does_nothing_more),
+        cmocka_unit_test(a_stopped_machine_does_nothing),
         cmocka_unit_test(session_begins_with_the_welcome),
         cmocka_unit_test(options_replace_the_defaults),
         cmocka_unit_test(waits_differ_by_the_seed),
-        cmocka_unit_test(session_lasts_when_it_outlives_a_silence),
+        cmocka_unit_test(session_counts_as_lasting_after_a_heartbeat_timeout),
         cmocka_unit_test(only_what_is_open_is_closed),
-        cmocka_unit_test(one_that_was_stopped_beats_while_it_waits_for_its_broker),
-        cmocka_unit_test(epoch_is_the_moment_or_one_more_than_the_last),
-        cmocka_unit_test(bounds_of_a_beat_are_within),
+        cmocka_unit_test(a_paused_worker_sends_heartbeats_while_it_waits_for_its_broker),
+        cmocka_unit_test(epoch_is_the_time_or_one_more_than_the_last),
+        cmocka_unit_test(bounds_of_a_heartbeat_are_inclusive),
         cmocka_unit_test(absence_is_more_than_two_intervals),
-        cmocka_unit_test(deadline_is_the_earlier_of_silence_and_beat),
+        cmocka_unit_test(deadline_is_the_earlier_of_timeout_and_heartbeat),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

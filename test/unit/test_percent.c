@@ -39,7 +39,7 @@ static void other_bytes_are_themselves(void **state)
     assert_int_equal(at, 0);
 }
 
-static void a_percent_without_two_digits_is_none(void **state)
+static void a_percent_without_two_digits_is_not_an_escape(void **state)
 {
     (void)state;
     static const char *const texts[] = {"%", "%4", "%4g", "%g4", "%%41", "% 4"};
@@ -58,7 +58,7 @@ int main(void)
         cmocka_unit_test(every_byte_comes_back),
         cmocka_unit_test(digits_of_either_case_are_read_and_large_ones_written),
         cmocka_unit_test(other_bytes_are_themselves),
-        cmocka_unit_test(a_percent_without_two_digits_is_none),
+        cmocka_unit_test(a_percent_without_two_digits_is_not_an_escape),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

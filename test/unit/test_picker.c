@@ -259,7 +259,7 @@ static void old_poll_takes_nothing_from_a_partition_that_came_back(void **state)
     rota_picker_free(picker);
 }
 
-static void queues_are_told_apart_by_namespace_name_and_type(void **state)
+static void queues_differ_by_namespace_name_and_type(void **state)
 {
     struct rota_partition queues[] = {
         queue_named("ab", "c"), queue_named("a", "bc"), queue_named("", "abc"),
@@ -682,7 +682,7 @@ int main(void)
         cmocka_unit_test(ties_go_to_the_first_after_a_random_start),
         cmocka_unit_test(second_release_is_refused_and_takes_nothing),
         cmocka_unit_test(old_poll_takes_nothing_from_a_partition_that_came_back),
-        cmocka_unit_test(queues_are_told_apart_by_namespace_name_and_type),
+        cmocka_unit_test(queues_differ_by_namespace_name_and_type),
         cmocka_unit_test(bad_queues_are_refused),
         cmocka_unit_test(poll_that_finds_no_host_leaves_no_count),
         cmocka_unit_test(idle_queues_are_forgotten_in_time),

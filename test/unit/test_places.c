@@ -13,7 +13,7 @@ static enum rota_place take(struct rota_places *places, const char *peer)
     return rota_places_take(places, rota_str(peer), &refused);
 }
 
-static void a_peer_gets_its_share_and_no_more(void **state)
+static void a_peer_gets_at_most_its_share(void **state)
 {
     struct rota_places places;
     (void)state;
@@ -29,7 +29,7 @@ static void a_peer_gets_its_share_and_no_more(void **state)
     rota_places_deinit(&places);
 }
 
-static void half_of_all_is_the_share_unless_told(void **state)
+static void half_of_all_is_the_default_share(void **state)
 {
     struct rota_places places;
     (void)state;
@@ -115,8 +115,8 @@ static void many_refusals_are_one_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_peer_gets_its_share_and_no_more),
-        cmocka_unit_test(half_of_all_is_the_share_unless_told),
+        cmocka_unit_test(a_peer_gets_at_most_its_share),
+        cmocka_unit_test(half_of_all_is_the_default_share),
         cmocka_unit_test(the_reserve_takes_connections_without_a_place),
         cmocka_unit_test(peers_that_have_left_are_forgotten),
         cmocka_unit_test(keys_of_any_length_are_one_peer_each),

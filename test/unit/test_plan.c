@@ -251,7 +251,7 @@ static double minimum_of(struct rota_ring *before, struct rota_ring *after, doub
     return minimum;
 }
 
-static void minimum_is_what_fair_shares_gain(void **state)
+static void minimum_is_the_gain_of_fair_shares(void **state)
 {
     double ratio;
     (void)state;
@@ -264,7 +264,7 @@ static void minimum_is_what_fair_shares_gain(void **state)
 
 /* Fair shares do not come into it when hosts only go: what they own must move,
  * be it more or less than their share, and nothing else has to. */
-static void minimum_is_what_leaving_hosts_own(void **state)
+static void minimum_is_the_partitions_of_leaving_hosts(void **state)
 {
     bool is_below = false, is_above = false;
     (void)state;
@@ -303,7 +303,7 @@ static void result_can_be_asked_for_again(void **state)
     rota_plan_free(plan);
 }
 
-static void minimum_adds_what_newcomers_gain_beyond_the_leavers(void **state)
+static void minimum_adds_the_gain_of_new_hosts_beyond_removed_ones(void **state)
 {
     struct rota_plan *plan = begin(build(0, 4, 0), build(1, 7, 0), NULL);
     struct rota_plan_side side = {100, {0}};
@@ -314,7 +314,7 @@ static void minimum_adds_what_newcomers_gain_beyond_the_leavers(void **state)
     rota_plan_free(plan);
 }
 
-static void empty_ring_loses_what_was_owned(void **state)
+static void empty_ring_loses_all_partitions(void **state)
 {
     struct rota_plan *plan = begin(build(0, 3, 0), build(0, 0, 0), NULL);
     struct rota_plan_side side = {10, {0}}, fewer = {6, {0}};
@@ -387,7 +387,7 @@ static void spread_counts_idle_hosts_and_zones(void **state)
     rota_plan_free(plan);
 }
 
-static void window_tells_when_each_partition_flips(void **state)
+static void window_shows_when_each_partition_flips(void **state)
 {
     static struct told told;
     struct rota_ring *ring = build(0, 5, 0), *other = build(0, 5, 0);
@@ -489,14 +489,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plan_equals_routing_one_by_one),
         cmocka_unit_test(long_queue_is_routed_like_a_short_one),
-        cmocka_unit_test(minimum_is_what_fair_shares_gain),
-        cmocka_unit_test(minimum_is_what_leaving_hosts_own),
+        cmocka_unit_test(minimum_is_the_gain_of_fair_shares),
+        cmocka_unit_test(minimum_is_the_partitions_of_leaving_hosts),
         cmocka_unit_test(result_can_be_asked_for_again),
-        cmocka_unit_test(minimum_adds_what_newcomers_gain_beyond_the_leavers),
-        cmocka_unit_test(empty_ring_loses_what_was_owned),
+        cmocka_unit_test(minimum_adds_the_gain_of_new_hosts_beyond_removed_ones),
+        cmocka_unit_test(empty_ring_loses_all_partitions),
         cmocka_unit_test(largest_load_is_measured_by_weight),
         cmocka_unit_test(spread_counts_idle_hosts_and_zones),
-        cmocka_unit_test(window_tells_when_each_partition_flips),
+        cmocka_unit_test(window_shows_when_each_partition_flips),
         cmocka_unit_test(window_without_length_is_one_bucket),
         cmocka_unit_test(bad_space_is_refused_and_changes_nothing),
     };

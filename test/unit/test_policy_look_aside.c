@@ -143,7 +143,7 @@ static void row_l7_when_all_are_unavailable_there_is_no_choice(void **state)
     bench_free(&bench);
 }
 
-static void when_all_are_unavailable_they_are_tried_all_the_same(void **state)
+static void when_all_are_unavailable_they_are_still_tried(void **state)
 {
     struct bench bench = look_aside(3);
     size_t counts[65];
@@ -169,7 +169,7 @@ static void row_l8_scores_of_zero_are_spread(void **state)
     bench_free(&bench);
 }
 
-static void row_l9_what_is_cancelled_is_not_executing(void **state)
+static void row_l9_a_cancelled_call_is_not_executing(void **state)
 {
     struct bench bench = look_aside(1);
     struct rota_try tries[10];
@@ -258,7 +258,7 @@ static void failures_count_against_a_replica(void **state)
     assert_true(share_of_failing(original(3)) > 100);
 }
 
-static void when_all_have_failed_they_are_tried_all_the_same(void **state)
+static void when_all_have_failed_they_are_still_tried(void **state)
 {
     struct bench bench = look_aside(2);
     (void)state;
@@ -280,7 +280,7 @@ static void input_errors_and_overload_do_not_shun(void **state)
     bench_free(&bench);
 }
 
-static void an_expired_report_of_an_idle_replica_is_none(void **state)
+static void an_expired_report_of_an_idle_replica_does_not_count(void **state)
 {
     struct bench bench = look_aside(1);
     (void)state;
@@ -318,15 +318,15 @@ int main(void)
         cmocka_unit_test(row_l5_choices_follow_the_load),
         cmocka_unit_test(row_l6_going_round_passes_the_unavailable),
         cmocka_unit_test(row_l7_when_all_are_unavailable_there_is_no_choice),
-        cmocka_unit_test(when_all_are_unavailable_they_are_tried_all_the_same),
+        cmocka_unit_test(when_all_are_unavailable_they_are_still_tried),
         cmocka_unit_test(row_l8_scores_of_zero_are_spread),
-        cmocka_unit_test(row_l9_what_is_cancelled_is_not_executing),
+        cmocka_unit_test(row_l9_a_cancelled_call_is_not_executing),
         cmocka_unit_test(row_l10_a_success_clears_the_flag),
         cmocka_unit_test(trap_a_a_dropped_replica_is_not_preferred),
         cmocka_unit_test(failures_count_against_a_replica),
-        cmocka_unit_test(when_all_have_failed_they_are_tried_all_the_same),
+        cmocka_unit_test(when_all_have_failed_they_are_still_tried),
         cmocka_unit_test(input_errors_and_overload_do_not_shun),
-        cmocka_unit_test(an_expired_report_of_an_idle_replica_is_none),
+        cmocka_unit_test(an_expired_report_of_an_idle_replica_does_not_count),
         cmocka_unit_test(replica_without_a_report_scores_by_its_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

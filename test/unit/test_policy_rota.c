@@ -115,7 +115,7 @@ static void time_before_a_try_is_sent_is_not_service_time(void **state)
     bench_free(&bench);
 }
 
-static void replica_that_answers_others_is_not_silent(void **state)
+static void replica_that_answers_others_is_not_unresponsive(void **state)
 {
     struct bench bench = rota(2);
     (void)state;
@@ -128,7 +128,7 @@ static void replica_that_answers_others_is_not_silent(void **state)
     bench_free(&bench);
 }
 
-static void a_slow_replica_is_avoided_but_heard_of(void **state)
+static void a_slow_replica_is_avoided_but_sampled(void **state)
 {
     struct bench bench = rota(3);
     size_t n = 0;
@@ -145,7 +145,7 @@ static void a_slow_replica_is_avoided_but_heard_of(void **state)
 }
 
 /* One choice in a hundred explores, and finds the one that was not heard of for longest. */
-static void slow_replicas_are_heard_of_in_turn(void **state)
+static void slow_replicas_are_sampled_in_turn(void **state)
 {
     struct bench bench = rota(4);
     size_t n[5] = {0};
@@ -191,7 +191,7 @@ static void a_slow_replica_that_becomes_quick_is_found(void **state)
     bench_free(&bench);
 }
 
-static void noise_within_the_dead_band_moves_nobody(void **state)
+static void noise_within_the_dead_band_changes_no_choice(void **state)
 {
     struct bench bench = rota(2);
     (void)state;
@@ -219,7 +219,7 @@ static void the_queue_of_others_counts_and_fades(void **state)
     bench_free(&bench);
 }
 
-static void work_counts_even_if_queues_are_said_to_take_no_time(void **state)
+static void work_counts_even_if_reported_queues_take_no_time(void **state)
 {
     struct bench bench = rota(2);
     size_t counts[65];
@@ -285,12 +285,12 @@ static void a_slow_try_is_remembered_when_it_is_cancelled(void **state)
     warm_up(&bench, 10 * ROTA_MSEC, 20);
     bench_run(&bench, 1, 200 * ROTA_MSEC, ROTA_OUTCOME_CANCELLED);
     assert_int_equal(share(&bench, 20, 10 * ROTA_MSEC), 0);
-    bench.now += 10 * ROTA_SEC; /* not for ever */
+    bench.now += 10 * ROTA_SEC; /* not forever */
     assert_in_range(share(&bench, 20, 10 * ROTA_MSEC), 8, 12);
     bench_free(&bench);
 }
 
-static void a_try_cancelled_at_once_says_nothing(void **state)
+static void a_try_cancelled_at_once_proves_nothing(void **state)
 {
     struct bench bench = rota(2);
     (void)state;
@@ -372,7 +372,7 @@ static void a_cancelled_probe_is_made_again(void **state)
     bench_free(&bench);
 }
 
-static void a_retry_is_no_probe(void **state)
+static void a_retry_is_not_a_probe(void **state)
 {
     struct bench bench = rota(3);
     (void)state;
@@ -453,7 +453,7 @@ static void input_errors_never_count_against_a_replica(void **state)
     bench_free(&bench);
 }
 
-static void overload_sends_elsewhere_and_ejects_nobody(void **state)
+static void overload_moves_the_call_and_ejects_no_replica(void **state)
 {
     struct bench bench = rota(2);
     (void)state;
@@ -608,7 +608,7 @@ static void score_is_the_expected_wait(void **state)
     bench_free(&bench);
 }
 
-static void silence_is_what_exceeds_three_service_times(void **state)
+static void unresponsive_means_more_than_three_service_times(void **state)
 {
     struct bench bench = rota(1);
     (void)state;
@@ -691,7 +691,7 @@ static void circuit_opens_with_the_third_failure_in_a_row(void **state)
     bench_free(&bench);
 }
 
-/* A panic does not end the probe, nor does its own failure leave it out for ever. */
+/* A panic does not end the probe, nor does its own failure leave it out forever. */
 static void probe_that_fails_opens_the_circuit_for_longer(void **state)
 {
     struct bench bench = rota(3);
@@ -749,7 +749,7 @@ static void band_is_wider_with_few_samples(void **state)
 }
 
 /* The one that is heard of least comes after others, which are heard of all the time or busy. */
-static void slow_replica_is_heard_of_wherever_it_stands(void **state)
+static void slow_replica_is_sampled_at_any_position(void **state)
 {
     struct bench bench = rota(4);
     size_t n = 0;
@@ -776,39 +776,39 @@ int main(void)
         cmocka_unit_test(tries_that_meet_one_pause_together_are_one_sample),
         cmocka_unit_test(slow_replica_is_avoided_from_its_fourth_answer_on),
         cmocka_unit_test(time_before_a_try_is_sent_is_not_service_time),
-        cmocka_unit_test(replica_that_answers_others_is_not_silent),
-        cmocka_unit_test(a_slow_replica_is_avoided_but_heard_of),
-        cmocka_unit_test(slow_replicas_are_heard_of_in_turn),
+        cmocka_unit_test(replica_that_answers_others_is_not_unresponsive),
+        cmocka_unit_test(a_slow_replica_is_avoided_but_sampled),
+        cmocka_unit_test(slow_replicas_are_sampled_in_turn),
         cmocka_unit_test(few_samples_need_a_larger_difference),
         cmocka_unit_test(a_slow_replica_that_becomes_quick_is_found),
-        cmocka_unit_test(noise_within_the_dead_band_moves_nobody),
+        cmocka_unit_test(noise_within_the_dead_band_changes_no_choice),
         cmocka_unit_test(the_queue_of_others_counts_and_fades),
-        cmocka_unit_test(work_counts_even_if_queues_are_said_to_take_no_time),
+        cmocka_unit_test(work_counts_even_if_reported_queues_take_no_time),
         cmocka_unit_test(an_unknown_replica_is_average),
         cmocka_unit_test(an_unknown_replica_gets_its_share_once_it_answers),
         cmocka_unit_test(a_frozen_replica_is_found_by_its_oldest_try),
         cmocka_unit_test(a_slow_try_is_remembered_when_it_is_cancelled),
-        cmocka_unit_test(a_try_cancelled_at_once_says_nothing),
+        cmocka_unit_test(a_try_cancelled_at_once_proves_nothing),
         cmocka_unit_test(a_failing_replica_is_ejected_and_probed_alone),
         cmocka_unit_test(the_delay_to_the_next_probe_grows_up_to_a_bound),
         cmocka_unit_test(a_cancelled_probe_is_made_again),
-        cmocka_unit_test(a_retry_is_no_probe),
+        cmocka_unit_test(a_retry_is_not_a_probe),
         cmocka_unit_test(one_of_two_can_be_ejected_but_not_both),
         cmocka_unit_test(the_one_that_works_is_preferred_in_panic),
         cmocka_unit_test(a_success_in_panic_closes_the_circuit),
         cmocka_unit_test(an_answer_from_before_the_ejection_proves_nothing),
         cmocka_unit_test(input_errors_never_count_against_a_replica),
-        cmocka_unit_test(overload_sends_elsewhere_and_ejects_nobody),
+        cmocka_unit_test(overload_moves_the_call_and_ejects_no_replica),
         cmocka_unit_test(service_time_is_learned_from_samples),
         cmocka_unit_test(wait_in_a_queue_is_not_service_time),
         cmocka_unit_test(drain_of_a_queue_is_learned),
         cmocka_unit_test(score_is_the_expected_wait),
-        cmocka_unit_test(silence_is_what_exceeds_three_service_times),
+        cmocka_unit_test(unresponsive_means_more_than_three_service_times),
         cmocka_unit_test(failures_add_up_and_answers_halve_them),
         cmocka_unit_test(circuit_opens_with_the_third_failure_in_a_row),
         cmocka_unit_test(probe_that_fails_opens_the_circuit_for_longer),
         cmocka_unit_test(band_is_wider_with_few_samples),
-        cmocka_unit_test(slow_replica_is_heard_of_wherever_it_stands),
+        cmocka_unit_test(slow_replica_is_sampled_at_any_position),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,7 +126,7 @@ static void pool_opens_whole_or_not_at_all(void **state)
     pump(&world);
     assert_int_equal(world.n_tells, 2);
     assert_true(world.told[0] == 0 && world.told[1] == 0);
-    assert_int_equal(world.n_closes, 2); /* the one that stood and the one under way */
+    assert_int_equal(world.n_closes, 2); /* the one that stood and the one in flight */
     assert_int_equal(rota_pool_fsm_n_connections(world.pools), 0);
     assert_int_equal(rota_pool_fsm_state(world.pools, 7), ROTA_POOL_NEW);
     rota_pool_fsm_opened(world.pools, 0, world.opens[2]); /* too late: no news */
@@ -283,7 +283,7 @@ static void connection_that_breaks_under_its_last_calls_is_closed(void **state)
     teardown(&world);
 }
 
-static void node_that_returns_elsewhere_is_dialled_there(void **state)
+static void node_that_returns_at_another_address_is_connected_there(void **state)
 {
     struct world world;
     (void)state;
@@ -334,7 +334,7 @@ static void warm_pool_is_ready_for_the_first_call(void **state)
     teardown(&world);
 }
 
-static void cancelled_waiter_hears_nothing_and_holds_nothing(void **state)
+static void cancelled_waiter_gets_no_answer_and_holds_nothing(void **state)
 {
     struct world world;
     (void)state;
@@ -397,7 +397,7 @@ static void nodes_with_a_pool_are_bounded(void **state)
     teardown(&world);
 }
 
-static void connection_that_is_not_needed_any_more_is_not_opened(void **state)
+static void connection_that_is_no_longer_needed_is_not_opened(void **state)
 {
     struct world world;
     uint64_t connection;
@@ -502,13 +502,13 @@ int main(void)
         cmocka_unit_test(pool_grows_with_the_calls_and_shrinks_without),
         cmocka_unit_test(connection_is_never_closed_under_a_call),
         cmocka_unit_test(connection_that_breaks_under_its_last_calls_is_closed),
-        cmocka_unit_test(node_that_returns_elsewhere_is_dialled_there),
+        cmocka_unit_test(node_that_returns_at_another_address_is_connected_there),
         cmocka_unit_test(broken_connection_is_replaced_while_the_others_serve),
         cmocka_unit_test(warm_pool_is_ready_for_the_first_call),
-        cmocka_unit_test(cancelled_waiter_hears_nothing_and_holds_nothing),
+        cmocka_unit_test(cancelled_waiter_gets_no_answer_and_holds_nothing),
         cmocka_unit_test(bad_input_is_refused_and_bounds_hold),
         cmocka_unit_test(nodes_with_a_pool_are_bounded),
-        cmocka_unit_test(connection_that_is_not_needed_any_more_is_not_opened),
+        cmocka_unit_test(connection_that_is_no_longer_needed_is_not_opened),
         cmocka_unit_test(actions_name_their_node),
         cmocka_unit_test(idle_time_begins_with_the_last_release),
         cmocka_unit_test(pool_whose_connection_broke_can_be_purged),

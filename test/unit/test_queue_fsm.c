@@ -53,7 +53,7 @@ static const char *news_at(struct rota_queue_fsm *fsm, rota_time now)
     return text;
 }
 
-static void what_is_in_force_at_the_start_is_no_news(void **state)
+static void initial_configuration_is_not_reported(void **state)
 {
     struct rota_queue_fsm fsm = queue_with(config_of(2, 4, 3));
     (void)state;
@@ -65,7 +65,7 @@ static void what_is_in_force_at_the_start_is_no_news(void **state)
     rota_queue_fsm_deinit(&fsm);
 }
 
-static void raising_is_told_at_once(void **state)
+static void raising_is_reported_at_once(void **state)
 {
     struct rota_queue_fsm fsm = queue_with(config_of(2, 2, 0));
     (void)state;
@@ -151,7 +151,7 @@ static void names_of_the_queue_are_copied(void **state)
     assert_null(fsm.counts.empties);
 }
 
-static void news_have_both_counts_and_both_spreads(void **state)
+static void reports_have_both_counts_and_both_spreads(void **state)
 {
     struct rota_queue_fsm fsm = queue_with(config_of(2, 2, 3));
     struct rota_queue_news news;
@@ -171,7 +171,7 @@ static void news_have_both_counts_and_both_spreads(void **state)
 }
 
 /* One of the two counts is enough. */
-static void each_count_alone_is_news(void **state)
+static void each_count_alone_is_reported(void **state)
 {
     struct rota_queue_fsm fsm = queue_with(config_of(2, 3, 3));
     (void)state;
@@ -198,7 +198,7 @@ static void id_of_the_queue_is_ignored(void **state)
     rota_queue_fsm_deinit(&fsm);
 }
 
-static void queue_that_is_none_is_refused(void **state)
+static void invalid_queue_is_refused(void **state)
 {
     struct rota_queue_config config = config_of(1, 1, 0);
     struct rota_partition sticky = QUEUE, reserved = QUEUE;
@@ -213,17 +213,17 @@ static void queue_that_is_none_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_in_force_at_the_start_is_no_news),
-        cmocka_unit_test(raising_is_told_at_once),
+        cmocka_unit_test(initial_configuration_is_not_reported),
+        cmocka_unit_test(raising_is_reported_at_once),
         cmocka_unit_test(lowering_waits_for_the_reports),
         cmocka_unit_test(partitions_flip_while_they_are_read),
         cmocka_unit_test(partition_that_a_report_ends_does_not_flip),
         cmocka_unit_test(refused_configuration_changes_nothing),
         cmocka_unit_test(names_of_the_queue_are_copied),
-        cmocka_unit_test(news_have_both_counts_and_both_spreads),
-        cmocka_unit_test(each_count_alone_is_news),
+        cmocka_unit_test(reports_have_both_counts_and_both_spreads),
+        cmocka_unit_test(each_count_alone_is_reported),
         cmocka_unit_test(id_of_the_queue_is_ignored),
-        cmocka_unit_test(queue_that_is_none_is_refused),
+        cmocka_unit_test(invalid_queue_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ static void plain_text_stays(void **state)
     assert_quoted(rota_str("\u00e9 \u20ac \U0001f3a1"), "\"\u00e9 \u20ac \U0001f3a1\"");
 }
 
-static void what_could_do_harm_is_escaped(void **state)
+static void dangerous_characters_are_escaped(void **state)
 {
     (void)state;
     assert_quoted(rota_str("a\"b\\c"), "\"a\\\"b\\\\c\"");
@@ -26,7 +26,7 @@ static void what_could_do_harm_is_escaped(void **state)
     assert_quoted(rota_str("\xc2\x9b\u2028\u202e\u2066"), "\"\\u009b\\u2028\\u202e\\u2066\"");
 }
 
-static void bytes_that_are_no_text_are_replaced(void **state)
+static void bytes_that_are_not_text_are_replaced(void **state)
 {
     (void)state;
     assert_quoted(rota_str("a\x80z"), "\"a\\ufffdz\"");                   /* no lead */
@@ -76,8 +76,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_text_stays),
-        cmocka_unit_test(what_could_do_harm_is_escaped),
-        cmocka_unit_test(bytes_that_are_no_text_are_replaced),
+        cmocka_unit_test(dangerous_characters_are_escaped),
+        cmocka_unit_test(bytes_that_are_not_text_are_replaced),
         cmocka_unit_test(long_text_is_cut_between_characters),
         cmocka_unit_test(any_bytes_become_a_json_text),
     };

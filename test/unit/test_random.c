@@ -3,7 +3,7 @@
 #include "vectors.h"
 
 /* The published sequences: a simulation that failed must fail again next year. */
-static void numbers_are_fixed_for_ever(void **state)
+static void random_numbers_never_change(void **state)
 {
     static const uint64_t mixed[] = {0xe220a8397b1dcdaf, 0x6e789e6aa1b965f4, 0x06c45d188009454f,
                                      0xf88bb8a8724c81ec};
@@ -22,7 +22,7 @@ static void numbers_are_fixed_for_ever(void **state)
         assert_int_equal(rota_random_next(&random), from_seed_0[i]);
 }
 
-static void what_is_made_of_them_is_fixed_too(void **state)
+static void derived_numbers_never_change(void **state)
 {
     static const uint64_t dice[] = {4, 5, 1, 3, 5, 6, 3, 4, 6, 6};
     struct rota_random random;
@@ -117,8 +117,8 @@ static void unit_and_chance_stay_within_their_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_fixed_for_ever),
-        cmocka_unit_test(what_is_made_of_them_is_fixed_too),
+        cmocka_unit_test(random_numbers_never_change),
+        cmocka_unit_test(derived_numbers_never_change),
         cmocka_unit_test(below_is_even),
         cmocka_unit_test(below_has_no_bias_at_large_bounds),
         cmocka_unit_test(range_reaches_both_ends),

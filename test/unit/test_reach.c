@@ -28,7 +28,7 @@ static void a_node_that_fails_is_not_asked_while_another_can_be(void **state)
     assert_true(is_asked[0] && !is_asked[1] && is_asked[2]);
 }
 
-static void another_is_asked_when_the_owner_did_not_do(void **state)
+static void another_node_is_asked_when_the_owner_failed(void **state)
 {
     (void)state;
     for (uint64_t chance = 0; chance < 6; chance++) {
@@ -40,7 +40,7 @@ static void another_is_asked_when_the_owner_did_not_do(void **state)
     }
 }
 
-static void a_node_that_has_failed_is_back_once_it_is_heard(void **state)
+static void a_failed_node_is_back_once_it_answers(void **state)
 {
     (void)state;
     assert_int_equal(rota_reach_of(false, false, false), U);
@@ -55,8 +55,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_owner_is_asked_when_it_can_be_reached),
         cmocka_unit_test(a_node_that_fails_is_not_asked_while_another_can_be),
-        cmocka_unit_test(another_is_asked_when_the_owner_did_not_do),
-        cmocka_unit_test(a_node_that_has_failed_is_back_once_it_is_heard),
+        cmocka_unit_test(another_node_is_asked_when_the_owner_failed),
+        cmocka_unit_test(a_failed_node_is_back_once_it_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

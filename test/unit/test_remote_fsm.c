@@ -89,7 +89,7 @@ static void a_lease_is_extended_three_times(void **state)
     }
 }
 
-static void an_end_is_said_until_it_is_answered(void **state)
+static void an_end_is_repeated_until_it_is_answered(void **state)
 {
     struct rota_remote_fsm *fsm = *state;
     take(fsm, 0, 7, 1);
@@ -113,7 +113,7 @@ static void an_end_is_said_until_it_is_answered(void **state)
     assert_int_equal(rota_remote_fsm_deadline(fsm), ROTA_TIME_NEVER);
 }
 
-static void an_end_waits_for_an_extension_under_way(void **state)
+static void an_end_waits_for_an_extension_in_flight(void **state)
 {
     struct rota_remote_fsm *fsm = *state;
     take(fsm, 0, 7, 1);
@@ -125,7 +125,7 @@ static void an_end_waits_for_an_extension_under_way(void **state)
     assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_END);
 }
 
-static void what_is_over_there_is_cancelled_here(void **state)
+static void an_attempt_that_is_over_there_is_cancelled_here(void **state)
 {
     struct rota_remote_fsm *fsm = *state;
     take(fsm, 0, 7, 1);
@@ -140,7 +140,7 @@ static void what_is_over_there_is_cancelled_here(void **state)
     assert_int_equal(fsm->n_refused, 1);
 }
 
-static void the_jobs_of_a_lost_worker_are_told_at_once(void **state)
+static void the_jobs_of_a_lost_worker_are_reported_at_once(void **state)
 {
     struct rota_remote_fsm *fsm = *state;
     take(fsm, 0, 7, 1);
@@ -154,7 +154,7 @@ static void the_jobs_of_a_lost_worker_are_told_at_once(void **state)
     assert_true(is_quiet(fsm)); /* nobody is there to be told */
 }
 
-static void what_a_worker_does_not_have_goes_back(void **state)
+static void an_attempt_that_a_worker_does_not_have_is_returned(void **state)
 {
     struct rota_remote_fsm *fsm = *state;
     struct rota_worker_running held[] = {{rota_str("mail"), id_of(1), 10},
@@ -163,7 +163,7 @@ static void what_a_worker_does_not_have_goes_back(void **state)
     take(fsm, 0, 7, 1);
     take(fsm, 0, 7, 2);
     uint64_t n_taken = fsm->n_taken;
-    take(fsm, 0, 7, 3); /* on its way when it was asked */
+    take(fsm, 0, 7, 3); /* in flight when it was asked */
     assert_int_equal(rota_remote_fsm_holds(fsm, 1, 7, n_taken, held, &n_held), 1);
     assert_int_equal(n_held, 1); /* one that is no job of another node */
     assert_int_equal(held[0].attempt, 90);
@@ -210,7 +210,7 @@ static void a_call_that_fails_is_made_again_with_growing_pauses(void **state)
     take(fsm, 0, 7, 1);
     rota_remote_fsm_tick(fsm, now);
     for (size_t i = 0; i < sizeof PAUSES / sizeof *PAUSES; i++) {
-        assert_int_equal(rota_remote_fsm_deadline(fsm), ROTA_TIME_NEVER); /* it is under way */
+        assert_int_equal(rota_remote_fsm_deadline(fsm), ROTA_TIME_NEVER); /* it is in flight */
         rota_remote_fsm_clear(fsm);
         answered(fsm, now, 1, ROTA_ERR_UNAVAILABLE);
         now += PAUSES[i] * ROTA_MSEC;
@@ -253,7 +253,7 @@ static void one_that_was_cancelled_there_is_cancelled_here(void **state)
 {
     struct rota_remote_fsm *fsm = *state;
     take(fsm, 0, 7, 1);
-    rota_remote_fsm_answered(fsm, 1, id_of(1), 10, ROTA_ERR_STALE, true); /* no call is under way */
+    rota_remote_fsm_answered(fsm, 1, id_of(1), 10, ROTA_ERR_STALE, true); /* no call is in flight */
     assert_true(is_quiet(fsm));
     rota_remote_fsm_tick(fsm, LEASE);
     rota_remote_fsm_clear(fsm);
@@ -263,7 +263,7 @@ static void one_that_was_cancelled_there_is_cancelled_here(void **state)
     assert_int_equal(only(fsm).session, 7);
 }
 
-static void a_worker_that_leaves_gives_its_jobs_back_at_once(void **state)
+static void a_leaving_worker_returns_its_jobs_at_once(void **state)
 {
     struct rota_remote_fsm *fsm = *state;
     take(fsm, 0, 7, 1);
@@ -287,7 +287,7 @@ static void progress_goes_with_one_extension_or_waits_for_it(void **state)
     assert_true(rota_remote_fsm_progress(fsm, 1, id_of(1), 10, rota_str("one")));
     rota_remote_fsm_clear(fsm);
     assert_true(rota_remote_fsm_progress(fsm, 2, id_of(1), 10, rota_str("two")));
-    assert_true(is_quiet(fsm)); /* the first is under way */
+    assert_true(is_quiet(fsm)); /* the first is in flight */
     answered(fsm, 3, 1, ROTA_OK);
     rota_remote_fsm_tick(fsm, 3 + LEASE / 3);
     assert_true(rota_str_is_equal(only(fsm).end.reason, rota_str("two")));
@@ -323,7 +323,7 @@ static enum rota_code claim(struct rota_remote_fsm *fsm, rota_time now, uint64_t
     return rota_remote_fsm_claim(fsm, now, session, rota_str("there"), &running, is_running, NULL);
 }
 
-static void a_worker_that_returns_goes_on_if_its_node_agrees(void **state)
+static void a_returning_worker_continues_if_its_node_agrees(void **state)
 {
     struct rota_remote_fsm *fsm = *state;
     bool is_running;
@@ -341,7 +341,7 @@ static void a_worker_that_returns_goes_on_if_its_node_agrees(void **state)
     assert_int_equal(only(fsm).session, 7);
 }
 
-static void a_worker_that_returns_while_its_loss_is_told_goes_on(void **state)
+static void a_worker_that_returns_while_its_loss_is_reported_continues(void **state)
 {
     struct rota_remote_fsm *fsm = *state;
     bool is_running;
@@ -359,7 +359,7 @@ static void a_worker_that_returns_while_its_loss_is_told_goes_on(void **state)
     assert_int_equal(only(fsm).end.cause, ROTA_JOB_CAUSE_DONE);
 }
 
-static void the_end_of_one_that_returned_is_not_taken_for_its_loss(void **state)
+static void the_end_of_a_returned_worker_is_not_mistaken_for_its_loss(void **state)
 {
     struct rota_remote_fsm *fsm = *state;
     bool is_running;
@@ -392,7 +392,7 @@ static void an_end_that_was_not_confirmed_is_confirmed_to_the_next_session(void 
     assert_int_equal(only(fsm).session, 8);
 }
 
-static void what_is_adrift_is_extended_and_then_given_back(void **state)
+static void an_orphaned_attempt_is_extended_and_then_returned(void **state)
 {
     struct rota_remote_fsm *fsm = *state;
     bool is_running;
@@ -412,7 +412,7 @@ static void what_is_adrift_is_extended_and_then_given_back(void **state)
     assert_int_equal(only(fsm).end.cause, ROTA_JOB_CAUSE_GIVEN_BACK);
 }
 
-static void each_answer_of_a_worker_stands_alone(void **state)
+static void each_answer_of_a_worker_is_judged_alone(void **state)
 {
     struct rota_remote_fsm *fsm = *state;
     take(fsm, 0, 7, 1);
@@ -427,25 +427,25 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RULE(a_lease_is_extended_three_times),
-        RULE(an_end_is_said_until_it_is_answered),
-        RULE(an_end_waits_for_an_extension_under_way),
-        RULE(what_is_over_there_is_cancelled_here),
-        RULE(the_jobs_of_a_lost_worker_are_told_at_once),
-        RULE(what_a_worker_does_not_have_goes_back),
+        RULE(an_end_is_repeated_until_it_is_answered),
+        RULE(an_end_waits_for_an_extension_in_flight),
+        RULE(an_attempt_that_is_over_there_is_cancelled_here),
+        RULE(the_jobs_of_a_lost_worker_are_reported_at_once),
+        RULE(an_attempt_that_a_worker_does_not_have_is_returned),
         RULE(progress_is_carried_with_an_extension),
         RULE(an_action_names_all_of_the_attempt),
         RULE(a_call_that_fails_is_made_again_with_growing_pauses),
         RULE(each_final_answer_ends_the_attempt_and_is_counted),
         RULE(one_that_was_cancelled_there_is_cancelled_here),
-        RULE(a_worker_that_leaves_gives_its_jobs_back_at_once),
+        RULE(a_leaving_worker_returns_its_jobs_at_once),
         RULE(progress_goes_with_one_extension_or_waits_for_it),
         RULE(an_attempt_is_taken_once_and_there_is_a_bound),
-        RULE(a_worker_that_returns_goes_on_if_its_node_agrees),
-        RULE(a_worker_that_returns_while_its_loss_is_told_goes_on),
-        RULE(the_end_of_one_that_returned_is_not_taken_for_its_loss),
+        RULE(a_returning_worker_continues_if_its_node_agrees),
+        RULE(a_worker_that_returns_while_its_loss_is_reported_continues),
+        RULE(the_end_of_a_returned_worker_is_not_mistaken_for_its_loss),
         RULE(an_end_that_was_not_confirmed_is_confirmed_to_the_next_session),
-        RULE(what_is_adrift_is_extended_and_then_given_back),
-        RULE(each_answer_of_a_worker_stands_alone),
+        RULE(an_orphaned_attempt_is_extended_and_then_returned),
+        RULE(each_answer_of_a_worker_is_judged_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

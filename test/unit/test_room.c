@@ -4,7 +4,7 @@
 
 enum { MEGA = 1 << 20 };
 
-static void what_waits_has_its_room_already(void **state)
+static void waiting_jobs_have_reserved_room(void **state)
 {
     struct rota_room_look look = {.left = MEGA, .free = 4 * MEGA, .waiting = MEGA / 2};
     (void)state;
@@ -25,7 +25,7 @@ static void a_reserve_that_is_missing_is_spared(void **state)
     assert_int_equal(rota_room_spare(&look), 0);
 }
 
-static void new_jobs_leave_room_for_the_ends_of_those_that_are_there(void **state)
+static void new_jobs_leave_room_for_the_ends_of_existing_ones(void **state)
 {
     struct rota_room_look look = {.left = MEGA, .has_reserve = true};
     (void)state;
@@ -49,7 +49,7 @@ static void new_jobs_find_their_place_in_one_piece(void **state)
     assert_int_equal(rota_room_for_adds(&look), 0);
 }
 
-static void where_nobody_knows_there_is_no_bound(void **state)
+static void without_a_known_disk_size_there_is_no_bound(void **state)
 {
     struct rota_room_look look = {.left = MEGA, .free = ROTA_ROOM_UNKNOWN, .reserve = MEGA};
     (void)state;
@@ -59,7 +59,7 @@ static void where_nobody_knows_there_is_no_bound(void **state)
     assert_true(rota_room_spare(&look) == UINT64_MAX);
 }
 
-static void one_that_was_refused_stands_for_all_until_there_is_room(void **state)
+static void after_one_refusal_all_are_refused_until_there_is_room(void **state)
 {
     struct rota_room room = {0};
     struct rota_room_look look = {.left = MEGA, .reserve = 8 * MEGA, .has_reserve = true};
@@ -76,12 +76,12 @@ static void one_that_was_refused_stands_for_all_until_there_is_room(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_waits_has_its_room_already),
+        cmocka_unit_test(waiting_jobs_have_reserved_room),
         cmocka_unit_test(a_reserve_that_is_missing_is_spared),
-        cmocka_unit_test(new_jobs_leave_room_for_the_ends_of_those_that_are_there),
+        cmocka_unit_test(new_jobs_leave_room_for_the_ends_of_existing_ones),
         cmocka_unit_test(new_jobs_find_their_place_in_one_piece),
-        cmocka_unit_test(where_nobody_knows_there_is_no_bound),
-        cmocka_unit_test(one_that_was_refused_stands_for_all_until_there_is_room),
+        cmocka_unit_test(without_a_known_disk_size_there_is_no_bound),
+        cmocka_unit_test(after_one_refusal_all_are_refused_until_there_is_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

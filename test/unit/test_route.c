@@ -95,7 +95,7 @@ static void sticky_and_worker_commands_ignore_the_batch(void **state)
     json_decref(root);
 }
 
-static void nobody_owns_anything_on_an_empty_ring(void **state)
+static void an_empty_ring_has_no_owners(void **state)
 {
     struct rota_partition partition = {.queue = rota_str("q")};
     struct rota_ring *ring;
@@ -148,7 +148,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spread_routing_is_the_originals),
         cmocka_unit_test(sticky_and_worker_commands_ignore_the_batch),
-        cmocka_unit_test(nobody_owns_anything_on_an_empty_ring),
+        cmocka_unit_test(an_empty_ring_has_no_owners),
         cmocka_unit_test(impossible_spreads_are_refused),
         cmocka_unit_test(modes_have_names),
     };

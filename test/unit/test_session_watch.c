@@ -48,7 +48,7 @@ static uint64_t removed(uint64_t ours)
     return digits;
 }
 
-static void silent_member_is_dead_after_its_session_and_not_before(void **state)
+static void unresponsive_member_is_dead_after_its_session_and_not_before(void **state)
 {
     (void)state;
     for (rota_time now = 0; now < SESSION; now += ROTA_SEC) {
@@ -62,7 +62,7 @@ static void silent_member_is_dead_after_its_session_and_not_before(void **state)
     assert_int_equal(removed(1), 2);
 }
 
-static void sign_of_life_begins_the_count_anew(void **state)
+static void heartbeat_restarts_the_count(void **state)
 {
     (void)state;
     for (rota_time now = 0; now < 10 * SESSION; now += ROTA_SEC) {
@@ -72,7 +72,7 @@ static void sign_of_life_begins_the_count_anew(void **state)
 }
 
 /* As of a machine that slept: the others slept too. */
-static void time_in_which_nobody_looked_is_not_counted(void **state)
+static void unobserved_time_is_not_counted(void **state)
 {
     (void)state;
     SEE(0, row(1, 0), row(2, 7));
@@ -86,7 +86,7 @@ static void time_in_which_nobody_looked_is_not_counted(void **state)
     assert_int_equal(removed(1), 2);
 }
 
-static void clock_that_jumps_kills_nobody(void **state)
+static void clock_that_jumps_removes_no_member(void **state)
 {
     const rota_time jumps[] = {INT64_MAX, INT64_MIN, 0, INT64_MAX, -5, INT64_MIN + 1};
     (void)state;
@@ -100,7 +100,7 @@ static void clock_that_jumps_kills_nobody(void **state)
     assert_int_equal(removed(1), 0);
 }
 
-static void who_is_known_to_be_dead_goes_at_once(void **state)
+static void member_known_to_be_dead_is_removed_at_once(void **state)
 {
     struct rota_session_row dead = row(2, 7);
     (void)state;
@@ -130,7 +130,7 @@ static void first_of_the_living_acts_first_and_the_others_if_it_does_not(void **
 }
 
 /* Two that died together do not wait for each other. */
-static void several_go_together(void **state)
+static void several_members_are_removed_together(void **state)
 {
     (void)state;
     for (rota_time now = 0; now <= SESSION; now += ROTA_SEC)
@@ -138,7 +138,7 @@ static void several_go_together(void **state)
     assert_int_equal(removed(3), 124);
 }
 
-static void nobody_judges_itself_and_no_stranger_judges(void **state)
+static void a_member_does_not_judge_itself_and_a_stranger_judges_nothing(void **state)
 {
     (void)state;
     for (rota_time now = 0; now <= 2 * SESSION; now += ROTA_SEC)
@@ -149,7 +149,7 @@ static void nobody_judges_itself_and_no_stranger_judges(void **state)
     assert_int_equal(rota_session_watch_deadline(&watch, 3), ROTA_TIME_NEVER);
 }
 
-static void who_comes_new_has_a_whole_session(void **state)
+static void new_member_has_a_whole_session(void **state)
 {
     (void)state;
     for (rota_time now = 0; now < SESSION; now += ROTA_SEC)
@@ -172,7 +172,7 @@ static void order_of_the_places_does_not_matter(void **state)
     assert_int_equal(removed(9), 25);
 }
 
-static void after_a_break_all_begin_anew(void **state)
+static void after_a_pause_all_counts_restart(void **state)
 {
     (void)state;
     for (rota_time now = 0; now < SESSION; now += ROTA_SEC)
@@ -204,17 +204,17 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(silent_member_is_dead_after_its_session_and_not_before),
-        TEST(sign_of_life_begins_the_count_anew),
-        TEST(time_in_which_nobody_looked_is_not_counted),
-        TEST(clock_that_jumps_kills_nobody),
-        TEST(who_is_known_to_be_dead_goes_at_once),
+        TEST(unresponsive_member_is_dead_after_its_session_and_not_before),
+        TEST(heartbeat_restarts_the_count),
+        TEST(unobserved_time_is_not_counted),
+        TEST(clock_that_jumps_removes_no_member),
+        TEST(member_known_to_be_dead_is_removed_at_once),
         TEST(first_of_the_living_acts_first_and_the_others_if_it_does_not),
-        TEST(several_go_together),
-        TEST(nobody_judges_itself_and_no_stranger_judges),
-        TEST(who_comes_new_has_a_whole_session),
+        TEST(several_members_are_removed_together),
+        TEST(a_member_does_not_judge_itself_and_a_stranger_judges_nothing),
+        TEST(new_member_has_a_whole_session),
         TEST(order_of_the_places_does_not_matter),
-        TEST(after_a_break_all_begin_anew),
+        TEST(after_a_pause_all_counts_restart),
         TEST(sessions_are_held_within_their_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

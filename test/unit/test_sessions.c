@@ -1,4 +1,4 @@
-/* The workers of a broker: one session to a name, and who is silent is dead. */
+/* The workers of a broker: one session per name, and a session without a heartbeat is dead. */
 #include "core/work/worker/sessions.h"
 
 #include <setjmp.h>
@@ -67,7 +67,7 @@ static void epoch_0_is_not_kept_to_one(void **state)
     rota_sessions_remove(&table, &second);
 }
 
-static void a_full_table_takes_only_who_replaces_another(void **state)
+static void a_full_table_accepts_only_replacements(void **state)
 {
     struct rota_session sessions[3], *replaced = NULL;
     char routes[3][8], names[3][8];
@@ -82,7 +82,7 @@ static void a_full_table_takes_only_who_replaces_another(void **state)
     assert_ptr_equal(replaced, &sessions[0]);
 }
 
-static void the_longest_silent_dies_first(void **state)
+static void the_oldest_heartbeat_expires_first(void **state)
 {
     struct rota_session a, b;
     (void)state;
@@ -98,7 +98,7 @@ static void the_longest_silent_dies_first(void **state)
     assert_ptr_equal(rota_sessions_next_dead(&table, 5 * ROTA_SEC), &a);
 }
 
-static void a_broker_that_was_stopped_kills_nobody_at_once(void **state)
+static void a_paused_broker_declares_no_worker_dead_at_once(void **state)
 {
     struct rota_session a;
     (void)state;
@@ -112,7 +112,7 @@ static void a_broker_that_was_stopped_kills_nobody_at_once(void **state)
     assert_ptr_equal(rota_sessions_next_dead(&table, ROTA_HOUR + ROTA_SEC), &a);
 }
 
-static void who_goes_while_we_were_away_is_excused(void **state)
+static void a_session_lost_during_our_pause_is_excused(void **state)
 {
     struct rota_session before, after;
     (void)state;
@@ -133,16 +133,16 @@ static void who_goes_while_we_were_away_is_excused(void **state)
     assert_int_equal(rota_sessions_judge_end(&table, &before, 13 * ROTA_SEC), ROTA_SESSION_DIED);
 }
 
-static void who_was_sent_to_longest_ago_gets_the_next_beat(void **state)
+static void the_session_sent_to_longest_ago_gets_the_next_heartbeat(void **state)
 {
     struct rota_session a, b;
     (void)state;
     add(&a, "r1", "a", 1, 0);
     add(&b, "r2", "b", 1, 0);
     rota_sessions_sent(&table, &a, ROTA_SEC / 2);
-    assert_ptr_equal(rota_sessions_next_beat(&table, ROTA_SEC), &b);
+    assert_ptr_equal(rota_sessions_next_heartbeat(&table, ROTA_SEC), &b);
     rota_sessions_sent(&table, &b, ROTA_SEC);
-    assert_null(rota_sessions_next_beat(&table, ROTA_SEC));
+    assert_null(rota_sessions_next_heartbeat(&table, ROTA_SEC));
     assert_int_equal(rota_sessions_deadline(&table), ROTA_SEC + ROTA_SEC / 2);
 }
 
@@ -151,7 +151,7 @@ static void an_empty_table_waits_for_nothing(void **state)
     (void)state;
     assert_int_equal(rota_sessions_deadline(&table), ROTA_TIME_NEVER);
     assert_null(rota_sessions_next_dead(&table, ROTA_HOUR));
-    assert_null(rota_sessions_next_beat(&table, ROTA_HOUR));
+    assert_null(rota_sessions_next_heartbeat(&table, ROTA_HOUR));
 }
 
 int main(void)
@@ -160,11 +160,11 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         TEST(a_higher_epoch_takes_over_and_others_are_stale),
         TEST(epoch_0_is_not_kept_to_one),
-        TEST(a_full_table_takes_only_who_replaces_another),
-        TEST(the_longest_silent_dies_first),
-        TEST(a_broker_that_was_stopped_kills_nobody_at_once),
-        TEST(who_goes_while_we_were_away_is_excused),
-        TEST(who_was_sent_to_longest_ago_gets_the_next_beat),
+        TEST(a_full_table_accepts_only_replacements),
+        TEST(the_oldest_heartbeat_expires_first),
+        TEST(a_paused_broker_declares_no_worker_dead_at_once),
+        TEST(a_session_lost_during_our_pause_is_excused),
+        TEST(the_session_sent_to_longest_ago_gets_the_next_heartbeat),
         TEST(an_empty_table_waits_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -89,7 +89,7 @@ static void check_refused(const char *text, const char *why)
         fail_msg("\"%s\", not \"%s\"", error.text, why);
 }
 
-static void defaults_hold_without_a_word(void **state)
+static void defaults_apply_without_settings(void **state)
 {
     (void)state;
     assert_int_equal(read_text(""), ROTA_OK);
@@ -139,7 +139,7 @@ static void sections_are_read_in_order(void **state)
     assert_int_equal(settings.sections[1].line, 5);
 }
 
-static void mistake_is_told_by_its_line_and_changes_nothing(void **state)
+static void mistake_is_reported_by_its_line_and_changes_nothing(void **state)
 {
     (void)state;
     assert_int_equal(read_text("partitions = 7\n[[space]]\nname = \"a\"\n"), ROTA_OK);
@@ -159,7 +159,7 @@ static void mistake_is_told_by_its_line_and_changes_nothing(void **state)
     assert_string_equal(((struct space *)settings.sections[0].values)->name, "a");
 }
 
-static void wrong_word_names_where_it_stands(void **state)
+static void invalid_value_is_reported_with_its_place(void **state)
 {
     (void)state;
     assert_int_equal(
@@ -176,7 +176,7 @@ static void wrong_word_names_where_it_stands(void **state)
     assert_int_equal(values.drain, 30 * ROTA_SEC);
 }
 
-static void value_tells_where_it_came_from(void **state)
+static void value_has_its_origin(void **state)
 {
     char where[ROTA_SETTINGS_WHERE_MAX];
     (void)state;
@@ -190,7 +190,7 @@ static void value_tells_where_it_came_from(void **state)
 }
 
 /* What is printed, read again, is the same. */
-static void what_is_in_force_is_shown_with_its_origin(void **state)
+static void settings_in_force_are_shown_with_their_origin(void **state)
 {
     struct rota_buffer first = {0};
     (void)state;
@@ -308,7 +308,7 @@ static void command_line_has_one_section_of_a_kind(void **state)
     rota_buffer_deinit(&buffer);
 }
 
-static void wrong_word_about_a_section_is_named(void **state)
+static void invalid_section_setting_is_named(void **state)
 {
     (void)state;
     check_words((const char *const[]){"space.shards=5"}, 1, "--set space.name=... is missing");
@@ -324,17 +324,17 @@ static void wrong_word_about_a_section_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(defaults_hold_without_a_word),
+        TEST(defaults_apply_without_settings),
         TEST(later_place_wins_whatever_comes_first),
         TEST(sections_are_read_in_order),
-        TEST(mistake_is_told_by_its_line_and_changes_nothing),
-        TEST(wrong_word_names_where_it_stands),
-        TEST(value_tells_where_it_came_from),
-        TEST(what_is_in_force_is_shown_with_its_origin),
+        TEST(mistake_is_reported_by_its_line_and_changes_nothing),
+        TEST(invalid_value_is_reported_with_its_place),
+        TEST(value_has_its_origin),
+        TEST(settings_in_force_are_shown_with_their_origin),
         TEST(no_part_of_a_password_is_shown),
         TEST(fresh_settings_are_compared_and_adopted_one_by_one),
         TEST(command_line_has_one_section_of_a_kind),
-        TEST(wrong_word_about_a_section_is_named),
+        TEST(invalid_section_setting_is_named),
     };
     return cmocka_run_group_tests_name("settings", tests, NULL, NULL);
 }

@@ -206,7 +206,7 @@ static void old_map_serves_while_one_flight_asks_for_the_next(void **state)
     teardown(&world);
 }
 
-static void directory_that_is_away_is_asked_once_per_gap_and_the_old_map_stays(void **state)
+static void unreachable_directory_is_asked_once_per_gap_and_the_old_map_stays(void **state)
 {
     struct world world;
     (void)state;
@@ -223,7 +223,7 @@ static void directory_that_is_away_is_asked_once_per_gap_and_the_old_map_stays(v
     teardown(&world);
 }
 
-static void unknown_channel_is_looked_for_once_per_gap(void **state)
+static void unknown_channel_is_requested_once_per_gap(void **state)
 {
     struct world world;
     struct rota_shard_query query = by_id(1, 1);
@@ -258,7 +258,7 @@ static uint64_t version_of(const struct world *world, int64_t collection)
     return rota_shard_cache_peek(world->cache, collection)->version;
 }
 
-static void every_error_does_to_the_cache_what_the_table_says(void **state)
+static void every_error_changes_the_cache_as_documented(void **state)
 {
     static const enum rota_cache_effect effects[ROTA_FAILURES] = {
         [ROTA_FAILURE_TIMEOUT] = ROTA_CACHE_REFRESH,
@@ -356,7 +356,7 @@ static void claim_in_a_refusal_is_believed_at_once(void **state)
     teardown(&world);
 }
 
-static void claim_that_is_no_news_drops_the_map_instead(void **state)
+static void outdated_claim_drops_the_map_instead(void **state)
 {
     struct world world;
     struct rota_replica claim = {6, {"b:1", 3}, 1, true}; /* the epoch we have already */
@@ -387,7 +387,7 @@ static void serviceable_flag_comes_with_a_refresh(void **state)
 
 /* --- counters and bounds --- */
 
-static void forced_read_is_counted_as_what_it_is(void **state)
+static void forced_read_is_counted_as_forced(void **state)
 {
     struct world world;
     (void)state;
@@ -525,7 +525,7 @@ static void map_unread_for_longest_makes_room(void **state)
 
 /* --- what comes unasked --- */
 
-static void map_that_comes_unasked_replaces_and_stops_what_is_older(void **state)
+static void pushed_map_replaces_and_stops_older_flights(void **state)
 {
     struct world world;
     (void)state;
@@ -541,7 +541,7 @@ static void map_that_comes_unasked_replaces_and_stops_what_is_older(void **state
     teardown(&world);
 }
 
-static void map_that_nobody_reads_is_not_taken_up(void **state)
+static void pushed_map_that_is_not_cached_is_ignored(void **state)
 {
     struct world world;
     (void)state;
@@ -566,24 +566,24 @@ int main(void)
         cmocka_unit_test(c18_c20_unread_maps_leave_and_a_read_keeps_them),
         cmocka_unit_test(c19_whether_a_node_leads_is_known_at_all_times),
         cmocka_unit_test(old_map_serves_while_one_flight_asks_for_the_next),
-        cmocka_unit_test(directory_that_is_away_is_asked_once_per_gap_and_the_old_map_stays),
-        cmocka_unit_test(unknown_channel_is_looked_for_once_per_gap),
-        cmocka_unit_test(every_error_does_to_the_cache_what_the_table_says),
+        cmocka_unit_test(unreachable_directory_is_asked_once_per_gap_and_the_old_map_stays),
+        cmocka_unit_test(unknown_channel_is_requested_once_per_gap),
+        cmocka_unit_test(every_error_changes_the_cache_as_documented),
         cmocka_unit_test(cancel_does_not_empty_the_cache),
         cmocka_unit_test(dead_node_has_the_map_refreshed),
         cmocka_unit_test(not_loaded_drops_the_map_once),
         cmocka_unit_test(claim_in_a_refusal_is_believed_at_once),
-        cmocka_unit_test(claim_that_is_no_news_drops_the_map_instead),
+        cmocka_unit_test(outdated_claim_drops_the_map_instead),
         cmocka_unit_test(serviceable_flag_comes_with_a_refresh),
-        cmocka_unit_test(forced_read_is_counted_as_what_it_is),
+        cmocka_unit_test(forced_read_is_counted_as_forced),
         cmocka_unit_test(published_and_fenced_maps_are_counted),
         cmocka_unit_test(deprecated_name_fences_every_flight_for_it),
         cmocka_unit_test(names_have_a_bound),
         cmocka_unit_test(failed_refresh_leaves_the_old_map),
         cmocka_unit_test(bad_queries_are_refused_and_change_nothing),
         cmocka_unit_test(map_unread_for_longest_makes_room),
-        cmocka_unit_test(map_that_comes_unasked_replaces_and_stops_what_is_older),
-        cmocka_unit_test(map_that_nobody_reads_is_not_taken_up),
+        cmocka_unit_test(pushed_map_replaces_and_stops_older_flights),
+        cmocka_unit_test(pushed_map_that_is_not_cached_is_ignored),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ static void c10_names_that_change_under_one_id_share_a_question(void **state)
     teardown(&world);
 }
 
-static void waiter_that_leaves_gives_its_answer_back(void **state)
+static void waiter_that_leaves_returns_its_answer(void **state)
 {
     struct world world;
     (void)state;
@@ -159,7 +159,7 @@ static void c15_flight_that_takes_too_long_is_asked_again(void **state)
     teardown(&world);
 }
 
-static void flight_that_nobody_waits_for_is_not_asked_again(void **state)
+static void flight_without_waiters_is_not_asked_again(void **state)
 {
     struct world world;
     struct rota_shard_query query = by_id(1, 1);
@@ -175,7 +175,7 @@ static void flight_that_nobody_waits_for_is_not_asked_again(void **state)
     teardown(&world);
 }
 
-static void waiter_without_a_deadline_gives_a_silent_directory_up(void **state)
+static void waiter_without_a_deadline_gives_up_an_unresponsive_directory(void **state)
 {
     struct world world;
     struct rota_shard_query query = by_id(1, 2);
@@ -197,7 +197,7 @@ static void waiter_without_a_deadline_gives_a_silent_directory_up(void **state)
     teardown(&world);
 }
 
-static void c16_invalidation_fences_what_is_under_way(void **state)
+static void c16_invalidation_fences_flights_in_progress(void **state)
 {
     struct world world;
     (void)state;
@@ -246,7 +246,7 @@ static struct rota_shard_flight *begin_flight(struct rota_shard_flights *flights
     return flight;
 }
 
-static void fence_is_for_what_was_asked_before_it(void **state)
+static void fence_applies_to_earlier_questions(void **state)
 {
     struct rota_shard_flights flights;
     struct rota_str none = rota_str("");
@@ -486,17 +486,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(c9_two_ids_under_one_alias_are_two_questions),
         cmocka_unit_test(c10_names_that_change_under_one_id_share_a_question),
-        cmocka_unit_test(waiter_that_leaves_gives_its_answer_back),
+        cmocka_unit_test(waiter_that_leaves_returns_its_answer),
         cmocka_unit_test(c11_many_misses_are_one_question),
         cmocka_unit_test(c12_newer_forced_flight_wins_over_an_older_one_that_ends_later),
         cmocka_unit_test(c13_cancelling_the_first_caller_leaves_the_flight),
         cmocka_unit_test(c14_waiter_obeys_its_own_deadline),
         cmocka_unit_test(c15_flight_that_takes_too_long_is_asked_again),
-        cmocka_unit_test(flight_that_nobody_waits_for_is_not_asked_again),
-        cmocka_unit_test(waiter_without_a_deadline_gives_a_silent_directory_up),
-        cmocka_unit_test(c16_invalidation_fences_what_is_under_way),
+        cmocka_unit_test(flight_without_waiters_is_not_asked_again),
+        cmocka_unit_test(waiter_without_a_deadline_gives_up_an_unresponsive_directory),
+        cmocka_unit_test(c16_invalidation_fences_flights_in_progress),
         cmocka_unit_test(c16_flight_by_name_is_fenced_by_the_id_it_brings),
-        cmocka_unit_test(fence_is_for_what_was_asked_before_it),
+        cmocka_unit_test(fence_applies_to_earlier_questions),
         cmocka_unit_test(fences_beyond_the_bound_stop_every_flight_by_name),
         cmocka_unit_test(c17_invalidation_fences_that_id_only),
         cmocka_unit_test(flights_and_waiters_have_bounds),

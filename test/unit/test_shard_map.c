@@ -4,7 +4,7 @@
 #include <rota/experimental/random.h>
 #include <stdio.h>
 
-static void c21_shuffle_goes_round_and_keeps_everybody(void **state)
+static void c21_shuffle_goes_round_and_keeps_all_replicas(void **state)
 {
     struct rota_replica replicas[5] = {
         {.node = 0}, {.node = 1}, {.node = 2}, {.node = 3}, {.node = 4}};
@@ -114,7 +114,7 @@ static void map_at_its_bounds_is_taken(void **state)
 }
 
 /* Nodes 1, 2 and 3 under the epochs 10, 20 and 30. A node that is refused by names who has it. */
-static void claim_takes_the_place_of_who_refused(void **state)
+static void claim_replaces_the_node_that_refused(void **state)
 {
     static const struct {
         int64_t refused_by, claimed_by;
@@ -164,11 +164,11 @@ static void claim_takes_the_place_of_who_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(c21_shuffle_goes_round_and_keeps_everybody),
+        cmocka_unit_test(c21_shuffle_goes_round_and_keeps_all_replicas),
         cmocka_unit_test(hostile_maps_are_refused),
         cmocka_unit_test(names_of_a_map_are_bounded),
         cmocka_unit_test(map_at_its_bounds_is_taken),
-        cmocka_unit_test(claim_takes_the_place_of_who_refused),
+        cmocka_unit_test(claim_replaces_the_node_that_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

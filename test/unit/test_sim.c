@@ -95,7 +95,7 @@ static void drift_is_exact(void **state)
     assert_int_equal(rota_sim_clock_ticks(&fast, 10000 * ROTA_DAY), 10001 * ROTA_DAY);
 }
 
-static void a_timer_is_due_at_the_first_moment_its_clock_shows_it(void **state)
+static void a_timer_is_due_as_soon_as_its_clock_shows_the_time(void **state)
 {
     struct rota_random random;
     (void)state;
@@ -117,7 +117,7 @@ static void a_timer_is_due_at_the_first_moment_its_clock_shows_it(void **state)
     assert_int_equal(rota_sim_clock_when(&clock, INT64_MAX), ROTA_TIME_NEVER);
 }
 
-static void a_change_of_drift_is_no_jump(void **state)
+static void a_change_of_drift_is_not_a_jump(void **state)
 {
     struct rota_sim_clock clock = {.drift_ppm = 500};
     (void)state;
@@ -307,7 +307,7 @@ static void mail_arrives_at_the_next_life_but_not_at_a_node_that_is_down(void **
     rota_sim_free(world.sim);
 }
 
-static void a_paused_node_is_given_all_in_order_when_it_goes_on(void **state)
+static void a_resumed_node_gets_all_messages_in_order(void **state)
 {
     static struct world world;
     struct rota_sim_link second = {ROTA_SEC, ROTA_SEC, ROTA_SEC, 0, 0};
@@ -349,7 +349,7 @@ static size_t count(const struct world *world, uint32_t node)
     return n;
 }
 
-static void exponential_spans_have_their_mean_and_tail(void **state)
+static void exponential_durations_have_their_mean_and_tail(void **state)
 {
     enum { N = 100000 };
     struct rota_random random;
@@ -416,7 +416,7 @@ static void loss_and_duplication_have_their_rates(void **state)
     }
 }
 
-static void a_node_always_hears_itself_once(void **state)
+static void a_node_always_gets_its_own_message_once(void **state)
 {
     static struct world world;
     (void)state;
@@ -450,7 +450,7 @@ static void send_to_all(struct world *world)
             send(world, from, to, "x");
 }
 
-static void cuts_lose_what_is_sent_during_them(void **state)
+static void cuts_lose_messages_sent_during_them(void **state)
 {
     static struct world world;
     (void)state;
@@ -597,8 +597,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(drift_is_exact),
-        cmocka_unit_test(a_timer_is_due_at_the_first_moment_its_clock_shows_it),
-        cmocka_unit_test(a_change_of_drift_is_no_jump),
+        cmocka_unit_test(a_timer_is_due_as_soon_as_its_clock_shows_the_time),
+        cmocka_unit_test(a_change_of_drift_is_not_a_jump),
         cmocka_unit_test(skew_and_drift_stay_in_their_bounds),
         cmocka_unit_test(a_jump_shows_on_the_wall_clock_only),
         cmocka_unit_test(each_life_has_its_own_monotonic_clock),
@@ -607,13 +607,13 @@ int main(void)
         cmocka_unit_test(a_timer_set_again_is_due_once),
         cmocka_unit_test(timers_die_with_their_node),
         cmocka_unit_test(mail_arrives_at_the_next_life_but_not_at_a_node_that_is_down),
-        cmocka_unit_test(a_paused_node_is_given_all_in_order_when_it_goes_on),
-        cmocka_unit_test(exponential_spans_have_their_mean_and_tail),
+        cmocka_unit_test(a_resumed_node_gets_all_messages_in_order),
+        cmocka_unit_test(exponential_durations_have_their_mean_and_tail),
         cmocka_unit_test(delays_are_in_their_bounds_and_reorder),
         cmocka_unit_test(loss_and_duplication_have_their_rates),
-        cmocka_unit_test(a_node_always_hears_itself_once),
+        cmocka_unit_test(a_node_always_gets_its_own_message_once),
         cmocka_unit_test(a_message_is_a_copy),
-        cmocka_unit_test(cuts_lose_what_is_sent_during_them),
+        cmocka_unit_test(cuts_lose_messages_sent_during_them),
         cmocka_unit_test(a_link_of_its_own_may_be_slow),
         cmocka_unit_test(a_check_ends_the_run),
         cmocka_unit_test(mistakes_of_the_simulation_end_it),

@@ -79,7 +79,7 @@ static void documents_have_the_members_that_pages_read(void **state)
                                      "\"owner_name\":\"\"}");
 }
 
-static void null_is_what_is_not_given(void **state)
+static void null_stands_for_missing_fields(void **state)
 {
     struct rota_space_request request;
     (void)state;
@@ -103,7 +103,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(space_of_many_shards_comes_through),
         TEST(documents_have_the_members_that_pages_read),
-        TEST(null_is_what_is_not_given),
+        TEST(null_stands_for_missing_fields),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

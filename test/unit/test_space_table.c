@@ -134,7 +134,7 @@ static void snapshot_comes_in_parts_then_changes(void **state)
     end(&table);
 }
 
-static void what_changes_during_a_snapshot_is_not_lost(void **state)
+static void changes_during_a_snapshot_are_not_lost(void **state)
 {
     struct rota_space_table table;
     struct rota_space_follower follower = {0};
@@ -433,7 +433,7 @@ static void a_learned_claim_counts_until_the_directory_has_it(void **state)
     end(&table);
 }
 
-static void no_more_is_learned_than_there_is_room_for(void **state)
+static void learned_claims_are_bounded(void **state)
 {
     struct rota_space_table table;
     struct rota_space_follower follower = {0};
@@ -627,7 +627,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(snapshot_comes_in_parts_then_changes),
-        cmocka_unit_test(what_changes_during_a_snapshot_is_not_lost),
+        cmocka_unit_test(changes_during_a_snapshot_are_not_lost),
         cmocka_unit_test(map_in_use_stays_whole_while_a_snapshot_comes),
         cmocka_unit_test(a_snapshot_that_starts_again_replaces_its_first_parts),
         cmocka_unit_test(a_follower_resumes_where_it_was),
@@ -641,7 +641,7 @@ int main(void)
         cmocka_unit_test(each_part_of_a_snapshot_knows_its_last_change),
         cmocka_unit_test(a_follower_resumes_from_a_full_ring_if_all_it_lacks_is_there),
         cmocka_unit_test(a_learned_claim_counts_until_the_directory_has_it),
-        cmocka_unit_test(no_more_is_learned_than_there_is_room_for),
+        cmocka_unit_test(learned_claims_are_bounded),
         cmocka_unit_test(a_later_claim_replaces_one_that_was_learned),
         cmocka_unit_test(a_claim_without_a_proper_address_is_not_learned),
         cmocka_unit_test(changes_must_be_of_the_history_and_the_shards_that_are_known),

@@ -1,4 +1,4 @@
-/* Who follows a space gets what changed since it last looked, and no more. */
+/* A follower of a space gets exactly the changes since its last update. */
 #include "node/rules/space_watch.h"
 
 #include <setjmp.h>
@@ -59,7 +59,7 @@ static void check_changes(uint64_t after, const char *text)
     assert_string_equal(changed + sizeof "\"changed\":" - 1, text);
 }
 
-static void who_has_seen_nothing_gets_all(void **state)
+static void a_new_follower_gets_all(void **state)
 {
     (void)state;
     shards[2].owner = ROTA_SPACE_NOBODY;
@@ -68,7 +68,7 @@ static void who_has_seen_nothing_gets_all(void **state)
     check_changes(0, "[[0,0,5,0],[1,0,5,0],[2,-1,5,2]]}");
 }
 
-static void only_what_changed_comes_later(void **state)
+static void later_updates_have_only_changes(void **state)
 {
     (void)state;
     uint64_t first = look();
@@ -83,7 +83,7 @@ static void only_what_changed_comes_later(void **state)
     check_changes(third, "[]}");
 }
 
-static void other_nodes_are_numbered_anew(void **state)
+static void changed_nodes_are_renumbered(void **state)
 {
     (void)state;
     uint64_t first = look();
@@ -154,9 +154,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(who_has_seen_nothing_gets_all),
-        TEST(only_what_changed_comes_later),
-        TEST(other_nodes_are_numbered_anew),
+        TEST(a_new_follower_gets_all),
+        TEST(later_updates_have_only_changes),
+        TEST(changed_nodes_are_renumbered),
         TEST(space_may_have_other_shards),
         TEST(document_names_the_space_its_version_and_all_nodes),
         TEST(each_property_of_a_shard_is_a_change),

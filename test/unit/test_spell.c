@@ -23,7 +23,7 @@ static void a_slip_leads_to_the_name(void **state)
     assert_string_equal(nearest("stars"), "start");
 }
 
-static void a_far_word_leads_nowhere(void **state)
+static void a_distant_word_has_no_suggestion(void **state)
 {
     (void)state;
     assert_string_equal(nearest(""), "none");
@@ -64,7 +64,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slip_leads_to_the_name),
-        cmocka_unit_test(a_far_word_leads_nowhere),
+        cmocka_unit_test(a_distant_word_has_no_suggestion),
         cmocka_unit_test(a_swap_is_one_slip),
         cmocka_unit_test(a_hint_names_the_best_or_is_empty),
     };

@@ -12,7 +12,7 @@ static void assert_children(const char *name, const char *first, const char *sec
         assert_string_equal(children[1].name, second);
 }
 
-static void partition_to_begin_with_splits(void **state)
+static void initial_partition_splits(void **state)
 {
     struct rota_splits_child children[2];
     (void)state;
@@ -68,7 +68,7 @@ static void generations_fit_together(void **state)
     assert_true(n_merges > 100 && n_splits > 100);
 }
 
-static void end_is_where_it_was_whoever_reads(void **state)
+static void end_is_the_same_for_every_reader(void **state)
 {
     struct rota_str name = rota_str("p0.1@1");
     int64_t end = rota_splits_end(name, 0, 100000, 50);
@@ -82,7 +82,7 @@ static void end_is_where_it_was_whoever_reads(void **state)
     assert_int_equal(rota_splits_end(name, 0, 100000, 1), 1);
 }
 
-static void other_names_are_ones_to_begin_with(void **state)
+static void other_names_are_initial_partitions(void **state)
 {
     static const char *const names[] = {"@",   "p@",       "p@x",
                                         "p@0", "p.0000@1", "p@99999999999999999999"};
@@ -99,11 +99,11 @@ static void other_names_are_ones_to_begin_with(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(partition_to_begin_with_splits),
+        cmocka_unit_test(initial_partition_splits),
         cmocka_unit_test(deepest_ones_become_one),
         cmocka_unit_test(generations_fit_together),
-        cmocka_unit_test(end_is_where_it_was_whoever_reads),
-        cmocka_unit_test(other_names_are_ones_to_begin_with),
+        cmocka_unit_test(end_is_the_same_for_every_reader),
+        cmocka_unit_test(other_names_are_initial_partitions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,7 +84,7 @@ static void password_is_not_shown(void **state)
 }
 
 /* Also where the password stands where something else should. */
-static void what_is_wrong_is_told_without_showing_it(void **state)
+static void errors_do_not_show_the_url(void **state)
 {
     static const struct {
         const char *url, *reason;
@@ -146,12 +146,9 @@ static void parts_have_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sqlite_is_a_path),
-        cmocka_unit_test(parts_of_a_server_are_found),
-        cmocka_unit_test(socket_needs_no_host),
-        cmocka_unit_test(password_is_not_shown),
-        cmocka_unit_test(what_is_wrong_is_told_without_showing_it),
-        cmocka_unit_test(parts_have_bounds),
+        cmocka_unit_test(sqlite_is_a_path),           cmocka_unit_test(parts_of_a_server_are_found),
+        cmocka_unit_test(socket_needs_no_host),       cmocka_unit_test(password_is_not_shown),
+        cmocka_unit_test(errors_do_not_show_the_url), cmocka_unit_test(parts_have_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

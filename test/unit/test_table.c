@@ -50,7 +50,7 @@ static void expect(enum rota_table_form form, struct rota_terminal terminal, con
     free(text);
 }
 
-static void columns_are_aligned_and_numbers_stand_right(void **state)
+static void columns_are_aligned_and_numbers_are_on_the_right(void **state)
 {
     (void)state;
     expect(ROTA_TABLE_PLAIN, wide_terminal(),
@@ -59,7 +59,7 @@ static void columns_are_aligned_and_numbers_stand_right(void **state)
            "a\\tb           dead         7          -\n");
 }
 
-static void a_narrow_terminal_does_without_empty_columns(void **state)
+static void a_narrow_terminal_omits_empty_columns(void **state)
 {
     static const char EMPTY[] = "{\"nodes\": [{\"name\": \"10.0.0.1:7700\", \"state\": "
                                 "\"serving\", \"jobs\": 12345}]}";
@@ -114,7 +114,7 @@ static void long_names_lose_their_middle_where_the_terminal_ends(void **state)
     free(text);
 }
 
-static void states_have_colours(void **state)
+static void states_have_colors(void **state)
 {
     struct rota_terminal terminal = wide_terminal();
     (void)state;
@@ -126,7 +126,7 @@ static void states_have_colours(void **state)
     free(text);
 }
 
-static void ages_are_in_the_unit_that_tells_most(void **state)
+static void ages_are_in_the_most_useful_unit(void **state)
 {
     static const struct {
         const char *heartbeat, *age;
@@ -325,7 +325,7 @@ static void lines_of_a_sheet_name_every_field(void **state)
                  "event\t2026-01-31T12:00:15.000Z\twaiting\n");
 }
 
-static void what_has_no_such_rows_is_refused(void **state)
+static void document_without_the_rows_is_refused(void **state)
 {
     struct rota_buffer buffer = {0};
     struct rota_terminal terminal = wide_terminal();
@@ -345,20 +345,20 @@ static void what_has_no_such_rows_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(columns_are_aligned_and_numbers_stand_right),
-        cmocka_unit_test(a_narrow_terminal_does_without_empty_columns),
+        cmocka_unit_test(columns_are_aligned_and_numbers_are_on_the_right),
+        cmocka_unit_test(a_narrow_terminal_omits_empty_columns),
         cmocka_unit_test(wide_tables_have_every_column),
         cmocka_unit_test(lines_have_no_header_and_times_of_one_width),
         cmocka_unit_test(json_is_the_document_itself),
         cmocka_unit_test(long_names_lose_their_middle_where_the_terminal_ends),
-        cmocka_unit_test(states_have_colours),
-        cmocka_unit_test(ages_are_in_the_unit_that_tells_most),
+        cmocka_unit_test(states_have_colors),
+        cmocka_unit_test(ages_are_in_the_most_useful_unit),
         cmocka_unit_test(the_form_suits_the_output_unless_one_is_chosen),
         cmocka_unit_test(objects_may_come_a_line_each),
         cmocka_unit_test(a_sheet_has_a_line_per_field_and_a_table_per_array),
         cmocka_unit_test(a_long_text_of_a_sheet_is_wrapped_and_a_size_has_a_unit),
         cmocka_unit_test(lines_of_a_sheet_name_every_field),
-        cmocka_unit_test(what_has_no_such_rows_is_refused),
+        cmocka_unit_test(document_without_the_rows_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* How many workers there are, whoever they are connected to. */
+/* How many workers there are, whichever nodes they are connected to. */
 #include "core/work/cluster/tally.h"
 
 #include <setjmp.h>
@@ -47,7 +47,7 @@ static void worker_of_several_nodes_is_one(void **state)
     expect("ann", 0, 0, 0);
 }
 
-static void what_it_runs_anywhere_is_taken(void **state)
+static void jobs_running_on_any_node_take_slots(void **state)
 {
     (void)state;
     /* Four slots: a job at each of two nodes, and the other two are told to all three. */
@@ -86,7 +86,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(worker_of_several_nodes_is_one),
-        TEST(what_it_runs_anywhere_is_taken),
+        TEST(jobs_running_on_any_node_take_slots),
         TEST(polls_at_one_node_add_up),
         TEST(the_nameless_and_other_queues_are_others),
     };

@@ -14,7 +14,7 @@ static void assert_moment(const char *text, rota_time expected)
     assert_int_equal(time, expected);
 }
 
-static void moments_are_read_to_the_nanosecond(void **state)
+static void times_are_read_to_the_nanosecond(void **state)
 {
     (void)state;
     assert_moment("1970-01-01T00:00:00Z", 0);
@@ -42,7 +42,7 @@ static void unix_seconds_are_read_to_the_nanosecond(void **state)
     assert_moment("-9223372036.854775808", INT64_MIN);
 }
 
-static void wrong_moments_are_refused(void **state)
+static void invalid_times_are_refused(void **state)
 {
     static const char *const wrong[] = {
         "",
@@ -103,7 +103,7 @@ static void wrong_moments_are_refused(void **state)
                      ROTA_ERR_INVALID);
 }
 
-static void moments_are_written_as_short_as_they_are(void **state)
+static void times_are_written_as_short_as_possible(void **state)
 {
     char text[ROTA_TIME_TEXT_MAX];
     (void)state;
@@ -138,7 +138,7 @@ static void assert_span(const char *text, rota_time expected)
     assert_int_equal(span, expected);
 }
 
-static void spans_are_read_exactly(void **state)
+static void durations_are_read_exactly(void **state)
 {
     (void)state;
     assert_span("0", 0);
@@ -159,7 +159,7 @@ static void spans_are_read_exactly(void **state)
     assert_span("9223372036854775807ns", INT64_MAX);
 }
 
-static void wrong_spans_are_refused(void **state)
+static void invalid_durations_are_refused(void **state)
 {
     static const char *const wrong[] = {
         "",
@@ -201,7 +201,7 @@ static void wrong_spans_are_refused(void **state)
     assert_int_equal(rota_span_parse(rota_str_of(NULL, 0), &span), ROTA_ERR_INVALID);
 }
 
-static void spans_are_written_for_people(void **state)
+static void durations_are_written_for_people(void **state)
 {
     char text[ROTA_TIME_TEXT_MAX];
     (void)state;
@@ -252,14 +252,14 @@ static void sums_stop_at_the_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(moments_are_read_to_the_nanosecond),
+        cmocka_unit_test(times_are_read_to_the_nanosecond),
         cmocka_unit_test(unix_seconds_are_read_to_the_nanosecond),
-        cmocka_unit_test(wrong_moments_are_refused),
-        cmocka_unit_test(moments_are_written_as_short_as_they_are),
+        cmocka_unit_test(invalid_times_are_refused),
+        cmocka_unit_test(times_are_written_as_short_as_possible),
         cmocka_unit_test(calendar_is_the_librarys),
-        cmocka_unit_test(spans_are_read_exactly),
-        cmocka_unit_test(wrong_spans_are_refused),
-        cmocka_unit_test(spans_are_written_for_people),
+        cmocka_unit_test(durations_are_read_exactly),
+        cmocka_unit_test(invalid_durations_are_refused),
+        cmocka_unit_test(durations_are_written_for_people),
         cmocka_unit_test(what_is_written_is_read_again),
         cmocka_unit_test(sums_stop_at_the_ends),
     };

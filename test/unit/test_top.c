@@ -77,7 +77,7 @@ static void draw(void)
     rota_top_draw(&top, "title", 1000000, NULL, 0, &screen);
 }
 
-static void texts_go_up_and_numbers_down_and_r_turns_round(void **state)
+static void texts_sort_ascending_numbers_descending_and_r_reverses(void **state)
 {
     (void)state;
     take(0, THREE, 3);
@@ -94,7 +94,7 @@ static void texts_go_up_and_numbers_down_and_r_turns_round(void **state)
     expect_order("bac");
 }
 
-/* cpu_ms counts milliseconds of processor time: 1250 in 2.5 s are half a processor. */
+/* cpu_ms counts milliseconds of CPU time: 1250 in 2.5 s are half a processor. */
 static void cpu_is_a_percentage_of_one_processor(void **state)
 {
     (void)state;
@@ -117,7 +117,7 @@ static void cpu_is_a_percentage_of_one_processor(void **state)
     assert_true(is_drawn);
 }
 
-static void sizes_and_spans_have_the_unit_that_fits(void **state)
+static void sizes_and_durations_have_a_fitting_unit(void **state)
 {
     static const struct {
         const char *memory, *started_ms, *shown_memory, *shown_age;
@@ -161,7 +161,7 @@ static void rates_are_what_was_added_in_a_second(void **state)
     for (size_t i = 0; i < 3; i++)
         assert_true(top.rows.items[i].rates[ADDED] == 0);
     take(3 * ROTA_SEC, later, 4);
-    expect_order("cbad"); /* the only one that grew; a was counted anew, d was not there */
+    expect_order("cbad"); /* the only one that grew; a was counted again, d was not there */
     assert_true(top.rows.items[0].rates[ADDED] == 3.5);
     assert_true(top.rows.items[3].rates[ADDED] == 0);
 }
@@ -336,7 +336,7 @@ static void the_last_line_of_a_table_has_totals(void **state)
     assert_string_equal(line(22), "");
 }
 
-static void why_there_is_nothing_is_said(void **state)
+static void an_empty_view_says_why(void **state)
 {
     (void)state;
     draw();
@@ -757,7 +757,7 @@ static void help_and_details_look_like_this(void **state)
     }
 }
 
-static void screen_is_no_larger_than_its_bounds(void **state)
+static void screen_is_bounded(void **state)
 {
     (void)state;
     take(0, THREE, 3);
@@ -810,9 +810,9 @@ static void each_mark_has_its_color(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(texts_go_up_and_numbers_down_and_r_turns_round),
+        TEST(texts_sort_ascending_numbers_descending_and_r_reverses),
         TEST(cpu_is_a_percentage_of_one_processor),
-        TEST(sizes_and_spans_have_the_unit_that_fits),
+        TEST(sizes_and_durations_have_a_fitting_unit),
         TEST(rates_are_what_was_added_in_a_second),
         TEST(chosen_row_stays_chosen_in_another_order),
         TEST(choosing_ends_at_both_ends),
@@ -822,7 +822,7 @@ int main(void)
         TEST(table_is_as_wide_as_the_screen),
         TEST(long_tables_scroll_with_the_chosen_row),
         TEST(the_last_line_of_a_table_has_totals),
-        TEST(why_there_is_nothing_is_said),
+        TEST(an_empty_view_says_why),
         TEST(only_what_has_changed_is_painted),
         TEST(each_key_chooses_a_row),
         TEST(each_key_changes_the_column_or_the_state),
@@ -835,7 +835,7 @@ int main(void)
         TEST(any_number_of_rows_is_sorted),
         TEST(tables_look_like_this),
         TEST(help_and_details_look_like_this),
-        TEST(screen_is_no_larger_than_its_bounds),
+        TEST(screen_is_bounded),
         TEST(each_mark_has_its_color),
     };
     return cmocka_run_group_tests_name("top", tests, NULL, NULL);

@@ -98,7 +98,7 @@ static uint64_t visit_of(struct rota_tree_fsm *fsm)
     return 0;
 }
 
-static void what_is_needed_must_all_be_there(void **state)
+static void all_required_capabilities_must_be_offered(void **state)
 {
     (void)state;
     assert_true(rota_tree_words_can(rota_str("a b c "), rota_str("a c ")));
@@ -111,7 +111,7 @@ static void what_is_needed_must_all_be_there(void **state)
         rota_tree_words_can(rota_str("a b "), rota_str("b a "))); /* not in order: refused */
 }
 
-static void words_go_to_who_has_the_parent_partition(void **state)
+static void words_go_to_the_owner_of_the_parent_partition(void **state)
 {
     struct route route = {"abcab"};
     struct rota_tree_fsm *fsm = make("c", &route, 2); /* 2 has parent 0 */
@@ -127,7 +127,7 @@ static void words_go_to_who_has_the_parent_partition(void **state)
     rota_tree_fsm_free(fsm);
 }
 
-static void a_word_is_said_once_until_it_is_used_up(void **state)
+static void a_word_is_sent_once_until_it_is_used_up(void **state)
 {
     struct route route = {"ab"};
     struct rota_tree_fsm *fsm = make("b", &route, 20);
@@ -143,7 +143,7 @@ static void a_word_is_said_once_until_it_is_used_up(void **state)
     rota_tree_fsm_free(fsm);
 }
 
-static void a_visit_in_vain_is_followed_by_a_pause(void **state)
+static void a_useless_visit_is_followed_by_a_pause(void **state)
 {
     struct route route = {"ab"};
     struct rota_tree_fsm *fsm = make("b", &route, 20);
@@ -162,7 +162,7 @@ static void a_visit_in_vain_is_followed_by_a_pause(void **state)
 }
 
 /* The node that sends visitors offers again what nobody went for, so it may still believe it. */
-static void an_offer_that_is_over_is_denied_before_it_is_forgotten(void **state)
+static void an_offer_that_is_over_is_revoked_before_it_is_forgotten(void **state)
 {
     struct route route = {"ab"};
     struct rota_tree_fsm *fsm = make("b", &route, 20);
@@ -173,14 +173,14 @@ static void an_offer_that_is_over_is_denied_before_it_is_forgotten(void **state)
     rota_tree_fsm_sent(fsm, 1, QUEUE, 1);
     have(fsm, 2, 0, "", 0, "");
     rota_tree_fsm_tick(fsm, ROTA_TREE_REFRESH);
-    assert_string_equal(todo(fsm), "a: offer b 0"); /* a want is used up for good */
+    assert_string_equal(todo(fsm), "a: offer b 0"); /* a want is used up permanently */
     rota_tree_fsm_tick(fsm, 2 * ROTA_TREE_REFRESH);
     assert_string_equal(todo(fsm), "");
     assert_int_equal(rota_tree_fsm_counts(fsm).words, 0);
     rota_tree_fsm_free(fsm);
 }
 
-static void where_a_want_and_an_offer_meet_there_is_a_visit(void **state)
+static void matching_demand_and_supply_cause_a_steal(void **state)
 {
     struct route route = {"abc"};
     struct rota_tree_fsm *fsm = make("a", &route, 20);
@@ -226,7 +226,7 @@ static void the_oldest_job_goes_first(void **state)
     rota_tree_fsm_free(fsm);
 }
 
-static void what_nobody_goes_for_is_offered_to_others(void **state)
+static void unfetched_jobs_are_offered_to_others(void **state)
 {
     struct route route = {"abcd"};
     struct rota_tree_fsm *fsm = make("a", &route, 20);
@@ -245,7 +245,7 @@ static void what_nobody_goes_for_is_offered_to_others(void **state)
     rota_tree_fsm_free(fsm);
 }
 
-static void nobody_is_sent_where_nobody_was_found(void **state)
+static void no_visitor_is_sent_after_a_useless_visit(void **state)
 {
     struct route route = {"abcd"};
     struct rota_tree_fsm *fsm = make("a", &route, 20);
@@ -321,7 +321,7 @@ static void a_copy_that_took_another_way_is_not_passed_on(void **state)
     rota_tree_fsm_free(fsm);
 }
 
-static void a_parent_that_is_away_is_passed_over_and_told_again(void **state)
+static void an_unreachable_parent_is_skipped_and_notified_again(void **state)
 {
     struct route route = {"abcd"};
     struct rota_tree_fsm *fsm = make("d", &route, 20);
@@ -356,7 +356,7 @@ static void without_partitions_nodes_meet_by_address(void **state)
     rota_tree_fsm_free(fsm);
 }
 
-static void another_route_is_said_to_another_parent(void **state)
+static void after_a_route_change_words_go_to_another_parent(void **state)
 {
     struct route route = {"abcd"};
     struct rota_tree_fsm *fsm = make("d", &route, 20);
@@ -369,7 +369,7 @@ static void another_route_is_said_to_another_parent(void **state)
     rota_tree_fsm_free(fsm);
 }
 
-static void all_is_said_anew_and_forgotten_in_time(void **state)
+static void words_are_refreshed_and_expire(void **state)
 {
     struct route route = {"ab"};
     struct rota_tree_fsm *a = make("a", &route, 20), *b = make("b", &route, 20);
@@ -392,7 +392,7 @@ static void all_is_said_anew_and_forgotten_in_time(void **state)
     rota_tree_fsm_free(b);
 }
 
-static void words_are_bounded_but_for_our_own(void **state)
+static void words_of_other_nodes_are_bounded(void **state)
 {
     struct route route = {"a"};
     struct rota_tree_fsm *fsm = make("a", &route, 20);
@@ -409,7 +409,7 @@ static void words_are_bounded_but_for_our_own(void **state)
     rota_tree_fsm_free(fsm);
 }
 
-static void what_can_not_be_is_dropped(void **state)
+static void invalid_words_are_dropped(void **state)
 {
     struct route route = {"a"};
     struct rota_tree_fsm *fsm = make("a", &route, 20);
@@ -533,7 +533,7 @@ static void words_of_every_kind_of_worker_are_used_up_together(void **state)
     rota_tree_fsm_free(fsm);
 }
 
-static void counts_say_what_is_known_and_under_way(void **state)
+static void counts_show_known_words_and_visits_in_progress(void **state)
 {
     struct route route = {"ab"};
     struct rota_tree_fsm *fsm = make("a", &route, 20);
@@ -552,7 +552,7 @@ static void counts_say_what_is_known_and_under_way(void **state)
     rota_tree_fsm_free(fsm);
 }
 
-static void own_word_is_as_old_as_what_waits_longest(void **state)
+static void own_word_is_as_old_as_the_oldest_waiting_job(void **state)
 {
     struct route route = {"ab"};
     struct rota_tree_fsm *fsm = make("b", &route, 20);
@@ -576,31 +576,31 @@ static void own_word_is_as_old_as_what_waits_longest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_needed_must_all_be_there),
-        cmocka_unit_test(words_go_to_who_has_the_parent_partition),
-        cmocka_unit_test(a_word_is_said_once_until_it_is_used_up),
-        cmocka_unit_test(a_visit_in_vain_is_followed_by_a_pause),
-        cmocka_unit_test(an_offer_that_is_over_is_denied_before_it_is_forgotten),
-        cmocka_unit_test(where_a_want_and_an_offer_meet_there_is_a_visit),
+        cmocka_unit_test(all_required_capabilities_must_be_offered),
+        cmocka_unit_test(words_go_to_the_owner_of_the_parent_partition),
+        cmocka_unit_test(a_word_is_sent_once_until_it_is_used_up),
+        cmocka_unit_test(a_useless_visit_is_followed_by_a_pause),
+        cmocka_unit_test(an_offer_that_is_over_is_revoked_before_it_is_forgotten),
+        cmocka_unit_test(matching_demand_and_supply_cause_a_steal),
         cmocka_unit_test(our_own_slots_go_first),
         cmocka_unit_test(the_oldest_job_goes_first),
-        cmocka_unit_test(what_nobody_goes_for_is_offered_to_others),
-        cmocka_unit_test(nobody_is_sent_where_nobody_was_found),
+        cmocka_unit_test(unfetched_jobs_are_offered_to_others),
+        cmocka_unit_test(no_visitor_is_sent_after_a_useless_visit),
         cmocka_unit_test(late_and_repeated_words_change_nothing),
         cmocka_unit_test(a_word_is_passed_on_as_far_as_it_is_not_used),
         cmocka_unit_test(a_copy_that_took_another_way_is_not_passed_on),
-        cmocka_unit_test(a_parent_that_is_away_is_passed_over_and_told_again),
+        cmocka_unit_test(an_unreachable_parent_is_skipped_and_notified_again),
         cmocka_unit_test(without_partitions_nodes_meet_by_address),
-        cmocka_unit_test(another_route_is_said_to_another_parent),
-        cmocka_unit_test(all_is_said_anew_and_forgotten_in_time),
-        cmocka_unit_test(words_are_bounded_but_for_our_own),
-        cmocka_unit_test(what_can_not_be_is_dropped),
+        cmocka_unit_test(after_a_route_change_words_go_to_another_parent),
+        cmocka_unit_test(words_are_refreshed_and_expire),
+        cmocka_unit_test(words_of_other_nodes_are_bounded),
+        cmocka_unit_test(invalid_words_are_dropped),
         cmocka_unit_test(queue_without_words_is_forgotten),
         cmocka_unit_test(every_call_brings_the_time),
         cmocka_unit_test(word_that_is_passed_on_is_one_hop_further_and_older),
         cmocka_unit_test(words_of_every_kind_of_worker_are_used_up_together),
-        cmocka_unit_test(counts_say_what_is_known_and_under_way),
-        cmocka_unit_test(own_word_is_as_old_as_what_waits_longest),
+        cmocka_unit_test(counts_show_known_words_and_visits_in_progress),
+        cmocka_unit_test(own_word_is_as_old_as_the_oldest_waiting_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-static void what_went_well_is_done(void **state)
+static void a_successful_call_is_done(void **state)
 {
     struct rota_try_fsm fsm;
     (void)state;
@@ -14,7 +14,7 @@ static void what_went_well_is_done(void **state)
     assert_int_equal(rota_try_fsm_step(&fsm, 0, ROTA_STATUS_OK, false), ROTA_TRY_DONE);
 }
 
-static void what_can_not_be_is_refused_at_once(void **state)
+static void an_invalid_call_fails_at_once(void **state)
 {
     struct rota_try_fsm fsm;
     (void)state;
@@ -107,8 +107,8 @@ static void pauses_grow_until_patience_is_over(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_went_well_is_done),
-        cmocka_unit_test(what_can_not_be_is_refused_at_once),
+        cmocka_unit_test(a_successful_call_is_done),
+        cmocka_unit_test(an_invalid_call_fails_at_once),
         cmocka_unit_test(an_add_moves_only_while_it_is_certainly_nowhere),
         cmocka_unit_test(an_add_to_one_full_node_is_refused),
         cmocka_unit_test(every_node_is_tried_at_once_before_patience_counts),

@@ -34,7 +34,7 @@ static void every_character_comes_back(void **state)
     }
 }
 
-/* All first and second bytes, with followers behind them: what is decoded at all
+/* All first and second bytes, with followers after them: what is decoded at all
  * encodes to the same bytes, so no form but the shortest is taken. */
 static void only_the_shortest_form_is_a_character(void **state)
 {
@@ -61,7 +61,7 @@ static void only_the_shortest_form_is_a_character(void **state)
     assert_int_equal(n_leads, 0x80 + 0xf5 - 0xc2);
 }
 
-static void what_drives_a_terminal_or_turns_a_line_is_hidden(void **state)
+static void characters_that_control_a_terminal_or_a_line_are_hidden(void **state)
 {
     static const uint32_t hidden[] = {0,      0x1b,   0x7f,   0x80,   0x9f,   0x61c,  0x200e,
                                       0x200f, 0x2028, 0x2029, 0x202a, 0x202e, 0x2066, 0x2069};
@@ -78,7 +78,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_character_comes_back),
         cmocka_unit_test(only_the_shortest_form_is_a_character),
-        cmocka_unit_test(what_drives_a_terminal_or_turns_a_line_is_hidden),
+        cmocka_unit_test(characters_that_control_a_terminal_or_a_line_are_hidden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

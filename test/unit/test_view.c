@@ -90,7 +90,7 @@ static void earlier_views_are_made_again(void **state)
         assert_int_equal(owners[shard], 0);
 }
 
-static void nobody_owns_without_members_or_by_other_engines(void **state)
+static void shards_without_members_or_by_other_engines_have_no_owner(void **state)
 {
     (void)state;
     place(10, ROTA_VIEW_RING);
@@ -106,7 +106,7 @@ static void nobody_owns_without_members_or_by_other_engines(void **state)
     assert_int_equal(owners[1], ROTA_VIEW_NOBODY);
 }
 
-static void seat_of_a_shard_is_fixed_and_empty_while_its_node_is_away(void **state)
+static void seat_of_a_shard_is_fixed_and_empty_while_its_node_is_down(void **state)
 {
     (void)state;
     add_member("a", 1, 0);
@@ -122,7 +122,7 @@ static void seat_of_a_shard_is_fixed_and_empty_while_its_node_is_away(void **sta
         assert_int_equal(owners[shard], shard % 3 == 1 ? 0 : ROTA_VIEW_NOBODY);
 }
 
-static void pin_goes_before_all_if_its_node_is_a_member(void **state)
+static void pin_takes_precedence_if_its_node_is_a_member(void **state)
 {
     (void)state;
     add_member("a", 1, 0);
@@ -160,7 +160,7 @@ static void states_are_the_numbers_at_which_something_changed(void **state)
     assert_int_equal(rota_view_states(&view, numbers), ROTA_VIEW_STATES_MAX + 2);
 }
 
-static void later_base_forgets_what_ended_before(void **state)
+static void later_base_forgets_ended_entries(void **state)
 {
     (void)state;
     add_member("a", 1, 5);
@@ -178,7 +178,7 @@ static void later_base_forgets_what_ended_before(void **state)
     assert_int_equal(view.pins.items[0].span.from, 6);
 }
 
-static void views_of_different_pasts_are_told_apart(void **state)
+static void views_of_different_histories_are_distinguished(void **state)
 {
     (void)state;
     struct rota_view later;
@@ -207,7 +207,7 @@ static void views_of_different_pasts_are_told_apart(void **state)
 }
 
 /* Views without members and pins differ in these alone. */
-static void past_is_told_apart_by_base_engine_and_seats(void **state)
+static void histories_differ_by_base_engine_and_seats(void **state)
 {
     (void)state;
     struct rota_view later;
@@ -223,7 +223,7 @@ static void past_is_told_apart_by_base_engine_and_seats(void **state)
     later.base = 6;
     assert_true(rota_view_is_before(&view, &later));
 
-    later.phase = ROTA_VIEW_SHADOW; /* the engine goes on */
+    later.phase = ROTA_VIEW_SHADOW; /* the engine continues */
     later.to = ROTA_VIEW_RING;
     assert_true(rota_view_is_before(&view, &later));
     later.phase = ROTA_VIEW_STOPPING;
@@ -604,13 +604,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(ring_is_the_lookup_of_space_and_shard),
         TEST(earlier_views_are_made_again),
-        TEST(nobody_owns_without_members_or_by_other_engines),
-        TEST(seat_of_a_shard_is_fixed_and_empty_while_its_node_is_away),
-        TEST(pin_goes_before_all_if_its_node_is_a_member),
+        TEST(shards_without_members_or_by_other_engines_have_no_owner),
+        TEST(seat_of_a_shard_is_fixed_and_empty_while_its_node_is_down),
+        TEST(pin_takes_precedence_if_its_node_is_a_member),
         TEST(states_are_the_numbers_at_which_something_changed),
-        TEST(later_base_forgets_what_ended_before),
-        TEST(views_of_different_pasts_are_told_apart),
-        TEST(past_is_told_apart_by_base_engine_and_seats),
+        TEST(later_base_forgets_ended_entries),
+        TEST(views_of_different_histories_are_distinguished),
+        TEST(histories_differ_by_base_engine_and_seats),
         TEST(copy_shares_nothing),
         TEST(names_have_no_control_characters),
         TEST(numbers_of_a_view_are_within_bounds),

@@ -18,7 +18,7 @@ static void first_node_makes_a_view_and_owns_all(void **state)
     assert_int_equal(rota_view_fsm_epoch(&nodes[0].fsm, now, SHARDS), 0);
 }
 
-static void what_stays_is_not_interrupted(void **state)
+static void shards_that_stay_are_not_interrupted(void **state)
 {
     (void)state;
     open_plain(0);
@@ -155,7 +155,7 @@ static void cut_off_node_stops_before_others_start(void **state)
     assert_int_equal(n_served_in_all(), SHARDS);
 }
 
-static void store_that_is_away_for_all_changes_no_owner(void **state)
+static void store_that_is_unreachable_for_all_changes_no_owner(void **state)
 {
     (void)state;
     open_plain(0);
@@ -174,7 +174,7 @@ static void store_that_is_away_for_all_changes_no_owner(void **state)
 }
 
 /* What it knew of the others is old by then. */
-static void node_that_was_out_of_time_looks_as_soon_as_its_beat_counts(void **state)
+static void node_that_was_out_of_time_reads_as_soon_as_its_heartbeat_counts(void **state)
 {
     struct rota_view_fsm *fsm = &nodes[0].fsm;
     uint64_t beat = 0;
@@ -233,7 +233,7 @@ static void restarted_node_has_new_epochs(void **state)
     assert_true(nodes[0].serving[0] > first);
 }
 
-static void node_that_is_alone_takes_its_row_back_at_once(void **state)
+static void node_that_is_alone_reclaims_its_row_at_once(void **state)
 {
     (void)state;
     open_plain(0);
@@ -273,7 +273,7 @@ static void node_waits_a_ttl_for_its_row_to_go(void **state)
     assert_int_equal(now, begun_at + TTL);
 }
 
-static void second_of_a_name_stands_by(void **state)
+static void second_node_of_a_name_is_a_standby(void **state)
 {
     (void)state;
     open_plain(0);
@@ -325,7 +325,7 @@ static void weight_is_followed(void **state)
 
 /* --- views that were missed --- */
 
-static void who_missed_views_finds_the_same_epochs(void **state)
+static void node_that_missed_views_computes_the_same_epochs(void **state)
 {
     (void)state;
     open_plain(0);
@@ -352,7 +352,7 @@ static void who_missed_views_finds_the_same_epochs(void **state)
     assert_int_equal(n_served_in_all(), SHARDS);
 }
 
-static void store_that_falls_back_stops_all_who_know_better(void **state)
+static void store_that_falls_back_stops_nodes_that_know_a_later_view(void **state)
 {
     (void)state;
     struct rota_view before;
@@ -372,7 +372,7 @@ static void store_that_falls_back_stops_all_who_know_better(void **state)
     assert_true(nodes[0].serving[2] > known);
 }
 
-static void number_that_comes_back_with_another_view_stops_all_who_know_the_former(void **state)
+static void reused_number_stops_nodes_that_know_its_former_view(void **state)
 {
     (void)state;
     struct rota_view before;
@@ -393,7 +393,7 @@ static void number_that_comes_back_with_another_view_stops_all_who_know_the_form
 
 /* --- wishes --- */
 
-static void wish_that_is_no_wish_is_told_so(void **state)
+static void invalid_request_is_reported(void **state)
 {
     (void)state;
     open_plain(0);
@@ -422,7 +422,7 @@ static void drive_pin(uint32_t shard, const char *name)
     drive(&nodes[0], (struct rota_view_event){.type = ROTA_VIEW_WISH, .wish = made});
 }
 
-static void of_wishes_that_come_together_the_last_about_a_shard_counts(void **state)
+static void of_simultaneous_requests_the_last_about_a_shard_counts(void **state)
 {
     (void)state;
     for (int i = 0; i < 3; i++)
@@ -443,7 +443,7 @@ static void of_wishes_that_come_together_the_last_about_a_shard_counts(void **st
     assert_true(nodes[2].serving[3] != 0 && nodes[1].serving[5] != 0);
 }
 
-static void wish_that_comes_during_a_proposal_is_part_of_the_next(void **state)
+static void request_during_a_proposal_is_part_of_the_next(void **state)
 {
     struct rota_view_wish late = {
         .type = ROTA_VIEW_PIN, .id = 8, .shard = 4, .name = rota_str("b")};
@@ -461,7 +461,7 @@ static void wish_that_comes_during_a_proposal_is_part_of_the_next(void **state)
     assert_true(nodes[1].serving[3] != 0 && nodes[1].serving[4] != 0);
 }
 
-static void wish_of_too_much_is_refused_at_once(void **state)
+static void oversized_request_is_refused_at_once(void **state)
 {
     static struct rota_str seats[ROTA_VIEW_SEATS_MAX + 1];
     static char name[ROTA_VIEW_NAME_MAX + 1];
@@ -487,7 +487,7 @@ static void wish_of_too_much_is_refused_at_once(void **state)
     assert_int_equal(nodes[0].outcome.code, ROTA_ERR_UNAVAILABLE);
 }
 
-static void wishes_wait_up_to_a_bound_and_end_with_a_shutdown(void **state)
+static void waiting_requests_are_bounded_and_end_with_a_shutdown(void **state)
 {
     (void)state;
     open_plain(0);
@@ -540,7 +540,7 @@ static void observer_of_a_static_space_needs_no_seats(void **state)
     assert_false(rota_view_fsm_owner(&nodes[1].fsm, 1, &owner));
 }
 
-static void observer_proposes_what_is_wished_and_nothing_else(void **state)
+static void observer_proposes_only_requests(void **state)
 {
     (void)state;
     open_plain(0);
@@ -583,7 +583,7 @@ static void observer_proposes_what_is_wished_and_nothing_else(void **state)
 
 /* --- engines --- */
 
-static void static_space_waits_for_whom_it_names(void **state)
+static void static_space_waits_for_its_listed_nodes(void **state)
 {
     (void)state;
     const struct rota_str seats[] = {rota_str("a"), rota_str("b")};
@@ -601,7 +601,7 @@ static void static_space_waits_for_whom_it_names(void **state)
     assert_int_equal(n_served(0), SHARDS / 2);
 }
 
-static void seats_are_replaced_when_that_is_wished(void **state)
+static void seats_are_replaced_on_request(void **state)
 {
     (void)state;
     const struct rota_str ab[] = {rota_str("a"), rota_str("b")},
@@ -659,7 +659,7 @@ static void migration_to_given_seats_can_be_cancelled(void **state)
     assert_int_equal(n_served_in_all(), SHARDS);
 }
 
-static void ring_becomes_static_without_interruption_of_what_stays(void **state)
+static void ring_becomes_static_without_interrupting_shards_that_stay(void **state)
 {
     (void)state;
     uint32_t n_differences;
@@ -742,7 +742,7 @@ static void engine_of_its_own_halts_out_of_time_and_when_drained(void **state)
 
 /* --- hostile rows --- */
 
-static void rows_that_can_not_be_are_passed_over(void **state)
+static void invalid_rows_are_skipped(void **state)
 {
     (void)state;
     static const char *const NAMES[] = {"x\n", "y", "z", ""};
@@ -913,7 +913,7 @@ static void hint_is_followed_by_a_read_at_once(void **state)
 }
 
 /* With a sanitizer, this also shows that the proposal is freed. */
-static void node_can_stop_with_a_proposal_under_way(void **state)
+static void node_can_stop_with_a_proposal_in_flight(void **state)
 {
     (void)state;
     bool has_any = false;
@@ -974,47 +974,47 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(first_node_makes_a_view_and_owns_all),
-        TEST(what_stays_is_not_interrupted),
+        TEST(shards_that_stay_are_not_interrupted),
         TEST(gainer_waits_for_the_ack_of_the_former_owner),
         TEST(node_that_has_nothing_to_do_with_it_is_not_waited_for),
         TEST(owner_before_the_last_one_is_waited_for_too),
         TEST(shard_that_comes_back_has_a_later_epoch),
         TEST(cut_off_node_stops_before_others_start),
-        TEST(store_that_is_away_for_all_changes_no_owner),
-        TEST(node_that_was_out_of_time_looks_as_soon_as_its_beat_counts),
+        TEST(store_that_is_unreachable_for_all_changes_no_owner),
+        TEST(node_that_was_out_of_time_reads_as_soon_as_its_heartbeat_counts),
         TEST(time_is_asked_for_not_timers),
         TEST(restarted_node_has_new_epochs),
-        TEST(node_that_is_alone_takes_its_row_back_at_once),
+        TEST(node_that_is_alone_reclaims_its_row_at_once),
         TEST(node_that_has_shut_down_needs_no_time),
         TEST(node_waits_a_ttl_for_its_row_to_go),
-        TEST(second_of_a_name_stands_by),
+        TEST(second_node_of_a_name_is_a_standby),
         TEST(drained_node_owns_nothing_and_can_come_back),
         TEST(weight_is_followed),
-        TEST(who_missed_views_finds_the_same_epochs),
-        TEST(store_that_falls_back_stops_all_who_know_better),
-        TEST(number_that_comes_back_with_another_view_stops_all_who_know_the_former),
-        TEST(wish_that_is_no_wish_is_told_so),
-        TEST(of_wishes_that_come_together_the_last_about_a_shard_counts),
-        TEST(wish_that_comes_during_a_proposal_is_part_of_the_next),
-        TEST(wish_of_too_much_is_refused_at_once),
-        TEST(wishes_wait_up_to_a_bound_and_end_with_a_shutdown),
+        TEST(node_that_missed_views_computes_the_same_epochs),
+        TEST(store_that_falls_back_stops_nodes_that_know_a_later_view),
+        TEST(reused_number_stops_nodes_that_know_its_former_view),
+        TEST(invalid_request_is_reported),
+        TEST(of_simultaneous_requests_the_last_about_a_shard_counts),
+        TEST(request_during_a_proposal_is_part_of_the_next),
+        TEST(oversized_request_is_refused_at_once),
+        TEST(waiting_requests_are_bounded_and_end_with_a_shutdown),
         TEST(observer_has_no_row_and_knows_all),
         TEST(observer_of_a_static_space_needs_no_seats),
-        TEST(observer_proposes_what_is_wished_and_nothing_else),
-        TEST(static_space_waits_for_whom_it_names),
-        TEST(seats_are_replaced_when_that_is_wished),
+        TEST(observer_proposes_only_requests),
+        TEST(static_space_waits_for_its_listed_nodes),
+        TEST(seats_are_replaced_on_request),
         TEST(migration_to_given_seats_can_be_cancelled),
-        TEST(ring_becomes_static_without_interruption_of_what_stays),
+        TEST(ring_becomes_static_without_interrupting_shards_that_stay),
         TEST(engine_of_its_own_runs_when_all_have_stopped),
         TEST(engine_of_its_own_halts_out_of_time_and_when_drained),
-        TEST(rows_that_can_not_be_are_passed_over),
+        TEST(invalid_rows_are_skipped),
         TEST(options_out_of_bounds_are_refused),
         TEST(options_are_copied_and_have_defaults),
         TEST(pause_is_a_24th_of_a_ttl_at_most),
         TEST(members_propose_in_turn),
         cmocka_unit_test(reasons_to_stop_have_names),
         TEST(hint_is_followed_by_a_read_at_once),
-        TEST(node_can_stop_with_a_proposal_under_way),
+        TEST(node_can_stop_with_a_proposal_in_flight),
         TEST(view_of_another_number_of_shards_is_not_followed),
         TEST(store_that_falls_back_is_given_the_time_of_the_slowest_node),
     };

@@ -57,7 +57,7 @@ static void text_is_written_as_it_was_read(void **state)
     rota_view_deinit(&view);
 }
 
-static void what_was_cut_is_refused(void **state)
+static void truncated_text_is_refused(void **state)
 {
     (void)state;
     struct rota_view view = {0};
@@ -101,7 +101,7 @@ static void unknown_words_are_refused(void **state)
     assert_refused("end\n", "seat z\nend\n", "in this order");
 }
 
-static void nobody_is_there_twice_at_a_time(void **state)
+static void no_name_appears_twice_at_a_time(void **state)
 {
     (void)state;
     assert_refused("member 5 0 1000 8 a", "member 4 0 1000 8 a", "a duplicate");
@@ -171,10 +171,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_written_as_it_was_read),
-        cmocka_unit_test(what_was_cut_is_refused),
+        cmocka_unit_test(truncated_text_is_refused),
         cmocka_unit_test(numbers_are_plain_and_within_bounds),
         cmocka_unit_test(unknown_words_are_refused),
-        cmocka_unit_test(nobody_is_there_twice_at_a_time),
+        cmocka_unit_test(no_name_appears_twice_at_a_time),
         cmocka_unit_test(too_much_is_refused),
         cmocka_unit_test(refusals_make_it_version_2),
     };

@@ -1,5 +1,5 @@
-/* The frames between a broker and its workers: what is written reads back, and what can't
- * be is refused. The bytes are compared with protobuf's. */
+/* The frames between a broker and its workers: frames read back as written, and invalid ones are
+ * refused. The bytes are compared with protobuf's. */
 #include "wire/message/worker_frame.h"
 
 #include <setjmp.h>
@@ -70,7 +70,7 @@ static void a_hello_reads_back_as_protobuf_would_write_it(void **state)
     assert_int_equal(read.epoch, 300);
 }
 
-static void another_protocol_or_version_is_told_apart(void **state)
+static void another_protocol_or_version_is_recognized(void **state)
 {
     struct rota_worker_hello hello = {.version = 2, .name = STR("alpha"), .epoch = 1}, read;
     struct rota_error error;
@@ -99,7 +99,7 @@ static void a_name_is_printable_and_has_no_blanks(void **state)
     assert_int_equal(rota_worker_frame_name_check(rota_str_of("a\0b", 3), NULL), ROTA_ERR_INVALID);
 }
 
-static void a_welcome_has_a_beat_that_can_be_kept(void **state)
+static void a_welcome_has_a_valid_heartbeat(void **state)
 {
     struct rota_worker_welcome welcome = {1, 9, {250 * ROTA_MSEC, 4}, 1000}, read;
     static const struct {
@@ -239,7 +239,7 @@ static void check_end(struct rota_attempt_end end)
     assert_true(strlen(error.text) > 0);
 }
 
-static void an_end_that_can_not_be_is_refused(void **state)
+static void an_invalid_end_is_refused(void **state)
 {
     struct rota_attempt_end good = {
         .queue = STR("q"), .id = ID, .attempt = 7, .cause = ROTA_JOB_CAUSE_DONE};
@@ -256,7 +256,7 @@ static void an_end_that_can_not_be_is_refused(void **state)
 }
 
 /* What the broker judges: who said it keeps its session, and its other jobs. */
-static void an_end_that_is_known_is_read_whatever_it_says(void **state)
+static void a_valid_end_is_read_whatever_its_text(void **state)
 {
     char *large = calloc(1, ROTA_JOB_PAYLOAD_MAX + 1);
     struct rota_attempt_end end = {.queue = STR("q"),
@@ -283,7 +283,7 @@ static void an_end_that_is_known_is_read_whatever_it_says(void **state)
     free(large);
 }
 
-static void a_batch_has_a_bound_and_what_came_before_is_good(void **state)
+static void a_batch_has_a_bound_and_earlier_entries_are_valid(void **state)
 {
     struct rota_worker_step step = {STR("q"), ID, 7, STR("")}, read;
     enum rota_code code = ROTA_OK;
@@ -297,7 +297,7 @@ static void a_batch_has_a_bound_and_what_came_before_is_good(void **state)
     assert_int_equal(code, ROTA_ERR_INVALID);
 }
 
-static void fields_of_the_future_are_passed_over(void **state)
+static void unknown_later_fields_are_skipped(void **state)
 {
     uint32_t slots = 0;
     (void)state;
@@ -344,7 +344,7 @@ static void verdicts_may_go_along_with_jobs(void **state)
 static struct rota_str capabilities[ROTA_WORKER_CAPABILITIES_MAX], queues[ROTA_WORKER_QUEUES_MAX];
 static struct rota_worker_running running[ROTA_WORKER_SLOTS_MAX];
 
-static void what_a_worker_offers_reads_back(void **state)
+static void offers_of_a_worker_read_back(void **state)
 {
     struct rota_str has[] = {STR("gpu"), STR("game=go")}, serves[] = {STR("matches")};
     struct rota_worker_running runs[] = {{STR("matches"), ID, 3}};
@@ -363,7 +363,7 @@ static void what_a_worker_offers_reads_back(void **state)
     assert_int_equal(running[0].attempt, 3);
 }
 
-static void an_offer_that_can_not_be_is_refused(void **state)
+static void an_invalid_offer_is_refused(void **state)
 {
     struct rota_str many[ROTA_WORKER_CAPABILITIES_MAX + 1], serves[] = {STR("q")};
     struct rota_worker_ready read = {
@@ -395,7 +395,7 @@ static void an_offer_that_can_not_be_is_refused(void **state)
 
 /* --- what it has --- */
 
-static void what_a_worker_has_reads_back_as_it_was_written(void **state)
+static void attempts_of_a_worker_read_back_as_written(void **state)
 {
     static struct rota_worker_running room[ROTA_WORKER_HELD_MAX];
     struct rota_worker_running held[] = {{STR("q"), {1, 2}, 3}, {STR("p"), {4, 5}, UINT64_MAX}};
@@ -429,7 +429,7 @@ static void what_a_worker_has_reads_back_as_it_was_written(void **state)
     assert_int_equal(read.n_held, 0);
 }
 
-static void what_a_worker_has_is_bounded(void **state)
+static void attempts_of_a_worker_are_bounded(void **state)
 {
     static struct rota_worker_running held[ROTA_WORKER_HELD_MAX + 1];
     struct rota_worker_holds holds = {held, ROTA_WORKER_HELD_MAX + 1, 7, 8, false, 0};
@@ -453,21 +453,21 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
         TEST(a_frame_is_a_name_and_a_body),
         TEST(a_hello_reads_back_as_protobuf_would_write_it),
-        TEST(another_protocol_or_version_is_told_apart),
+        TEST(another_protocol_or_version_is_recognized),
         TEST(a_name_is_printable_and_has_no_blanks),
-        TEST(a_welcome_has_a_beat_that_can_be_kept),
+        TEST(a_welcome_has_a_valid_heartbeat),
         TEST(a_goodbye_of_the_future_is_a_refusal),
         TEST(a_batch_of_jobs_reads_back_in_order),
         TEST(ends_verdicts_cancels_and_steps_read_back),
-        TEST(an_end_that_can_not_be_is_refused),
-        TEST(an_end_that_is_known_is_read_whatever_it_says),
-        TEST(a_batch_has_a_bound_and_what_came_before_is_good),
-        TEST(fields_of_the_future_are_passed_over),
-        TEST(what_a_worker_offers_reads_back),
-        TEST(an_offer_that_can_not_be_is_refused),
+        TEST(an_invalid_end_is_refused),
+        TEST(a_valid_end_is_read_whatever_its_text),
+        TEST(a_batch_has_a_bound_and_earlier_entries_are_valid),
+        TEST(unknown_later_fields_are_skipped),
+        TEST(offers_of_a_worker_read_back),
+        TEST(an_invalid_offer_is_refused),
         cmocka_unit_test(verdicts_may_go_along_with_jobs),
-        cmocka_unit_test(what_a_worker_has_reads_back_as_it_was_written),
-        cmocka_unit_test(what_a_worker_has_is_bounded),
+        cmocka_unit_test(attempts_of_a_worker_read_back_as_written),
+        cmocka_unit_test(attempts_of_a_worker_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

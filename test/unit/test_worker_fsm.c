@@ -94,7 +94,7 @@ static void a_node_is_asked_for_as_many_as_there_are_free_slots(void **state)
     free_world(&world);
 }
 
-static void what_comes_above_the_slots_is_given_back_at_once(void **state)
+static void jobs_above_the_slots_are_returned_at_once(void **state)
 {
     struct world world;
     (void)state;
@@ -111,7 +111,7 @@ static void what_comes_above_the_slots_is_given_back_at_once(void **state)
     free_world(&world);
 }
 
-static void a_node_that_fails_is_asked_again_later_and_the_others_meanwhile(void **state)
+static void a_failing_node_is_asked_again_later_and_others_at_once(void **state)
 {
     struct world world;
     (void)state;
@@ -126,7 +126,7 @@ static void a_node_that_fails_is_asked_again_later_and_the_others_meanwhile(void
     free_world(&world);
 }
 
-static void a_command_that_can_not_be_started_costs_no_attempt_and_is_a_pause(void **state)
+static void a_command_that_cannot_start_costs_no_attempt_and_causes_a_pause(void **state)
 {
     struct world world;
     (void)state;
@@ -167,7 +167,7 @@ static void the_exit_code_decides(void **state)
     }
 }
 
-static void an_end_is_said_until_it_is_answered(void **state)
+static void an_end_is_repeated_until_it_is_answered(void **state)
 {
     struct world world;
     (void)state;
@@ -209,7 +209,7 @@ static void a_number_is_not_used_again_while_a_call_names_it(void **state)
 
 /* --- being stopped --- */
 
-static void an_attempt_that_is_over_is_stopped_and_not_spoken_of(void **state)
+static void an_attempt_that_is_over_is_stopped_and_not_reported(void **state)
 {
     struct world world;
     (void)state;
@@ -232,7 +232,7 @@ static void an_attempt_that_is_over_is_stopped_and_not_spoken_of(void **state)
     free_world(&world);
 }
 
-static void a_command_that_takes_too_long_has_failed_whatever_it_says(void **state)
+static void a_command_that_times_out_has_failed_whatever_its_exit_code(void **state)
 {
     struct world world;
     (void)state;
@@ -323,7 +323,7 @@ static void a_short_lease_is_extended_in_its_first_quarter(void **state)
     free_world(&world);
 }
 
-static void the_lease_is_counted_from_the_ask_and_the_first_from_before_it_came(void **state)
+static void the_lease_is_counted_from_the_poll_or_the_extension(void **state)
 {
     struct world world;
     (void)state;
@@ -337,7 +337,7 @@ static void the_lease_is_counted_from_the_ask_and_the_first_from_before_it_came(
 
 /* --- leaving --- */
 
-static void leaving_finishes_what_runs_and_asks_for_no_more(void **state)
+static void leaving_finishes_running_commands_and_stops_polling(void **state)
 {
     struct world world;
     (void)state;
@@ -358,7 +358,7 @@ static void leaving_finishes_what_runs_and_asks_for_no_more(void **state)
     free_world(&world);
 }
 
-static void what_is_not_done_in_time_is_given_back(void **state)
+static void jobs_not_done_in_time_are_returned(void **state)
 {
     struct world world;
     (void)state;
@@ -372,7 +372,7 @@ static void what_is_not_done_in_time_is_given_back(void **state)
     free_world(&world);
 }
 
-static void told_twice_all_are_killed_and_patience_is_short(void **state)
+static void a_second_signal_kills_all_and_shortens_patience(void **state)
 {
     struct world world;
     (void)state;
@@ -536,22 +536,22 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_is_asked_for_as_many_as_there_are_free_slots),
-        cmocka_unit_test(what_comes_above_the_slots_is_given_back_at_once),
-        cmocka_unit_test(a_node_that_fails_is_asked_again_later_and_the_others_meanwhile),
-        cmocka_unit_test(a_command_that_can_not_be_started_costs_no_attempt_and_is_a_pause),
+        cmocka_unit_test(jobs_above_the_slots_are_returned_at_once),
+        cmocka_unit_test(a_failing_node_is_asked_again_later_and_others_at_once),
+        cmocka_unit_test(a_command_that_cannot_start_costs_no_attempt_and_causes_a_pause),
         cmocka_unit_test(the_exit_code_decides),
-        cmocka_unit_test(an_end_is_said_until_it_is_answered),
+        cmocka_unit_test(an_end_is_repeated_until_it_is_answered),
         cmocka_unit_test(a_number_is_not_used_again_while_a_call_names_it),
-        cmocka_unit_test(an_attempt_that_is_over_is_stopped_and_not_spoken_of),
-        cmocka_unit_test(a_command_that_takes_too_long_has_failed_whatever_it_says),
+        cmocka_unit_test(an_attempt_that_is_over_is_stopped_and_not_reported),
+        cmocka_unit_test(a_command_that_times_out_has_failed_whatever_its_exit_code),
         cmocka_unit_test(after_the_jobs_timeout_a_command_is_dead_before_another_attempt_begins),
         cmocka_unit_test(a_result_without_end_is_a_failure),
         cmocka_unit_test(a_command_is_dead_before_its_lease_can_be_over),
         cmocka_unit_test(a_short_lease_is_extended_in_its_first_quarter),
-        cmocka_unit_test(the_lease_is_counted_from_the_ask_and_the_first_from_before_it_came),
-        cmocka_unit_test(leaving_finishes_what_runs_and_asks_for_no_more),
-        cmocka_unit_test(what_is_not_done_in_time_is_given_back),
-        cmocka_unit_test(told_twice_all_are_killed_and_patience_is_short),
+        cmocka_unit_test(the_lease_is_counted_from_the_poll_or_the_extension),
+        cmocka_unit_test(leaving_finishes_running_commands_and_stops_polling),
+        cmocka_unit_test(jobs_not_done_in_time_are_returned),
+        cmocka_unit_test(a_second_signal_kills_all_and_shortens_patience),
         cmocka_unit_test(nothing_is_lost_or_doubled_by_chance),
         cmocka_unit_test(zero_options_mean_the_defaults),
         cmocka_unit_test(reasons_to_stop_a_command_have_words),

@@ -295,7 +295,7 @@ static const struct rota_option BEAT_OPTIONS[] = {
 };
 
 /* A heartbeat creates a missing file; reading does not. */
-static int plan_beat(const struct members *options, const struct rota_store_request *beat)
+static int plan_heartbeat(const struct members *options, const struct rota_store_request *beat)
 {
     const struct rota_store_request request = {.verb = ROTA_STORE_MEMBERS};
     struct rota_store_answer answer = {0};
@@ -331,7 +331,7 @@ static int plan_beat(const struct members *options, const struct rota_store_requ
     return rota_cli_print(&buffer);
 }
 
-static int run_beat(int argc, char *const *argv)
+static int run_heartbeat(int argc, char *const *argv)
 {
     struct members options = {0};
     struct rota_option_list arguments;
@@ -352,7 +352,7 @@ static int run_beat(int argc, char *const *argv)
         return rota_cli_fail(ROTA_CLI_BAD, "node heartbeat: --weight: %s is not from 0.01 to 1000",
                              rota_quote(rota_str(options.weight), quoted));
     if (options.dry_run)
-        return plan_beat(&options, &request);
+        return plan_heartbeat(&options, &request);
     if (rota_store_options_ask(options.store, &request, 1, &answer, &error))
         return rota_cli_fail_error(&error);
     rota_store_session_answer_deinit(&answer);
@@ -377,5 +377,5 @@ const struct rota_cli_command rota_cmd_node_heartbeat = {
             .examples = "rota node heartbeat 10.0.0.7:7000 --roles search --zone east --ttl 30s "
                         "--store sqlite:/var/lib/rota/store.db\n",
         },
-    .run = run_beat,
+    .run = run_heartbeat,
 };

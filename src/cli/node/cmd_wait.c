@@ -182,7 +182,8 @@ static int run_wait(int argc, char *const *argv)
     if (rota_client_open(&options.of, &client, &error))
         return rota_cli_fail_error(&error);
     client.until = rota_clock_mono() + options.limit;
-    enum rota_code code = await_ready(&client, &options, THINGS[thing].is_ready, what, &error);
+    enum rota_code code = await_ready(&client, &options, THINGS[thing].is_ready,
+                                      THINGS[thing].has_name ? what : "a node", &error);
     rota_client_close(&client);
     if (code)
         return rota_cli_fail_error(&error);

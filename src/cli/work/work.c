@@ -16,7 +16,7 @@ struct node {
     struct rota_work *work;
     uint32_t number;
     struct rota_queue *queue;
-    bool is_away; /* as last reported */
+    bool is_unreachable; /* as last reported */
 };
 
 enum { OVER_TEXT_MAX = 256 };
@@ -76,13 +76,14 @@ static enum rota_worker_answer judge(const struct rota_queue_result *result)
 }
 
 /* Log that a node is unreachable once, and once when it is back. */
-static void note_node(struct node *node, bool is_away, const char *why)
+static void note_node(struct node *node, bool is_unreachable, const char *why)
 {
-    if (node->is_away == is_away)
+    if (node->is_unreachable == is_unreachable)
         return;
-    node->is_away = is_away;
-    rota_log(node->work->options.log, rota_clock_wall(), is_away ? ROTA_LOG_WARN : ROTA_LOG_INFO,
-             is_away ? "node unreachable" : "node reachable again",
+    node->is_unreachable = is_unreachable;
+    rota_log(node->work->options.log, rota_clock_wall(),
+             is_unreachable ? ROTA_LOG_WARN : ROTA_LOG_INFO,
+             is_unreachable ? "node unreachable" : "node reachable again",
              ROTA_LOG_FACT("node", node->work->options.nodes[node->number]),
              ROTA_LOG_FACT("why", *why ? why : "OK"));
 }

@@ -124,7 +124,7 @@ rota_time rota_view_fsm_some_of(struct rota_view_fsm *fsm, rota_time most)
     return rota_random_range(&fsm->random, most - most / 4, most);
 }
 
-static rota_time beat_interval(struct rota_view_fsm *fsm)
+static rota_time heartbeat_interval(struct rota_view_fsm *fsm)
 {
     return rota_view_fsm_some_of(fsm, fsm->options.ttl / 3);
 }
@@ -248,7 +248,7 @@ static void confirm_ownership(struct rota_view_fsm *fsm, rota_time now)
     if (until > fsm->until)
         fsm->until = until;
     fsm->acked = fsm->own_acked;
-    fsm->own_at = fsm->is_row_old ? now : fsm->own_sent_at + beat_interval(fsm);
+    fsm->own_at = fsm->is_row_old ? now : fsm->own_sent_at + heartbeat_interval(fsm);
 }
 
 static void fall_out(struct rota_view_fsm *fsm, rota_time now)

@@ -78,7 +78,7 @@ static void throw_probes(struct match *match)
 }
 
 /* Every open slot considers its nearest point again. */
-static void look_anew(struct match *match)
+static void look_again(struct match *match)
 {
     match->heap_size = 0;
     for (uint32_t slot = 0; slot < match->batch; slot++) {
@@ -182,7 +182,7 @@ static void play_rounds(const struct rota_ring *ring, uint32_t hash, uint32_t ba
     throw_probes(&match);
     for (uint32_t round = 0; match.n_matched < batch; round++) {
         free_hosts(&match, round);
-        look_anew(&match);
+        look_again(&match);
         play_round(&match, round, wanted);
         if (wanted < batch && hosts[wanted] != ROTA_RING_NONE)
             return;

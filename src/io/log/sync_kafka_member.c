@@ -455,7 +455,7 @@ static void wait_for_news(struct rota_kafka_member *member, int ms)
 }
 
 /* How often we learn, at best, whether there is a new round. */
-static rota_time beat_of(const struct rota_kafka_setup *setup)
+static rota_time heartbeat_interval(const struct rota_kafka_setup *setup)
 {
     rota_time beat = setup->session / 60, least = 50 * ROTA_MSEC, most = 500 * ROTA_MSEC;
     return beat < least ? least : beat > most ? most : beat;
@@ -467,7 +467,7 @@ static enum rota_code open_client(struct rota_kafka_member *member, struct rota_
     rota_time session = setup->session / ROTA_MSEC;
     char session_ms[24], beat_ms[24], join_ms[24];
     snprintf(session_ms, sizeof session_ms, "%lld", (long long)session);
-    snprintf(beat_ms, sizeof beat_ms, "%lld", (long long)(beat_of(setup) / ROTA_MSEC));
+    snprintf(beat_ms, sizeof beat_ms, "%lld", (long long)(heartbeat_interval(setup) / ROTA_MSEC));
     /* How long the others wait for us when there is a new round: longer than we hold. */
     snprintf(join_ms, sizeof join_ms, "%lld", (long long)(2 * session + 5000));
     const struct rota_kafka_setting settings[] = {
@@ -542,10 +542,10 @@ static void await_former_life(struct rota_kafka_member *member)
 /* librdkafka checks whether a heartbeat is due twice a second, and whenever its thread has
  * something to do. To learn of a new round sooner we give it something to do; members of a large
  * group less often, since all of them do. */
-static void hasten_beat(struct rota_kafka_member *member)
+static void hasten_heartbeat(struct rota_kafka_member *member)
 {
     struct rota_kafka_identity identity;
-    rota_time now = rota_clock_boot(), beat = beat_of(member->options.setup);
+    rota_time now = rota_clock_boot(), beat = heartbeat_interval(member->options.setup);
     rota_time share = (rota_time)member->hold.holders.size * 2 * ROTA_MSEC;
     if (now < member->beat_at)
         return;
@@ -556,7 +556,7 @@ static void hasten_beat(struct rota_kafka_member *member)
 static void stay_member(struct rota_kafka_member *member)
 {
     show_life(member, "");
-    hasten_beat(member);
+    hasten_heartbeat(member);
 }
 
 static rota_time earlier_time(rota_time a, rota_time b)

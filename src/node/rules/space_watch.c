@@ -20,7 +20,7 @@ static uint64_t hash_nodes(const struct rota_space_map *map)
 }
 
 /* All is new: the number of shards, or of nodes, is another one. */
-static bool begin_anew(struct rota_space_watch *watch, const struct rota_space_map *map)
+static bool start_over(struct rota_space_watch *watch, const struct rota_space_map *map)
 {
     if (watch->n != map->n_shards || !watch->shards) {
         size_t n = (size_t)map->n_shards + 1;
@@ -57,7 +57,7 @@ bool rota_space_watch_look(struct rota_space_watch *watch, const struct rota_spa
         return true;
     uint64_t nodes = hash_nodes(map);
     if (!watch->shards || watch->n != map->n_shards || watch->nodes != nodes) {
-        if (!begin_anew(watch, map))
+        if (!start_over(watch, map))
             return false;
     } else {
         uint64_t stamp = watch->stamp + 1;

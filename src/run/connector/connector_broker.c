@@ -143,8 +143,9 @@ static void welcome_worker(struct rota_connector *connector, struct rota_connect
                               rota_buffer_str(&connector->scratch));
 }
 
-static void turn_away(struct rota_connector *connector, const struct rota_zmq_route *route,
-                      struct rota_str name, enum rota_worker_bye_reason reason, const char *text)
+static void reject_worker(struct rota_connector *connector, const struct rota_zmq_route *route,
+                          struct rota_str name, enum rota_worker_bye_reason reason,
+                          const char *text)
 {
     rota_count(&connector->counters.n_turned_away, 1);
     if (rota_connector_lines_may_log(connector, ROTA_CONNECTOR_LINE_TURNED_AWAY))
@@ -161,12 +162,12 @@ static void come_in(struct rota_connector *connector, const struct rota_zmq_rout
     struct rota_error why;
     switch (rota_sessions_judge(&connector->sessions, hello->name, hello->epoch, &replaced)) {
     case ROTA_SESSION_STALE:
-        turn_away(connector, route, hello->name, ROTA_BYE_STALE,
-                  rota_worker_frame_bye_text(ROTA_BYE_STALE));
+        reject_worker(connector, route, hello->name, ROTA_BYE_STALE,
+                      rota_worker_frame_bye_text(ROTA_BYE_STALE));
         return;
     case ROTA_SESSION_FULL:
-        turn_away(connector, route, hello->name, ROTA_BYE_FULL,
-                  rota_worker_frame_bye_text(ROTA_BYE_FULL));
+        reject_worker(connector, route, hello->name, ROTA_BYE_FULL,
+                      rota_worker_frame_bye_text(ROTA_BYE_FULL));
         return;
     case ROTA_SESSION_NEW:
         break;
@@ -179,8 +180,8 @@ static void come_in(struct rota_connector *connector, const struct rota_zmq_rout
     if (peer)
         welcome_worker(connector, peer);
     else
-        turn_away(connector, route, hello->name, ROTA_BYE_FULL,
-                  rota_worker_frame_bye_text(ROTA_BYE_FULL));
+        reject_worker(connector, route, hello->name, ROTA_BYE_FULL,
+                      rota_worker_frame_bye_text(ROTA_BYE_FULL));
 }
 
 static void on_hello(struct rota_connector *connector, const struct rota_zmq_route *route,
@@ -198,11 +199,11 @@ static void on_hello(struct rota_connector *connector, const struct rota_zmq_rou
     if (code) {
         bool is_foreign = code == ROTA_ERR_UNAVAILABLE;
         rota_count(&connector->counters.n_malformed, !is_foreign);
-        turn_away(connector, route, rota_str(""),
-                  is_foreign ? ROTA_BYE_UNSUPPORTED : ROTA_BYE_MALFORMED, why.text);
+        reject_worker(connector, route, rota_str(""),
+                      is_foreign ? ROTA_BYE_UNSUPPORTED : ROTA_BYE_MALFORMED, why.text);
     } else if (connector->keys.is_on && !rota_str_is_equal(user, hello.name)) {
-        turn_away(connector, route, hello.name, ROTA_BYE_NOT_ALLOWED,
-                  rota_worker_frame_bye_text(ROTA_BYE_NOT_ALLOWED));
+        reject_worker(connector, route, hello.name, ROTA_BYE_NOT_ALLOWED,
+                      rota_worker_frame_bye_text(ROTA_BYE_NOT_ALLOWED));
     } else {
         come_in(connector, route, &hello);
         if (rota_sessions_find(&connector->sessions, route_str(route)))
@@ -322,7 +323,7 @@ static void tick(struct rota_connector *connector, rota_time now, bool is_draine
             rota_error_set(&why, ROTA_ERR_UNAVAILABLE, "no heartbeat for too long");
             dismiss_worker(connector, peer_of(session), ROTA_BYE_SILENT, &why);
         }
-    while ((session = rota_sessions_next_beat(&connector->sessions, now))) {
+    while ((session = rota_sessions_next_heartbeat(&connector->sessions, now))) {
         struct rota_connector_peer *peer = peer_of(session);
         rota_sessions_sent(&connector->sessions, session, now);
         if (!peer->first) /* pending messages are heartbeats, too, when they leave */

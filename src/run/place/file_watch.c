@@ -111,7 +111,7 @@ static enum rota_code hand_over(struct rota_file_watch *watch, struct rota_str c
 }
 
 /* Read the file and deliver it when it has changed, or when the last content was rejected. */
-static enum rota_code read_anew(struct rota_file_watch *watch, struct rota_error *error)
+static enum rota_code read_again(struct rota_file_watch *watch, struct rota_error *error)
 {
     struct signature before = signature_of(watch->path);
     struct rota_buffer buffer = {0};
@@ -150,7 +150,7 @@ static void check_file(struct rota_file_watch *watch)
     if (!watch->is_noticed && !watch->standing.code && is_same_signature(&signature, &watch->seen))
         return;
     watch->is_noticed = false;
-    if (read_anew(watch, &error) && !watch->is_closed)
+    if (read_again(watch, &error) && !watch->is_closed)
         report_failure(watch, &error);
 }
 
@@ -171,7 +171,7 @@ static void on_notice(uv_fs_event_t *handle, const char *name, int events, int s
 
 /* Watch the directory that has the name now, since it may itself have been replaced. Without
  * notifications, as when the system has run out of them, the slow poll remains. */
-static void listen_anew(struct rota_file_watch *watch)
+static void listen_again(struct rota_file_watch *watch)
 {
     uv_fs_event_stop(&watch->notices);
     uv_fs_event_start(&watch->notices, on_notice, watch->directory, 0);
@@ -185,7 +185,7 @@ static void on_settled(uv_timer_t *timer)
 static void on_poll(uv_timer_t *timer)
 {
     struct rota_file_watch *watch = timer->data;
-    listen_anew(watch);
+    listen_again(watch);
     check_file(watch);
 }
 
@@ -242,8 +242,8 @@ enum rota_code rota_file_watch_open(uv_loop_t *loop, const struct rota_file_watc
         return rota_error_no_memory(error, "to watch %s", options->path);
 
     /* Notices first, so that no change falls between reading and watching. */
-    listen_anew(made);
-    enum rota_code code = read_anew(made, error);
+    listen_again(made);
+    enum rota_code code = read_again(made, error);
     if (code) {
         made->options.on_closed = NULL;
         rota_file_watch_close(made);

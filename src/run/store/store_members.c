@@ -16,7 +16,7 @@ struct source {
     rota_time interval;
     uint64_t version; /* counts deliveries */
     ROTA_VECTOR(struct rota_host) hosts;
-    bool is_started, is_away, is_stopped;
+    bool is_started, is_unreachable, is_stopped;
     rota_store_on_answer *on_rows; /* may be NULL */
     void *data;
     char role[];
@@ -70,8 +70,8 @@ static void on_timer(uv_timer_t *timer)
 /* Logged when it begins, not each time it persists. */
 static void report_failure(struct source *source, const struct rota_error *error)
 {
-    bool is_news = !source->is_away;
-    source->is_away = true;
+    bool is_news = !source->is_unreachable;
+    source->is_unreachable = true;
     if (is_news)
         source->sink.on_error(source->sink.data, error);
 }
@@ -113,7 +113,7 @@ static void on_answer(void *data, const struct rota_store_answer *answer)
     if (code)
         report_failure(source, &error);
     else
-        source->is_away = false;
+        source->is_unreachable = false;
 }
 
 static enum rota_code start_source(struct rota_members_source *base, struct uv_loop_s *loop,

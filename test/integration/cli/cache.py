@@ -43,7 +43,7 @@ def every_key_is_answered_by_its_shard():
 
 
 @test
-def a_killed_server_is_replaced_by_the_other_data_centre():
+def a_killed_server_is_replaced_by_the_other_data_center():
     with cluster() as world:
         world.dcs["east"][0].kill()
         assert world.values(*KEYS) == VALUES
@@ -63,7 +63,7 @@ def a_killed_server_is_replaced_by_the_other_data_centre():
 
 
 @test
-def data_centres_are_re_sharded_one_by_one():
+def data_centers_are_re_sharded_one_by_one():
     with cluster() as world:
         for dc in ("east", "west"):
             for server in world.dcs[dc]:
@@ -83,7 +83,7 @@ def data_centres_are_re_sharded_one_by_one():
 
 
 @test
-def who_can_not_serve_takes_no_shard():
+def a_process_that_cannot_serve_takes_no_shard():
     with World() as world:
         path = world.url.split(":", 1)[1]
         bad = world.files.write("bad", "no tab\n")
@@ -101,7 +101,7 @@ def who_can_not_serve_takes_no_shard():
 
 
 @test
-def a_spare_takes_over_what_is_given_back():
+def a_standby_takes_over_released_shards():
     with cluster(dcs=("east",), shards=1) as world:
         spare = world.serve("east", 1, f"file:{world.source}")
         assert world.values("key1") == {"key1": "value 1"}
@@ -131,7 +131,7 @@ def a_server_can_hold_several_shards():
 def a_second_signal_ends_a_server_at_once():
     with cluster(dcs=("east",), shards=1) as world:
         server = world.dcs["east"][0]
-        # A connection with a call under way would be waited for; a database that hangs, too.
+        # A connection with a call in flight would be waited for; a database that hangs, too.
         with contextlib.closing(sqlite3.connect(world.url.split(":", 1)[1], isolation_level=None)) as database:
             database.execute("BEGIN EXCLUSIVE")
             server.process.send_signal(signal.SIGTERM)
@@ -215,7 +215,7 @@ def any_bytes_are_values_and_safe_to_show():
 
 
 @test
-def explain_tells_who_answered_and_who_was_late():
+def explain_shows_the_winner_and_late_answers():
     with cluster(shards=1) as world:
         addresses = {dc: servers[0].address for dc, servers in world.dcs.items()}
         world.dcs["east"][0].freeze()
@@ -250,7 +250,7 @@ def servers_can_be_named_or_listed():
 
 
 @test
-def what_can_not_be_served_is_refused_with_one_sentence():
+def unservable_caches_are_refused_with_one_sentence():
     with Files() as files:
         source = files.write("pairs", PAIRS)
         store = f"sqlite:{files.path}/store.db"
@@ -300,7 +300,7 @@ def what_can_not_be_served_is_refused_with_one_sentence():
 
 
 @test
-def a_store_that_can_not_be_used_is_told():
+def an_unusable_store_is_reported():
     with Files() as files, World() as world:
         source = world.files.write("pairs", PAIRS)
         world.url = "sqlite:/no/such/folder/store.db"
@@ -309,7 +309,7 @@ def a_store_that_can_not_be_used_is_told():
         world.url = f"sqlite:{garbage}"
         assert "garbage.db" in world.refused("east", 1, f"file:{source}")
         assert pathlib.Path(garbage).read_bytes() == b"this is no database" * 1000
-        # One that is away is waited for, and its password is not told.
+        # One that is unreachable is waited for, and its password is not told.
         world.url = f"mysql://user:geheim@127.0.0.1:{free_port()}/db"
         server = world.start("east", 1, f"file:{source}")
         assert "127.0.0.1" in server.logged("store down")
@@ -319,7 +319,7 @@ def a_store_that_can_not_be_used_is_told():
 
 
 @test
-def what_can_not_be_got_is_refused_with_one_sentence():
+def invalid_gets_are_refused_with_one_sentence():
     with Files() as files:
         refuse("get", "--node", "", "a", name="--node")
         refuse("get", "--node", "a:1", name="KEY")

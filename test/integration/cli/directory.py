@@ -37,7 +37,7 @@ def directory_answers_for_its_collections():
 
 
 @test
-def directory_refuses_what_it_can_not_use():
+def directory_refuses_invalid_options():
     refuse("directory", "get", "--id", "1", "--node", "", name="--node")
     refuse("directory", "get", "--node", "127.0.0.1:1", name="--collection")
     refuse("directory", "get", "--node", "127.0.0.1:1", "--id", "1", name="refused", code=1)

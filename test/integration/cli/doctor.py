@@ -29,7 +29,7 @@ def certificate(path, days):
 
 
 @test
-def doctor_looks_at_the_machine():
+def doctor_checks_the_machine():
     with Files() as files:
         found = findings("--data", str(files.path))
         assert {"clock", "file descriptors", "memory", "disk", "disk space", "disk sync"} == set(found), found
@@ -53,7 +53,7 @@ def doctor_finds_few_descriptors():
 
 
 @test
-def doctor_tells_whose_memory_is_short():
+def doctor_names_the_limit_of_memory():
     with Files() as files:
         def limit(mib):
             return lambda: resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20))
@@ -69,7 +69,7 @@ def doctor_tells_whose_memory_is_short():
 
 
 @test
-def doctor_finds_a_directory_that_can_not_be_written():
+def doctor_finds_an_unwritable_directory():
     with Files() as files:
         found = findings("--data", str(files.path / "none"), code=1)
         assert found["disk"]["verdict"] == "fail" and "No such file" in found["disk"]["found"], found
@@ -104,7 +104,7 @@ def doctor_finds_certificates_that_run_out_or_do_not_fit():
 
 
 @test
-def doctor_looks_at_stores_logs_and_nodes():
+def doctor_checks_stores_logs_and_nodes():
     with Files() as files:
         data = ("--data", str(files.path), "--timeout", "1s")
         url = f"sqlite:{files.path}/store.db"
@@ -164,13 +164,13 @@ def doctor_passes_over_the_environment_when_something_is_asked_for():
 
 
 @test
-def doctor_refuses_what_it_does_not_know():
+def doctor_refuses_unknown_options():
     refuse("doctor", "--dta", "x", name="--dta")
     refuse("doctor", "here", name="here")
 
 
 @test
-def a_log_that_nobody_answers_for_is_a_failure():
+def an_unreachable_log_is_a_failure():
     with Files() as files:
         for url in ("kafka://127.0.0.1:1", "postgres://rota@127.0.0.1:1/none"):
             log = findings("--data", str(files.path), "--log", url, "--timeout", "1s", code=1)["log"]

@@ -19,7 +19,7 @@ class Task:
         self.name, self.events = name, []
 
     def until(self, event, **facts):
-        """Read on until this event; a wait for ever is ended by the test's own time limit."""
+        """Read on until this event; a wait forever is ended by the test's own time limit."""
         while True:
             line = self.process.stdout.readline()
             assert line.endswith(b"\n"), (self.name, event, self.events[-5:], self.process.stderr.read())
@@ -58,7 +58,7 @@ def group():
 
 
 @test
-def task_of_a_group_tells_what_it_does_and_leaves_in_good_order():
+def task_of_a_group_reports_its_work_and_leaves_cleanly():
     with group() as (url, join):
         task = join("a", "--partitions", "2")
         for _ in range(4):
@@ -90,7 +90,7 @@ def task_of_a_group_tells_what_it_does_and_leaves_in_good_order():
 
 
 @test
-def task_that_nobody_listens_to_leaves():
+def task_with_a_closed_output_leaves():
     with group() as (url, join):
         task = join("a", "--partitions", "2")
         task.until("read")
@@ -124,7 +124,7 @@ def partitions_split_and_merge_and_go_over_to_the_living():
 
 
 @test
-def status_of_a_group_is_told_to_people_and_programs():
+def status_of_a_group_is_shown_to_people_and_programs():
     with group() as (url, join):
         task = join("a", "--partitions", "3", "--rate", "0")
         for _ in range(3):
@@ -159,7 +159,7 @@ def status_of_a_group_is_told_to_people_and_programs():
 
 
 @test
-def task_that_has_nothing_to_say_does_not_fall_behind():
+def idle_task_does_not_fall_behind():
     with group() as (url, join):
         def lag_of(name):
             shown = ok("group", "status", "--log", url, "--name", "demo", "--json").json()
@@ -203,7 +203,7 @@ def bad_groups_are_refused():
 
 
 @test
-def log_that_is_away_is_told_with_the_reason():
+def unreachable_log_is_reported_with_the_reason():
     for url in ("postgres://rota:s3cret@127.0.0.1:1/none", "kafka://127.0.0.1:1?sasl.password=s3cret"):
         err = refuse("group", "status", "--log", url, "--name", "demo", "--timeout", "5s", code=1,
                      name="could not be read within 5s: ").err

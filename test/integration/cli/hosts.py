@@ -41,7 +41,7 @@ def hosts_are_watched():
 
 
 @test
-def hosts_off_the_ring_are_called_what_they_are():
+def hosts_off_the_ring_have_their_state():
     with Files() as files:
         path = files.write("hosts", "a:1\n")
         with Watching("hosts", "watch", path) as watch:
@@ -60,7 +60,7 @@ def hosts_off_the_ring_are_called_what_they_are():
 
 
 @test
-def file_without_hosts_is_told():
+def file_without_hosts_is_reported():
     with Files() as files:
         for content in ("", "# nobody yet\n"):
             path = files.write("hosts", content)

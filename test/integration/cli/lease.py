@@ -110,7 +110,7 @@ def hold_is_set_and_ended():
 
 
 @test
-def a_store_that_can_not_be_used_is_named_without_its_password():
+def an_unusable_store_is_named_without_its_password():
     with Files() as files:
         missing = files.path / "missing.db"
         refuse("lease", "list", "--store", f"sqlite:{missing}", name="No such file")

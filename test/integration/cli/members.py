@@ -22,7 +22,7 @@ def states(url):
 
 
 @test
-def members_are_listed_and_operators_have_their_word():
+def members_are_listed_and_operators_change_them():
     with store() as (url, _):
         lines = [line.split(b"\t") for line in ok("node", "members", "--store", url).lines()]
         assert lines[0][:5] == [b"a:1", b"in", b"1", b"east", b"broker,cache"], lines
@@ -41,7 +41,7 @@ def members_are_listed_and_operators_have_their_word():
 
 
 @test
-def a_dry_run_tells_what_would_become_of_members():
+def a_dry_run_reports_the_effect_on_members():
     with store() as (url, files):
         before = states(url)
         for word, fate in (("drain", b"without shards"), ("evict", b"excluded from the cluster"), ("undrain", b"be in"),
@@ -81,7 +81,7 @@ def a_ring_of_the_members_is_that_of_a_file_with_them():
 
 
 @test
-def a_beat_tells_weight_and_moments():
+def a_heartbeat_carries_weight_and_times():
     with store() as (url, _):
         ok("node", "heartbeat", "b:1", "--ttl", "1h", "--weight", "2.5", "--start-at", "2030-01-01T00:00:00Z",
            "--stop-at", "2040-01-01T00:00:00Z", "--store", url)
@@ -108,7 +108,7 @@ def members_are_watched():
 
 
 @test
-def places_for_hosts_that_are_none_are_refused():
+def invalid_sources_of_hosts_are_refused():
     with store() as (url, files):
         hosts = files.write("hosts", "a:1\n")
         missing = f"sqlite:{files.path}/missing.db"

@@ -111,7 +111,7 @@ def plan_knows_when_a_gradual_change_moves_what():
 
 
 @test
-def plan_has_no_timeline_of_what_happens_at_once():
+def plan_of_an_immediate_change_has_no_timeline():
     with Files() as files:
         path = files.write("hosts", "a:1 zone=x\nb:1 zone=y\nc:1\n")
         window = ["--start", "2030-01-01T00:00:00Z", "--end", "2030-01-01T01:00:00Z"]
@@ -124,7 +124,7 @@ def plan_has_no_timeline_of_what_happens_at_once():
 
 
 @test
-def minimum_is_no_more_than_the_hosts_that_go_own():
+def minimum_is_at_most_what_removed_hosts_own():
     with Files() as files:
         path = files.write("hosts", "".join(f"{a} zone={'ab'[i % 2]}{' weight=2' if i == 5 else ''}\n"
                                             for i, a in enumerate(as_hosts(6))))
@@ -210,7 +210,7 @@ def columns_line_up_whatever_the_names():
 
 
 @test
-def what_drives_a_terminal_is_refused_or_escaped():
+def terminal_control_characters_are_refused_or_escaped():
     with Files() as files:
         for line in ("bidi\u202e:1", "csi\u009b31m:1", "line\u2028:1", "z:1 zone=\u2067y", "z:1 zone=\u0085y"):
             path = files.write("hosts", f"a:1 zone=x\n{line}\n")

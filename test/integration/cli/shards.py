@@ -153,7 +153,7 @@ def circuit_is_seen_to_open_half_open_and_close():
 
 
 @test
-def changes_of_the_map_are_told():
+def changes_of_the_map_are_reported():
     with World() as world, world.watch() as watch:
         assert watch.line() == "map\tshards=2\treplicas=6"
         first = sorted(watch.line() for _ in (1, 2, 3))

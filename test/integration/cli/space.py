@@ -22,7 +22,7 @@ def calls():
 
 
 @test
-def somebody_is_asked():
+def one_of_the_nodes_is_asked():
     for call in calls():
         refuse(*call, "--node", "", name="--node")
         assert b"127.0.0.1:7700" in ok(*call[:2], "--help").out, call  # unless another is named
@@ -40,7 +40,7 @@ def unreachable_nodes_are_named_once_and_with_a_hint():
 
 
 @test
-def who_names_nobody_asks_a_node_of_this_machine():
+def commands_without_node_ask_this_machine():
     for call in (["space", "list"], ["queue", "list"], ["node", "list"], ["events"], ["get", "key"],
                  ["directory", "get", "--id", "1"], ["directory", "show", "--id", "1"]):
         for env in ({"ROTA_NODE": ""}, {"ROTA_NODE": "", "ROTA_STORE": ""}):

@@ -142,7 +142,7 @@ class Watching:
         return self
 
     def line(self):
-        """The next line without its moment; the test's own time limit ends a wait for ever."""
+        """The next line without its moment; the test's own time limit ends a wait forever."""
         text = self.process.stdout.readline().decode()
         assert text.endswith("\n"), (text, self.process.stderr.read())
         moment, rest = text.rstrip("\n").split("\t", 1)

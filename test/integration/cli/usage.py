@@ -69,7 +69,7 @@ def a_renamed_command_still_runs_and_names_the_new_one():
 
 
 @test
-def names_for_completion_are_silent_about_failures():
+def completion_reports_no_failures():
     for noun in ("queue", "node", "space", "group", "nonsense"):
         assert ok("complete", noun, "--node", "127.0.0.1:1").out == b"", noun
     with socket.create_server(("127.0.0.1", 0)) as deaf:  # it takes connections and says nothing
@@ -78,7 +78,7 @@ def names_for_completion_are_silent_about_failures():
 
 
 @test
-def unknown_words_are_named():
+def unknown_names_are_reported():
     refuse("rign", name=["rign", "did you mean", "ring"])
     refuse("plam", name=["plam", "did you mean", "plan"])
     refuse("ring", "lokup", name=["lokup", "did you mean", "lookup"])
@@ -196,7 +196,7 @@ def impossible_values_are_named():
 
 
 @test
-def full_disk_is_told():
+def full_disk_is_reported():
     with Files() as files, open("/dev/full", "wb") as full:
         hosts = files.hosts("hosts", as_hosts(3))
         for command in (*every_command(files), *watching_commands(files), ["--help"], ["--version"],
@@ -211,7 +211,7 @@ def full_disk_is_told():
 
 
 @test
-def full_disk_is_told_behind_a_pipe_of_keys():
+def full_disk_is_reported_after_a_pipe_of_keys():
     """What was answered is flushed before each read, and that is what fails."""
     with Files() as files, open("/dev/full", "wb") as full:
         with subprocess.Popen([ROTA, "ring", "lookup", "--hosts", files.hosts("hosts", as_hosts(3))],
@@ -223,7 +223,7 @@ def full_disk_is_told_behind_a_pipe_of_keys():
 
 
 @test
-def reader_that_leaves_is_no_news():
+def reader_that_leaves_is_ignored():
     with Files() as files:
         hosts = files.hosts("hosts", as_hosts(3))
         for ignored in (False, True):

@@ -9,9 +9,9 @@
  * DIRECTORY has ca.pem, cert.pem and key.pem for TLS; "-" means plain text. WHAT
  * the server has of its own: chat, health, reflection, gzip (it refuses that),
  * cancels (as gRPC's in C++ does: when it begins to shut down, it answers calls
- * that just arrive with CANCELLED, whoever the client), drops (as gRPC's for Node
- * does on a Node before 20: it ends connections with calls under way when it
- * drains, whoever the client). `survive` prints
+ * that just arrive with CANCELLED, whichever the client), drops (as gRPC's for Node
+ * does on a Node before 20: it ends connections with calls in flight when it
+ * drains, whichever the client). `survive` prints
  * "holding" when its server may go, and ends when it reads a line.
  *
  * The peers in other languages are called in the same way. */

@@ -347,7 +347,7 @@ static void on_message(void *data, struct rota_call *call, struct rota_str messa
     }
 }
 
-/* What was paused goes on before the loop waits. */
+/* What was paused continues before the loop waits. */
 static void on_prepare(uv_prepare_t *prepare)
 {
     (void)prepare;

@@ -37,7 +37,7 @@ def check(is_right, name, notes=()):
 
 class Program:
     """A peer that runs. It is killed when it takes too long, so that whoever
-    waits for it goes on."""
+    waits for it continues."""
 
     def __init__(self, argv, **options):
         self.argv = argv

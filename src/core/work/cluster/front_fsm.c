@@ -64,7 +64,7 @@ static struct rota_front_action refuse(enum rota_front_reason reason)
  * long. */
 static struct rota_front_action wait(const struct rota_front_fsm *fsm)
 {
-    return fsm->is_store_away ? refuse(ROTA_FRONT_STORE_AWAY) : act(ROTA_FRONT_WAIT);
+    return fsm->is_store_down ? refuse(ROTA_FRONT_STORE_AWAY) : act(ROTA_FRONT_WAIT);
 }
 
 static bool is_for_others(const struct rota_front_fsm *fsm, const struct rota_front_call *call)
@@ -336,7 +336,7 @@ enum rota_code rota_front_fsm_route(struct rota_front_fsm *fsm, const struct rot
 
 struct rota_front_action rota_front_fsm_accept(const struct rota_front_fsm *fsm, bool may_be_there)
 {
-    if (!fsm->is_store_away)
+    if (!fsm->is_store_down)
         return act(ROTA_FRONT_HERE);
     return refuse(may_be_there ? ROTA_FRONT_STORE_AWAY_AGAIN : ROTA_FRONT_STORE_AWAY_NEW);
 }

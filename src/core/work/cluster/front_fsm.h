@@ -76,7 +76,7 @@ struct rota_front_fsm {
     /* The caller's to set. */
     bool is_draining;   /* no jobs are accepted or handed out */
     bool is_closing;    /* nothing is answered */
-    bool is_store_away; /* unreachable for too long */
+    bool is_store_down; /* unreachable for too long */
 };
 
 struct rota_front_call {

@@ -1,6 +1,6 @@
 #include "core/work/cluster/peer_fsm.h"
 
-struct rota_beat rota_peer_fsm_beat_held(struct rota_beat beat)
+struct rota_beat rota_peer_fsm_clamp_heartbeat(struct rota_beat beat)
 {
     if (beat.interval == 0)
         beat.interval = ROTA_PEER_INTERVAL;
@@ -21,7 +21,7 @@ bool rota_peer_fsm_attention_listened(struct rota_attention *attention, rota_tim
 {
     if (now - attention->listened_at > 2 * beat->interval) {
         attention->spare_until = now + beat->interval;
-        attention->excuse_until = now + rota_beat_silence(beat);
+        attention->excuse_until = now + rota_peer_fsm_timeout(beat);
     }
     attention->listened_at = now;
     return now >= attention->spare_until;
@@ -30,7 +30,7 @@ bool rota_peer_fsm_attention_listened(struct rota_attention *attention, rota_tim
 void rota_peer_fsm_init(struct rota_peer_fsm *fsm, struct rota_beat beat, rota_time now)
 {
     *fsm = (struct rota_peer_fsm){
-        .beat = rota_peer_fsm_beat_held(beat), .heard_at = now, .sent_at = now};
+        .beat = rota_peer_fsm_clamp_heartbeat(beat), .heard_at = now, .sent_at = now};
 }
 
 void rota_peer_fsm_heard(struct rota_peer_fsm *fsm, rota_time now)
@@ -45,16 +45,16 @@ void rota_peer_fsm_sent(struct rota_peer_fsm *fsm, rota_time now)
 
 bool rota_peer_fsm_is_silent(const struct rota_peer_fsm *fsm, rota_time now)
 {
-    return now - fsm->heard_at >= rota_beat_silence(&fsm->beat);
+    return now - fsm->heard_at >= rota_peer_fsm_timeout(&fsm->beat);
 }
 
-bool rota_peer_fsm_must_beat(const struct rota_peer_fsm *fsm, rota_time now)
+bool rota_peer_fsm_is_heartbeat_due(const struct rota_peer_fsm *fsm, rota_time now)
 {
     return now - fsm->sent_at >= fsm->beat.interval;
 }
 
 rota_time rota_peer_fsm_deadline(const struct rota_peer_fsm *fsm)
 {
-    return rota_time_min(fsm->heard_at + rota_beat_silence(&fsm->beat),
+    return rota_time_min(fsm->heard_at + rota_peer_fsm_timeout(&fsm->beat),
                          fsm->sent_at + fsm->beat.interval);
 }

@@ -24,10 +24,10 @@ struct rota_beat {
 };
 
 /* With the defaults filled in, and clamped to the bounds. */
-struct rota_beat rota_peer_fsm_beat_held(struct rota_beat beat);
+struct rota_beat rota_peer_fsm_clamp_heartbeat(struct rota_beat beat);
 
 /* How long a peer may be silent. */
-static inline rota_time rota_beat_silence(const struct rota_beat *beat)
+static inline rota_time rota_peer_fsm_timeout(const struct rota_beat *beat)
 {
     return beat->interval * beat->missed_max;
 }
@@ -54,5 +54,5 @@ void rota_peer_fsm_heard(struct rota_peer_fsm *fsm, rota_time now);
 void rota_peer_fsm_sent(struct rota_peer_fsm *fsm, rota_time now);
 
 bool rota_peer_fsm_is_silent(const struct rota_peer_fsm *fsm, rota_time now);
-bool rota_peer_fsm_must_beat(const struct rota_peer_fsm *fsm, rota_time now);
+bool rota_peer_fsm_is_heartbeat_due(const struct rota_peer_fsm *fsm, rota_time now);
 rota_time rota_peer_fsm_deadline(const struct rota_peer_fsm *fsm);

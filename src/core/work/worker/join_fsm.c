@@ -6,7 +6,7 @@ void rota_join_fsm_init(struct rota_join_fsm *fsm, const struct rota_join_option
     *fsm = (struct rota_join_fsm){
         .timeout = options->timeout ? options->timeout : ROTA_JOIN_TIMEOUT,
         .at = now,
-        .beat = rota_peer_fsm_beat_held(options->beat),
+        .beat = rota_peer_fsm_clamp_heartbeat(options->beat),
         .attention = {.listened_at = now},
         .backoff = {.first = options->wait_first, .max = options->wait_max},
     };
@@ -18,7 +18,7 @@ static struct rota_join_actions end_session(struct rota_join_fsm *fsm, rota_time
                                             bool is_silent)
 {
     bool was_joined = fsm->state == ROTA_JOIN_JOINED;
-    if (was_joined && now - fsm->joined_at >= rota_beat_silence(&fsm->beat))
+    if (was_joined && now - fsm->joined_at >= rota_peer_fsm_timeout(&fsm->beat))
         rota_backoff_succeeded(&fsm->backoff);
     rota_time wait = rota_backoff_failed(&fsm->backoff, &fsm->random);
     fsm->state = ROTA_JOIN_WAITING;
@@ -61,7 +61,7 @@ static struct rota_join_actions tick(struct rota_join_fsm *fsm, rota_time now,
     case ROTA_JOIN_JOINED:
         if (counts && rota_peer_fsm_is_silent(&fsm->peer, now))
             return end_session(fsm, now, true);
-        return (struct rota_join_actions){.beat = rota_peer_fsm_must_beat(&fsm->peer, now)};
+        return (struct rota_join_actions){.beat = rota_peer_fsm_is_heartbeat_due(&fsm->peer, now)};
     case ROTA_JOIN_STOPPED:
         break;
     }
@@ -75,7 +75,7 @@ static struct rota_join_actions handle_welcome(struct rota_join_fsm *fsm, rota_t
     bool is_new = fsm->state == ROTA_JOIN_JOINING;
     if (!is_new && fsm->state != ROTA_JOIN_JOINED)
         return (struct rota_join_actions){0};
-    fsm->beat = rota_peer_fsm_beat_held(event->beat);
+    fsm->beat = rota_peer_fsm_clamp_heartbeat(event->beat);
     if (is_new) {
         fsm->state = ROTA_JOIN_JOINED;
         fsm->joined_at = now;

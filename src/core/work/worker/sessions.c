@@ -6,7 +6,7 @@ void rota_sessions_init(struct rota_sessions *sessions, struct rota_beat beat, s
                         uint64_t first, uint64_t seed)
 {
     *sessions = (struct rota_sessions){
-        .beat = rota_peer_fsm_beat_held(beat), .n_max = n_max, .last_number = first};
+        .beat = rota_peer_fsm_clamp_heartbeat(beat), .n_max = n_max, .last_number = first};
     rota_map_init(&sessions->by_route, seed);
     rota_map_init(&sessions->by_name, seed);
     rota_list_init(&sessions->by_heard);
@@ -107,16 +107,17 @@ enum rota_session_end rota_sessions_judge_end(const struct rota_sessions *sessio
                                               const struct rota_session *session, rota_time now)
 {
     const struct rota_attention *attention = &sessions->attention;
-    rota_time back_at = attention->excuse_until - rota_beat_silence(&sessions->beat);
+    rota_time back_at = attention->excuse_until - rota_peer_fsm_timeout(&sessions->beat);
     bool is_away = now - attention->listened_at > 2 * sessions->beat.interval;
     bool was_away = now < attention->excuse_until && session->began_at < back_at;
     return is_away || was_away ? ROTA_SESSION_EXCUSED : ROTA_SESSION_DIED;
 }
 
-struct rota_session *rota_sessions_next_beat(const struct rota_sessions *sessions, rota_time now)
+struct rota_session *rota_sessions_next_heartbeat(const struct rota_sessions *sessions,
+                                                  rota_time now)
 {
     struct rota_session *session = longest_unsent(sessions);
-    return session && rota_peer_fsm_must_beat(&session->peer, now) ? session : NULL;
+    return session && rota_peer_fsm_is_heartbeat_due(&session->peer, now) ? session : NULL;
 }
 
 rota_time rota_sessions_deadline(const struct rota_sessions *sessions)
@@ -125,7 +126,7 @@ rota_time rota_sessions_deadline(const struct rota_sessions *sessions)
     const struct rota_session *unsent = longest_unsent(sessions);
     if (!silent)
         return ROTA_TIME_NEVER;
-    rota_time dead_at = silent->peer.heard_at + rota_beat_silence(&sessions->beat);
+    rota_time dead_at = silent->peer.heard_at + rota_peer_fsm_timeout(&sessions->beat);
     if (dead_at < sessions->attention.spare_until)
         dead_at = sessions->attention.spare_until;
     return rota_time_min(dead_at, unsent->peer.sent_at + sessions->beat.interval);

@@ -83,7 +83,8 @@ enum rota_session_end rota_sessions_judge_end(const struct rota_sessions *sessio
                                               const struct rota_session *session, rota_time now);
 
 /* The sessions that need a heartbeat; send one to each. NULL ends it. */
-struct rota_session *rota_sessions_next_beat(const struct rota_sessions *sessions, rota_time now);
+struct rota_session *rota_sessions_next_heartbeat(const struct rota_sessions *sessions,
+                                                  rota_time now);
 
 rota_time rota_sessions_deadline(const struct rota_sessions *sessions);
 

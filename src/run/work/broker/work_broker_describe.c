@@ -94,13 +94,13 @@ static void answer_describe(struct rota_work_broker *broker, struct rota_server_
         else
             rota_work_broker_forward_explain(broker, about->queue, text, sizeof text);
     }
-    bool is_away = broker->front.fsm.is_store_away;
+    bool is_down = broker->front.fsm.is_store_down;
     size_t used = code ? 0 : strlen(text);
-    if (!code && is_away && view.state == ROTA_JOB_WAITING && used < sizeof text)
+    if (!code && is_down && view.state == ROTA_JOB_WAITING && used < sizeof text)
         snprintf(text + used, sizeof text - used, ", %s", ROTA_BROKER_STORE_AWAY);
     if (errand)
         rota_work_broker_errand_end(errand);
-    if (!code && view.state >= ROTA_JOB_DONE && is_away &&
+    if (!code && view.state >= ROTA_JOB_DONE && is_down &&
         !rota_work_broker_store_turn_is_written(broker, about->queue, id))
         code = rota_error_set(&error, ROTA_ERR_UNAVAILABLE,
                               "the end of this job is not stored yet, " ROTA_BROKER_STORE_AWAY);

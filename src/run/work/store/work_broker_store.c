@@ -69,9 +69,9 @@ static void on_down(void *data, const struct rota_error *error)
 
 /* --- unreachable, and back --- */
 
-static void go_away(struct rota_broker_store *store)
+static void lose_store(struct rota_broker_store *store)
 {
-    store->broker->front.fsm.is_store_away = true;
+    store->broker->front.fsm.is_store_down = true;
     log_store(store, ROTA_LOG_ERROR, "store unreachable", store->why.text);
     rota_broker_hold(store->broker->core, rota_work_broker_now(), true);
     rota_work_broker_drop_answers(store->broker,
@@ -81,9 +81,9 @@ static void go_away(struct rota_broker_store *store)
 
 void rota_work_broker_store_there(struct rota_broker_store *store)
 {
-    if (!store->broker->front.fsm.is_store_away)
+    if (!store->broker->front.fsm.is_store_down)
         return;
-    store->broker->front.fsm.is_store_away = false;
+    store->broker->front.fsm.is_store_down = false;
     log_store(store, ROTA_LOG_INFO, "store reachable again", "");
     rota_broker_hold(store->broker->core, rota_work_broker_now(), false);
     rota_work_broker_touch(store->broker);
@@ -99,7 +99,7 @@ static void set_timer(struct rota_broker_store *store, rota_time now)
     rota_time at = ROTA_TIME_NEVER;
     if (store->is_up)
         at = rota_partition_fsm_deadline(&store->fsm);
-    else if (!store->broker->front.fsm.is_store_away)
+    else if (!store->broker->front.fsm.is_store_down)
         at = rota_time_add(store->down_at, ROTA_BROKER_STORE_PATIENCE);
     if (store->look.is_under_way || at == ROTA_TIME_NEVER) {
         uv_timer_stop(&store->timer);
@@ -121,9 +121,9 @@ void rota_work_broker_store_drive(struct rota_broker_store *store)
     rota_time now = rota_clock_boot();
     if (store->is_closing)
         return;
-    if (!store->is_up && !store->broker->front.fsm.is_store_away &&
+    if (!store->is_up && !store->broker->front.fsm.is_store_down &&
         now >= rota_time_add(store->down_at, ROTA_BROKER_STORE_PATIENCE))
-        go_away(store);
+        lose_store(store);
     rota_work_broker_store_turn_write(store);
     rota_work_broker_store_parts_take(store);
     set_timer(store, now);
