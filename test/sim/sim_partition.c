@@ -963,6 +963,7 @@ int main(int argc, char **argv)
     const struct sim_suite suite = {
         .name = "sim_partition",
         .n_seeds = 400,
+        .kept = {847824937757, 63356333070},
         .plants = plants,
         .n_plants = N_PLANTS - 1,
         .run = run_world,

@@ -79,11 +79,15 @@ static inline bool rota_job_rank_is_before(const struct rota_job_rank *a,
     return a->order < b->order;
 }
 
-/* Whether `a` goes before `b` in one queue. */
+/* Whether `a` goes before `b` in one queue. Jobs that were loaded from a store, with no record
+ * between them, have one order: then the id decides, which no other job of the queue has. */
 static inline bool rota_job_is_before(const struct rota_job *a, const struct rota_job *b)
 {
     struct rota_job_rank first = rota_job_rank(a), second = rota_job_rank(b);
-    return rota_job_rank_is_before(&first, &second);
+    if (a->order != b->order || a->tag != b->tag || a->enqueued_at != b->enqueued_at ||
+        a->priority != b->priority)
+        return rota_job_rank_is_before(&first, &second);
+    return a->id.high != b->id.high ? a->id.high < b->id.high : a->id.low < b->id.low;
 }
 
 /* ... and of two queues. */
