@@ -120,8 +120,7 @@ static void append_json(const struct rota_top *top, struct rota_buffer *buffer)
     const struct rota_top_view *view = &rota_top_views[top->view];
     struct rota_json json = {.buffer = buffer};
     rota_json_begin_object(&json);
-    rota_json_key(&json, view->name);
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, view->name);
     for (size_t row = 0; row < top->rows.size; row++) {
         rota_json_begin_object(&json);
         for (size_t i = 0; i < view->n_columns; i++) {

@@ -39,15 +39,13 @@ static void add_latency(const struct rota_message_list *latencies, struct rota_j
     uint64_t n = 0;
     for (size_t i = 0; i < latencies->n; i++)
         n += items[i].n;
-    rota_json_key(json, "latency");
-    rota_json_begin_object(json);
+    rota_json_add_object(json, "latency");
     for (size_t i = 0; i < sizeof QUANTILES / sizeof QUANTILES[0]; i++) {
         rota_json_key(json, QUANTILES[i].name);
         rota_json_double(json,
                          round(1000 * latency_quantile(latencies, n, QUANTILES[i].part)) / 1000);
     }
-    rota_json_key(json, "buckets");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "buckets");
     for (size_t i = 0; i < latencies->n; i++) {
         rota_json_begin_array(json);
         rota_json_double(json, upper_ms(items[i].bucket));
@@ -81,8 +79,7 @@ void rota_document_calls_write(struct rota_node *node, struct rota_json *json)
     struct rota_nodes_report own;
     rota_node_report_make(node, true, &arena, &own);
     rota_json_begin_object(json);
-    rota_json_key(json, "calls");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "calls");
     add_calls(&own, node->advertise, rota_node_naming_name(node), json);
     for (size_t i = 0; i < rota_peers_n(node->peers); i++) {
         const struct rota_peer *peer = rota_peers_at(node->peers, i);
@@ -90,8 +87,7 @@ void rota_document_calls_write(struct rota_node *node, struct rota_json *json)
             add_calls(&peer->report, peer->address, rota_peer_name(peer), json);
     }
     rota_json_end_array(json);
-    rota_json_key(json, "missing");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "missing");
     for (size_t i = 0; i < rota_peers_n(node->peers); i++) {
         const struct rota_peer *peer = rota_peers_at(node->peers, i);
         if (!peer->is_self && !peer->has_answered && rota_peer_is_alive(peer))

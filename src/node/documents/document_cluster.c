@@ -91,10 +91,8 @@ static void add_ring(struct rota_node *node, struct rota_json *json)
     size_t most =
         n_nodes * POINTS_OF_NODE_MAX < POINTS_MAX ? n_nodes * POINTS_OF_NODE_MAX : POINTS_MAX;
     size_t step = n > most ? (n + most - 1) / most : 1;
-    rota_json_key(json, "ring");
-    rota_json_begin_object(json);
-    rota_json_key(json, "points");
-    rota_json_begin_array(json);
+    rota_json_add_object(json, "ring");
+    rota_json_add_array(json, "points");
     for (size_t i = 0; i < n; i += step) {
         size_t place = rota_peers_place(node->peers, rota_ring_host(ring, points[i].host).address);
         if (place == SIZE_MAX)
@@ -115,8 +113,7 @@ void rota_document_cluster_write(struct rota_node *node, struct rota_json *json)
     rota_json_key(json, "node");
     rota_document_cluster_write_self(node, json);
     add_ms(json, "now_ms", rota_clock_wall());
-    rota_json_key(json, "nodes");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "nodes");
     for (size_t i = 0; i < rota_peers_n(node->peers); i++)
         rota_document_cluster_write_node(node, rota_peers_at(node->peers, i), json);
     rota_json_end_array(json);

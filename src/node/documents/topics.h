@@ -24,8 +24,9 @@ typedef void rota_on_document(void *data, const struct rota_error *error, struct
 void rota_topic_ask(struct rota_node *node, const struct rota_topic *topic,
                     rota_on_document *on_document, void *data);
 
-/* The same for all queues, page by page: {"items": [...]}. It may be large. */
-void rota_topic_ask_queues(struct rota_node *node, rota_on_document *on_document, void *data);
+/* Request queues for rota_node_queues_each(): the first page, or all, which may be large. */
+void rota_topic_ask_queues(struct rota_node *node, bool is_whole, rota_on_document *on_queues,
+                           void *data);
 
 /* Answer all pending requests, with an error. */
 void rota_topics_end(struct rota_node *node);

@@ -72,23 +72,13 @@ static bool add_lanes(const struct rota_broker *broker, struct rota_work_class *
 
 /* --- coming and going --- */
 
-static int compare_names(const void *a, const void *b)
-{
-    return rota_str_compare(*(const struct rota_str *)a, *(const struct rota_str *)b);
-}
-
 /* Each name once, in order, followed by a blank, which is in none of them. */
 static void append_names(struct rota_buffer *text, const struct rota_str *names, size_t n)
 {
     struct rota_str sorted[ROTA_WORKER_CAPABILITIES_MAX];
     assert(n <= ROTA_WORKER_CAPABILITIES_MAX);
-    if (n > 0)
-        memcpy(sorted, names, n * sizeof *names);
-    if (n > 1)
-        qsort(sorted, n, sizeof *sorted, compare_names);
+    n = rota_capabilities_sort(names, n, sorted);
     for (size_t i = 0; i < n; i++) {
-        if (i > 0 && rota_str_is_equal(sorted[i - 1], sorted[i]))
-            continue;
         rota_buffer_append_str(text, sorted[i]);
         rota_buffer_append_char(text, ' ');
     }
