@@ -23,8 +23,9 @@ test that finds programs by itself runs in a tree that is built with the mutant,
 of its own, as in a table, meets every program that links the file.
 
 Integration programs run for files that do I/O: first those with a similar name, or that run out of memory
-near allocations, then those that reach most of the file in the least time. The file `reached/NAME.json` in the folder keeps what a test reaches; remove that of an
-integration program to measure it again.
+near allocations, then those that reach most of the file in the least time. The file `reached/NAME.json`
+in the folder keeps what a test reaches; remove that of an integration program to measure it again. One
+that failed when it was measured, perhaps because the machine was busy, is measured again the next time.
 
 A program that hangs counts apart. A mutant that does not compile, or compiles to the same code, is not
 counted. A test that also fails without the mutant, or is skipped for want of a server, is ignored, and named.
@@ -69,7 +70,7 @@ TOKEN = re.compile(r"""
   | (?P<operator><<=|>>=|->|\+\+|--|&&|\|\||<<|>>|<=|>=|==|!=|\+=|-=|\*=|/=|\|=|&=|[-+*/%<>=!&|^~?:;,.(){}\[\]\#])
   | (?P<other>.)""", re.VERBOSE)
 STATEMENT = re.compile(r"^\s*(?!return\b|break;|goto\b|case\b|default\b|else\b|typedef\b|struct\b|enum\b|union\b|static\b|const\b"
-                       r"|assert\b|(?:__builtin_)?prefetch\b|do\b|while\b|for\b|if\b|switch\b|extern\b|\}|\)|\(void\))"
+                       r"|assert\w*|(?:__builtin_)?prefetch\w*|do\b|while\b|for\b|if\b|switch\b|extern\b|\}|\)|\(void\))"
                        r"(?:[\w>.\[\]*+-]+\s*(?:=|[-+|&*]=).*|[\w>.-]+\(.*\)|[\w>.\[\]-]+(?:\+\+|--)|(?:\+\+|--)[\w>.\[\]-]+);\s*$")
 DECLARATION = re.compile(r"^\s*(?:\w+\s+)+\**\w+(?:\[\w*\])?\s*(?:=.*)?;")
 MEMORY = re.compile(r"alloc\(|str\w?dup\(|_reserve\(|_push\(|_put\(|_take\(|no_memory|NO_MEMORY|\bfailed\b")
@@ -229,7 +230,7 @@ class Bench:
             path = self.folder / "reached" / f"{test.name}.json"
             digest = "" if test.stage in ("integration", "process") else hashlib.sha256(pathlib.Path(test.built[0]).read_bytes()).hexdigest()
             kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-            if kept.get("digest") != digest:
+            if kept.get("digest") != digest or not kept["is_steady"]:
                 counters = self.folder / "counters" / test.name
                 test.environment = {**test.environment, "GCOV_PREFIX": str(counters)}
                 began_at = time.monotonic()

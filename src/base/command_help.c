@@ -221,8 +221,7 @@ static void write_option(const struct rota_option *option, struct rota_json *jso
     rota_json_add_text(json, "name", option->name);
     rota_json_add_string(json, "letter", rota_str_of(&option->letter, option->letter != 0));
     rota_json_add_text(json, "value", option->value_name);
-    rota_json_key(json, "choices");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "choices");
     for (const char *const *choice = option->choices; choice && *choice; choice++)
         rota_json_text(json, *choice);
     rota_json_end_array(json);
@@ -242,8 +241,7 @@ void rota_command_format_json(const struct rota_command *command, struct rota_js
     rota_json_add_text(json, "summary", command->summary);
     rota_json_add_text(json, "arguments", command->arguments);
     rota_json_add_text(json, "description", command->description);
-    rota_json_key(json, "options");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "options");
     for (size_t i = 0; i <= command->n_options; i++)
         write_option(option_at(command, i), json);
     rota_json_end_array(json);

@@ -207,11 +207,22 @@ void rota_json_add_double(struct rota_json *json, const char *key, double value)
     rota_json_double(json, value);
 }
 
-void rota_json_add_strings(struct rota_json *json, const char *key, const struct rota_str *values,
-                           size_t n)
+void rota_json_add_object(struct rota_json *json, const char *key)
+{
+    rota_json_key(json, key);
+    rota_json_begin_object(json);
+}
+
+void rota_json_add_array(struct rota_json *json, const char *key)
 {
     rota_json_key(json, key);
     rota_json_begin_array(json);
+}
+
+void rota_json_add_strings(struct rota_json *json, const char *key, const struct rota_str *values,
+                           size_t n)
+{
+    rota_json_add_array(json, key);
     for (size_t i = 0; i < n; i++)
         rota_json_string(json, values[i]);
     rota_json_end_array(json);

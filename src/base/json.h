@@ -54,6 +54,10 @@ void rota_json_add_uint(struct rota_json *json, const char *key, uint64_t value)
 void rota_json_add_bool(struct rota_json *json, const char *key, bool value);
 void rota_json_add_double(struct rota_json *json, const char *key, double value);
 
+/* A key; its value, an object or an array, begins. */
+void rota_json_add_object(struct rota_json *json, const char *key);
+void rota_json_add_array(struct rota_json *json, const char *key);
+
 /* A key and an array of strings. */
 void rota_json_add_strings(struct rota_json *json, const char *key, const struct rota_str *values,
                            size_t n);

@@ -11,8 +11,7 @@ void rota_dry_run_begin(struct rota_dry_run *dry_run, bool is_json, struct rota_
     if (!is_json)
         return;
     rota_json_begin_object(&dry_run->json);
-    rota_json_key(&dry_run->json, "plan");
-    rota_json_begin_array(&dry_run->json);
+    rota_json_add_array(&dry_run->json, "plan");
 }
 
 void rota_dry_run_say(struct rota_dry_run *dry_run, const char *format, ...)

@@ -346,13 +346,11 @@ static int print_json(void)
     rota_json_add_text(&json, "version", ROTA_VERSION);
     rota_json_add_text(&json, "introduction", INTRODUCTION);
     rota_json_add_text(&json, "output", OUTPUT);
-    rota_json_key(&json, "exit_codes");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "exit_codes");
     for (int i = 0; i < N_EXIT_CODES; i++)
         rota_json_text(&json, EXIT_CODES[i]);
     rota_json_end_array(&json);
-    rota_json_key(&json, "commands");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "commands");
     for (int i = 0; i < N_COMMANDS; i++)
         rota_command_format_json(&COMMANDS[i]->command, &json);
     rota_json_end_array(&json);

@@ -238,8 +238,7 @@ static void tell_verdict_json(struct up *up, bool is_kept)
     add_number(up, "strikes", (int64_t)(up->n_kills + up->n_pauses));
     for (size_t i = 0; (name = rota_up_ledger_sum(&up->ledger, i, &sum)); i++)
         add_number(up, name, (int64_t)sum);
-    rota_json_key(&up->watch.json, "faults");
-    rota_json_begin_object(&up->watch.json);
+    rota_json_add_object(&up->watch.json, "faults");
     for (int i = 0; i < ROTA_CHECK_FAULTS; i++)
         add_number(up, rota_check_fault_name((enum rota_check_fault)i), (int64_t)check->n[i]);
     rota_json_end_object(&up->watch.json);

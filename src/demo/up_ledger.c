@@ -150,13 +150,11 @@ const char *rota_up_ledger_sum(const struct rota_up_ledger *ledger, size_t i, ui
 
 static void write_faults(const struct rota_check *check, struct rota_json *json)
 {
-    rota_json_key(json, "faults");
-    rota_json_begin_object(json);
+    rota_json_add_object(json, "faults");
     for (int i = 0; i < ROTA_CHECK_FAULTS; i++)
         rota_json_add_uint(json, rota_check_fault_name((enum rota_check_fault)i), check->n[i]);
     rota_json_end_object(json);
-    rota_json_key(json, "told");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "told");
     for (size_t i = 0; i < check->n_told; i++) {
         rota_json_begin_object(json);
         rota_json_add_text(json, "fault", rota_check_fault_name(check->told[i].fault));
@@ -176,8 +174,7 @@ static void write_sums(const struct rota_up_ledger *ledger, struct rota_json *js
 
 static void write_down(const struct rota_up_progress *progress, struct rota_json *json)
 {
-    rota_json_key(json, "down");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "down");
     for (size_t i = 0; i < progress->n_nodes; i++) {
         const struct rota_up_process *node = &progress->nodes[i];
         if (node->is_ready && !node->is_stopped)

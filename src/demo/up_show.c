@@ -20,8 +20,7 @@ static void show_json(struct rota_watch *watch, const struct rota_up_process *no
     rota_json_add_text(json, "data", data);
     snprintf(text, sizeof text, "sqlite:%s/store.db", data);
     rota_json_add_text(json, "store", text);
-    rota_json_key(json, "nodes");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "nodes");
     for (size_t i = 0; i < n_nodes; i++) {
         rota_json_begin_object(json);
         rota_json_add_text(json, "name", nodes[i].name);
@@ -188,8 +187,7 @@ void rota_up_show_verdict(struct rota_watch *watch, const struct rota_up_ledger 
     rota_json_add_uint(&json, "moves", ledger->claims.n_moves);
     if (ledger->check.n[ROTA_CHECK_UNCHECKED] > 0)
         rota_json_add_uint(&json, "unchecked", ledger->check.n[ROTA_CHECK_UNCHECKED]);
-    rota_json_key(&json, "promises");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "promises");
     add_promises(&json, ledger);
     rota_json_end_array(&json);
     rota_json_end_object(&json);

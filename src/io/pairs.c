@@ -81,18 +81,19 @@ static enum rota_code read_line(const struct rota_pairs_file *file,
     char *bytes = rota_buffer_extend(line, place->size);
     if (!bytes)
         return rota_error_no_memory(error, "for a line of %s", file->path);
-    memset(bytes, 0, place->size); /* the missing part of a truncated file is not a line */
-    for (size_t n = 0; n < place->size;) {
+    size_t n = 0;
+    while (n < place->size) {
         ssize_t size = pread(file->fd, bytes + n, place->size - n, (off_t)(place->offset + n));
         if (size < 0 && errno == EINTR)
             continue;
         if (size < 0)
             return refuse_errno(file->path, error);
         if (size == 0)
-            break;
+            break; /* it was truncated */
         n += (size_t)size;
     }
-    if (rota_pairs_file_parse_pair(rota_buffer_str(line), file->path, place->line, scratch, pair,
+    if (n < place->size ||
+        rota_pairs_file_parse_pair(rota_buffer_str(line), file->path, place->line, scratch, pair,
                                    NULL) ||
         pair->key.size == 0)
         return rota_error_set(error, ROTA_ERR_UNAVAILABLE,

@@ -369,7 +369,7 @@ enum rota_code rota_node_open_channel(struct rota_node *node, const char *addres
 
 static enum rota_code open_peers(struct rota_node *node, struct rota_error *error)
 {
-    return rota_peers_open(node, rota_topics, rota_n_topics, &node->peers, error);
+    return rota_peers_open(node, &node->peers, error);
 }
 
 static enum rota_code open_service(struct rota_node *node, struct rota_error *error)

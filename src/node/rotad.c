@@ -342,17 +342,13 @@ static int help_json(void)
     struct rota_buffer buffer = {0};
     struct rota_json json = {.buffer = &buffer};
     rota_json_begin_object(&json);
-    rota_json_key(&json, "program");
-    rota_json_text(&json, rotad_command()->program);
-    rota_json_key(&json, "version");
-    rota_json_text(&json, ROTA_VERSION);
-    rota_json_key(&json, "exit_codes");
-    rota_json_begin_array(&json);
+    rota_json_add_text(&json, "program", rotad_command()->program);
+    rota_json_add_text(&json, "version", ROTA_VERSION);
+    rota_json_add_array(&json, "exit_codes");
     for (size_t i = 0; i < sizeof EXIT_CODES / sizeof EXIT_CODES[0]; i++)
         rota_json_text(&json, EXIT_CODES[i]);
     rota_json_end_array(&json);
-    rota_json_key(&json, "commands");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "commands");
     rota_command_format_json(rotad_command(), &json);
     rota_json_end_array(&json);
     rota_json_end_object(&json);

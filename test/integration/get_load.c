@@ -86,8 +86,7 @@ static void add_key(struct rota_json *json, struct rota_str key, const struct ro
     add_text(json, "state", rota_str(states[item->state]));
     add_text(json, "value", item->value);
     add_text(json, "host", item->host);
-    rota_json_key(json, "shard");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "shard");
     rota_json_uint(json, item->shard.from);
     rota_json_uint(json, item->shard.to);
     rota_json_uint(json, item->shard.of);
@@ -116,13 +115,11 @@ static void on_done(void *data, const struct rota_get_result *result)
     add_uint(&json, "sent", (uint64_t)sent->at);
     add_uint(&json, "ended", (uint64_t)rota_clock_wall());
     add_text(&json, "text", rota_str(result->text));
-    rota_json_key(&json, "keys");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "keys");
     for (size_t i = 0; i < result->n_items; i++)
         add_key(&json, sent->keys[i], &result->items[i]);
     rota_json_end_array(&json);
-    rota_json_key(&json, "tries");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "tries");
     for (size_t i = 0; i < result->n_tries; i++)
         add_try(&json, &result->tries[i]);
     rota_json_end_array(&json);

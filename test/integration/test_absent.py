@@ -241,6 +241,8 @@ def knowledge_about_a_node_that_is_down_outlives_the_others():
             for node in (one, two, fresh):  # one that never met it has heard of it
                 await_absent(node, three.name)
                 assert len(find_lost(node, jobs)) == n_gone
+            text = rota(one, "queue", "forget", "192.0.2.1:7700", code=1)
+            assert "no node of this cluster was ever at \"192.0.2.1:7700\"" in text, text
             rota(one, "queue", "forget", three.name)
             for node in (one, two, fresh):
                 await_absent(node)

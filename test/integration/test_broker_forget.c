@@ -1,4 +1,4 @@
-/* A node that is lost while jobs are in flight to it: a server that takes them for lost calls,
+/* A node that is lost while jobs are on their way to it: a server that takes them for lost calls,
  * and a broker that lists it for a while. */
 #include "two_brokers.h"
 
@@ -46,11 +46,11 @@ static void add_all(struct world *world)
     rota_reply_deinit(&reply);
 }
 
-static enum rota_status forget(struct world *world, bool is_dry_run, size_t *n_jobs)
+static enum rota_status forget_at(struct world *world, const char *address, bool is_dry_run,
+                                  size_t *n_jobs)
 {
     struct rota_arena arena = {0};
-    struct rota_queue_forget request = {.node = rota_str(world->nodes[FIRST].address),
-                                        .is_dry_run = is_dry_run};
+    struct rota_queue_forget request = {.node = rota_str(address), .is_dry_run = is_dry_run};
     struct rota_queue_forgotten forgotten = {0};
     struct rota_reply reply;
     enum rota_status status =
@@ -64,6 +64,20 @@ static enum rota_status forget(struct world *world, bool is_dry_run, size_t *n_j
     rota_reply_deinit(&reply);
     rota_arena_deinit(&arena);
     return status;
+}
+
+static enum rota_status forget(struct world *world, bool is_dry_run, size_t *n_jobs)
+{
+    return forget_at(world, world->nodes[FIRST].address, is_dry_run, n_jobs);
+}
+
+/* Nobody is told that a node with a mistyped address is given up. */
+static void a_node_that_never_was_is_not_forgotten(void **state)
+{
+    struct world *world = *state;
+    size_t n_jobs;
+    assert_int_equal(forget_at(world, "192.0.2.1:7700", true, &n_jobs), ROTA_STATUS_NOT_FOUND);
+    assert_int_equal(forget_at(world, "192.0.2.1:7700", false, &n_jobs), ROTA_STATUS_NOT_FOUND);
 }
 
 static void jobs_in_handover_to_a_lost_node_are_reclaimed_on_command(void **state)
@@ -94,6 +108,7 @@ static void jobs_in_handover_to_a_lost_node_are_reclaimed_on_command(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_node_that_never_was_is_not_forgotten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(jobs_in_handover_to_a_lost_node_are_reclaimed_on_command,
                                         set_up, tear_down),
     };

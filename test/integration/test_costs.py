@@ -97,7 +97,7 @@ def grpc_cases():
     yield "/rota.v1.Space/Show", message(_1="large"), True
     yield "/rota.v1.Space/Explain", message(_1="large", _2=SHARDS - 1), True
     yield "/rota.v1.Nodes/Show", b"", True
-    yield "/rota.v1.Nodes/Documents", message(_1=["cluster", "queues", "spaces", "calls", "groups"] * 6, _2=1, _3=1), True
+    yield "/rota.v1.Nodes/Documents", message(_1=["cluster", "queues", "spaces", "calls", "groups"] * 6), True
     yield "/rota.v1.Directory/GetShards", message(_1=message(_2="catalog")), True
     yield "/rota.v1.Directory/GetSpace", message(_1="large"), True
     yield "/rota.v1.Directory/GetSpace", message(_1="s" * (15 << 20)), False
@@ -132,7 +132,7 @@ def cases_of_many_queues(node, client):
         yield f"GET {path}", lambda path=path: ask_http(node, "GET", path, None)
     yield "GET /api/v1/stream", lambda: ask_stream(node)
     for method, request in (("/rota.v1.Queue/Queues", b""), ("/rota.v1.Queue/Nodes", b""), ("/rota.v1.Nodes/Show", b""),
-                            ("/rota.v1.Nodes/Documents", message(_1=["cluster", "queues"], _2=1, _3=1)),
+                            ("/rota.v1.Nodes/Documents", message(_1=["cluster", "queues"])),
                             ("/rota.v1.Queue/AddBatch", message(_1=[message(_1=name(i)) for i in range(4096)]))):
         yield method, lambda a=(client, method, request, True): ask_grpc(*a)
 

@@ -159,6 +159,48 @@ static void a_secret_must_not_be_readable_by_every_user(void **state)
     assert_int_equal(rota_file_check_secret(path_of("absent"), true, &error), ROTA_ERR_NOT_FOUND);
 }
 
+/* A process that ended without emptying the file has left its number. */
+static void a_lock_names_its_holder(void **state)
+{
+    struct rota_error error;
+    int fd = -1, other = -1;
+    long holder = -1;
+    char own[32];
+    (void)state;
+    assert_int_equal(rota_file_lock(path_of("entry"), &fd, &holder, &error), ROTA_OK);
+    assert_int_equal(holder, 0);
+    assert_int_equal(rota_file_lock(path_of("entry"), &other, &holder, &error),
+                     ROTA_ERR_UNAVAILABLE);
+    assert_int_equal(holder, getpid());
+    assert_int_equal(other, -1);
+    snprintf(own, sizeof own, "another process (%ld)", (long)getpid());
+    assert_non_null(strstr(error.text, own));
+    assert_non_null(strstr(error.text, path_of("entry")));
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_int_equal(pwrite(fd, "1234567890123456789\n", 20, 0), 20);
+    close(fd);
+    assert_int_equal(rota_file_lock(path_of("entry"), &fd, &holder, &error), ROTA_OK);
+    assert_int_equal(holder, 1234567890123456789);
+    close(fd);
+    assert_int_equal(rota_file_lock(path_of("entry"), &fd, &holder, &error), ROTA_OK);
+    assert_int_equal(holder, getpid()); /* nothing of the longer number is left */
+    close(fd);
+    assert_int_equal(unlink(path_of("entry")), 0);
+    assert_int_equal(symlink("elsewhere", path_of("entry")), 0);
+    assert_int_equal(rota_file_lock(path_of("entry"), &fd, &holder, &error), ROTA_ERR_IO);
+    assert_non_null(strstr(error.text, "cannot open"));
+}
+
+static void a_closed_descriptor_is_an_error(void **state)
+{
+    struct rota_buffer content = {.size = 77};
+    struct rota_error error;
+    (void)state;
+    assert_int_equal(rota_file_read_fd(-1, "that pipe", 5, &content, &error), ROTA_ERR_IO);
+    assert_int_equal(content.size, 77);
+    assert_non_null(strstr(error.text, "cannot read that pipe"));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -166,6 +208,7 @@ int main(void)
         TEST(file_is_read_whole),          TEST(larger_file_than_allowed_is_refused),
         TEST(missing_file_is_not_found),   TEST(anything_but_a_file_is_refused_at_once),
         TEST(unreadable_file_is_an_error), TEST(a_secret_must_not_be_readable_by_every_user),
+        TEST(a_lock_names_its_holder),     TEST(a_closed_descriptor_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* A journal on a real directory: records reported as durable are read again, and each fault of a
  * disk or a directory has its own error. */
+#include "io/journal/journal_files.h"
 #include "journal_book.h"
 
 #include <errno.h>
@@ -198,6 +199,15 @@ static void assert_refused(enum rota_code code, const char *words)
         fail_msg("\"%s\" does not say \"%s\"", book.error.text, words);
 }
 
+/* For its modes and owners, which a check of the settings looks at, too. */
+static void assert_refused_unread(const char *words)
+{
+    assert_refused(ROTA_ERR_INVALID, words);
+    assert_int_equal(rota_journal_read_files_check(book.directory, &book.error), ROTA_ERR_INVALID);
+    if (!strstr(book.error.text, words))
+        fail_msg("\"%s\" does not say \"%s\"", book.error.text, words);
+}
+
 /* --- what it is for --- */
 
 static void durable_records_are_read_again(void **state)
@@ -268,7 +278,7 @@ static void lazy_records_are_written_eventually(void **state)
     book_open();
     append_later();
     book_await();
-    book_append(1); /* behind one that is in flight, too */
+    book_append(1); /* behind one that is under way, too */
     uv_run(&loop, UV_RUN_NOWAIT);
     append_later();
     book_await();
@@ -421,7 +431,7 @@ static void damage_is_refused_and_repair_skips_it(void **state)
     book_close();
 }
 
-/* All records of the last batch are blank, and the mark after them is not. */
+/* All records of the last batch are blank, and the mark behind them is not. */
 static void numbers_that_were_lost_are_not_used_again(void **state)
 {
     static char bytes[65536], zeros[65536];
@@ -538,6 +548,59 @@ static void a_last_segment_that_is_emptied_is_refused(void **state)
     book_close();
 }
 
+static void empty_file(const char *name)
+{
+    char path[512];
+    name_path(name, path);
+    await_write(path, "");
+}
+
+static void remove_file(const char *name)
+{
+    char path[512];
+    name_path(name, path);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* Nothing of it is left but a file that there is only after records. */
+static void a_journal_that_was_emptied_is_not_a_new_one(void **state)
+{
+    static const char SEGMENT[] = "00000001.journal";
+    static const char *const WORDS[] = {
+        "00000001.journal: is empty, and no other file has a record, but `lock` names record 10",
+        "00000001.journal: is missing, and no other file has a record, but `lock` names record 10",
+        "00000001.journal: is empty, and no other file has a record, but there is a `reserve`",
+    };
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        book_remove(book.directory);
+        assert_int_equal(mkdir(book.directory, 0700), 0);
+        book.options.repair = false;
+        write_records(10);
+        empty_file("range");
+        if (i == 1)
+            remove_file(SEGMENT);
+        else
+            empty_file(SEGMENT);
+        if (i == 2)
+            empty_file("lock");
+        else
+            remove_file("reserve");
+        for (int again = 0; again < 2; again++)
+            assert_refused(ROTA_ERR_INVALID, WORDS[i]);
+        book.options.repair = true;
+        book_open();
+        assert_int_equal(book.n_read, 0);
+        book_append(10);
+        book_await();
+        book_close();
+        book.options.repair = false;
+        book_open();
+        assert_int_equal(book.n_read, 10);
+        book_close();
+    }
+}
+
 static void segments_that_were_dropped_are_not_missed(void **state)
 {
     (void)state;
@@ -569,7 +632,7 @@ static void a_journal_without_a_range_is_read_and_given_one(void **state)
     assert_refused(ROTA_ERR_INVALID, "00000004.journal: is missing");
     assert_int_equal(unlink(path), 0);
     remove_segments(2, 3);
-    assert_refused(ROTA_ERR_INVALID, "all *.journal files are missing");
+    assert_refused(ROTA_ERR_INVALID, "`lock` names record 720: the journal had records; put all");
     book.options.repair = true;
     book_open();
     assert_int_equal(book.n_read, 0);
@@ -613,7 +676,7 @@ static void a_range_that_is_something_else_is_refused(void **state)
         book_close();
     }
     book.options.repair = false;
-    remove_segments(1, 1); /* it was made again each time */
+    remove_segments(1, 1); /* it was made anew each time */
     assert_refused(ROTA_ERR_INVALID, "00000001.journal: is missing");
 }
 
@@ -719,16 +782,21 @@ static void a_foreign_file_is_refused(void **state)
     assert_refused(ROTA_ERR_INVALID, "it does not start with a journal header");
     unlink(path);
     assert_int_equal(mkdir(path, 0700), 0);
-    assert_refused(ROTA_ERR_INVALID, "is not a file");
+    assert_refused_unread("is not a file");
     rmdir(path);
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(ftruncate(fd, (off_t)ROTA_JOURNAL_SEGMENT_MAX + 1), 0);
+    close(fd);
+    assert_refused(ROTA_ERR_LIMIT, "has 1073741825 bytes, more than the 1073741824 of a segment");
+    unlink(path);
     snprintf(path, sizeof path, "%s", book.directory);
     snprintf(book.directory, sizeof book.directory, "%.200s/no/such/place", path);
     assert_refused(ROTA_ERR_IO, "No such file or directory");
     snprintf(book.directory, sizeof book.directory, "%s", "/dev/null");
-    assert_refused(ROTA_ERR_INVALID, "is not a directory");
+    assert_refused_unread("is not a directory");
     snprintf(book.directory, sizeof book.directory, "%.200s", path);
     assert_int_equal(chmod(path, 0777), 0);
-    assert_refused(ROTA_ERR_INVALID, "every user can write to it");
+    assert_refused_unread("every user can write to it");
     assert_int_equal(chmod(path, 0700), 0);
 }
 
@@ -741,11 +809,11 @@ static void journal_readable_by_other_users_is_refused(void **state)
     path_of(1, path);
     assert_int_equal(chmod(path, 0644), 0);
     assert_int_equal(chmod(book.directory, 0755), 0);
-    assert_refused(ROTA_ERR_INVALID,
-                   "other users can read the jobs in it (mode 0644); run chmod 600 ");
+    assert_refused_unread("other users can read the jobs in it (mode 0644); run chmod 600 ");
     assert_int_equal(chmod(path, 0602), 0);
-    assert_refused(ROTA_ERR_INVALID, "other users can change the jobs in it");
+    assert_refused_unread("other users can change the jobs in it");
     assert_int_equal(chmod(book.directory, 0700), 0);
+    assert_int_equal(rota_journal_read_files_check(book.directory, &book.error), ROTA_OK);
     book_open(); /* nobody else gets so far */
     book_close();
 }
@@ -787,10 +855,11 @@ static void files_of_another_user_are_refused(void **state)
     (void)state;
     if (geteuid() != 0)
         return; /* files can't be given away */
+    assert_int_equal(rota_journal_read_files_check("/no/such/place", &book.error), ROTA_OK);
     write_records(10);
     path_of(1, path);
     assert_int_equal(chown(path, 1234, 1234), 0);
-    assert_refused(ROTA_ERR_INVALID, "belongs to user 1234, but this process runs as root");
+    assert_refused_unread("belongs to user 1234, but this process runs as root");
 }
 
 /* --- faults --- */
@@ -1321,6 +1390,7 @@ int main(void)
         TEST(numbers_that_were_lost_are_not_used_again),
         TEST(a_missing_segment_is_refused),
         TEST(a_last_segment_that_is_emptied_is_refused),
+        TEST(a_journal_that_was_emptied_is_not_a_new_one),
         TEST(segments_that_were_dropped_are_not_missed),
         TEST(a_journal_without_a_range_is_read_and_given_one),
         TEST(a_range_that_is_something_else_is_refused),

@@ -143,6 +143,7 @@ static void errors_of_a_topic_are_permanent_or_temporary(void **state)
         {RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, ROTA_ERR_INVALID},
         {RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, ROTA_ERR_NOT_FOUND},
         {RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE, ROTA_ERR_UNAVAILABLE},
+        {RD_KAFKA_RESP_ERR_INVALID_REPLICATION_FACTOR, ROTA_ERR_UNAVAILABLE}, /* one is fenced */
         {RD_KAFKA_RESP_ERR_UNKNOWN, ROTA_ERR_UNAVAILABLE},
     };
     int n_partitions = 0, n_replicas = 0, n_brokers = 0;

@@ -117,6 +117,32 @@ static void settings_are_held_against_it(void **state)
     assert_int_equal(rota_memory_judge(&memory, 0), ROTA_MEMORY_TOO_LITTLE);
 }
 
+/* Each bound to the byte: what is allowed, and what a node needs beside it. */
+static void the_minimum_that_suffices(void **state)
+{
+    static const struct {
+        enum rota_memory_bound bound;
+        uint64_t least;
+        const char *name;
+    } cases[] = {
+        {ROTA_MEMORY_OF_MACHINE, ROTA_MEMORY_NODE_MIN, "the machine"},
+        {ROTA_MEMORY_OF_GROUP, ROTA_MEMORY_NODE_MIN, "the control group"},
+        {ROTA_MEMORY_OF_ADDRESSES, ROTA_MEMORY_ADDRESSES_MIN, "the address space (ulimit -v)"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct rota_memory memory = {cases[i].least, cases[i].bound};
+        assert_int_equal(rota_memory_judge(&memory, 0), ROTA_MEMORY_ENOUGH);
+        assert_int_equal(rota_memory_judge(&memory, 1), ROTA_MEMORY_LESS_THAN_ALLOWED);
+        memory.bytes += 5;
+        assert_int_equal(rota_memory_judge(&memory, 5), ROTA_MEMORY_ENOUGH);
+        assert_int_equal(rota_memory_judge(&memory, 6), ROTA_MEMORY_LESS_THAN_ALLOWED);
+        memory.bytes = cases[i].least - 1;
+        assert_int_equal(rota_memory_judge(&memory, 0), ROTA_MEMORY_TOO_LITTLE);
+        assert_string_equal(rota_memory_bound_name(cases[i].bound), cases[i].name);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -127,6 +153,7 @@ int main(void)
         TEST(the_first_version_is_read_too),
         TEST(the_minimum_counts),
         TEST(settings_are_held_against_it),
+        TEST(the_minimum_that_suffices),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

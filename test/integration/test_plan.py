@@ -24,6 +24,7 @@ from work_processes import wait_until  # noqa: E402
 
 ROTAD, ROTA = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 TIMEOUT = 120
+LONG = 660  # of many large plans, or of all jobs of a queue, on a busy machine
 SHARDS = 500
 SETTINGS = f"""ttl = "10s"
 
@@ -55,8 +56,8 @@ class Node:
         with open(f"{self.folder}/rota-data/token") as file:
             self.token = file.read().strip()
 
-    def ask(self, method, path, body=None, token=True):
-        connection = http.client.HTTPConnection(self.http, timeout=TIMEOUT)
+    def ask(self, method, path, body=None, token=True, timeout=TIMEOUT):
+        connection = http.client.HTTPConnection(self.http, timeout=timeout)
         headers = {"Content-Type": "application/json"}
         if token:
             headers["Authorization"] = f"Bearer {self.token}"
@@ -151,8 +152,8 @@ def more_plans_at_a_time_than_allowed_are_refused(nodes):
     statuses = []
     while 429 not in statuses:  # on a busy machine they may come one after the other
         statuses.clear()
-        planners = [threading.Thread(target=lambda: statuses.append(nodes[0].ask("POST", "/api/v1/plan", LARGE)[0]))
-                    for _ in range(12)]
+        planners = [threading.Thread(target=lambda: statuses.append(
+            nodes[0].ask("POST", "/api/v1/plan", LARGE, timeout=LONG)[0])) for _ in range(12)]
         for planner in planners:
             planner.start()
         for planner in planners:
@@ -161,7 +162,7 @@ def more_plans_at_a_time_than_allowed_are_refused(nodes):
 
 
 def rota(*arguments):
-    result = subprocess.run([ROTA, *arguments], text=True, capture_output=True, timeout=TIMEOUT)
+    result = subprocess.run([ROTA, *arguments], text=True, capture_output=True, timeout=LONG)
     assert result.returncode == 0, (arguments, result)
     return result.stdout
 

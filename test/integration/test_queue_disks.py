@@ -59,7 +59,8 @@ class Disk:
 
 def refused(*arguments, env=None):
     """What a broker says that does not start."""
-    done = subprocess.run([ROTA, "broker", *with_store(arguments)], capture_output=True, text=True, timeout=TIMEOUT,
+    words = (*brokers.listen(arguments), *with_store(arguments))
+    done = subprocess.run([ROTA, "broker", *words], capture_output=True, text=True, timeout=TIMEOUT,
                           env={**os.environ, **(env or {})})
     assert done.returncode != 0 and done.stdout == "", done
     return done.stderr

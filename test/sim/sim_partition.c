@@ -8,8 +8,9 @@
  *
  * No two nodes have a partition open under one epoch; a node opens and writes a partition only
  * under an epoch that the store gave to it, and opens it with all its jobs; what is acknowledged is
- * in the store; no node denies a job that was acknowledged. Once faults stop, every partition is
- * open at the node that the route names, under the epoch of its row, and no call waits. */
+ * in the store; no node denies a job that was acknowledged; a worker gets no attempt that is not in
+ * the store. Once faults stop, every partition is open at the node that the route names, under the
+ * epoch of its row, and no call waits. */
 #include "base/vector.h"
 #include "core/work/cluster/front_fsm.h"
 #include "sim/sim_chaos.h"
@@ -44,6 +45,7 @@ enum plant {
     PLANT_PLACE_KEPT,
     PLANT_NO_RESUME,
     PLANT_ROUTE_UNHEARD,
+    PLANT_START_UNWRITTEN,
     N_PLANTS,
 };
 
@@ -63,6 +65,7 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"place-kept", "a partition is loaded from where the last one ended"},
     {"no-resume", "a call that waits for a partition is forgotten"},
     {"route-unheard", "a node goes by the first route it hears of"},
+    {"start-unwritten", "a worker gets a job before the beginning of its attempt is written"},
 };
 
 /* --- messages --- */
@@ -90,15 +93,18 @@ struct job {
     struct rota_job_id id;
     uint32_t part;
     bool is_stored, is_added;
-    struct rota_buffer bytes;
+    struct rota_buffer bytes; /* in the store */
+    uint64_t attempt;         /* the last that began, in the store */
 };
 
-/* A job that a node has to write, and to acknowledge. */
+/* A job that a node has to write, and to acknowledge if it is new. */
 struct dirty {
     uint64_t number;
     uint32_t job;
     uint64_t epoch;
-    bool is_void;
+    bool is_new, is_void;
+    struct rota_buffer bytes; /* in a turn: what is written */
+    uint64_t attempt;
 };
 
 /* A call that waits: to add a job, or about one. */
@@ -120,6 +126,7 @@ struct node {
     struct rota_partition_fsm fsm;
     struct rota_front_fsm front;
     uint64_t instance, connection;
+    uint64_t poll;                /* the last one of its worker */
     uint64_t serials[N_REQUESTS]; /* in flight; 0: none */
     rota_time until[N_REQUESTS];
     bool is_up, is_driving;
@@ -218,8 +225,12 @@ static void store_write(struct world *world, uint32_t from, struct frame *frame)
         struct job *job = &world->jobs[node->turn.items.items[i].job];
         if (frame->is_stale[job->part] && world->plant != PLANT_UNFENCED)
             continue;
+        const struct dirty *dirty = &node->turn.items.items[i];
         job->is_stored = true;
-        if (world->rows[job->part].epoch != node->turn.items.items[i].epoch)
+        job->attempt = dirty->attempt;
+        rota_buffer_clear(&job->bytes);
+        rota_buffer_append_str(&job->bytes, rota_buffer_str(&dirty->bytes));
+        if (world->rows[job->part].epoch != dirty->epoch)
             rota_sim_fail(world->sim, "node %u writes partition %u under an old epoch", from,
                           job->part);
     }
@@ -434,20 +445,40 @@ static void handle(struct world *world, struct node *node, struct parked call)
 
 static void append(struct world *world, struct node *node, const struct rota_work_record *record)
 {
-    struct job *job = &world->jobs[job_of(record->id)];
+    const struct job *job = &world->jobs[job_of(record->id)];
     const struct rota_partition_held *part =
         rota_partition_fsm_find(&node->fsm, queue(), job->part);
+    bool is_new = record->type == ROTA_WORK_ADD;
+    if ((!is_new && record->type != ROTA_WORK_START && record->type != ROTA_WORK_RETRY &&
+         record->type != ROTA_WORK_END) ||
+        !part || part->state < ROTA_PARTITION_LOADING)
+        return; /* void, and never acknowledged */
+    struct dirty dirty = {.number = record->number,
+                          .job = job_of(record->id),
+                          .epoch = part->epoch,
+                          .is_new = is_new};
+    if (!rota_vector_push(&node->dirty, dirty))
+        die("no memory");
+}
+
+/* The job as it is now. */
+static void fill_dirty(struct world *world, struct node *node, struct dirty *dirty)
+{
     struct rota_journal_batch batch = {0};
     struct rota_work_record whole;
-    if (record->type != ROTA_WORK_ADD || !part || part->state < ROTA_PARTITION_LOADING ||
-        !rota_broker_job_record(node->core, queue(), record->id, &whole))
-        return; /* void, and never acknowledged */
-    rota_buffer_clear(&job->bytes);
-    rota_queue_message_write_jobs(&batch, &whole, &job->bytes);
-    struct dirty dirty = {
-        .number = record->number, .job = job_of(record->id), .epoch = part->epoch};
-    if (job->bytes.failed || !rota_vector_push(&node->dirty, dirty))
+    if (!rota_broker_job_record(node->core, queue(), world->jobs[dirty->job].id, &whole))
+        die("a job that is to be written is gone");
+    rota_queue_message_write_jobs(&batch, &whole, &dirty->bytes);
+    dirty->attempt = whole.attempt;
+    if (dirty->bytes.failed)
         die("no memory");
+}
+
+static void clear_turn(struct node *node)
+{
+    for (size_t i = 0; i < node->turn.items.size; i++)
+        rota_buffer_deinit(&node->turn.items.items[i].bytes);
+    node->turn.items.size = 0;
 }
 
 static void send_turn(struct world *world, struct node *node)
@@ -472,10 +503,12 @@ static void write_some(struct world *world, struct node *node)
         return;
     }
     if (!node->has_turn) {
-        node->turn.items.size = 0;
-        for (size_t i = 0; i < node->dirty.size; i++)
+        clear_turn(node);
+        for (size_t i = 0; i < node->dirty.size; i++) {
+            fill_dirty(world, node, &node->dirty.items[i]);
             if (!rota_vector_push(&node->turn.items, node->dirty.items[i]))
                 die("no memory");
+        }
         node->dirty.size = 0;
         node->turn.number = rota_broker_last_number(node->core);
         node->has_turn = true;
@@ -495,7 +528,7 @@ static void finish_turn(struct world *world, struct node *node, const struct fra
                                                .epoch = frame->epochs[i]});
     for (size_t i = 0; i < node->turn.items.size; i++) {
         const struct dirty *dirty = &node->turn.items.items[i];
-        if (dirty->is_void)
+        if (dirty->is_void || !dirty->is_new)
             continue;
         world->jobs[dirty->job].is_added = true;
         if (!world->jobs[dirty->job].is_stored)
@@ -506,20 +539,34 @@ static void finish_turn(struct world *world, struct node *node, const struct fra
     node->durable = node->turn.number;
 }
 
+/* A worker begins. If its partition goes to another node now, that one must not begin the same. */
+static void begin_job(struct world *world, const struct node *node,
+                      const struct rota_work_effect *effect)
+{
+    if (world->jobs[job_of(effect->id)].attempt < effect->attempt)
+        rota_sim_fail(world->sim, "node %u hands out job %u, and the store has no such attempt",
+                      node->number, job_of(effect->id));
+}
+
 /* Effects until there are none, what is to be written, and what is due. */
 static void pump(struct world *world, struct node *node)
 {
     size_t n;
+    rota_broker_tick(node->core, now_of(world, node->number));
     const struct rota_work_effect *effects = rota_broker_effects(node->core, &n);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         if (effects[i].type == ROTA_WORK_DO_RECORD)
             append(world, node, &effects[i].record);
+        else if (effects[i].type == ROTA_WORK_DO_DISPATCH)
+            begin_job(world, node, &effects[i]);
+    }
     rota_broker_clear(node->core);
     write_some(world, node);
     rota_broker_durable(node->core, now_of(world, node->number), node->durable);
     tell(world, node,
          (struct rota_partition_event){.type = ROTA_PARTITION_TURN, .durable = node->durable});
-    rota_time at = rota_partition_fsm_deadline(&node->fsm);
+    rota_time at =
+        rota_time_min(rota_partition_fsm_deadline(&node->fsm), rota_broker_deadline(node->core));
     for (int i = 0; i < N_REQUESTS; i++)
         if (node->serials[i])
             at = rota_time_min(at, node->until[i]);
@@ -647,8 +694,11 @@ static void start_node(struct world *world, uint32_t number)
 {
     struct node *node = &world->nodes[number];
     uint64_t chance = rota_random_next(world->random);
-    if (rota_broker_new(&(struct rota_broker_options){.seed = chance, .secret = ~chance},
-                        &node->core, NULL))
+    if (rota_broker_new(
+            &(struct rota_broker_options){.seed = chance,
+                                          .secret = ~chance,
+                                          .has_rows = world->plant != PLANT_START_UNWRITTEN},
+            &node->core, NULL))
         die("no memory for a broker");
     node->instance = chance | 1;
     node->durable = 0;
@@ -682,7 +732,8 @@ static void crash_node(struct world *world, uint32_t number)
     rota_broker_free(node->core);
     node->core = NULL;
     memset(node->serials, 0, sizeof node->serials);
-    node->dirty.size = node->parked.size = node->turn.items.size = 0;
+    node->dirty.size = node->parked.size = 0;
+    clear_turn(node);
 }
 
 static void on_start(void *data, uint32_t number)
@@ -786,6 +837,27 @@ static void add_call(void *data, uint64_t unused)
     pump(world, &world->nodes[number]);
 }
 
+/* A node has one worker, which asks for two jobs at a time. It never says what came of them. */
+static void poll_call(void *data, uint64_t unused)
+{
+    struct world *world = data;
+    struct node *node = &world->nodes[rota_random_range(world->random, 0, NODES - 1)];
+    const struct rota_str queues[] = {queue()};
+    const struct rota_worker_spec spec = {.name = rota_str("w"),
+                                          .queues = queues,
+                                          .n_queues = 1,
+                                          .slots = 2,
+                                          .lease = 2 * ROTA_SEC,
+                                          .is_poll = true};
+    (void)unused;
+    rota_sim_call(world->sim, rota_sim_now(world->sim) + 50 * ROTA_MSEC, poll_call, world, 0);
+    if (!is_well(world, node->number) || rota_broker_worker_is_open(node->core, node->poll))
+        return;
+    if (rota_broker_worker_open(node->core, now_of(world, node->number), &spec, &node->poll, NULL))
+        die("no memory for a poll");
+    pump(world, node);
+}
+
 static void ask_call(void *data, uint64_t unused)
 {
     struct world *world = data;
@@ -879,6 +951,7 @@ static void run_world(struct sim_case *run)
     rota_sim_call(world->sim, ROTA_SEC, add_call, world, 0);
     rota_sim_call(world->sim, 500 * ROTA_MSEC, route_call, world, 0);
     rota_sim_call(world->sim, ROTA_SEC, ask_call, world, 0);
+    rota_sim_call(world->sim, ROTA_SEC, poll_call, world, 0);
     if (rota_sim_run(world->sim, END_AT))
         check_end(world);
     sim_case_end(run, world->sim);

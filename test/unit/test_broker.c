@@ -1014,8 +1014,8 @@ static void queues_that_come_and_go_do_not_leak(void **state)
         bench_settle(&bench);
         assert_null(rota_broker_queue(bench.broker, rota_str(name)));
     }
-    assert_true(bench.broker->queues.size <= 2);
-    assert_true(bench.broker->lanes.size <= 2);
+    assert_true(bench.broker->queues.all.size <= 2);
+    assert_true(bench.broker->lanes.all.size <= 2);
 }
 
 /* More sets of capabilities than there may be at a time, each for a while, at one worker. */
@@ -1093,8 +1093,8 @@ static void workers_that_come_and_go_do_not_leak(void **state)
         assert_null(rota_broker_worker(bench.broker, first));
         assert_null(rota_broker_worker(bench.broker, second));
     }
-    assert_true(bench.broker->workers.size <= 2);
-    assert_int_equal(bench.broker->classes.size, 0);
+    assert_true(bench.broker->workers.all.size <= 2);
+    assert_int_equal(bench.broker->classes.by_key.size, 0);
     assert_int_equal(bench.broker->names.size, 0);
 }
 

@@ -49,6 +49,21 @@ static void attempts_are_above_those_of_the_former_owner(void **state)
     deinit();
 }
 
+/* Two brokers that were never restarted. */
+static void attempts_are_of_a_later_life_than_those_of_the_former_owner(void **state)
+{
+    (void)state;
+    bench_init(&bench);
+    bench_init(&taker);
+    struct rota_job_id id = bench_add(&bench, "x");
+    bench_open(&bench, "w", 1);
+    uint64_t former = bench_view(&bench, id).attempt;
+    hand_over(2);
+    bench_open(&taker, "v", 1);
+    assert_true(bench_view(&taker, id).attempt >> 32 > former >> 32);
+    deinit();
+}
+
 static void an_attempt_of_which_nothing_is_left_is_fenced_too(void **state)
 {
     (void)state;
@@ -375,6 +390,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attempts_are_above_those_of_the_former_owner),
+        cmocka_unit_test(attempts_are_of_a_later_life_than_those_of_the_former_owner),
         cmocka_unit_test(an_attempt_of_which_nothing_is_left_is_fenced_too),
         cmocka_unit_test(every_setting_of_a_job_survives_a_restart_and_a_hand_over),
         cmocka_unit_test(only_a_whole_job_is_adopted),

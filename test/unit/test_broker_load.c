@@ -69,7 +69,7 @@ static void tags_count_from_where_the_queue_is(void **state)
     bench_own(&taker, "q");
     struct rota_job_id here[20], there[5];
     bench_open(&taker, "w", 1);
-    for (int i = 0; i < 20; i++) { /* time continues here */
+    for (int i = 0; i < 20; i++) { /* time goes on here */
         here[i] = bench_add(&taker, "x");
         bench_done(&taker, here[i]);
     }
@@ -213,8 +213,8 @@ static void a_forgotten_job_is_reported_if_it_has_a_row(void **state)
 {
     (void)state;
     for (int is_told = 0; is_told < 2; is_told++) {
-        bench.options = (struct rota_broker_options){
-            .tells_forgotten = is_told, .ended_max = 2, .keep = ROTA_MIN};
+        bench.options =
+            (struct rota_broker_options){.has_rows = is_told, .ended_max = 2, .keep = ROTA_MIN};
         bench_init(&bench);
         bench_open(&bench, "w", 1);
         struct rota_job_id ids[3];
@@ -305,6 +305,153 @@ static void invalid_row_is_refused(void **state)
     deinit();
 }
 
+/* --- rows that the next owner reads --- */
+
+static void set_up_rows(void)
+{
+    bench.options = (struct rota_broker_options){.has_rows = true};
+    taker.options = bench.options;
+    set_up_both();
+    bench.is_slow = true;
+}
+
+static uint64_t open_poll(uint32_t slots)
+{
+    return bench_open_spec(&bench, (struct rota_worker_spec){.name = rota_str("poll"),
+                                                             .slots = slots,
+                                                             .lease = 10 * ROTA_SEC,
+                                                             .is_poll = true});
+}
+
+static size_t n_sent(struct rota_job_id id)
+{
+    return bench_count(&bench, ROTA_WORK_DO_DISPATCH, id);
+}
+
+static void write_up_to(uint64_t number)
+{
+    rota_broker_durable(bench.broker, bench.now, number);
+    bench_take(&bench);
+    assert_true(rota_broker_is_sound(bench.broker));
+}
+
+static void a_worker_gets_a_job_when_its_start_is_written(void **state)
+{
+    (void)state;
+    set_up_rows();
+    struct rota_job_id id = bench_add(&bench, "x");
+    bench_sync(&bench);
+    uint64_t session = bench_open(&bench, "w", 1);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+    assert_int_equal(n_sent(id), 0);
+    bench_sync(&bench);
+    assert_int_equal(n_sent(id), 1);
+    assert_int_equal(bench_session_of(&bench, id), session);
+    bench_sync(&bench);
+    assert_int_equal(n_sent(id), 1);
+    bench_done(&bench, id);
+    deinit();
+}
+
+static void a_poll_gets_all_its_jobs_at_once(void **state)
+{
+    struct rota_job_id ids[3];
+    (void)state;
+    set_up_rows();
+    for (int i = 0; i < 3; i++)
+        ids[i] = bench_add(&bench, "x");
+    bench_sync(&bench);
+    uint64_t before = rota_broker_last_number(bench.broker), session = open_poll(3);
+    assert_false(rota_broker_worker_is_open(bench.broker, session));
+    for (uint64_t number = before; number < before + 3; number++) {
+        write_up_to(number);
+        assert_int_equal(n_sent(BENCH_NONE), 0);
+    }
+    write_up_to(before + 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(bench_session_of(&bench, ids[i]), session);
+    assert_int_equal(n_sent(BENCH_NONE), 3);
+    deinit();
+}
+
+/* The next owner has the row as it was before, and may hand the job out. */
+static void a_job_is_not_sent_once_its_partition_is_lost(void **state)
+{
+    (void)state;
+    set_up_rows();
+    bench_add(&bench, "x");
+    bench_sync(&bench);
+    uint64_t session = open_poll(1);
+    assert_int_equal(rota_broker_partition_drop(bench.broker, bench.now, q, 0, NULL), ROTA_OK);
+    bench_sync(&bench);
+    assert_int_equal(n_sent(BENCH_NONE), 0);
+    assert_int_equal(bench_last(&bench, ROTA_WORK_TELL_LOST).session, session);
+    deinit();
+}
+
+/* What a worker has keeps running, and what it has not got yet waits. */
+static void a_partition_goes_with_its_attempts(void **state)
+{
+    (void)state;
+    set_up_rows();
+    struct rota_job_id sent = bench_add(&bench, "x");
+    bench_sync(&bench);
+    open_poll(1);
+    bench_sync(&bench);
+    struct rota_job_id unsent = bench_add(&bench, "x");
+    bench_sync(&bench);
+    open_poll(1);
+    assert_int_equal(n_sent(sent), 1);
+    assert_int_equal(bench_state(&bench, unsent), ROTA_JOB_RUNNING);
+    uint64_t attempt = bench_view(&bench, sent).attempt;
+    assert_int_equal(rota_broker_partition_close(bench.broker, bench.now, q, 0, NULL), ROTA_OK);
+    bench_sync(&bench);
+    assert_int_equal(n_sent(unsent), 0);
+    assert_int_equal(bench_state(&bench, sent), ROTA_JOB_RUNNING);
+    assert_int_equal(bench_state(&bench, unsent), ROTA_JOB_WAITING);
+    assert_int_equal(bench_view(&bench, unsent).n_attempts, 0);
+
+    load_one(sent);
+    load_one(unsent);
+    open_loaded(2);
+    bench_open(&taker, "other", 2);
+    assert_int_equal(bench_session_of(&taker, sent), 0);
+    assert_int_equal(bench_count(&taker, ROTA_WORK_DO_DISPATCH, unsent), 1);
+    struct rota_attempt_end end = {.queue = q,
+                                   .id = sent,
+                                   .attempt = attempt,
+                                   .session = ROTA_BROKER_NO_SESSION,
+                                   .cause = ROTA_JOB_CAUSE_DONE};
+    assert_int_equal(rota_broker_end(taker.broker, taker.now, &end, &taker.number, NULL), ROTA_OK);
+    assert_int_equal(bench_view(&taker, sent).n_attempts, 1);
+    deinit();
+}
+
+/* Its lease and its timeout begin when it is sent; a worker that is gone by then never had it. */
+static void what_was_not_sent_costs_no_attempt(void **state)
+{
+    (void)state;
+    set_up_rows();
+    struct rota_job_id id = bench_add_spec(&bench, (struct rota_job_spec){.timeout = ROTA_SEC});
+    bench_sync(&bench);
+    open_poll(1);
+    bench_tick(&bench, ROTA_MIN);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+    bench_sync(&bench);
+    assert_int_equal(n_sent(id), 1);
+    bench_end_now(&bench, id, ROTA_JOB_CAUSE_GIVEN_BACK, "");
+    bench_sync(&bench);
+    uint64_t session = bench_open(&bench, "w", 1);
+    bench_tick(&bench, ROTA_MIN); /* it waits again */
+    assert_int_equal(bench_view(&bench, id).n_attempts, 1);
+    rota_broker_worker_lost(bench.broker, bench.now, session, false);
+    bench_sync(&bench);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_WAITING);
+    assert_int_equal(bench_view(&bench, id).n_attempts, 0);
+    assert_int_equal(n_sent(id), 1);
+    deinit();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +466,11 @@ int main(void)
         cmocka_unit_test(a_forgotten_job_is_reported_if_it_has_a_row),
         cmocka_unit_test(life_is_raised_and_never_set_again),
         cmocka_unit_test(invalid_row_is_refused),
+        cmocka_unit_test(a_worker_gets_a_job_when_its_start_is_written),
+        cmocka_unit_test(a_poll_gets_all_its_jobs_at_once),
+        cmocka_unit_test(a_job_is_not_sent_once_its_partition_is_lost),
+        cmocka_unit_test(a_partition_goes_with_its_attempts),
+        cmocka_unit_test(what_was_not_sent_costs_no_attempt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* The journal: the emitted records, replayed, give the same broker; wherever it was cut, every
- * acknowledged job is there; written again, it says the same in fewer records. */
+ * acknowledged job is there; written anew, it says the same in fewer records. */
+#include "core/work/job/fair.h"
 #include "work_bench.h"
 
 #include <rota/experimental/random.h>
@@ -11,7 +12,7 @@ static struct rota_random chance;
 
 enum { N_JOBS = 400, N_WORKERS = 6 };
 
-/* What a submitter or a worker was told, and when that was true permanently. */
+/* What a submitter or a worker was told, and when that was true for good. */
 struct promise {
     struct rota_job_id id;
     uint64_t added, ended; /* numbers of records; 0: not yet */
@@ -532,7 +533,7 @@ static void old_records_of_rewritten_jobs_are_not_needed(void **state)
         settle_time();
         uint64_t from = rota_broker_last_number(bench.broker) + 1;
         size_t left = SIZE_MAX;
-        for (int round = 0; left > 0; round++) { /* work continues meanwhile */
+        for (int round = 0; left > 0; round++) { /* work goes on meanwhile */
             size_t now_left = rota_broker_rewrite(bench.broker, from, 5, SIZE_MAX);
             assert_true(now_left < left || round > 200);
             left = now_left;
@@ -737,6 +738,135 @@ static void contradictory_records_are_skipped(void **state)
     bench_deinit(&bench);
 }
 
+static void refuse_record(struct rota_broker *broker, struct rota_work_record record,
+                          const char *phrase)
+{
+    record.number = rota_broker_last_number(broker) + 1;
+    record.queue = rota_str("q");
+    assert_int_equal(rota_broker_replay(broker, &record, &bench.error), ROTA_ERR_INVALID);
+    if (!strstr(bench.error.text, phrase))
+        fail_msg("%s", bench.error.text);
+}
+
+static void replay_record(struct rota_broker *broker, struct rota_work_record record)
+{
+    record.number = rota_broker_last_number(broker) + 1;
+    record.queue = rota_str("q");
+    if (rota_broker_replay(broker, &record, &bench.error))
+        fail_msg("%s", bench.error.text);
+}
+
+/* The largest that can be is read, what is above it is passed over. */
+static void settings_of_a_journal_are_held_to_their_bounds(void **state)
+{
+    static char bytes[ROTA_JOB_KEY_MAX + 1];
+    struct rota_broker *broker;
+    struct rota_queue_view view;
+    (void)state;
+    random_init(2);
+    memset(bytes, 'k', sizeof bytes);
+    struct rota_str key = rota_str_of(bytes, ROTA_JOB_KEY_MAX);
+    assert_int_equal(rota_broker_new(&bench.options, &broker, NULL), ROTA_OK);
+#define GOOD(...)        replay_record(broker, (struct rota_work_record){__VA_ARGS__})
+#define BAD(phrase, ...) refuse_record(broker, (struct rota_work_record){__VA_ARGS__}, phrase)
+    GOOD(.type = ROTA_WORK_WEIGHT, .weight = ROTA_FAIR_WEIGHT_MAX, .key = key);
+    key.size++;
+    BAD("weight of a key", .type = ROTA_WORK_WEIGHT, .weight = 1, .key = key);
+    BAD("weight of a key", .type = ROTA_WORK_WEIGHT, .weight = ROTA_FAIR_WEIGHT_MAX + 1);
+    BAD("layout of a queue", .type = ROTA_WORK_LAYOUT);
+    GOOD(.type = ROTA_WORK_OWN, .partition = ROTA_JOB_PARTITIONS_MAX - 1, .epoch = 5);
+    GOOD(.type = ROTA_WORK_OWN, .partition = ROTA_JOB_PARTITIONS_MAX - 1);
+    BAD("the epoch went backwards", .type = ROTA_WORK_OWN, .partition = ROTA_JOB_PARTITIONS_MAX - 1,
+        .epoch = 4);
+    GOOD(.type = ROTA_WORK_OWN, .partition = ROTA_JOB_PARTITIONS_MAX - 1, .epoch = 5);
+    BAD("unknown partition", .type = ROTA_WORK_OWN, .partition = ROTA_JOB_PARTITIONS_MAX);
+    GOOD(.type = ROTA_WORK_PAUSE, .is_paused = true, .weight = ROTA_JOB_ATTEMPTS_MAX);
+    struct rota_str after = {0};
+    assert_true(rota_broker_next_queue(broker, &after, &view));
+    assert_true(view.is_paused);
+    assert_int_equal(view.kills_max, ROTA_JOB_ATTEMPTS_MAX);
+    GOOD(.type = ROTA_WORK_PAUSE, .weight = ROTA_JOB_ATTEMPTS_MAX + 1);
+    after = rota_str("");
+    assert_true(rota_broker_next_queue(broker, &after, &view));
+    assert_false(view.is_paused);
+    assert_int_equal(view.kills_max, 0);
+    rota_broker_free(broker);
+    bench_deinit(&bench);
+}
+
+static void chunks_of_a_journal_are_held_to_their_bounds(void **state)
+{
+    static char key[ROTA_JOB_KEY_MAX + 1], ids[16 * (ROTA_BROKER_CHUNK_JOBS_MAX + 1)];
+    struct rota_broker *broker;
+    struct rota_job_id name = {1, 2};
+    (void)state;
+    random_init(2);
+    memset(key, 'k', sizeof key);
+    assert_int_equal(rota_broker_new(&bench.options, &broker, NULL), ROTA_OK);
+    struct rota_work_record chunk = {.type = ROTA_WORK_CHUNK,
+                                     .id = name,
+                                     .key = rota_str_of(key, ROTA_JOB_KEY_MAX),
+                                     .bytes = rota_str_of(ids, sizeof ids - 16),
+                                     .partition = ROTA_JOB_PARTITIONS_MAX - 1};
+    replay_record(broker, chunk);
+    chunk.id = (struct rota_job_id){0};
+    refuse_record(broker, chunk, "is invalid");
+    chunk.id = name;
+    chunk.key.size++;
+    refuse_record(broker, chunk, "is invalid");
+    chunk.key.size--;
+    chunk.bytes.size++;
+    refuse_record(broker, chunk, "is invalid");
+    chunk.bytes.size += 15;
+    refuse_record(broker, chunk, "is invalid");
+    chunk.bytes.size -= 16;
+    chunk.partition++;
+    refuse_record(broker, chunk, "is invalid");
+    struct rota_work_record taken = {
+        .type = ROTA_WORK_TAKEN, .id = name, .state = (enum rota_job_state)3};
+    replay_record(broker, taken);
+    taken.state = (enum rota_job_state)4;
+    refuse_record(broker, taken, "is invalid");
+    taken = (struct rota_work_record){.type = ROTA_WORK_TAKEN};
+    refuse_record(broker, taken, "is invalid");
+    rota_broker_free(broker);
+    bench_deinit(&bench);
+}
+
+/* Each record of it counts once, in the order in which things can happen. */
+static void a_job_of_a_journal_starts_and_ends_in_order(void **state)
+{
+    struct rota_broker *broker;
+    (void)state;
+    random_init(2);
+    bench.is_slow = false;
+    struct rota_job_id id = bench_add(&bench, "x");
+    assert_int_equal(rota_broker_new(&bench.options, &broker, NULL), ROTA_OK);
+    for (size_t i = 0; i < bench.journal.size; i++)
+        replay_record(broker, bench.journal.items[i]);
+    GOOD(.type = ROTA_WORK_START, .id = id, .attempt = 3);
+    BAD("the job can't start", .type = ROTA_WORK_START, .id = id, .attempt = 4);
+    BAD("not running", .type = ROTA_WORK_RETRY, .id = id, .attempt = 2);
+    GOOD(.type = ROTA_WORK_RETRY, .id = id, .attempt = 3, .cause = ROTA_JOB_CAUSE_FAILED);
+    BAD("not running", .type = ROTA_WORK_RETRY, .id = id, .attempt = 3);
+    BAD("the job can't start", .type = ROTA_WORK_START, .id = id, .attempt = 2);
+    BAD("this attempt is not running", .type = ROTA_WORK_END, .id = id, .attempt = 3,
+        .state = ROTA_JOB_DONE);
+    GOOD(.type = ROTA_WORK_START, .id = id, .attempt = 4);
+    BAD("this attempt is not running", .type = ROTA_WORK_END, .id = id, .attempt = 3,
+        .state = ROTA_JOB_DONE);
+    BAD("not a final state", .type = ROTA_WORK_END, .id = id, .attempt = 4,
+        .state = ROTA_JOB_RUNNING);
+    BAD("the job is not dead", .type = ROTA_WORK_REVIVE, .id = id);
+    GOOD(.type = ROTA_WORK_END, .id = id, .attempt = 4, .state = ROTA_JOB_DONE);
+    BAD("the job has already ended", .type = ROTA_WORK_END, .id = id, .attempt = 4,
+        .state = ROTA_JOB_DONE);
+    BAD("the job can't start", .type = ROTA_WORK_START, .id = id, .attempt = 5);
+    BAD("the job is not dead", .type = ROTA_WORK_REVIVE, .id = id);
+    rota_broker_free(broker);
+    bench_deinit(&bench);
+}
+
 /* The bounds hold for what is remembered; a journal has more to tell. */
 static void a_journal_may_contain_more_sets_than_the_limit(void **state)
 {
@@ -831,6 +961,9 @@ int main(void)
         cmocka_unit_test(an_unfinished_job_of_ours_cannot_be_forgotten),
         cmocka_unit_test(a_journal_may_contain_more_sets_than_the_limit),
         cmocka_unit_test(contradictory_records_are_skipped),
+        cmocka_unit_test(settings_of_a_journal_are_held_to_their_bounds),
+        cmocka_unit_test(chunks_of_a_journal_are_held_to_their_bounds),
+        cmocka_unit_test(a_job_of_a_journal_starts_and_ends_in_order),
         cmocka_unit_test(jobs_that_go_meanwhile_are_not_waited_for),
         cmocka_unit_test(added_job_has_no_history_whatever_its_record_contains),
     };

@@ -75,18 +75,18 @@ static void wrong_sum_is_noticed(void **state)
     struct rota_work_queue *queue = rota_broker_queue(broker, rota_str("q"));
     for (int by = -1; by <= 1; by += 2) {
         NOTICED(broker->n_live, before + (size_t)by);
-        NOTICED(broker->n_ended, before + (size_t)by);
+        NOTICED(broker->ended.n, before + (size_t)by);
         NOTICED(broker->bytes, before + (size_t)by);
-        NOTICED(broker->pollers.items[0]->n_leased, before + (uint32_t)by);
+        NOTICED(broker->workers.pollers.items[0]->n_leased, before + (uint32_t)by);
         for (int i = 0; i < ROTA_JOB_STATES; i++)
             NOTICED(broker->counts[i], before + (size_t)by);
         NOTICED(queue->partitions.items[0].n_jobs, before + (size_t)by);
         NOTICED(queue->partitions.items[0].n_live, before + (size_t)by);
         NOTICED(queue->partitions.items[0].n_drawn, before + (size_t)by);
     }
-    NOTICED(broker->queues_by_name.size, before + 1);
-    NOTICED(broker->options.ended_max, broker->n_ended - 1);
-    broker->options.ended_max = broker->n_ended;
+    NOTICED(broker->queues.by_name.size, before + 1);
+    NOTICED(broker->options.ended_max, broker->ended.n - 1);
+    broker->options.ended_max = broker->ended.n;
     assert_true(rota_broker_is_sound(broker));
 }
 
@@ -160,8 +160,8 @@ static void job_in_the_wrong_place_is_noticed(void **state)
     NOTICED(job_of(scene.waiting)->flags, (uint8_t)(before & ~ROTA_JOB_IN_LANE));
     NOTICED(job_of(scene.run[0])->flags, before | ROTA_JOB_IN_LANE);
     NOTICED(job_of(scene.waiting)->flags, before | ROTA_JOB_UNSAFE);
-    NOTICED(bench.broker->lanes.items[job_of(scene.waiting)->lane]->is_dirty, true);
-    NOTICED(bench.broker->lanes.items[job_of(scene.waiting)->lane]->size, 2);
+    NOTICED(bench.broker->lanes.all.items[job_of(scene.waiting)->lane]->is_dirty, true);
+    NOTICED(bench.broker->lanes.all.items[job_of(scene.waiting)->lane]->size, 2);
     for (size_t i = 0; i < queue->partitions.size; i++)
         if (queue->partitions.items[i].number ==
             rota_job_partition(&bench.broker->jobs, job_of(scene.waiting)))
@@ -188,20 +188,21 @@ static void ended_job_out_of_its_list_is_noticed(void **state)
     struct scene scene = set_scene();
     struct rota_broker *broker = bench.broker;
     struct rota_job *done = job_of(scene.done[0]);
-    NOTICED(broker->ended.first, extra_of(scene.done[0])->next_ended);
-    NOTICED(broker->ended.last, done->extra);
-    NOTICED(broker->dead.last, 0);
+    NOTICED(broker->ended.others.first, extra_of(scene.done[0])->next_ended);
+    NOTICED(broker->ended.others.last, done->extra);
+    NOTICED(broker->ended.dead.last, 0);
     NOTICED(extra_of(scene.done[0])->next_ended, 0);
     NOTICED(extra_of(scene.done[1])->previous_ended, 0);
     NOTICED(extra_of(scene.done[1])->next_ended, done->extra); /* forever */
     NOTICED(extra_of(scene.done[0])->since, extra_of(scene.done[1])->since + 1);
     NOTICED(extra_of(scene.dead[0])->since, extra_of(scene.dead[1])->since + 1);
-    struct rota_ended_list ended = broker->ended; /* each list holds what belongs in the other */
-    broker->ended = broker->dead;
-    broker->dead = ended;
+    struct rota_ended_list ended =
+        broker->ended.others; /* each list holds what belongs in the other */
+    broker->ended.others = broker->ended.dead;
+    broker->ended.dead = ended;
     assert_false(rota_broker_is_sound(broker));
-    broker->dead = broker->ended;
-    broker->ended = ended;
+    broker->ended.dead = broker->ended.others;
+    broker->ended.others = ended;
     NOTICED(extra_of(scene.done[1])->job, extra_of(scene.done[0])->job);
 }
 
@@ -220,15 +221,15 @@ static void worker_that_is_idle_beside_its_job_is_noticed(void **state)
     broker->is_starved = true; /* it could not be given the job */
     assert_true(rota_broker_is_sound(broker));
     broker->is_starved = false;
-    broker->is_on_hold = true; /* it must not */
+    broker->matching.is_on_hold = true; /* it must not */
     assert_true(rota_broker_is_sound(broker));
-    broker->is_on_hold = false;
+    broker->matching.is_on_hold = false;
     size_t place = 0;
-    struct rota_work_class *class = rota_map_next(&broker->classes, &place)->value;
-    broker->is_shared = true;
+    struct rota_work_class *class = rota_map_next(&broker->classes.by_key, &place)->value;
+    broker->matching.is_shared = true;
     class->breath.until = bench.now.boot + ROTA_SEC; /* its only slot waits for another node */
     assert_true(rota_broker_is_sound(broker));
-    NOTICED(broker->is_shared, false);
+    NOTICED(broker->matching.is_shared, false);
     NOTICED(class->breath.until, 0);
     NOTICED(class->has_lane.items[0], 0);
     NOTICED(class->has_lane.items[0], before | (uint64_t)1 << job_of(other)->lane);
@@ -240,9 +241,9 @@ static void broker_that_has_not_begun_is_not_judged(void **state)
     (void)state;
     set_scene();
     bench.broker->n_live++;
-    bench.broker->is_begun = false;
+    bench.broker->journal.is_begun = false;
     assert_true(rota_broker_is_sound(bench.broker));
-    bench.broker->is_begun = true;
+    bench.broker->journal.is_begun = true;
     bench.broker->n_live--;
 }
 

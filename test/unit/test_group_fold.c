@@ -526,7 +526,8 @@ static void finish_needs_a_proof(void **state)
     FINE('a', ROTA_GROUP_OWN, "p", (struct words){0});
     REFUSED(ROTA_GROUP_UNPROVEN, 'a', ROTA_GROUP_FINISH, "p", (struct words){0});
     FINE('a', ROTA_GROUP_OWN, "c", (struct words){.parents = "p"});
-    FINE('a', ROTA_GROUP_FINISH, "p", (struct words){0});
+    FINE('a', ROTA_GROUP_FINISH, "p", (struct words){.has_position = true, .mark = 7});
+    assert_int_equal(find(&bench, "p")->mark, 7); /* with its last position */
     REFUSED(ROTA_GROUP_IS_FINISHED, 'a', ROTA_GROUP_FINISH, "p", (struct words){0});
     FINE('a', ROTA_GROUP_FINISH, "c", (struct words){.is_end = true});
     close_bench(&bench);

@@ -789,6 +789,10 @@ static void user_reports_are_checked(void **state)
     assert_int_equal(bench_child(bench, 0, "p", "\xff", NULL), ROTA_ERR_INVALID);
     assert_int_equal(bench_child(bench, 0, "p", "", NULL), ROTA_ERR_INVALID);
     assert_int_equal(bench_child(bench, 0, "p", "p", NULL), ROTA_ERR_INVALID);
+    assert_int_equal(bench_child(bench, 0, "p", "c", "c"), ROTA_ERR_INVALID);
+    assert_int_equal(bench_child(bench, 0, "p", "c", long_name), ROTA_ERR_INVALID);
+    assert_int_equal(bench_child(bench, 0, "p", "c", ""), ROTA_ERR_INVALID);
+    assert_int_equal(bench_child(bench, 0, "", "c", "p"), ROTA_ERR_INVALID);
     assert_int_equal(bench_child(bench, 0, "elsewhere", "c", NULL),
                      ROTA_OK); /* not ours: nothing */
     assert_int_equal(bench_child(bench, 0, "", "root", NULL), ROTA_OK);

@@ -1,3 +1,4 @@
+#include "core/call/get/interval_index.h"
 #include "core/call/get/interval_map.h"
 #include "vectors.h"
 
@@ -498,6 +499,37 @@ static void routes_are_made_again_when_there_are_too_many(void **state)
     rota_interval_map_free(map);
 }
 
+/* What they point to goes with them, however often that happens. */
+static void members_of_routes_are_bounded(void **state)
+{
+    enum { FEW = 256, MANY = 257, ALL = FEW * MANY, HALF = ALL / 2 };
+    static uint64_t keys[ALL];
+    static uint32_t routes[HALF];
+    struct rota_interval_index index = {.seed = 1};
+    struct rota_interval_map *map = map_with(FEW, MANY);
+    (void)state;
+    for (size_t k = 0; k < ALL; k++)
+        keys[k] = k;
+    assert_true(rota_interval_index_begin(&index));
+    for (size_t i = 0; i < FEW + MANY; i++) {
+        struct rota_interval shard =
+            i < FEW ? rota_interval_of(i, FEW) : rota_interval_of(i - FEW, MANY);
+        assert_true(rota_interval_index_add(&index, rota_interval_map_host(map, i), &shard));
+    }
+    assert_true(rota_interval_index_build(&index));
+    size_t n_routes = 0, n_members = 0;
+    for (int turn = 0; turn < 4; turn++) {
+        assert_true(rota_interval_index_lookup(&index, keys, HALF, routes));
+        assert_true(rota_interval_index_lookup(&index, &keys[HALF], HALF, routes));
+        n_routes = turn == 0 ? index.routes.size : n_routes;
+        n_members = turn == 0 ? index.members.size : n_members;
+        assert_int_equal(index.routes.size, n_routes);
+        assert_int_equal(index.members.size, n_members);
+    }
+    rota_interval_index_deinit(&index);
+    rota_interval_map_free(map);
+}
+
 static void texts_of_a_host_have_a_bound(void **state)
 {
     static char text[ROTA_INTERVAL_TEXT_MAX + 1];
@@ -616,6 +648,7 @@ int main(void)
         cmocka_unit_test(keys_of_one_route_have_the_same_replicas_and_only_those),
         cmocka_unit_test(lookup_finds_exactly_those_that_hold_a_key),
         cmocka_unit_test(routes_are_made_again_when_there_are_too_many),
+        cmocka_unit_test(members_of_routes_are_bounded),
         cmocka_unit_test(texts_of_a_host_have_a_bound),
         cmocka_unit_test(lists_follow_each_other_even_after_a_failure),
         cmocka_unit_test(each_host_that_comes_has_an_id_of_its_own),

@@ -13,11 +13,9 @@ static void commas_come_by_themselves(void **state)
     struct rota_json json = {.buffer = &buffer};
     (void)state;
     rota_json_begin_object(&json);
-    rota_json_key(&json, "a");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "a");
     rota_json_end_array(&json);
-    rota_json_key(&json, "b");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "b");
     rota_json_int(&json, INT64_MIN);
     rota_json_uint(&json, UINT64_MAX);
     rota_json_double(&json, 0.5);
@@ -163,8 +161,7 @@ static void existing_json_is_embedded_unchanged(void **state)
     struct rota_json json = {.buffer = &buffer};
     (void)state;
     rota_json_begin_object(&json);
-    rota_json_key(&json, "a");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "a");
     rota_json_raw(&json, rota_str("{\"b\":1}"));
     rota_json_raw(&json, rota_str("[]"));
     rota_json_end_array(&json);

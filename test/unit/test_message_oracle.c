@@ -12,6 +12,7 @@
 #include "cache.pb-c.h"
 #include "directory.pb-c.h"
 #include "health.pb-c.h"
+#include "node_peer.pb-c.h"
 #include "nodes.pb-c.h"
 #include "queue.pb-c.h"
 #include "queue_peer.pb-c.h"
@@ -64,6 +65,8 @@ static const struct pair pairs[] = {
     {&ROTA_NODES_CHANGE, &rota__v1__change_request__descriptor},
     {&ROTA_NODES_WEIGH, &rota__v1__weigh_request__descriptor},
     {&ROTA_NODES_CHANGED, &rota__v1__change_reply__descriptor},
+    {&ROTA_NODES_ASK, &rota__peer__v1__report_request__descriptor},
+    {&ROTA_NODES_REPORT, &rota__peer__v1__report_reply__descriptor},
 
     {&ROTA_SPACE_LIST_REPLY, &rota__v1__list_spaces_reply__descriptor},
     {&ROTA_SPACE_SHOW, &rota__v1__show_space_request__descriptor},

@@ -126,7 +126,7 @@ static void pool_opens_whole_or_not_at_all(void **state)
     pump(&world);
     assert_int_equal(world.n_tells, 2);
     assert_true(world.told[0] == 0 && world.told[1] == 0);
-    assert_int_equal(world.n_closes, 2); /* the one that stood and the one in flight */
+    assert_int_equal(world.n_closes, 2); /* the one that stood and the one under way */
     assert_int_equal(rota_pool_fsm_n_connections(world.pools), 0);
     assert_int_equal(rota_pool_fsm_state(world.pools, 7), ROTA_POOL_NEW);
     rota_pool_fsm_opened(world.pools, 0, world.opens[2]); /* too late: no news */
@@ -264,6 +264,25 @@ static void connection_is_never_closed_under_a_call(void **state)
     teardown(&world);
 }
 
+/* The pool that had it has others by now, or none. */
+static void connection_that_breaks_under_its_last_calls_is_closed(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, (struct rota_pool_options){.size = 1});
+    make_ready(&world, 0, 7);
+    uint64_t first = get(&world, 0, 7, ADDRESS, 1);
+    assert_int_equal(get(&world, 0, 7, ELSEWHERE, 2), 0);
+    rota_pool_fsm_failed(world.pools, 0, first);
+    pump(&world);
+    assert_int_equal(world.n_opens, 2); /* nothing is opened in its place */
+    rota_pool_fsm_failed(world.pools, 0, first);
+    rota_pool_fsm_release(world.pools, 0, first);
+    open_from(&world, 0, 1);
+    assert_int_equal(rota_pool_fsm_size(world.pools, 7), 1);
+    teardown(&world);
+}
+
 static void node_that_returns_at_another_address_is_connected_there(void **state)
 {
     struct world world;
@@ -358,6 +377,23 @@ static void bad_input_is_refused_and_bounds_hold(void **state)
     rota_pool_fsm_opened(world.pools, 0, 12345);
     rota_pool_fsm_failed(world.pools, 0, 0);
     rota_pool_fsm_release(world.pools, 0, UINT64_MAX);
+    teardown(&world);
+}
+
+static void nodes_with_a_pool_are_bounded(void **state)
+{
+    struct world world;
+    uint64_t connection = 5;
+    struct rota_error error;
+    (void)state;
+    setup(&world, (struct rota_pool_options){.size = 1});
+    for (int64_t node = 0; node < ROTA_POOL_NODES_MAX; node++)
+        get(&world, 0, node, ADDRESS, 1 + (uint64_t)node);
+    assert_int_equal(rota_pool_fsm_get(world.pools, 0, ROTA_POOL_NODES_MAX, ADDRESS,
+                                       ROTA_POOL_NODES_MAX + 1, &connection, &error),
+                     ROTA_ERR_LIMIT);
+    assert_int_equal(connection, 5);
+    assert_int_equal(rota_pool_fsm_n_pools(world.pools), ROTA_POOL_NODES_MAX);
     teardown(&world);
 }
 
@@ -465,11 +501,13 @@ int main(void)
         cmocka_unit_test(calls_go_round_the_connections),
         cmocka_unit_test(pool_grows_with_the_calls_and_shrinks_without),
         cmocka_unit_test(connection_is_never_closed_under_a_call),
+        cmocka_unit_test(connection_that_breaks_under_its_last_calls_is_closed),
         cmocka_unit_test(node_that_returns_at_another_address_is_connected_there),
         cmocka_unit_test(broken_connection_is_replaced_while_the_others_serve),
         cmocka_unit_test(warm_pool_is_ready_for_the_first_call),
         cmocka_unit_test(cancelled_waiter_gets_no_answer_and_holds_nothing),
         cmocka_unit_test(bad_input_is_refused_and_bounds_hold),
+        cmocka_unit_test(nodes_with_a_pool_are_bounded),
         cmocka_unit_test(connection_that_is_no_longer_needed_is_not_opened),
         cmocka_unit_test(actions_name_their_node),
         cmocka_unit_test(idle_time_begins_with_the_last_release),

@@ -14,16 +14,16 @@ static void c21_shuffle_goes_round_and_keeps_all_replicas(void **state)
     bool is_second[5] = {false};
     (void)state;
     rota_random_init(&random, 5);
-    for (size_t n = 0; n <= 5; n++) /* none, one, several */
-        channels[n] = (struct rota_shard_channel){rota_str_of(&"abcdef"[n], 1), replicas, n};
+    for (size_t i = 0; i <= 5; i++) /* several, one, none */
+        channels[i] = (struct rota_shard_channel){rota_str_of(&"abcdef"[i], 1), replicas, 5 - i};
     assert_int_equal(rota_shard_map_new(1, rota_str("books"), channels, 6, &map, NULL), ROTA_OK);
-    for (uint64_t turn = 0; turn < 100; turn++) {
+    for (uint64_t turn = 0; turn < 400; turn++) {
         assert_int_equal(rota_shard_map_shuffle(map, turn, &random, &shuffled, NULL), ROTA_OK);
         assert_true(rota_str_is_equal(shuffled->name, rota_str("books")));
         for (size_t n = 0; n <= 5; n++) {
-            const struct rota_replica *order = shuffled->channels[n].replicas;
+            const struct rota_replica *order = shuffled->channels[5 - n].replicas;
             uint32_t seen = 0;
-            assert_int_equal(shuffled->channels[n].n_replicas, n);
+            assert_int_equal(shuffled->channels[5 - n].n_replicas, n);
             for (size_t i = 0; i < n; i++)
                 seen |= 1u << order[i].node;
             assert_int_equal(seen, (1u << n) - 1);
@@ -36,7 +36,7 @@ static void c21_shuffle_goes_round_and_keeps_all_replicas(void **state)
     }
     for (int i = 1; i < 5; i++)
         assert_true(is_second[i]);                          /* the rest is by chance */
-    assert_int_equal(map->channels[5].replicas[0].node, 0); /* who shares it sees no change */
+    assert_int_equal(map->channels[0].replicas[0].node, 0); /* who shares it sees no change */
     rota_shard_map_drop(map);
 }
 
@@ -63,6 +63,33 @@ static void hostile_maps_are_refused(void **state)
     assert_null(map);
     assert_int_equal(rota_shard_map_new(1, rota_str(""), NULL, 0, &map, &error), ROTA_OK);
     rota_shard_map_drop(map);
+}
+
+static void names_of_a_map_are_bounded(void **state)
+{
+    static char bytes[ROTA_SHARD_NAME_MAX + 1];
+    struct rota_replica replica = {.node = 1};
+    struct rota_shard_channel row = {.replicas = &replica, .n_replicas = 1};
+    struct rota_shard_map *map;
+    struct rota_error error;
+    struct rota_str longest = rota_str_of(bytes, ROTA_SHARD_NAME_MAX);
+    struct rota_str longer = rota_str_of(bytes, ROTA_SHARD_NAME_MAX + 1);
+    (void)state;
+    memset(bytes, 'x', sizeof bytes);
+    row.name = replica.address = longest;
+    assert_int_equal(rota_shard_map_new(1, longest, &row, 1, &map, &error), ROTA_OK);
+    assert_true(rota_str_is_equal(map->channels[0].replicas[0].address, longest));
+    assert_true(rota_str_is_equal(map->channels[0].name, longest));
+    assert_true(rota_str_is_equal(map->name, longest));
+    rota_shard_map_drop(map);
+    assert_int_equal(rota_shard_map_new(1, longer, &row, 1, &map, &error), ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "collection name"));
+    row.name = longer;
+    assert_int_equal(rota_shard_map_new(1, longest, &row, 1, &map, &error), ROTA_ERR_INVALID);
+    row.name = longest;
+    replica.address = longer;
+    assert_int_equal(rota_shard_map_new(1, longest, &row, 1, &map, &error), ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "address of"));
 }
 
 static void map_at_its_bounds_is_taken(void **state)
@@ -139,6 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(c21_shuffle_goes_round_and_keeps_all_replicas),
         cmocka_unit_test(hostile_maps_are_refused),
+        cmocka_unit_test(names_of_a_map_are_bounded),
         cmocka_unit_test(map_at_its_bounds_is_taken),
         cmocka_unit_test(claim_replaces_the_node_that_refused),
     };

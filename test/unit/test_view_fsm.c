@@ -256,6 +256,23 @@ static void node_that_has_shut_down_needs_no_time(void **state)
     assert_int_equal(rota_view_fsm_deadline(&nodes[0].fsm), ROTA_TIME_NEVER);
 }
 
+/* After that its row is dead to all others, too. */
+static void node_waits_a_ttl_for_its_row_to_go(void **state)
+{
+    (void)state;
+    open_plain(0);
+    pass(TTL);
+    nodes[0].is_deaf = true;
+    rota_time begun_at = now;
+    drive(&nodes[0], (struct rota_view_event){.type = ROTA_VIEW_SHUTDOWN});
+    while (!nodes[0].is_done) {
+        assert_false(rota_view_fsm_deadline(&nodes[0].fsm) > begun_at + TTL);
+        now = rota_view_fsm_deadline(&nodes[0].fsm);
+        drive(&nodes[0], (struct rota_view_event){.type = ROTA_VIEW_TICK});
+    }
+    assert_int_equal(now, begun_at + TTL);
+}
+
 static void second_node_of_a_name_is_a_standby(void **state)
 {
     (void)state;
@@ -834,6 +851,35 @@ static void pause_is_a_24th_of_a_ttl_at_most(void **state)
     rota_view_fsm_deinit(&fsm);
 }
 
+/* A member proposes a 64th of a ttl later for each one before it, so that mostly one does. */
+static void members_propose_in_turn(void **state)
+{
+    static const size_t before[] = {1, 2, 7, 8, 12};
+    (void)state;
+    open_plain(0);
+    for (size_t i = 0; i < sizeof before / sizeof before[0]; i++) {
+        pass(2 * TTL);
+        struct view_table_row own = table.rows[0];
+        size_t n_turns = before[i] < 8 ? before[i] : 8;
+        for (size_t k = 0; k < before[i]; k++) {
+            table.rows[k] = own;
+            table.rows[k].instance = 1000 * (i + 1) + k;
+            snprintf(table.rows[k].name, sizeof table.rows[k].name, "A%zu", k);
+        }
+        table.rows[before[i]] = own;
+        table.n_rows = before[i] + 1;
+        rota_time read_at = nodes[0].fsm.read_at;
+        uint64_t number = stored.number;
+        while (stored.number == number) {
+            now = rota_view_fsm_deadline(&nodes[0].fsm);
+            drive(&nodes[0], (struct rota_view_event){.type = ROTA_VIEW_TICK});
+        }
+        assert_int_equal(now - read_at, (rota_time)n_turns * (TTL / 64));
+        table.rows[0] = table.rows[before[i]];
+        table.n_rows = 1;
+    }
+}
+
 static void reasons_to_stop_have_names(void **state)
 {
     static const char *const names[] = {"moved", "expired", "gone", "went back", "shutdown", "?"};
@@ -934,6 +980,7 @@ int main(void)
         TEST(restarted_node_has_new_epochs),
         TEST(node_that_is_alone_reclaims_its_row_at_once),
         TEST(node_that_has_shut_down_needs_no_time),
+        TEST(node_waits_a_ttl_for_its_row_to_go),
         TEST(second_node_of_a_name_is_a_standby),
         TEST(drained_node_owns_nothing_and_can_come_back),
         TEST(weight_is_followed),
@@ -958,6 +1005,7 @@ int main(void)
         TEST(options_out_of_bounds_are_refused),
         TEST(options_are_copied_and_have_defaults),
         TEST(pause_is_a_24th_of_a_ttl_at_most),
+        TEST(members_propose_in_turn),
         cmocka_unit_test(reasons_to_stop_have_names),
         TEST(hint_is_followed_by_a_read_at_once),
         TEST(node_can_stop_with_a_proposal_in_flight),

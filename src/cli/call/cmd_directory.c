@@ -47,8 +47,7 @@ static void append_rows(struct rota_buffer *buffer, const struct rota_directory_
         for (size_t j = 0; j == 0 || j < shards[i].nodes.n; j++) {
             struct rota_json json = {.buffer = buffer};
             rota_json_begin_object(&json);
-            rota_json_key(&json, "channel");
-            rota_json_string(&json, shards[i].channel);
+            rota_json_add_string(&json, "channel", shards[i].channel);
             if (shards[i].nodes.n > 0)
                 add_node(&json, &nodes[j]);
             rota_json_end_object(&json);
@@ -62,8 +61,7 @@ static void add_shard(struct rota_json *json, const struct rota_directory_shard 
     const struct rota_replica *nodes = shard->nodes.items;
     rota_json_begin_object(json);
     rota_json_add_string(json, "channel", shard->channel);
-    rota_json_key(json, "nodes");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "nodes");
     for (size_t j = 0; j < shard->nodes.n; j++) {
         rota_json_begin_object(json);
         add_node(json, &nodes[j]);
@@ -80,16 +78,11 @@ static void append_json(struct rota_buffer *buffer, const struct rota_directory_
         map->collection ? map->collection : &unnamed;
     struct rota_json json = {.buffer = buffer};
     rota_json_begin_object(&json);
-    rota_json_key(&json, "database");
-    rota_json_string(&json, collection->database);
-    rota_json_key(&json, "collection");
-    rota_json_string(&json, collection->name);
-    rota_json_key(&json, "id");
-    rota_json_int(&json, collection->id);
-    rota_json_key(&json, "version");
-    rota_json_uint(&json, map->version);
-    rota_json_key(&json, "shards");
-    rota_json_begin_array(&json);
+    rota_json_add_string(&json, "database", collection->database);
+    rota_json_add_string(&json, "collection", collection->name);
+    rota_json_add_int(&json, "id", collection->id);
+    rota_json_add_uint(&json, "version", map->version);
+    rota_json_add_array(&json, "shards");
     for (size_t i = 0; i < map->shards.n; i++)
         add_shard(&json, (const struct rota_directory_shard *)map->shards.items + i);
     rota_json_end_array(&json);

@@ -266,10 +266,8 @@ static void on_map(void *data)
         n_replicas += map->channels[i].n_replicas;
     rota_watch_begin(watch, "map");
     if (watch->is_json) {
-        rota_json_key(&watch->json, "shards");
-        rota_json_uint(&watch->json, map->n_channels);
-        rota_json_key(&watch->json, "replicas");
-        rota_json_uint(&watch->json, n_replicas);
+        rota_json_add_uint(&watch->json, "shards", map->n_channels);
+        rota_json_add_uint(&watch->json, "replicas", n_replicas);
     } else {
         rota_buffer_print(&watch->line, "\tshards=%zu\treplicas=%zu", map->n_channels, n_replicas);
     }

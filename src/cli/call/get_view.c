@@ -58,8 +58,7 @@ static void append_tries_json(const struct rota_get_result *result, struct rota_
     struct rota_json json = {.buffer = buffer};
     rota_json_begin_object(&json);
     rota_json_add_double(&json, "elapsed_ms", as_ms(result->elapsed));
-    rota_json_key(&json, "tries");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "tries");
     for (size_t i = 0; i < result->n_tries; i++)
         add_try(&json, &result->tries[i]);
     rota_json_end_array(&json);

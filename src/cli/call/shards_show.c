@@ -167,8 +167,7 @@ static void add_shard(const struct rota_probe *probe, const struct rota_shard_ch
 {
     rota_json_begin_object(json);
     rota_json_add_string(json, "channel", channel->name);
-    rota_json_key(json, "replicas");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "replicas");
     for (size_t i = 0; i < channel->n_replicas; i++) {
         struct row row = {channel, &channel->replicas[i],
                           rota_probe_find(probe, channel->replicas[i].node)};
@@ -188,8 +187,7 @@ static void append_json(const struct rota_probe *probe, struct rota_buffer *buff
     rota_json_add_text(&json, "collection", of->id ? NULL : of->collection);
     rota_json_add_int(&json, "id", probe->map->collection);
     rota_json_add_bool(&json, "well", rota_probe_is_all_well(probe));
-    rota_json_key(&json, "shards");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "shards");
     for (size_t i = 0; i < probe->map->n_channels; i++)
         add_shard(probe, &probe->map->channels[i], &json);
     rota_json_end_array(&json);

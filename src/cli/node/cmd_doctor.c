@@ -151,8 +151,7 @@ static void append_json(const struct rota_doctor *doctor, struct rota_buffer *bu
 {
     struct rota_json json = {.buffer = buffer};
     rota_json_begin_object(&json);
-    rota_json_key(&json, "findings");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "findings");
     for (size_t i = 0; i < doctor->findings.size; i++) {
         const struct rota_finding *finding = &doctor->findings.items[i];
         rota_json_begin_object(&json);

@@ -133,8 +133,7 @@ static void append_plan(struct rota_buffer *buffer, const struct node *options, 
     }
     rota_json_begin_object(&json);
     rota_json_add_text(&json, "node", address);
-    rota_json_key(&json, "plan");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "plan");
     for (size_t i = 0; i < changed->plan.n; i++)
         rota_json_string(&json, changed->plan.items[i]);
     rota_json_end_array(&json);

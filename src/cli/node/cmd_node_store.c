@@ -52,30 +52,22 @@ static void append_json(struct rota_buffer *buffer, const struct rota_store_answ
     struct rota_json json = {.buffer = buffer};
     char text[ROTA_TIME_TEXT_MAX];
     rota_json_begin_object(&json);
-    rota_json_key(&json, "now");
-    rota_json_text(&json, rota_terminal_format_time(answer->db_now, 6, text));
-    rota_json_key(&json, "members");
-    rota_json_begin_array(&json);
+    rota_json_add_text(&json, "now", rota_terminal_format_time(answer->db_now, 6, text));
+    rota_json_add_array(&json, "members");
     for (size_t i = 0; i < answer->n_members; i++) {
         const struct rota_store_member *member = &answer->members[i];
         rota_json_begin_object(&json);
-        rota_json_key(&json, "address");
-        rota_json_string(&json, member->address);
+        rota_json_add_string(&json, "address", member->address);
         rota_json_add_string(&json, "name", member->name);
-        rota_json_key(&json, "state");
-        rota_json_text(&json, state_of(member, answer->db_now));
-        rota_json_key(&json, "roles");
-        rota_json_string(&json, member->roles);
-        rota_json_key(&json, "zone");
-        rota_json_string(&json, member->zone);
-        rota_json_key(&json, "weight");
-        rota_json_double(&json, (double)member->weight / ROTA_WEIGHT_ONE);
-        rota_json_key(&json, "heartbeat");
-        rota_json_text(&json, rota_terminal_format_time(member->heartbeat, 6, text));
+        rota_json_add_text(&json, "state", state_of(member, answer->db_now));
+        rota_json_add_string(&json, "roles", member->roles);
+        rota_json_add_string(&json, "zone", member->zone);
+        rota_json_add_double(&json, "weight", (double)member->weight / ROTA_WEIGHT_ONE);
+        rota_json_add_text(&json, "heartbeat",
+                           rota_terminal_format_time(member->heartbeat, 6, text));
         add_time(&json, "start_at", member->start_at);
         add_time(&json, "stop_at", member->stop_at);
-        rota_json_key(&json, "ttl");
-        rota_json_double(&json, (double)member->ttl / ROTA_SEC);
+        rota_json_add_double(&json, "ttl", (double)member->ttl / ROTA_SEC);
         rota_json_end_object(&json);
     }
     rota_json_end_array(&json);

@@ -120,8 +120,7 @@ static void append_json(const struct rota_top *top, struct rota_buffer *buffer)
     const struct rota_top_view *view = &rota_top_views[top->view];
     struct rota_json json = {.buffer = buffer};
     rota_json_begin_object(&json);
-    rota_json_key(&json, view->name);
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, view->name);
     for (size_t row = 0; row < top->rows.size; row++) {
         rota_json_begin_object(&json);
         for (size_t i = 0; i < view->n_columns; i++) {
@@ -303,7 +302,7 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
 static void ask(struct live *live)
 {
     struct rota_str topic = rota_str(rota_top_views[live->top.view].topic);
-    const struct rota_nodes_documents request = {.topics = {&topic, 1}, .is_whole = true};
+    const struct rota_nodes_documents request = {.topics = {&topic, 1}};
     struct rota_buffer message = {0};
     struct rota_error error;
     live->is_stale = live->call != NULL;

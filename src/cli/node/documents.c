@@ -4,7 +4,7 @@ enum rota_code rota_documents_ask(struct rota_client *client, const struct rota_
                                   size_t n_topics, struct rota_nodes_documents_reply *reply,
                                   struct rota_error *error)
 {
-    const struct rota_nodes_documents request = {.topics = {topics, n_topics}, .is_whole = true};
+    const struct rota_nodes_documents request = {.topics = {topics, n_topics}};
     return rota_client_ask(client, "/rota.v1.Nodes/Documents", &ROTA_NODES_DOCUMENTS, &request,
                            &ROTA_NODES_DOCUMENTS_REPLY, reply, error);
 }

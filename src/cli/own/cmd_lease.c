@@ -76,8 +76,7 @@ static void append_list_json(struct rota_buffer *buffer, const struct rota_store
     struct rota_json json = {.buffer = buffer};
     rota_json_begin_object(&json);
     add_time(&json, "now", answer->db_now);
-    rota_json_key(&json, "leases");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "leases");
     for (size_t i = 0; i < answer->n_leases; i++) {
         const struct rota_store_lease *lease = &answer->leases[i];
         rota_json_begin_object(&json);
@@ -180,8 +179,7 @@ static void append_history_json(struct rota_buffer *buffer, const struct rota_st
 {
     struct rota_json json = {.buffer = buffer};
     rota_json_begin_object(&json);
-    rota_json_key(&json, "history");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "history");
     for (size_t i = 0; i < answer->n_history; i++) {
         const struct rota_store_event *event = &answer->history[i];
         rota_json_begin_object(&json);

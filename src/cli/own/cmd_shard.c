@@ -89,8 +89,7 @@ static enum rota_code list(struct rota_client *client, const struct rota_space_w
     if (code)
         return code;
     rota_json_begin_object(&json);
-    rota_json_key(&json, "shards");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "shards");
     for (size_t i = 0; i < reply.shards.n; i++)
         if (is_wanted(&reply, words, i))
             add_claim(&json, &reply, i);

@@ -89,8 +89,7 @@ static void append_show_json(struct rota_buffer *buffer, const struct rota_space
     struct rota_json json = {.buffer = buffer};
     rota_json_begin_object(&json);
     rota_message_json_write_members(&ROTA_SPACE_INFO, show->space, &json);
-    rota_json_key(&json, "nodes");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "nodes");
     for (size_t i = 0; i < show->nodes.n; i++) {
         rota_json_begin_object(&json);
         rota_json_add_string(&json, "node", show->nodes.items[i]);

@@ -94,8 +94,7 @@ static bool write_offer(void *data, const struct rota_group_partition_status *pa
 static void write_log(struct writer *writer)
 {
     struct rota_json *json = &writer->json;
-    rota_json_key(json, "log");
-    rota_json_begin_object(json);
+    rota_json_add_object(json, "log");
     rota_json_add_uint(json, "first", writer->status.first);
     rota_json_add_uint(json, "next", writer->status.next);
     rota_json_add_uint(json, "end", writer->status.end);
@@ -134,12 +133,10 @@ void rota_group_show_json(struct rota_buffer *buffer, const struct rota_group *g
     rota_json_add_string(&writer.json, "group", rota_str(name));
     write_numbers(&writer);
     write_log(&writer);
-    rota_json_key(&writer.json, "tasks");
-    rota_json_begin_array(&writer.json);
+    rota_json_add_array(&writer.json, "tasks");
     rota_group_each_task(group, write_task, &writer);
     rota_json_end_array(&writer.json);
-    rota_json_key(&writer.json, "offers");
-    rota_json_begin_array(&writer.json);
+    rota_json_add_array(&writer.json, "offers");
     rota_group_each_partition(group, write_offer, &writer);
     rota_json_end_array(&writer.json);
     if (explain) {

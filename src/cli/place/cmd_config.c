@@ -105,8 +105,7 @@ static void add_value(struct rota_json *json, const char *key, enum rota_setting
 
 static void add_scope(struct rota_json *json, const struct rota_config_scope *scope)
 {
-    rota_json_key(json, "scope");
-    rota_json_begin_object(json);
+    rota_json_add_object(json, "scope");
     if (scope->has_namespace)
         rota_json_add_string(json, "namespace", scope->namespace_id);
     if (scope->has_queue)
@@ -141,8 +140,7 @@ static void append_settings(struct rota_buffer *buffer, const struct rota_config
 {
     struct rota_json json = {.buffer = buffer};
     rota_json_begin_object(&json);
-    rota_json_key(&json, "settings");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "settings");
     for (int i = 0; i < ROTA_SETTINGS; i++) {
         rota_json_begin_object(&json);
         add_setting(&json, (enum rota_setting)i, &origins[i]);
@@ -165,8 +163,7 @@ static void append_rows(struct rota_buffer *buffer, const struct rota_config_ori
 {
     struct rota_json json = {.buffer = buffer};
     rota_json_begin_object(&json);
-    rota_json_key(&json, "settings");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "settings");
     for (int i = 0; i < ROTA_SETTINGS; i++) {
         char text[ROTA_SETTING_TEXT_MAX];
         struct rota_buffer source = {0};

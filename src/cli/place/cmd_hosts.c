@@ -55,8 +55,7 @@ static void append_json(struct rota_buffer *buffer, const struct rota_hosts *hos
     struct rota_json json = {.buffer = buffer};
     size_t n_placed = 0;
     rota_json_begin_object(&json);
-    rota_json_key(&json, "hosts");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "hosts");
     for (size_t i = 0; i < hosts->n_hosts; i++) {
         const struct rota_host *host = &hosts->hosts[i];
         bool is_placed = rota_host_is_placed(host, now);

@@ -118,8 +118,7 @@ static void begin_document(struct plan_run *run)
     rota_json_begin_object(&run->json);
     if (!run->options->moves)
         return;
-    rota_json_key(&run->json, "moves");
-    rota_json_begin_array(&run->json);
+    rota_json_add_array(&run->json, "moves");
 }
 
 /* There may be millions of moves: print those computed so far. */

@@ -75,8 +75,7 @@ static void answer_json(struct lookup_run *run, struct rota_str key, const uint3
     rota_buffer_clear(&run->line);
     rota_json_begin_object(&json);
     rota_json_add_string(&json, "key", key);
-    rota_json_key(&json, "hosts");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "hosts");
     for (size_t i = 0; i < n; i++)
         rota_json_string(&json, rota_ring_host(run->ring, owners[i]).address);
     rota_json_end_array(&json);

@@ -46,8 +46,7 @@ static void begin_json(struct rota_json *json, const struct rota_queue_options *
     rota_json_add_text(json, "type", rota_task_type_name(rota_queue_options_type(queue)));
     rota_json_add_int(json, "batch", queue->batch);
     rota_json_add_text(json, "mode", rota_spread_mode_name((enum rota_spread_mode)queue->mode));
-    rota_json_key(json, "partitions");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "partitions");
 }
 
 static void append_route(struct rota_json *json, const struct rota_partition *partition,

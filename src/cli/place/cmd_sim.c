@@ -161,8 +161,7 @@ static void write_scenario(struct rota_json *json, const struct rota_balance_sce
     rota_json_begin_object(json);
     rota_json_add_text(json, "name", scenario->name);
     rota_json_add_text(json, "what", scenario->what);
-    rota_json_key(json, "results");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "results");
     for (size_t i = 0; i < n; i++)
         write_row(json, &rows[i]);
     rota_json_end_array(json);
@@ -176,8 +175,7 @@ static void write_begin(struct rota_json *json, const struct sim *options)
     rota_json_add_int(json, "calls", options->calls);
     rota_json_add_bool(json, "hedge", options->hedge);
     rota_json_add_bool(json, "retry_budget", options->retry_budget);
-    rota_json_key(json, "scenarios");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "scenarios");
 }
 
 /* --- running --- */

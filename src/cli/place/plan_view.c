@@ -370,8 +370,7 @@ void rota_plan_view_print(const struct rota_plan_view *view, const struct rota_p
 static void add_spread(struct rota_json *json, const char *key,
                        const struct rota_plan_spread *spread)
 {
-    rota_json_key(json, key);
-    rota_json_begin_object(json);
+    rota_json_add_object(json, key);
     rota_json_add_uint(json, "count", spread->n);
     rota_json_add_uint(json, "max", spread->max);
     rota_json_add_double(json, "mean", spread->mean);
@@ -384,8 +383,7 @@ static void add_totals(struct rota_json *json, const struct rota_plan_result *re
 {
     double ratio = rota_plan_ratio(result);
     rota_json_add_uint(json, "queues", result->n_spaces);
-    rota_json_key(json, "partitions");
-    rota_json_begin_object(json);
+    rota_json_add_object(json, "partitions");
     rota_json_add_uint(json, "before", result->before);
     rota_json_add_uint(json, "after", result->after);
     rota_json_end_object(json);
@@ -400,8 +398,7 @@ static void add_totals(struct rota_json *json, const struct rota_plan_result *re
         rota_json_null(json);
     else
         rota_json_double(json, ratio);
-    rota_json_key(json, "spread");
-    rota_json_begin_object(json);
+    rota_json_add_object(json, "spread");
     add_spread(json, "hosts_before", &result->hosts_before);
     add_spread(json, "hosts_after", &result->hosts_after);
     add_spread(json, "zones_before", &result->zones_before);
@@ -411,8 +408,7 @@ static void add_totals(struct rota_json *json, const struct rota_plan_result *re
 
 static void add_hosts(struct rota_json *json, const struct rota_plan_result *result)
 {
-    rota_json_key(json, "per_host");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "per_host");
     for (size_t i = 0; i < result->n_hosts; i++) {
         const struct rota_plan_host *host = &result->hosts[i];
         rota_json_begin_object(json);
@@ -431,8 +427,7 @@ static void add_hosts(struct rota_json *json, const struct rota_plan_result *res
 
 static void add_zones(struct rota_json *json, const struct rota_plan_result *result)
 {
-    rota_json_key(json, "per_zone");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "per_zone");
     for (size_t i = 0; i < result->n_zones; i++) {
         rota_json_begin_object(json);
         rota_json_add_string(json, "zone", result->zones[i].name);
@@ -450,8 +445,7 @@ static void add_timeline(struct rota_json *json, const struct rota_plan_view *vi
 {
     char text[ROTA_TIME_TEXT_MAX];
     size_t n = result->n_buckets;
-    rota_json_key(json, "timeline");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "timeline");
     for (size_t i = 0; i < n; i++) {
         rota_json_begin_object(json);
         rota_json_add_text(json, "start", rota_time_format(bucket_start(view, i, n), text));

@@ -661,7 +661,8 @@ COMMAND_WITH(
     CHANGE_OPTIONS, forget, "queue forget",
     "Give up on a lost node and reclaim jobs in handover to it", "NODE", 1,
     "For a node that was taken off the list and is lost with its disk. NODE is its address, since "
-    "its name may belong to another node by now. Jobs in handover to it "
+    "its name may belong to another node by now; an address that no node ever had is refused. Jobs "
+    "in handover to it "
     "would wait forever; the other nodes reclaim them. The jobs on its disk are lost: from now on "
     "they are NOT_FOUND.\n\nThe node must never come back with its data: jobs it still has would "
     "run twice. If it may come back, wait for it instead; if its disk can be saved, start it once "

@@ -59,8 +59,7 @@ size_t rota_queue_view_read_missing(struct rota_client *client)
 void rota_queue_view_add_missing(const struct rota_client *client, struct rota_json *json)
 {
     const struct rota_client_missing *missing = &client->missing;
-    rota_json_key(json, "missing");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "missing");
     for (size_t i = 0; i < missing->n; i++) {
         rota_json_begin_object(json);
         rota_json_add_string(json, "node", missing->nodes[i]);
@@ -148,8 +147,7 @@ enum rota_code rota_queue_view_check_job(const char *name, struct rota_error *er
 
 static void add_entries(struct rota_json *json, const struct rota_queue_details *details)
 {
-    rota_json_key(json, "events");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "events");
     for (size_t i = 0; i < details->n_entries; i++) {
         const struct rota_queue_entry *entry = &details->entries[i];
         rota_json_begin_object(json);

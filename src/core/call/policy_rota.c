@@ -115,7 +115,7 @@ static double silence_of(const struct rota_balancer *balancer, rota_time now,
     rota_time since = oldest > own->service_at ? oldest : own->service_at;
     double present = oldest == ROTA_TIME_NEVER ? 0 : (double)(now - since) / ROTA_USEC;
     present -= SILENCE_FROM * service_us;
-    return past > present ? past : present > 0 ? present : 0;
+    return past > present ? past : present; /* the past is never below 0 */
 }
 
 static double score_on(const struct rota_balancer *balancer, rota_time now,

@@ -402,11 +402,38 @@ static size_t choose_reserve(const struct rota_journal_files *files)
     return size > ROTA_JOURNAL_SEGMENT_MIN ? size : ROTA_JOURNAL_SEGMENT_MIN;
 }
 
+/* The last record, beside the process, where those who remove or empty segments leave it alone. It
+ * is not synced: after a crash an older number is there, or none. */
+static void note_last(const struct rota_journal_files *files, uint64_t number)
+{
+    char text[64];
+    int size = snprintf(text, sizeof text, "%ld\nrecord %" PRIu64 "\n", (long)getpid(), number);
+    if (number == 0 || pwrite(files->lock_fd, text, (size_t)size, 0) != size ||
+        ftruncate(files->lock_fd, size)) {
+        /* An emptied journal is noticed if there is a range or a reserve. */
+    }
+}
+
+static uint64_t read_last(const char *path)
+{
+    char text[64] = "";
+    uint64_t number = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const char *found =
+        fd >= 0 && pread(fd, text, sizeof text - 1, 0) > 0 ? strchr(text, '\n') : NULL;
+    if (found && strncmp(found, "\nrecord ", 8) == 0)
+        number = strtoull(found + 8, NULL, 10);
+    if (fd >= 0)
+        close(fd);
+    return number;
+}
+
 static enum rota_code lock_directory(struct rota_journal_files *files, struct rota_error *error)
 {
     char path[ROTA_JOURNAL_PATH_MAX];
     long holder;
     rota_journal_files_path_of(files, "lock", path);
+    files->had = read_last(path);
     enum rota_code code = rota_file_lock(path, &files->lock_fd, &holder, error);
     if (code == ROTA_ERR_UNAVAILABLE && holder > 0)
         rota_error_set(error, code, "%s: process %ld uses this journal; only one process may",
@@ -414,6 +441,8 @@ static enum rota_code lock_directory(struct rota_journal_files *files, struct ro
     else if (code == ROTA_ERR_UNAVAILABLE)
         rota_error_set(error, code, "%s: another process uses this journal; only one process may",
                        files->directory);
+    if (!code)
+        note_last(files, files->had); /* it is needed again if the journal is refused */
     return code;
 }
 
@@ -476,6 +505,7 @@ enum rota_code rota_journal_files_open(const struct rota_journal_files_options *
         rota_journal_files_close(made);
         return code;
     }
+    note_last(made, made->last);
     rota_journal_files_find_room(made);
     *files = made;
     return ROTA_OK;
@@ -487,6 +517,7 @@ void rota_journal_files_end(struct rota_journal_files *files, uint64_t next)
     range.ended = next;
     if (range.sequence)
         (void)rota_journal_files_range_put(files, range);
+    note_last(files, next - 1);
 }
 
 void rota_journal_files_close(struct rota_journal_files *files)

@@ -74,6 +74,7 @@ struct rota_journal_files {
 
     /* What was found when it was opened. */
     uint64_t n_records, last; /* number of the last record; 0: none */
+    uint64_t had;             /* a record that there was before, says `lock`; 0: it does not know */
     uint64_t n_lost;          /* records that were skipped */
     size_t n_lost_bytes;      /* ... and bytes */
     uint64_t n_missing;       /* segments that were not there */

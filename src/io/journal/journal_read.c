@@ -98,7 +98,25 @@ static bool has_file(const struct rota_journal_files *files, const char *name)
     return lstat(rota_journal_files_path_of(files, name, path), &status) == 0;
 }
 
-/* There was a segment before there was a reserve. */
+/* A journal without any record. ROTA_OK if it is a new one: there is a segment with records before
+ * there is a reserve, or a record in the lock. */
+static enum rota_code refuse_emptied(struct reading *reading, uint64_t index, const char *what)
+{
+    const struct rota_journal_files *files = reading->files;
+    char path[ROTA_JOURNAL_PATH_MAX], known[64] = "there is a `reserve`";
+    if (files->had == 0 && !has_file(files, "reserve"))
+        return ROTA_OK;
+    if (files->had > 0)
+        snprintf(known, sizeof known, "`lock` names record %" PRIu64, files->had);
+    return rota_error_set(
+        reading->error, ROTA_ERR_INVALID,
+        "%s: %s, and no other file has a record, but %s: the journal had records; put all "
+        "*.journal files back, restore the directory from a backup, start with "
+        "an empty directory, or start empty here with `rotad --repair`",
+        rota_journal_files_path(files, index, path), what, known);
+}
+
+/* No segment has to be there. */
 static enum rota_code check_reserve(struct reading *reading)
 {
     const struct rota_journal_files *files = reading->files;
@@ -108,13 +126,7 @@ static enum rota_code check_reserve(struct reading *reading)
                               "%s: there is no journal to repair here; a node's journal is in the "
                               "directory `jobs` of its data directory",
                               files->directory);
-    if (reading->indexes.size > 0 || repair || !has_reserve)
-        return ROTA_OK;
-    return rota_error_set(reading->error, ROTA_ERR_INVALID,
-                          "%s: all *.journal files are missing, but there is a `reserve`: put them "
-                          "back, restore the directory from a backup, start with an empty "
-                          "directory, or start empty here with `rotad --repair`",
-                          files->directory);
+    return reading->indexes.size > 0 || repair ? ROTA_OK : refuse_emptied(reading, 1, "is missing");
 }
 
 /* The segments that the range names must exist; there may be others below and above. */
@@ -399,6 +411,10 @@ static enum rota_code read_segment(struct reading *reading, size_t place)
         bool was_whole = files->range.sequence && index <= files->range.last;
         if (was_whole && !reading->options->repair)
             return refuse_damage(reading, path);
+        if (!reader->has_seal && !reading->options->repair)
+            code = refuse_emptied(reading, index, "is empty");
+        if (code)
+            return code;
         files->n_missing += was_whole;
         if (files->disk->unlink(files->disk->data, path))
             return rota_journal_files_refuse(path, "can't be removed", reading->error);

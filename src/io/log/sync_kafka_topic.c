@@ -129,6 +129,8 @@ fail:
     return code;
 }
 
+/* A replication factor is not: a topic gets no more replicas than there are brokers, but one of
+ * them may be fenced just then, or not be registered yet. */
 bool rota_sync_kafka_topic_is_refusal(rd_kafka_resp_err_t code)
 {
     return code == RD_KAFKA_RESP_ERR__AUTHENTICATION ||
@@ -136,9 +138,8 @@ bool rota_sync_kafka_topic_is_refusal(rd_kafka_resp_err_t code)
            code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED ||
            code == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED ||
            code == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED ||
-           code == RD_KAFKA_RESP_ERR_POLICY_VIOLATION ||
-           code == RD_KAFKA_RESP_ERR_INVALID_REPLICATION_FACTOR ||
-           code == RD_KAFKA_RESP_ERR_INVALID_CONFIG || code == RD_KAFKA_RESP_ERR__SSL;
+           code == RD_KAFKA_RESP_ERR_POLICY_VIOLATION || code == RD_KAFKA_RESP_ERR_INVALID_CONFIG ||
+           code == RD_KAFKA_RESP_ERR__SSL;
 }
 
 static enum rota_code code_of(rd_kafka_resp_err_t code)

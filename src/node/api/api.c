@@ -106,8 +106,7 @@ void rota_api_refuse(struct rota_api_call *call, unsigned status, const char *wh
     struct rota_buffer buffer = {0};
     struct rota_json json = {.buffer = &buffer};
     rota_json_begin_object(&json);
-    rota_json_key(&json, "error");
-    rota_json_text(&json, why);
+    rota_json_add_text(&json, "error", why);
     rota_json_end_object(&json);
     rota_api_answer_json(call, status, &buffer);
 }
@@ -354,16 +353,12 @@ void rota_api_index(struct rota_api_call *call)
     struct rota_buffer buffer = {0};
     struct rota_json json = {.buffer = &buffer};
     rota_json_begin_object(&json);
-    rota_json_key(&json, "routes");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "routes");
     for (size_t i = 0; i < rota_api_n_routes; i++) {
         rota_json_begin_object(&json);
-        rota_json_key(&json, "method");
-        rota_json_text(&json, METHODS[rota_api_routes[i].method]);
-        rota_json_key(&json, "path");
-        rota_json_text(&json, rota_api_routes[i].path);
-        rota_json_key(&json, "summary");
-        rota_json_text(&json, rota_api_routes[i].summary);
+        rota_json_add_text(&json, "method", METHODS[rota_api_routes[i].method]);
+        rota_json_add_text(&json, "path", rota_api_routes[i].path);
+        rota_json_add_text(&json, "summary", rota_api_routes[i].summary);
         rota_json_end_object(&json);
     }
     rota_json_end_array(&json);

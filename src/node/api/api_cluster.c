@@ -125,13 +125,11 @@ static void on_events_seen(void *data, const struct rota_error *error, struct ro
     }
     qsort(page, n, sizeof page[0], compare_events);
     rota_json_begin_object(&json);
-    rota_json_key(&json, "events");
-    rota_json_begin_array(&json);
+    rota_json_add_array(&json, "events");
     for (size_t i = 0; i < n; i++)
         rota_document_cluster_write_event(call->node, page[i], &json);
     rota_json_end_array(&json);
-    rota_json_key(&json, "after");
-    rota_json_uint(&json, after);
+    rota_json_add_uint(&json, "after", after);
     rota_json_end_object(&json);
     rota_api_answer_json(call, 200, &buffer);
 }

@@ -73,8 +73,7 @@ static void apply_planning(struct planning *planning)
         return;
     planning->plan = NULL; /* it is the node's */
     rota_json_begin_object(&json);
-    rota_json_key(&json, "id");
-    rota_json_uint(&json, id);
+    rota_json_add_uint(&json, "id", id);
     rota_json_end_object(&json);
 }
 
@@ -145,7 +144,7 @@ static void begin_work(struct planning *planning, struct rota_str queues)
 
 static void on_queues(void *data, const struct rota_error *failure, struct rota_str queues)
 {
-    begin_work(data, failure ? rota_str("{}") : queues);
+    begin_work(data, failure ? rota_str("") : queues);
 }
 
 static void on_cluster(void *data, const struct rota_error *failure, struct rota_str json)
@@ -157,7 +156,7 @@ static void on_cluster(void *data, const struct rota_error *failure, struct rota
         end_planning(planning);
         return;
     }
-    rota_topic_ask_queues(planning->call->node, on_queues, planning);
+    rota_topic_ask_queues(planning->call->node, true, on_queues, planning);
 }
 
 static void begin_planning(struct rota_api_call *call, enum planning_kind kind, uint64_t id)

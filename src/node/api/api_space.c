@@ -35,18 +35,15 @@ static void write_space(const struct rota_node_book *book, const struct rota_spa
 {
     rota_json_begin_object(json);
     rota_message_json_write_members(&ROTA_SPACE_INFO, info, json);
-    rota_json_key(json, "nodes");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "nodes");
     for (size_t i = 0; i < map->n_nodes; i++)
         rota_json_string(json, map->nodes[i]);
     rota_json_end_array(json);
-    rota_json_key(json, "node_names");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "node_names");
     for (size_t i = 0; i < map->n_nodes; i++)
         rota_json_string(json, rota_node_book_name(book, map->nodes[i]));
     rota_json_end_array(json);
-    rota_json_key(json, "shards");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "shards");
     for (uint32_t i = 0; i < map->n_shards; i++) {
         rota_json_begin_array(json);
         rota_json_int(json, rota_space_watch_owner(&map->shards[i]));

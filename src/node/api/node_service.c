@@ -3,11 +3,11 @@
 #include "core/own/view.h"
 
 #include "node/change/node_change.h"
+#include "node/documents/document.h"
+#include "node/documents/node_report.h"
 #include "node/documents/peers.h"
 #include "node/documents/topics.h"
 #include "node/node_inside.h"
-#include "wire/message/nodes_message.h"
-#include "wire/text/json_scan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -136,59 +136,28 @@ static void gather_documents(struct rota_node_service *service, struct rota_serv
     finish_gathering(gathering);
 }
 
-/* Our own events after the known ones: of an earlier incarnation, all. */
-static void append_events(struct rota_node *node, const struct rota_nodes_documents *request,
-                          struct rota_buffer *buffer)
-{
-    uint64_t life = (uint64_t)(node->started_at / ROTA_MSEC);
-    uint64_t after = request->life == life ? request->events_after : 0;
-    struct rota_nodes_documents_reply one = {.life = life};
-    const struct rota_event *event;
-    size_t n = 0;
-    rota_message_encode(&ROTA_NODES_DOCUMENTS_REPLY, &one, buffer);
-    while (n < ROTA_NODES_EVENTS_MAX && (event = rota_events_next(&node->events, after))) {
-        after = event->number;
-        if (event->node[0])
-            continue;
-        struct rota_nodes_event message = message_of(node, event);
-        rota_message_encode_entry(&ROTA_NODES_EVENT, 3, &message, buffer);
-        n++;
-    }
-}
-
-static void show_own(struct rota_node *node, struct rota_server_call *call,
-                     const struct rota_nodes_documents *request)
-{
-    struct rota_buffer buffer = {0}, text = {0};
-    for (size_t i = 0; i < request->topics.n; i++) {
-        const struct rota_topic *topic = rota_topic_find(request->topics.items[i]);
-        struct rota_json json = {.buffer = &text};
-        if (!topic || !topic->write)
-            continue;
-        rota_buffer_clear(&text);
-        topic->write(node, &json);
-        append_document(&buffer, topic->name, rota_buffer_str(&text));
-    }
-    if (request->with_events)
-        append_events(node, request, &buffer);
-    if (buffer.failed || text.failed)
-        refuse_call(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "not enough memory for the reply");
-    else
-        rota_server_call_reply(call, rota_buffer_str(&buffer));
-    rota_buffer_deinit(&text);
-    rota_buffer_deinit(&buffer);
-}
-
 static void on_documents(void *data, struct rota_server_call *call)
 {
     struct rota_node_service *service = data;
     struct rota_arena arena = {0};
     struct rota_nodes_documents request;
-    if (read_request(call, &ROTA_NODES_DOCUMENTS, &request, &arena)) {
-        if (request.is_whole)
-            gather_documents(service, call, &request);
-        else
-            show_own(service->node, call, &request);
+    if (read_request(call, &ROTA_NODES_DOCUMENTS, &request, &arena))
+        gather_documents(service, call, &request);
+    rota_arena_deinit(&arena);
+}
+
+/* --- the report for other nodes --- */
+
+static void on_report(void *data, struct rota_server_call *call)
+{
+    const struct rota_node_service *service = data;
+    struct rota_arena arena = {0};
+    struct rota_nodes_ask request;
+    struct rota_nodes_report report;
+    if (read_request(call, &ROTA_NODES_ASK, &request, &arena)) {
+        rota_node_report_make(service->node, request.with_calls, &arena, &report);
+        rota_node_report_add_events(service->node, &request, &arena, &report);
+        reply_message(call, &ROTA_NODES_REPORT, &report);
     }
     rota_arena_deinit(&arena);
 }
@@ -201,66 +170,28 @@ struct showing {
     char name[ROTA_STORE_NAME_MAX + 1];
 };
 
-static bool has_address(struct rota_str object, const char *address)
-{
-    char *room = malloc(object.size + 1);
-    struct rota_scan scan;
-    struct rota_str key;
-    bool is_it = false;
-    if (!room)
-        return false;
-    rota_json_scan_init(&scan, object, room);
-    rota_json_scan_object(&scan);
-    while (rota_json_scan_key(&scan, &key) && !is_it) {
-        if (rota_str_is_equal(key, rota_str("address")))
-            is_it = rota_str_is_equal(rota_json_scan_string(&scan), rota_str(address));
-        else
-            rota_json_scan_skip(&scan);
-    }
-    free(room);
-    return is_it;
-}
-
-/* The entry in the list of nodes; empty: none. */
-static struct rota_str find_entry(struct rota_str document, const char *address)
-{
-    struct rota_str key, entry, found = rota_str("");
-    struct rota_scan scan;
-    char *room = malloc(document.size + 1);
-    if (!room)
-        return found;
-    rota_json_scan_init(&scan, document, room);
-    rota_json_scan_object(&scan);
-    while (found.size == 0 && rota_json_scan_key(&scan, &key)) {
-        if (!rota_str_is_equal(key, rota_str("nodes"))) {
-            rota_json_scan_skip(&scan);
-            continue;
-        }
-        rota_json_scan_array(&scan);
-        while (found.size == 0 && rota_json_scan_item(&scan))
-            if ((entry = rota_json_scan_skip(&scan)).size > 0 && has_address(entry, address))
-                found = entry;
-    }
-    free(room);
-    return found;
-}
-
+/* The entry of the list of nodes; the document is only waited for. */
 static void on_shown(void *data, const struct rota_error *error, struct rota_str json)
 {
     struct showing *showing = data;
-    const struct rota_peer *peer =
-        rota_peers_seek(showing->service->node->peers, rota_str(showing->name));
-    struct rota_str entry = error || !peer ? rota_str("") : find_entry(json, peer->address);
+    struct rota_node *node = showing->service->node;
+    const struct rota_peer *peer = rota_peers_seek(node->peers, rota_str(showing->name));
     char none[ROTA_PEERS_NONE_MAX], text[2 * ROTA_PEERS_NONE_MAX];
+    (void)json;
     showing->service->n_calls--;
     if (error)
         refuse_call(showing->call, ROTA_STATUS_UNAVAILABLE, error->text);
-    else if (entry.size == 0) {
+    else if (!peer) {
         snprintf(text, sizeof text, "%.300s: %s", showing->name,
-                 rota_peers_format_none(showing->service->node->peers, none));
+                 rota_peers_format_none(node->peers, none));
         refuse_call(showing->call, ROTA_STATUS_NOT_FOUND, text);
-    } else
-        reply_message(showing->call, &ROTA_NODES_SHOWN, &(struct rota_nodes_shown){.json = entry});
+    } else {
+        struct rota_buffer buffer = {0};
+        rota_document_cluster_write_node(node, peer, &(struct rota_json){.buffer = &buffer});
+        reply_message(showing->call, &ROTA_NODES_SHOWN,
+                      &(struct rota_nodes_shown){.json = rota_buffer_str(&buffer)});
+        rota_buffer_deinit(&buffer);
+    }
     free(showing);
 }
 
@@ -509,6 +440,7 @@ enum { CHANGES = ROTA_ROLE_OPERATOR | ROTA_ROLE_NODE }; /* callers that may chan
 static const struct rota_server_method METHODS[] = {
     {.path = "/rota.v1.Nodes/Show", .on_call = on_show},
     {.path = "/rota.v1.Nodes/Documents", .on_call = on_documents},
+    {.path = "/rota.peer.v1.NodePeer/Report", .on_call = on_report, .roles = ROTA_ROLE_NODE},
     {.path = "/rota.v1.Nodes/Events",
      .on_call = on_events,
      .on_cancel = on_events_cancel,

@@ -69,14 +69,14 @@ static void set_member_state(struct change *change)
         fail_change(change, code, error.text);
 }
 
-static void on_queues(void *data, const struct rota_error *error, struct rota_str json)
+static void on_queues(void *data, const struct rota_error *error, struct rota_str message)
 {
     struct change *change = data;
     struct rota_node_moves moves = {
-        .peers = change->node->peers,
+        .node = change->node,
         .peer = rota_peers_seek(change->node->peers, rota_str(change->address)),
         .state = change->state,
-        .queues = error ? rota_str("") : json,
+        .queues = error ? rota_str("") : message,
         .arena = &change->arena,
         .plan = change->plan};
     char none[ROTA_PEERS_NONE_MAX];
@@ -100,7 +100,7 @@ static void on_cluster(void *data, const struct rota_error *error, struct rota_s
     if (error)
         fail_change(change, error->code, error->text);
     else
-        rota_topic_ask(change->node, rota_topic_find(rota_str("queues")), on_queues, change);
+        rota_topic_ask_queues(change->node, false, on_queues, change);
 }
 
 void rota_node_change(struct rota_node *node, struct rota_str name,

@@ -2,9 +2,9 @@
 
 #include "io/clock.h"
 #include "node/documents/node_queues.h"
+#include "node/documents/node_report.h"
+#include "node/node_inside.h"
 #include "run/work/cluster/work_broker_cluster.h"
-#include "wire/message/nodes_message.h"
-#include "wire/text/json_scan.h"
 
 #include <rota/ring.h>
 #include <stdarg.h>
@@ -45,7 +45,7 @@ static void name_targets(const struct rota_node_moves *moves, const struct rota_
             continue;
         }
         const struct rota_peer *peer =
-            rota_peers_find(moves->peers, rota_ring_host(ring, i).address);
+            rota_peers_find(moves->node->peers, rota_ring_host(ring, i).address);
         const char *name = peer ? rota_peer_name(peer) : "";
         const char *comma = n_named++ > 0 ? ", " : "";
         int n = is_share ? snprintf(text + at, size - at, "%s%.1f %% to %s", comma,
@@ -64,11 +64,11 @@ static void name_targets(const struct rota_node_moves *moves, const struct rota_
 static struct rota_ring *ring_of(const struct rota_node_moves *moves, bool is_after,
                                  const char *role)
 {
-    size_t n_peers = rota_peers_n(moves->peers), n = 0;
+    size_t n_peers = rota_peers_n(moves->node->peers), n = 0;
     struct rota_ring *ring = NULL;
     struct rota_ring_host *hosts = calloc(n_peers + 1, sizeof *hosts);
     for (size_t i = 0; hosts && i < n_peers; i++) {
-        const struct rota_peer *peer = rota_peers_at(moves->peers, i);
+        const struct rota_peer *peer = rota_peers_at(moves->node->peers, i);
         enum rota_store_member_state state =
             is_after && peer == moves->peer ? moves->state : peer->state;
         if (state == ROTA_STORE_MEMBER_IN && rota_peer_is_alive(peer) &&
@@ -176,45 +176,24 @@ static void tell_moves(struct rota_node_moves *moves, const char *role)
 
 /* --- the node itself --- */
 
-/* A number that the node has reported about itself; 0: none. */
-static uint64_t own_number(const struct rota_peer *peer, const char *name)
-{
-    const struct rota_buffer *part = &peer->parts[ROTA_TOPIC_CLUSTER];
-    char *room = malloc(part->size + 1);
-    struct rota_scan scan;
-    struct rota_str key;
-    uint64_t found = 0;
-    if (!room)
-        return 0;
-    rota_json_scan_init(&scan, rota_buffer_str(part), room);
-    rota_json_scan_object(&scan);
-    rota_json_scan_key(&scan, &key);
-    rota_json_scan_array(&scan);
-    if (rota_json_scan_item(&scan))
-        rota_json_scan_object(&scan);
-    while (rota_json_scan_key(&scan, &key)) {
-        if (rota_str_is_equal(key, rota_str(name)))
-            found = rota_json_scan_uint(&scan, UINT64_MAX);
-        else
-            rota_json_scan_skip(&scan);
-    }
-    free(room);
-    return scan.failed ? 0 : found;
-}
-
 static void tell_held(struct rota_node_moves *moves)
 {
-    unsigned long long jobs = own_number(moves->peer, "jobs");
-    unsigned long long running = own_number(moves->peer, "running");
-    unsigned long long shards = own_number(moves->peer, "shards");
+    struct rota_arena arena = {0};
+    struct rota_nodes_report own;
+    const struct rota_nodes_report *report =
+        rota_node_report_of(moves->node, moves->peer, &arena, &own);
+    const struct rota_nodes_node *node = report->node;
+    const struct rota_nodes_queue *queue = report->queue;
     bool is_drain = moves->state == ROTA_STORE_MEMBER_DRAINING;
-    if (jobs > 0)
-        report_moves(moves, "it has %llu jobs, of which %llu are running: %s", jobs, running,
+    if (queue && queue->jobs > 0)
+        report_moves(moves, "it has %llu jobs, of which %llu are running: %s",
+                     (unsigned long long)queue->jobs, (unsigned long long)queue->running,
                      is_drain ? "those finish there, the others move with their partitions"
                               : "they stay on its disk and wait until it is undrained");
-    if (shards > 0)
-        report_moves(moves, "it has %llu shards: other nodes take them over%s", shards,
-                     is_drain ? "" : " when its leases expire");
+    if (node && node->shards > 0)
+        report_moves(moves, "it has %llu shards: other nodes take them over%s",
+                     (unsigned long long)node->shards, is_drain ? "" : " when its leases expire");
+    rota_arena_deinit(&arena);
 }
 
 void rota_node_moves_tell(struct rota_node_moves *moves)

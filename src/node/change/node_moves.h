@@ -5,13 +5,13 @@
 #include "node/documents/peers.h"
 #include "wire/message/message.h"
 
-/* Append to `plan` what setting the state of `peer` would do, given the document of all queues.
+/* Append to `plan` what setting the state of `peer` would do, given the first queues.
  * Texts are in the arena. */
 struct rota_node_moves {
-    const struct rota_peers *peers;
+    const struct rota_node *node;
     const struct rota_peer *peer;
     enum rota_store_member_state state;
-    struct rota_str queues; /* the document; empty: not known */
+    struct rota_str queues; /* a QueuesReply; empty: not known */
 
     struct rota_arena *arena;
     struct rota_str *plan; /* room for ROTA_NODES_PLAN_MAX */

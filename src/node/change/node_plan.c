@@ -499,8 +499,7 @@ enum rota_code rota_node_plan_work_out(struct rota_node_plan *plan, bool has_tok
 void rota_node_plan_add_spread(const struct rota_node_plan_host *hosts, size_t n_hosts,
                                const char *key, bool is_after, struct rota_json *json)
 {
-    rota_json_key(json, key);
-    rota_json_begin_array(json);
+    rota_json_add_array(json, key);
     for (size_t i = 0; i < n_hosts; i++) {
         const struct rota_node_plan_host *host = &hosts[i];
         rota_json_begin_array(json);
@@ -566,8 +565,7 @@ static void add_queue_steps(const struct rota_node_plan_thing *thing, rota_time 
 
 static void add_steps(const struct rota_node_plan *plan, struct rota_json *json)
 {
-    rota_json_key(json, "steps");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "steps");
     for (size_t i = 0; i < plan->hosts.size; i++) {
         const struct rota_node_plan_host *host = &plan->hosts.items[i];
         if (host->weight_before == 0)
@@ -598,8 +596,7 @@ void rota_node_plan_write(const struct rota_node_plan *plan, struct rota_json *j
     rota_json_add_uint(json, "n_shards", plan->n_shards);
     rota_node_plan_add_spread(plan->hosts.items, plan->hosts.size, "spread_before", false, json);
     rota_node_plan_add_spread(plan->hosts.items, plan->hosts.size, "spread_after", true, json);
-    rota_json_key(json, "per_space");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "per_space");
     for (size_t i = 0; i < plan->things.size; i++) {
         const struct rota_node_plan_thing *thing = &plan->things.items[i];
         rota_json_begin_object(json);

@@ -28,8 +28,8 @@ enum {
 struct rota_node;
 struct rota_node_plan;
 
-/* A plan for the request `body`, in JSON, for the current cluster: the documents of cluster and
- * queues have to be fresh, `queues` is the latter. This only copies what the plan needs. Gives
+/* A plan for the request `body`, in JSON, for the current cluster, whose reports have to be
+ * fresh. `queues` is a QueuesReply with all of them. This only copies what the plan needs. Gives
  * `*plan`; rota_node_plan_free() ends it. */
 enum rota_code rota_node_plan_new(struct rota_node *node, struct rota_str body,
                                   struct rota_str queues, struct rota_node_plan **plan,
@@ -57,8 +57,8 @@ void rota_node_plans_end(struct rota_node *node);
 
 struct rota_node_plan_look;
 
-/* Compare plan `id` with the current state, given the document of queues. This only copies what
- * is needed, and keeps the plan. Gives `*look`, NULL when there is no such plan. */
+/* Compare plan `id` with the current state, given a QueuesReply with all queues. This only
+ * copies what is needed, and keeps the plan. Gives `*look`, NULL when there is no such plan. */
 enum rota_code rota_node_plan_look_new(struct rota_node *node, uint64_t id, struct rota_str queues,
                                        struct rota_node_plan_look **look, struct rota_error *error);
 void rota_node_plan_look_free(struct rota_node_plan_look *look);

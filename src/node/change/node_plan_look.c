@@ -224,8 +224,7 @@ void rota_node_plan_look_write(struct rota_node_plan_look *look, struct rota_jso
     rota_json_add_uint(json, "id", plan->id);
     rota_json_key(json, "predicted");
     rota_json_raw(json, rota_buffer_str(&look->predicted));
-    rota_json_key(json, "outcome");
-    rota_json_begin_object(json);
+    rota_json_add_object(json, "outcome");
     rota_json_add_uint(json, "moves", look->count.moves);
     rota_json_add_uint(json, "lost", look->count.lost);
     rota_node_plan_add_spread(look->hosts.items, look->hosts.size, "spread_after", true, json);

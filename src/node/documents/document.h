@@ -6,17 +6,19 @@
 
 struct rota_event;
 struct rota_node;
+struct rota_peer;
 struct rota_watched_group;
 
 /* --- document_cluster.c --- */
 
 void rota_document_cluster_write(struct rota_node *node, struct rota_json *json);
-void rota_document_cluster_write_part(struct rota_node *node, struct rota_json *json);
+void rota_document_cluster_write_node(struct rota_node *node, const struct rota_peer *peer,
+                                      struct rota_json *json);
 void rota_document_cluster_write_self(struct rota_node *node, struct rota_json *json);
 void rota_document_cluster_write_event(const struct rota_node *node, const struct rota_event *event,
                                        struct rota_json *json);
 
-/* --- document_calls.c: this node's calls to the replicas of each collection --- */
+/* --- document_calls.c: the nodes' calls to the replicas of each collection --- */
 
 void rota_document_calls_write(struct rota_node *node, struct rota_json *json);
 

@@ -43,8 +43,7 @@ void rota_document_groups_write(struct rota_node *node, struct rota_json *json)
 {
     const struct rota_watched_group *watched;
     rota_json_begin_object(json);
-    rota_json_key(json, "groups");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "groups");
     for (size_t i = 0; (watched = rota_role_group_at(node, i)); i++)
         add_group(watched, json);
     rota_json_end_array(json);
@@ -80,8 +79,7 @@ static void add_partition(const struct rota_watched_partition *partition, struct
     const char *parent = partition->parents;
     rota_json_begin_object(json);
     rota_json_add_string(json, "name", rota_str(partition->name));
-    rota_json_key(json, "parents");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "parents");
     for (size_t i = 0; i < partition->n_parents; i++, parent += strlen(parent) + 1)
         rota_json_text(json, parent);
     rota_json_end_array(json);
@@ -106,13 +104,11 @@ void rota_document_groups_write_one(const struct rota_watched_group *watched,
     rota_json_add_string(json, "name", rota_str(watched->name));
     rota_json_add_uint(json, "epoch", status.epoch);
     add_watermark(&status, json);
-    rota_json_key(json, "tasks");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "tasks");
     if (watched->group)
         rota_group_each_task(watched->group, add_task, json);
     rota_json_end_array(json);
-    rota_json_key(json, "partitions");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "partitions");
     for (size_t i = 0; i < watched->partitions.size; i++)
         add_partition(watched->partitions.items[i], json);
     rota_json_end_array(json);

@@ -3,30 +3,24 @@
 #include "base/vector.h"
 #include "node/node_inside.h"
 #include "wire/message/nodes_message.h"
-#include "wire/text/json_scan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { DOCUMENTS_MAX = 32 << 20 }; /* bytes of one answer */
+enum { REPORT_MAX = 32 << 20 }; /* bytes of one answer */
 
 #define TALKS                                                                                      \
     (3 * ROTA_SEC) /* how long after an answer a node counts as alive whatever the store says */
 
 struct rota_peers {
     struct rota_node *node;
-    const struct rota_topic *topics;
-    size_t n_topics;
     uv_timer_t timer;
     bool is_ticking;
     ROTA_VECTOR(struct rota_peer *) list; /* by address */
 
-    /* By topic: wanted until then; in the current round; when the last completed round with it
-     * began. */
-    rota_time wanted_until[ROTA_TOPICS_MAX];
-    bool is_asked[ROTA_TOPICS_MAX];
-    rota_time seen_at[ROTA_TOPICS_MAX];
-    rota_time events_until;
+    rota_time wanted_until, calls_until; /* reports, and calls in them */
+    rota_time seen_at, calls_seen_at;    /* when the last completed round with them began */
+    bool with_calls;                     /* in the current round */
 
     bool is_round; /* in progress */
     rota_time round_at;
@@ -145,8 +139,8 @@ static void hang_up(struct rota_peer *peer)
 static void free_peer(struct rota_peer *peer)
 {
     hang_up(peer);
-    for (size_t i = 0; i < ROTA_TOPICS_MAX; i++)
-        rota_buffer_deinit(&peer->parts[i]);
+    rota_buffer_deinit(&peer->bytes);
+    rota_arena_deinit(&peer->arena);
     free(peer);
 }
 
@@ -231,45 +225,35 @@ static void take_rows(struct rota_peers *peers, const struct rota_store_answer *
     qsort(peers->list.items, n, sizeof(struct rota_peer *), compare_peers);
 }
 
-/* --- their documents --- */
+/* --- their reports --- */
 
-static bool is_document(struct rota_str json)
+/* Keep one; false when it is malformed: the last one remains. */
+static bool take_report(struct rota_peer *peer, struct rota_str message)
 {
-    struct rota_scan scan;
-    rota_json_scan_init(&scan, json, NULL);
-    rota_json_scan_skip(&scan);
-    rota_json_scan_end(&scan);
-    return !scan.failed && json.size > 0 && json.data[0] == '{';
-}
-
-/* The index of a topic; SIZE_MAX: there is no such topic. */
-static size_t find_topic(const struct rota_peers *peers, struct rota_str name)
-{
-    for (size_t i = 0; i < peers->n_topics; i++)
-        if (rota_str_is_equal(name, rota_str(peers->topics[i].name)))
-            return i;
-    return SIZE_MAX;
-}
-
-static void take_documents(struct rota_peer *peer, const struct rota_nodes_documents_reply *reply)
-{
-    const struct rota_nodes_document *documents = reply->documents.items;
-    for (size_t i = 0; i < reply->documents.n; i++) {
-        size_t topic = find_topic(peer->peers, documents[i].topic);
-        if (topic == SIZE_MAX || !is_document(documents[i].json))
-            continue;
-        struct rota_buffer *part = &peer->parts[topic];
-        rota_buffer_clear(part);
-        rota_buffer_append_str(part, documents[i].json);
+    struct rota_buffer bytes = {0};
+    struct rota_arena arena = {0};
+    struct rota_nodes_report report;
+    rota_buffer_append_str(&bytes, message);
+    if (bytes.failed ||
+        rota_message_decode(&ROTA_NODES_REPORT, rota_buffer_str(&bytes), &report, &arena, NULL)) {
+        rota_buffer_deinit(&bytes);
+        rota_arena_deinit(&arena);
+        return false;
     }
+    rota_buffer_deinit(&peer->bytes);
+    rota_arena_deinit(&peer->arena);
+    peer->bytes = bytes;
+    peer->arena = arena;
+    peer->report = report;
+    return true;
 }
 
-static void take_events(struct rota_peer *peer, const struct rota_nodes_documents_reply *reply)
+static void take_events(struct rota_peer *peer, const struct rota_nodes_report *report)
 {
     struct rota_events *events = &peer->peers->node->events;
-    const struct rota_nodes_event *heard = reply->events.items;
-    peer->life = reply->life;
-    for (size_t i = 0; i < reply->events.n; i++) {
+    const struct rota_nodes_event *heard = report->events.items;
+    peer->life = report->life;
+    for (size_t i = 0; i < report->events.n; i++) {
         enum rota_event_kind kind;
         if (rota_event_kind_parse(heard[i].kind, &kind) && heard[i].at_ms <= INT64_MAX / ROTA_MSEC)
             rota_events_adopt(events, (rota_time)heard[i].at_ms * ROTA_MSEC, kind, heard[i].subject,
@@ -282,16 +266,29 @@ static void take_events(struct rota_peer *peer, const struct rota_nodes_document
 
 static void begin_round(struct rota_peers *peers);
 
+static rota_time seen_at(const struct rota_peers *peers, const struct rota_peers_wait *wait)
+{
+    return wait->with_calls ? peers->calls_seen_at : peers->seen_at;
+}
+
+static void want_reports(struct rota_peers *peers, const struct rota_peers_wait *wait,
+                         rota_time now)
+{
+    peers->wanted_until = now + ROTA_PEERS_WANTED;
+    if (wait->with_calls)
+        peers->calls_until = peers->wanted_until;
+}
+
 static void end_round(struct rota_peers *peers)
 {
     struct rota_list_node served;
     rota_list_init(&served);
     peers->is_round = false;
-    for (size_t i = 0; i < peers->n_topics; i++)
-        if (peers->is_asked[i])
-            peers->seen_at[i] = peers->round_at;
+    peers->seen_at = peers->round_at;
+    if (peers->with_calls)
+        peers->calls_seen_at = peers->round_at;
     ROTA_LIST_EACH (wait, &peers->waits, struct rota_peers_wait, link) {
-        if (peers->seen_at[wait->topic] + ROTA_PEERS_EVERY >= wait->since) {
+        if (seen_at(peers, wait) + ROTA_PEERS_EVERY >= wait->since) {
             rota_list_remove(&wait->link);
             rota_list_push(&served, &wait->link);
         }
@@ -308,20 +305,15 @@ static void on_reply(void *data, struct rota_call *call, const struct rota_call_
 {
     struct rota_peer *peer = data;
     struct rota_peers *peers = peer->peers;
-    struct rota_arena arena = {0};
-    struct rota_nodes_documents_reply reply;
     (void)call;
     peer->call = NULL;
     peer->has_answered = result->status == ROTA_STATUS_UNIMPLEMENTED; /* a member, but no node */
-    if (result->status == ROTA_STATUS_OK &&
-        !rota_message_decode(&ROTA_NODES_DOCUMENTS_REPLY, result->message, &reply, &arena, NULL)) {
+    if (result->status == ROTA_STATUS_OK && take_report(peer, result->message)) {
         peer->has_answered = true;
-        take_documents(peer, &reply);
-        take_events(peer, &reply);
+        take_events(peer, &peer->report);
     }
     if (peer->has_answered)
         peer->answered_at = rota_clock_boot();
-    rota_arena_deinit(&arena);
     if (!peer->is_awaited)
         return;
     peer->is_awaited = false;
@@ -332,19 +324,17 @@ static void on_reply(void *data, struct rota_call *call, const struct rota_call_
 static bool open_channel(struct rota_peer *peer)
 {
     if (!peer->channel)
-        rota_node_open_channel(peer->peers->node, peer->address, DOCUMENTS_MAX, &peer->channel,
-                               NULL);
+        rota_node_open_channel(peer->peers->node, peer->address, REPORT_MAX, &peer->channel, NULL);
     return peer->channel != NULL;
 }
 
-static void call_peer(struct rota_peer *peer, const struct rota_nodes_documents *wanted)
+static void call_peer(struct rota_peer *peer)
 {
     struct rota_buffer message = {0};
-    struct rota_nodes_documents request = *wanted;
-    request.events_after = peer->after;
-    request.life = peer->life;
-    rota_message_encode(&ROTA_NODES_DOCUMENTS, &request, &message);
-    struct rota_call_options options = {.method = rota_str("/rota.v1.Nodes/Documents"),
+    const struct rota_nodes_ask request = {
+        .with_calls = peer->peers->with_calls, .events_after = peer->after, .life = peer->life};
+    rota_message_encode(&ROTA_NODES_ASK, &request, &message);
+    struct rota_call_options options = {.method = rota_str("/rota.peer.v1.NodePeer/Report"),
                                         .request = rota_buffer_str(&message),
                                         .timeout = ROTA_PEERS_TIMEOUT,
                                         .on_end = on_reply,
@@ -362,15 +352,10 @@ static void call_peer(struct rota_peer *peer, const struct rota_nodes_documents 
 
 static void call_all(struct rota_peers *peers)
 {
-    struct rota_str topics[ROTA_TOPICS_MAX];
-    struct rota_nodes_documents request = {.topics = {topics, 0}, .with_events = true};
-    for (size_t i = 0; i < peers->n_topics; i++)
-        if (peers->is_asked[i])
-            topics[request.topics.n++] = rota_str(peers->topics[i].name);
     for (size_t i = 0; i < peers->list.size; i++) {
         struct rota_peer *peer = peers->list.items[i];
         if (!peer->is_self && !peer->call && rota_peer_is_alive(peer))
-            call_peer(peer, &request);
+            call_peer(peer);
         else if (!peer->is_self && !rota_peer_is_alive(peer))
             peer->has_answered = false;
     }
@@ -394,9 +379,8 @@ static void begin_round(struct rota_peers *peers)
     peers->is_round = true;
     peers->round_at = now;
     ROTA_LIST_EACH (wait, &peers->waits, struct rota_peers_wait, link)
-        peers->wanted_until[wait->topic] = now + ROTA_PEERS_WANTED;
-    for (size_t i = 0; i < peers->n_topics; i++)
-        peers->is_asked[i] = peers->wanted_until[i] >= now;
+        want_reports(peers, wait, now);
+    peers->with_calls = peers->calls_until >= now;
     if (!rota_store_is_up(peers->node->store) ||
         rota_store_ask(peers->node->store, &request, on_rows, peers, NULL))
         call_all(peers);
@@ -404,21 +388,13 @@ static void begin_round(struct rota_peers *peers)
 
 /* --- time --- */
 
-static bool is_wanted(const struct rota_peers *peers, rota_time now)
-{
-    for (size_t i = 0; i < peers->n_topics; i++)
-        if (peers->wanted_until[i] >= now)
-            return true;
-    return peers->events_until >= now;
-}
-
-/* When no topic is needed, connections are closed, too. */
+/* When no report is needed, connections are closed, too. */
 static void on_timer(uv_timer_t *timer)
 {
     struct rota_peers *peers = timer->data;
     if (peers->is_round)
         return;
-    if (is_wanted(peers, rota_clock_boot())) {
+    if (peers->wanted_until >= rota_clock_boot()) {
         begin_round(peers);
         return;
     }
@@ -442,9 +418,9 @@ void rota_peers_look(struct rota_peers *peers, struct rota_peers_wait *wait)
 {
     rota_time now = rota_clock_boot();
     wait->since = now;
-    peers->wanted_until[wait->topic] = now + ROTA_PEERS_WANTED;
+    want_reports(peers, wait, now);
     tick_round(peers);
-    if (peers->seen_at[wait->topic] + ROTA_PEERS_EVERY > now && peers->seen_at[wait->topic] > 0) {
+    if (seen_at(peers, wait) + ROTA_PEERS_EVERY > now && seen_at(peers, wait) > 0) {
         wait->on_seen(wait->data);
         return;
     }
@@ -455,26 +431,24 @@ void rota_peers_look(struct rota_peers *peers, struct rota_peers_wait *wait)
 
 void rota_peers_renew(struct rota_peers *peers)
 {
-    memset(peers->seen_at, 0, sizeof peers->seen_at);
+    peers->seen_at = peers->calls_seen_at = 0;
 }
 
 void rota_peers_want_events(struct rota_peers *peers)
 {
-    peers->events_until = rota_clock_boot() + ROTA_PEERS_WANTED;
+    peers->wanted_until = rota_clock_boot() + ROTA_PEERS_WANTED;
     tick_round(peers);
 }
 
 /* --- life --- */
 
-enum rota_code rota_peers_open(struct rota_node *node, const struct rota_topic *topics,
-                               size_t n_topics, struct rota_peers **peers, struct rota_error *error)
+enum rota_code rota_peers_open(struct rota_node *node, struct rota_peers **peers,
+                               struct rota_error *error)
 {
     struct rota_peers *made = calloc(1, sizeof *made);
     if (!made)
         return rota_error_no_memory(error, "for peers");
     made->node = node;
-    made->topics = topics;
-    made->n_topics = n_topics;
     rota_list_init(&made->waits);
     uv_timer_init(node->loop, &made->timer);
     made->timer.data = made;

@@ -1,9 +1,8 @@
-/* peers: the other nodes of the cluster, and their documents.
+/* peers: the other nodes of the cluster, and what they report.
  *
- * While a client watches a topic, all nodes are asked for their part of it once per second;
- * otherwise none is. The list of nodes comes from the members table of the store, with dead ones
- * for an hour after their last heartbeat. Events of the others arrive as well, and go into this
- * node's log.
+ * While a client watches them, all nodes are asked for a report once per second; otherwise none is.
+ * The list of nodes comes from the members table of the store, with dead ones for an hour after
+ * their last heartbeat. Events of the others arrive as well, and go into this node's log.
  *
  * A round does not wait for a node that did not answer in time, until it answers again. */
 #pragma once
@@ -11,11 +10,12 @@
 #include "base/buffer.h"
 #include "base/list.h"
 #include "core/place/node_name.h"
-#include "node/documents/topic.h"
+#include "wire/message/nodes_message.h"
 
 #include <rota/experimental/channel.h>
 #include <rota/experimental/store_ask.h>
 
+struct rota_node;
 struct rota_peers;
 
 #define ROTA_PEERS_EVERY   ROTA_SEC
@@ -37,26 +37,28 @@ struct rota_peer {
     rota_time answered_at;      /* the same: its last answer to us; 0: none */
     bool is_self, has_answered; /* the last question */
 
-    struct rota_buffer parts[ROTA_TOPICS_MAX]; /* its last document; empty: none */
+    struct rota_nodes_report report; /* its last one; empty: none */
 
     /* For peers.c alone. */
     struct rota_peers *peers;
+    struct rota_buffer bytes; /* what `report` points into, and its structs */
+    struct rota_arena arena;
     struct rota_channel *channel;
     struct rota_call *call;
     uint64_t life, after; /* of its events */
     bool is_listed, is_awaited, is_new;
 };
 
-/* `topics`, at most ROTA_TOPICS_MAX, is kept. Gives `*peers`; rota_peers_close() ends it. */
-enum rota_code rota_peers_open(struct rota_node *node, const struct rota_topic *topics,
-                               size_t n_topics, struct rota_peers **peers,
+/* Gives `*peers`; rota_peers_close() ends it. */
+enum rota_code rota_peers_open(struct rota_node *node, struct rota_peers **peers,
                                struct rota_error *error);
 void rota_peers_close(struct rota_peers *peers); /* accepts NULL; all waits are ended */
 
-/* A request for a topic: `on_seen` is called when all nodes that can be expected to have
- * answered; later, or from inside when the data is fresh. The struct is the caller's until then. */
+/* A request for reports, or for those with calls: `on_seen` is called when all nodes that can be
+ * expected to have answered; later, or from inside when the data is fresh. The struct is the
+ * caller's until then. */
 struct rota_peers_wait {
-    size_t topic; /* its place in the table */
+    bool with_calls;
     void (*on_seen)(void *data);
     void *data;
 
@@ -65,7 +67,7 @@ struct rota_peers_wait {
 };
 void rota_peers_look(struct rota_peers *peers, struct rota_peers_wait *wait);
 
-/* Something was changed: earlier documents are no longer fresh. */
+/* Something was changed: earlier reports are no longer fresh. */
 void rota_peers_renew(struct rota_peers *peers);
 
 /* A client follows the events. */

@@ -14,15 +14,10 @@ struct rota_node;
 struct rota_topic {
     const char *name;
 
-    /* What this node has, an object. NULL: `method` answers for all nodes. */
+    /* Write the document, an object. NULL: `method` answers. */
     void (*write)(struct rota_node *node, struct rota_json *json);
 
-    /* The array of the object that has an entry for each thing of this node. NULL: one node
-     * writes the whole document. */
-    const char *key;
-
-    /* Combine the parts in another way than concatenation; NULL: concatenate. */
-    void (*write_whole)(struct rota_node *node, struct rota_json *json);
+    bool is_of_all, with_calls; /* made of what the other nodes report, and of their calls */
 
     const char *method; /* of rota.v1.Queue, and the type of its reply */
     const struct rota_message_type *reply_type;

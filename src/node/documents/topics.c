@@ -5,7 +5,6 @@
 #include "node/node_inside.h"
 #include "wire/message/message_json.h"
 #include "wire/message/queue_message.h"
-#include "wire/text/json_scan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +14,9 @@
 
 const struct rota_topic rota_topics[] = {
     [ROTA_TOPIC_CLUSTER] = {.name = "cluster",
-                            .write = rota_document_cluster_write_part,
-                            .key = "nodes",
-                            .write_whole = rota_document_cluster_write},
-    {.name = "calls", .write = rota_document_calls_write, .key = "calls"},
+                            .write = rota_document_cluster_write,
+                            .is_of_all = true},
+    {.name = "calls", .write = rota_document_calls_write, .is_of_all = true, .with_calls = true},
     {.name = "groups", .write = rota_document_groups_write},
     {.name = "ledger", .write = rota_document_ledger_write},
     {.name = "queues", .method = "Queues", .reply_type = &ROTA_QUEUE_QUEUES_REPLY},
@@ -37,64 +35,6 @@ const struct rota_topic *rota_topic_find(struct rota_str name)
     return NULL;
 }
 
-/* --- parts put together --- */
-
-/* Append the entries under `key` of the document `part` to an array that is open. False: it is
- * not such a document, and nothing or not all was appended. */
-static bool append_entries(struct rota_str part, const char *key, struct rota_json *json)
-{
-    char *room = malloc(part.size + 1);
-    struct rota_scan scan;
-    struct rota_str found;
-    if (!room)
-        return false;
-    rota_json_scan_init(&scan, part, room);
-    rota_json_scan_object(&scan);
-    while (rota_json_scan_key(&scan, &found)) {
-        if (!rota_str_is_equal(found, rota_str(key))) {
-            rota_json_scan_skip(&scan);
-            continue;
-        }
-        rota_json_scan_array(&scan);
-        while (rota_json_scan_item(&scan)) {
-            struct rota_str entry = rota_json_scan_skip(&scan);
-            if (!scan.failed)
-                rota_json_raw(json, entry);
-        }
-    }
-    free(room);
-    return !scan.failed;
-}
-
-/* One that did not answer may still be asked by others; its earlier document is not shown. */
-static void write_all(struct rota_node *node, size_t topic, struct rota_json *json)
-{
-    const struct rota_topic *of = &rota_topics[topic];
-    struct rota_buffer own = {0};
-    struct rota_json own_json = {.buffer = &own};
-    of->write(node, &own_json);
-    rota_json_begin_object(json);
-    rota_json_key(json, of->key);
-    rota_json_begin_array(json);
-    append_entries(rota_buffer_str(&own), of->key, json);
-    for (size_t i = 0; i < rota_peers_n(node->peers); i++) {
-        const struct rota_peer *peer = rota_peers_at(node->peers, i);
-        if (!peer->is_self && peer->has_answered && peer->parts[topic].size > 0)
-            append_entries(rota_buffer_str(&peer->parts[topic]), of->key, json);
-    }
-    rota_json_end_array(json);
-    rota_json_key(json, "missing");
-    rota_json_begin_array(json);
-    for (size_t i = 0; i < rota_peers_n(node->peers); i++) {
-        const struct rota_peer *peer = rota_peers_at(node->peers, i);
-        if (!peer->is_self && !peer->has_answered && rota_peer_is_alive(peer))
-            rota_json_text(json, peer->address);
-    }
-    rota_json_end_array(json);
-    rota_json_end_object(json);
-    rota_buffer_deinit(&own);
-}
-
 /* --- asking --- */
 
 struct ask {
@@ -104,9 +44,9 @@ struct ask {
     void *data;
     struct rota_peers_wait wait;
     struct rota_call *call;
-    bool is_whole; /* all pages of `method`; their entries are in `pages` */
+    bool is_message,
+        is_whole; /* wanted: the reply of `method` as a message, in `pages`; all pages */
     struct rota_buffer pages;
-    struct rota_json pages_json;
     struct rota_list_node link; /* in the node's `asks` */
 };
 
@@ -137,40 +77,25 @@ static void finish_with(struct ask *ask, struct rota_buffer *buffer)
     rota_buffer_deinit(buffer);
 }
 
-static void on_seen(void *data)
+static void write_document(void *data)
 {
     struct ask *ask = data;
     struct rota_buffer buffer = {0};
     struct rota_json json = {.buffer = &buffer};
-    if (ask->topic->write_whole)
-        ask->topic->write_whole(ask->node, &json);
-    else
-        write_all(ask->node, ask->wait.topic, &json);
+    ask->topic->write(ask->node, &json);
     finish_with(ask, &buffer);
 }
 
 static void call_method(struct ask *ask, struct rota_str after);
 
-/* One more page of queues; the last one completes the document. */
-static void take_page(struct ask *ask, const struct rota_queue_list *page)
+/* One more page of queues, or the only one: messages are joined so. */
+static void take_page(struct ask *ask, struct rota_str message, struct rota_str next)
 {
-    const struct rota_queue_info *infos = page->items.items;
-    if (ask->pages.size == 0) {
-        ask->pages_json = (struct rota_json){.buffer = &ask->pages};
-        rota_json_begin_object(&ask->pages_json);
-        rota_json_key(&ask->pages_json, "items");
-        rota_json_begin_array(&ask->pages_json);
-    }
-    for (size_t i = 0; i < page->items.n; i++)
-        rota_message_json_write(&ROTA_QUEUE_INFO, &infos[i], &ask->pages_json);
-    if (page->next.size > 0 && !ask->pages.failed) {
-        call_method(ask, page->next);
-        return;
-    }
-    rota_json_end_array(&ask->pages_json);
-    rota_json_end_object(&ask->pages_json);
+    rota_buffer_append_str(&ask->pages, message);
     if (ask->pages.failed)
-        fail_ask(ask, ROTA_ERR_NO_MEMORY, "not enough memory for the document");
+        fail_ask(ask, ROTA_ERR_NO_MEMORY, "not enough memory for the queues");
+    else if (ask->is_whole && next.size > 0)
+        call_method(ask, next);
     else
         finish_ask(ask, NULL, rota_buffer_str(&ask->pages));
 }
@@ -191,8 +116,8 @@ static void on_reply(void *data, struct rota_call *call, const struct rota_call_
     void *reply = rota_arena_take(&arena, type->size);
     if (!reply || rota_message_decode(type, result->message, reply, &arena, NULL)) {
         fail_ask(ask, ROTA_ERR_INVALID, "a malformed reply");
-    } else if (ask->is_whole) {
-        take_page(ask, reply);
+    } else if (ask->is_message) {
+        take_page(ask, result->message, ((const struct rota_queue_list *)reply)->next);
     } else {
         struct rota_json json = {.buffer = &buffer};
         rota_message_json_write(type, reply, &json);
@@ -221,49 +146,45 @@ static void call_method(struct ask *ask, struct rota_str after)
     rota_buffer_deinit(&request);
 }
 
-static void write_alone(struct ask *ask)
-{
-    struct rota_buffer buffer = {0};
-    struct rota_json json = {.buffer = &buffer};
-    ask->topic->write(ask->node, &json);
-    finish_with(ask, &buffer);
-}
-
-static void ask_for(struct rota_node *node, const struct rota_topic *topic, bool is_whole,
-                    rota_on_document *on_document, void *data)
+/* Begin; NULL without memory: then that was the answer. */
+static struct ask *new_ask(struct rota_node *node, const struct rota_topic *topic,
+                           rota_on_document *on_document, void *data)
 {
     struct rota_error error;
     struct ask *ask = calloc(1, sizeof *ask);
     if (!ask) {
         rota_error_no_memory(&error, "for the document");
         on_document(data, &error, rota_str(""));
-        return;
+        return NULL;
     }
-    *ask = (struct ask){.node = node,
-                        .topic = topic,
-                        .is_whole = is_whole,
-                        .on_document = on_document,
-                        .data = data};
+    *ask = (struct ask){.node = node, .topic = topic, .on_document = on_document, .data = data};
     ask->wait = (struct rota_peers_wait){
-        .topic = (size_t)(topic - rota_topics), .on_seen = on_seen, .data = ask};
+        .with_calls = topic->with_calls, .on_seen = write_document, .data = ask};
     rota_list_push(&node->asks, &ask->link);
-    if (topic->method)
-        call_method(ask, rota_str(""));
-    else if (topic->key)
-        rota_peers_look(node->peers, &ask->wait);
-    else
-        write_alone(ask);
+    return ask;
 }
 
 void rota_topic_ask(struct rota_node *node, const struct rota_topic *topic,
                     rota_on_document *on_document, void *data)
 {
-    ask_for(node, topic, false, on_document, data);
+    struct ask *ask = new_ask(node, topic, on_document, data);
+    if (ask && topic->method)
+        call_method(ask, rota_str(""));
+    else if (ask && topic->is_of_all)
+        rota_peers_look(node->peers, &ask->wait);
+    else if (ask)
+        write_document(ask);
 }
 
-void rota_topic_ask_queues(struct rota_node *node, rota_on_document *on_document, void *data)
+void rota_topic_ask_queues(struct rota_node *node, bool is_whole, rota_on_document *on_queues,
+                           void *data)
 {
-    ask_for(node, rota_topic_find(rota_str("queues")), true, on_document, data);
+    struct ask *ask = new_ask(node, rota_topic_find(rota_str("queues")), on_queues, data);
+    if (!ask)
+        return;
+    ask->is_message = true;
+    ask->is_whole = is_whole;
+    call_method(ask, rota_str(""));
 }
 
 void rota_topics_end(struct rota_node *node)

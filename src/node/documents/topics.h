@@ -1,10 +1,9 @@
 /* topics: the documents that a node shows, in JSON.
  *
- * A topic is a name and a way to make its document. Most combine the parts of all nodes: a node
- * writes {KEY: [...]} about itself, receives those of the others (peers.h), and the whole is
- * {KEY: [all entries], "missing": [nodes that did not answer]}. Some are the same on each node,
- * or another service answers for all. To add one, add a line to the table in topics.c; it is
- * then at GET /api/v1/NAME if a route says so, on the stream, and available to the command line. */
+ * A topic is a name and a way to make its document: of what all nodes report (peers.h), of what is
+ * the same on each node, or by a service that answers for all. To add one, add a line to the table
+ * in topics.c; it is then at GET /api/v1/NAME if a route says so, on the stream, and available to
+ * the command line. */
 #pragma once
 
 #include "node/documents/topic.h"
@@ -25,8 +24,9 @@ typedef void rota_on_document(void *data, const struct rota_error *error, struct
 void rota_topic_ask(struct rota_node *node, const struct rota_topic *topic,
                     rota_on_document *on_document, void *data);
 
-/* The same for all queues, page by page: {"items": [...]}. It may be large. */
-void rota_topic_ask_queues(struct rota_node *node, rota_on_document *on_document, void *data);
+/* Request queues for rota_node_queues_each(): the first page, or all, which may be large. */
+void rota_topic_ask_queues(struct rota_node *node, bool is_whole, rota_on_document *on_queues,
+                           void *data);
 
 /* Answer all pending requests, with an error. */
 void rota_topics_end(struct rota_node *node);

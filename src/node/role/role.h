@@ -8,8 +8,9 @@
 struct rota_get;
 struct rota_node;
 struct rota_node_cache;
-struct rota_json;
+struct rota_arena;
 struct rota_metrics;
+struct rota_nodes_report;
 
 struct rota_role {
     const char *name; /* as the settings have it */
@@ -33,8 +34,9 @@ struct rota_role {
     /* Takes `role_data`; the loop runs until everything is freed. */
     void (*close)(void *role_data);
 
-    /* Append the state for people, as members of an open object. */
-    void (*show)(const void *role_data, struct rota_json *json);
+    /* Add the state, in `arena`. */
+    void (*report)(const void *role_data, struct rota_arena *arena,
+                   struct rota_nodes_report *report);
 
     /* Set series that are not counted as things happen; before they are shown. NULL: none. */
     void (*measure)(const void *role_data, struct rota_metrics *metrics);

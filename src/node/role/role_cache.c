@@ -1,10 +1,11 @@
 #include "node/role/role_cache.h"
 
-#include "base/json.h"
+#include "base/arena.h"
 #include "io/clock.h"
 #include "node/node_inside.h"
 #include "run/call/cache_service.h"
 #include "run/call/get_server_inside.h"
+#include "wire/message/nodes_message.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -467,13 +468,17 @@ static bool is_idle(const void *data)
     return role->n_visits == 0;
 }
 
-static void show_cache(const void *data, struct rota_json *json)
+static void report_cache(const void *data, struct rota_arena *arena,
+                         struct rota_nodes_report *report)
 {
     const struct cache_role *role = data;
-    rota_json_add_uint(json, "gets", role->n_gets);
-    rota_json_add_uint(json, "gets_failed", role->n_failed);
-    rota_json_add_uint(json, "gets_running", role->n_visits);
-    rota_json_add_uint(json, "cache_shards", count_shards(role));
+    struct rota_nodes_cache *cache = rota_arena_take(arena, sizeof *cache);
+    if (cache)
+        *cache = (struct rota_nodes_cache){.gets = role->n_gets,
+                                           .gets_failed = role->n_failed,
+                                           .gets_running = role->n_visits,
+                                           .cache_shards = count_shards(role)};
+    report->cache = cache;
 }
 
 const struct rota_node_cache *rota_role_cache_at(const struct rota_node *node, size_t i,
@@ -497,6 +502,6 @@ const struct rota_role rota_role_cache = {
     .is_idle = is_idle,
     .restore = restore_cache,
     .close = close_role,
-    .show = show_cache,
+    .report = report_cache,
     .member_roles = roles_of_cache,
 };

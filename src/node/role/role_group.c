@@ -1,7 +1,8 @@
 #include "node/role/role_group.h"
 
-#include "base/json.h"
+#include "base/arena.h"
 #include "node/node_inside.h"
+#include "wire/message/nodes_message.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -357,9 +358,13 @@ static bool is_idle(const void *data)
     return true;
 }
 
-static void show_groups(const void *data, struct rota_json *json)
+static void report_groups(const void *data, struct rota_arena *arena,
+                          struct rota_nodes_report *report)
 {
-    rota_json_add_uint(json, "groups", ((const struct group_role *)data)->n_groups);
+    struct rota_nodes_group *group = rota_arena_take(arena, sizeof *group);
+    if (group)
+        group->groups = ((const struct group_role *)data)->n_groups;
+    report->group = group;
 }
 
 const struct rota_watched_group *rota_role_group_at(const struct rota_node *node, size_t i)
@@ -378,5 +383,5 @@ const struct rota_role rota_role_group = {
     .drain = drain_groups,
     .is_idle = is_idle,
     .close = close_role,
-    .show = show_groups,
+    .report = report_groups,
 };

@@ -1,12 +1,13 @@
 /* The role "queue": a broker of the cluster's queues. */
 #include "node/node_inside.h"
 
-#include "base/json.h"
+#include "base/arena.h"
 #include "base/metrics.h"
 #include "io/clock.h"
 #include "node/rules/node_memory.h"
 #include "run/store/store_members.h"
 #include "run/work/cluster/work_broker_settings.h"
+#include "wire/message/nodes_message.h"
 
 #include <rota/experimental/broker.h>
 #include <stdio.h>
@@ -156,14 +157,18 @@ static void close_role(void *data)
     free(role);
 }
 
-static void show_queues(const void *data, struct rota_json *json)
+static void report_queues(const void *data, struct rota_arena *arena,
+                          struct rota_nodes_report *report)
 {
     struct rota_work_broker_counts counts =
         rota_work_broker_counts(((const struct queue_role *)data)->broker);
-    rota_json_add_uint(json, "jobs", counts.jobs);
-    rota_json_add_uint(json, "running", counts.running);
-    rota_json_add_uint(json, "polls", counts.polls);
-    rota_json_add_uint(json, "jobs_memory", counts.memory);
+    struct rota_nodes_queue *queue = rota_arena_take(arena, sizeof *queue);
+    if (queue)
+        *queue = (struct rota_nodes_queue){.jobs = counts.jobs,
+                                           .running = counts.running,
+                                           .polls = counts.polls,
+                                           .jobs_memory = counts.memory};
+    report->queue = queue;
 }
 
 struct series {
@@ -229,7 +234,7 @@ const struct rota_role rota_role_queue = {
     .is_idle = is_idle,
     .restore = restore_queues,
     .close = close_role,
-    .show = show_queues,
+    .report = report_queues,
     .measure = measure_queues,
     .reach = reach_of_queues,
 };

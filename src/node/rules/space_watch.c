@@ -84,13 +84,11 @@ void rota_space_watch_write(const struct rota_space_watch *watch, const struct r
     rota_json_begin_object(json);
     rota_json_add_string(json, "name", map->name);
     rota_json_add_uint(json, "version", map->version);
-    rota_json_key(json, "nodes");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "nodes");
     for (size_t i = 0; i < map->n_nodes; i++)
         rota_json_string(json, map->nodes[i]);
     rota_json_end_array(json);
-    rota_json_key(json, "changed");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "changed");
     for (uint32_t i = 0; i < watch->n; i++) {
         if (watch->stamps[i] <= after)
             continue;

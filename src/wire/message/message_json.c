@@ -36,8 +36,7 @@ static void write_bytes(struct rota_str bytes, struct rota_json *json)
     struct rota_buffer text = {0};
     rota_grpc_base64_encode(&text, bytes);
     rota_json_begin_object(json);
-    rota_json_key(json, "base64");
-    rota_json_string(json, rota_buffer_str(&text));
+    rota_json_add_string(json, "base64", rota_buffer_str(&text));
     rota_json_end_object(json);
     json->buffer->failed |= text.failed;
     rota_buffer_deinit(&text);

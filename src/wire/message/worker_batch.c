@@ -62,15 +62,6 @@ static enum rota_code check_head(const struct entry *entry, const struct rota_me
     return ROTA_OK;
 }
 
-static enum rota_code check_size(struct rota_str bytes, size_t max, const char *what,
-                                 struct rota_error *error)
-{
-    if (bytes.size <= max)
-        return ROTA_OK;
-    return rota_error_set(error, ROTA_ERR_INVALID, "the %s has %zu bytes, more than %zu", what,
-                          bytes.size, max);
-}
-
 /* Field 1 of all batches is the entries; field 2 of jobs is verdicts. */
 static bool next_entry(struct rota_worker_batch *batch, const struct rota_message_type *type,
                        struct entry *entry, struct rota_job_id *id, enum rota_code *code,
@@ -130,11 +121,11 @@ bool rota_worker_batch_job_next(struct rota_worker_batch *batch, struct rota_wor
         return false;
     *code = rota_queue_message_priority_check(entry.priority, error);
     if (!*code)
-        *code = check_size(entry.payload, ROTA_JOB_PAYLOAD_MAX, "payload", error);
+        *code = rota_job_check_size(entry.payload, ROTA_JOB_PAYLOAD_MAX, "payload", error);
     if (!*code)
-        *code = check_size(entry.key, ROTA_JOB_KEY_MAX, "key", error);
+        *code = rota_job_check_size(entry.key, ROTA_JOB_KEY_MAX, "key", error);
     if (!*code)
-        *code = check_size(entry.trace, ROTA_JOB_KEY_MAX, "trace id", error);
+        *code = rota_job_check_size(entry.trace, ROTA_JOB_KEY_MAX, "trace id", error);
     if (*code)
         return false;
     *job = (struct rota_worker_job){

@@ -4,14 +4,12 @@
 
 static void put_uint(struct rota_json *json, const char *key, uint64_t value)
 {
-    rota_json_key(json, key);
-    rota_json_uint(json, value);
+    rota_json_add_uint(json, key, value);
 }
 
 static void put_string(struct rota_json *json, const char *key, struct rota_str value)
 {
-    rota_json_key(json, key);
-    rota_json_string(json, value);
+    rota_json_add_string(json, key, value);
 }
 
 static void put_time(struct rota_json *json, const char *key, rota_time time)
@@ -54,8 +52,7 @@ static void put_position(struct rota_json *json, int64_t mark, const struct rota
 {
     static const char digits[] = "0123456789abcdef";
     struct rota_str bytes = rota_blob_str(position);
-    rota_json_key(json, "mark");
-    rota_json_int(json, mark);
+    rota_json_add_int(json, "mark", mark);
     if (bytes.size == 0)
         return;
     if (is_text(bytes)) {
@@ -74,8 +71,7 @@ static void put_parents(struct rota_json *json, const struct rota_group_def *def
 {
     if (def->n_parents == 0)
         return;
-    rota_json_key(json, "parents");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "parents");
     for (uint32_t i = 0; i < def->n_parents; i++)
         rota_json_string(json, def->parents[i].text);
     rota_json_end_array(json);
@@ -102,8 +98,7 @@ static void put_change(struct rota_json *json, const struct rota_group_change *c
     if (change->has_position)
         put_position(json, change->mark, change->position);
     if (change->is_end) {
-        rota_json_key(json, "end");
-        rota_json_bool(json, true);
+        rota_json_add_bool(json, "end", true);
     }
     if (is_new)
         put_extra(json, change->def->extra);
@@ -120,8 +115,7 @@ static void put_section(struct rota_json *json, const struct rota_group_record *
         return;
     rota_json_key(json, is_share ? "share" : "data");
     rota_json_begin_object(json);
-    rota_json_key(json, "partitions");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "partitions");
     for (size_t i = 0; i < record->n_changes; i++)
         if (rota_group_is_share(record->changes[i].type) == is_share)
             put_change(json, &record->changes[i]);
@@ -131,8 +125,7 @@ static void put_section(struct rota_json *json, const struct rota_group_record *
 
 static void put_state(struct rota_json *json, const struct rota_group_record *record)
 {
-    rota_json_key(json, "connectorState");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "connectorState");
     rota_json_begin_object(json);
     put_member(json, record->author);
     put_time(json, "stateTimestamp", record->timestamp);
@@ -141,15 +134,13 @@ static void put_state(struct rota_json *json, const struct rota_group_record *re
     rota_json_end_object(json);
     rota_json_end_array(json);
     if (record->is_seed_end) {
-        rota_json_key(json, "seeded");
-        rota_json_bool(json, true);
+        rota_json_add_bool(json, "seeded", true);
     }
 }
 
 static void put_tasks(struct rota_json *json, const struct rota_group_record *record)
 {
-    rota_json_key(json, "connectorState");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "connectorState");
     for (size_t i = 0; i < record->n_tasks; i++) {
         rota_json_begin_object(json);
         put_member(json, record->tasks[i].member);
@@ -162,8 +153,7 @@ static void put_tasks(struct rota_json *json, const struct rota_group_record *re
 
 static void put_words(struct rota_json *json, const struct rota_group_record *record)
 {
-    rota_json_key(json, "state");
-    rota_json_begin_object(json);
+    rota_json_add_object(json, "state");
     put_uint(json, "epoch", record->state_epoch);
     put_uint(json, "epochOffset", record->state_epoch_offset);
     put_string(json, "syncEpoch", rota_str(record->state_sync_epoch));
@@ -171,8 +161,7 @@ static void put_words(struct rota_json *json, const struct rota_group_record *re
     put_uint(json, "replayFrom", record->state_replay_from);
     put_uint(json, "incarnationFloor", record->incarnation_floor);
     put_place(json, "leader", record->leader);
-    rota_json_key(json, "seeded");
-    rota_json_bool(json, record->is_seeded);
+    rota_json_add_bool(json, "seeded", record->is_seeded);
     rota_json_end_object(json);
 }
 
@@ -187,8 +176,7 @@ static void put_partition(struct rota_json *json, const struct rota_group_partit
     put_place(json, "sharer", state->sharer);
     put_position(json, state->mark, state->position);
     if (state->is_finished) {
-        rota_json_key(json, "finished");
-        rota_json_bool(json, true);
+        rota_json_add_bool(json, "finished", true);
     }
     put_extra(json, state->def->extra);
     rota_json_end_object(json);
@@ -203,14 +191,12 @@ static void put_piece(struct rota_json *json, const struct rota_group_record *re
         put_tasks(json, record);
     }
     if (record->n_removed > 0) {
-        rota_json_key(json, "removed");
-        rota_json_begin_array(json);
+        rota_json_add_array(json, "removed");
         for (size_t i = 0; i < record->n_removed; i++)
             rota_json_string(json, record->removed[i]->name.text);
         rota_json_end_array(json);
     }
-    rota_json_key(json, "partitions");
-    rota_json_begin_array(json);
+    rota_json_add_array(json, "partitions");
     for (size_t i = 0; i < record->n_partitions; i++)
         put_partition(json, &record->partitions[i]);
     rota_json_end_array(json);

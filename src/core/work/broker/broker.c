@@ -44,16 +44,16 @@ enum rota_code rota_broker_new(const struct rota_broker_options *options,
     set_options(made, options);
     rota_random_init(&made->random, made->options.seed);
     made->seed = rota_random_next(&made->random);
-    made->chance = rota_random_next(&made->random);
+    made->adding.chance = rota_random_next(&made->random);
     made->now.boot = ROTA_TIME_MIN;
-    made->fair =
+    made->lanes.fair =
         (struct rota_fair){.keys_max = ROTA_BROKER_KEYS_MAX, .on_free = free_key, .data = made};
-    rota_list_init(&made->fair.resting);
-    rota_list_init(&made->free_classes);
+    rota_list_init(&made->lanes.fair.resting);
+    rota_list_init(&made->classes.free);
     rota_job_table_init(&made->jobs, rota_random_next(&made->random));
-    rota_map_init(&made->queues_by_name, made->seed);
-    rota_map_init(&made->classes, made->seed);
-    rota_map_init(&made->workers_by_name, made->seed);
+    rota_map_init(&made->queues.by_name, made->seed);
+    rota_map_init(&made->classes.by_key, made->seed);
+    rota_map_init(&made->workers.by_name, made->seed);
     rota_map_init(&made->names, made->seed);
     rota_map_init(&made->uniques, made->seed);
     if (!rota_capabilities_init(&made->capabilities, ROTA_BROKER_SETS_MAX, made->seed)) {
@@ -71,38 +71,39 @@ void rota_broker_free(struct rota_broker *broker)
     rota_broker_clear(broker);
     rota_broker_chunk_free_all(broker);
     rota_broker_node_free_all(broker);
-    for (size_t i = 0; i < broker->workers.size; i++)
-        if (broker->workers.items[i])
-            rota_broker_worker_free(broker, broker->workers.items[i]);
+    for (size_t i = 0; i < broker->workers.all.size; i++)
+        if (broker->workers.all.items[i])
+            rota_broker_worker_free(broker, broker->workers.all.items[i]);
     for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));)
         rota_broker_job_free(broker, i);
-    for (size_t i = 0; i < broker->lanes.size; i++)
-        if (broker->lanes.items[i]) {
-            rota_lane_deinit(broker->lanes.items[i]);
-            free(broker->lanes.items[i]);
+    for (size_t i = 0; i < broker->lanes.all.size; i++)
+        if (broker->lanes.all.items[i]) {
+            rota_lane_deinit(broker->lanes.all.items[i]);
+            free(broker->lanes.all.items[i]);
         }
-    for (size_t i = 0; i < broker->queues.size; i++)
-        if (broker->queues.items[i])
-            rota_broker_queue_free(broker, broker->queues.items[i]);
+    for (size_t i = 0; i < broker->queues.all.size; i++)
+        if (broker->queues.all.items[i])
+            rota_broker_queue_free(broker, broker->queues.all.items[i]);
     rota_capabilities_deinit(&broker->capabilities);
     rota_job_table_deinit(&broker->jobs);
-    rota_map_deinit(&broker->queues_by_name);
-    rota_map_deinit(&broker->classes);
-    rota_map_deinit(&broker->workers_by_name);
+    rota_map_deinit(&broker->queues.by_name);
+    rota_map_deinit(&broker->classes.by_key);
+    rota_map_deinit(&broker->workers.by_name);
     rota_map_deinit(&broker->names);
     rota_map_deinit(&broker->uniques);
-    rota_heap_deinit(&broker->alarms);
-    rota_vector_deinit(&broker->queues);
-    rota_vector_deinit(&broker->lanes);
-    rota_vector_deinit(&broker->dirty);
-    rota_vector_deinit(&broker->empties);
-    rota_vector_deinit(&broker->workers);
-    rota_vector_deinit(&broker->free_workers);
-    rota_vector_deinit(&broker->pollers);
+    rota_heap_deinit(&broker->workers.alarms);
+    rota_vector_deinit(&broker->queues.all);
+    rota_vector_deinit(&broker->lanes.all);
+    rota_vector_deinit(&broker->lanes.dirty);
+    rota_vector_deinit(&broker->queues.empties);
+    rota_vector_deinit(&broker->workers.all);
+    rota_vector_deinit(&broker->workers.free_numbers);
+    rota_vector_deinit(&broker->workers.pollers);
     rota_vector_deinit(&broker->timers);
-    rota_vector_deinit(&broker->effects);
-    rota_vector_deinit(&broker->trash);
-    rota_arena_deinit(&broker->arena);
+    rota_vector_deinit(&broker->output.effects);
+    rota_vector_deinit(&broker->output.trash);
+    rota_vector_deinit(&broker->matching.starts);
+    rota_arena_deinit(&broker->output.arena);
     free(broker);
 }
 
@@ -110,40 +111,42 @@ void rota_broker_free(struct rota_broker *broker)
 
 const struct rota_work_effect *rota_broker_effects(const struct rota_broker *broker, size_t *n)
 {
-    *n = broker->effects.size;
-    return broker->effects.items;
+    *n = broker->output.effects.size;
+    return broker->output.effects.items;
 }
 
 void rota_broker_clear(struct rota_broker *broker)
 {
     enum { KEPT = 4096 };
-    for (size_t i = 0; i < broker->trash.size; i++) {
-        struct rota_work_trash trash = broker->trash.items[i];
+    for (size_t i = 0; i < broker->output.trash.size; i++) {
+        struct rota_work_trash trash = broker->output.trash.items[i];
         if (trash.size > 0)
             rota_blocks_give(&broker->jobs.blocks, trash.block, trash.size);
         else
             free(trash.block);
     }
-    broker->trash.size = broker->effects.size = 0;
-    if (broker->effects.capacity > KEPT)
-        rota_vector_deinit(&broker->effects);
-    rota_arena_clear(&broker->arena);
-    broker->spec_ahead = NULL;
+    broker->output.trash.size = broker->output.effects.size = 0;
+    if (broker->output.effects.capacity > KEPT)
+        rota_vector_deinit(&broker->output.effects);
+    rota_arena_clear(&broker->output.arena);
+    broker->output.spec_ahead = NULL;
 }
 
 void rota_broker_set_watched(struct rota_broker *broker, bool is_watched)
 {
-    broker->is_unwatched = !is_watched;
+    broker->output.is_unwatched = !is_watched;
 }
 
 bool rota_broker_ready(struct rota_broker *broker, struct rota_lane *lane)
 {
-    if (!broker->spec_ahead)
-        broker->spec_ahead = rota_arena_take(&broker->arena, sizeof *broker->spec_ahead);
+    if (!broker->output.spec_ahead)
+        broker->output.spec_ahead =
+            rota_arena_take(&broker->output.arena, sizeof *broker->output.spec_ahead);
     bool is_ready =
-        broker->spec_ahead &&
-        rota_vector_reserve(&broker->effects, broker->effects.size + EFFECTS_PER_CHANGE) &&
-        rota_vector_reserve(&broker->trash, broker->trash.size + BLOCKS_PER_CHANGE) &&
+        broker->output.spec_ahead &&
+        rota_vector_reserve(&broker->output.effects,
+                            broker->output.effects.size + EFFECTS_PER_CHANGE) &&
+        rota_vector_reserve(&broker->output.trash, broker->output.trash.size + BLOCKS_PER_CHANGE) &&
         (!lane || rota_lane_reserve(lane));
     broker->is_starved = broker->is_starved || !is_ready;
     return is_ready;
@@ -153,8 +156,8 @@ struct rota_work_effect *rota_broker_emit(struct rota_broker *broker,
                                           enum rota_work_effect_type type,
                                           const struct rota_job *job)
 {
-    assert(broker->effects.size < broker->effects.capacity);
-    struct rota_work_effect *effect = &broker->effects.items[broker->effects.size++];
+    assert(broker->output.effects.size < broker->output.effects.capacity);
+    struct rota_work_effect *effect = &broker->output.effects.items[broker->output.effects.size++];
     memset(effect, 0, offsetof(struct rota_work_effect, record));
     effect->type = type;
     if (!job)
@@ -176,7 +179,7 @@ struct rota_work_record *rota_broker_write(struct rota_broker *broker,
     struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_RECORD, job);
     struct rota_work_record *record = &effect->record;
     *record = (struct rota_work_record){
-        .type = type, .number = ++broker->last_number, .at = broker->stamp};
+        .type = type, .number = ++broker->journal.last_number, .at = broker->stamp};
     if (job) {
         record->id = job->id;
         record->queue = effect->queue;
@@ -191,25 +194,26 @@ struct rota_work_record *rota_broker_note(struct rota_broker *broker,
 {
     if (!broker->options.is_volatile)
         return rota_broker_write(broker, type, job);
-    broker->noted.type = type; /* other fields are not read */
-    broker->noted.number = ++broker->last_number;
-    broker->noted.at = broker->stamp;
-    return &broker->noted;
+    broker->output.noted.type = type; /* other fields are not read */
+    broker->output.noted.number = ++broker->journal.last_number;
+    broker->output.noted.at = broker->stamp;
+    return &broker->output.noted;
 }
 
 void rota_broker_attach_spec(struct rota_broker *broker, const struct rota_job *job)
 {
-    struct rota_work_effect *effect = &broker->effects.items[broker->effects.size - 1];
-    struct rota_job_spec *spec = broker->spec_ahead;
+    struct rota_work_effect *effect =
+        &broker->output.effects.items[broker->output.effects.size - 1];
+    struct rota_job_spec *spec = broker->output.spec_ahead;
     assert(spec && effect->type == ROTA_WORK_DO_RECORD);
-    broker->spec_ahead = NULL;
+    broker->output.spec_ahead = NULL;
     rota_broker_job_fill_spec(broker, job, spec);
     effect->record.spec = spec;
 }
 
 void rota_broker_tell(struct rota_broker *broker, const struct rota_job *job, uint64_t number)
 {
-    if (broker->is_unwatched)
+    if (broker->output.is_unwatched)
         return;
     struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_TELL_STATE, job);
     const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
@@ -225,7 +229,7 @@ void rota_broker_discard(struct rota_broker *broker, void *block)
     if (!block)
         return;
     struct rota_work_trash trash = {.block = block};
-    if (broker->effects.size == 0 || !rota_vector_push(&broker->trash, trash))
+    if (broker->output.effects.size == 0 || !rota_vector_push(&broker->output.trash, trash))
         free(block);
 }
 
@@ -236,7 +240,7 @@ void rota_broker_at(struct rota_broker *broker, struct rota_work_now now)
     bool is_late = now.boot >= rota_time_add(broker->now.boot, ROTA_BROKER_STALL); /* seldom */
     rota_time due_at = is_late ? rota_broker_deadline(broker) : ROTA_TIME_NEVER;
     if (due_at < ROTA_TIME_NEVER && now.boot >= rota_time_add(due_at, ROTA_BROKER_STALL))
-        broker->spare_until = rota_time_add(now.boot, broker->options.grace);
+        broker->workers.spare_until = rota_time_add(now.boot, broker->options.grace);
     if (now.boot > broker->now.boot)
         broker->now.boot = now.boot;
     broker->now.wall = now.wall;
@@ -258,7 +262,7 @@ rota_time rota_broker_boot_of(const struct rota_broker *broker, rota_time wall)
 static void retry_undone(struct rota_broker *broker)
 {
     broker->is_starved = false;
-    if (broker->life_number == UINT64_MAX && rota_broker_ready(broker, NULL))
+    if (broker->journal.life_number == UINT64_MAX && rota_broker_ready(broker, NULL))
         rota_broker_replay_next_life(broker);
     for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));) {
         const struct rota_job *job = rota_job_at(&broker->jobs, i);
@@ -269,13 +273,13 @@ static void retry_undone(struct rota_broker *broker)
         }
     }
     rota_broker_match_offer_all(broker);
-    rota_broker_durable(broker, broker->now, broker->durable);
+    rota_broker_durable(broker, broker->now, broker->journal.durable);
 }
 
 void rota_broker_tick(struct rota_broker *broker, struct rota_work_now now)
 {
     rota_broker_at(broker, now);
-    if (!broker->is_begun)
+    if (!broker->journal.is_begun)
         return;
     if (broker->is_starved)
         retry_undone(broker);
@@ -299,17 +303,17 @@ static rota_time watch_before(const struct rota_broker *broker, rota_time at)
 
 rota_time rota_broker_deadline(const struct rota_broker *broker)
 {
-    if (!broker->is_begun)
+    if (!broker->journal.is_begun)
         return ROTA_TIME_NEVER;
     rota_time at = rota_broker_timer_first(broker);
-    const struct rota_heap_node *alarm = rota_heap_first(&broker->alarms);
+    const struct rota_heap_node *alarm = rota_heap_first(&broker->workers.alarms);
     if (alarm)
         at = rota_time_min(at, alarm->at);
     if (at < ROTA_TIME_NEVER && broker->counts[ROTA_JOB_RUNNING] > 0)
         at = watch_before(broker, at);
     at = rota_time_min(at, rota_broker_ended_forgets_at(broker));
-    if (broker->breath_at)
-        at = rota_time_min(at, broker->breath_at);
+    if (broker->matching.breath_at)
+        at = rota_time_min(at, broker->matching.breath_at);
     if (broker->is_starved)
         at = rota_time_min(at, rota_time_add(broker->now.boot, STARVED_AT));
     return at;
@@ -352,12 +356,13 @@ void rota_broker_durable(struct rota_broker *broker, struct rota_work_now now, u
 {
     rota_broker_at(broker, now);
     bool may_already = rota_broker_may_dispatch(broker);
-    if (number > broker->durable)
-        broker->durable = number < broker->last_number ? number : broker->last_number;
+    if (number > broker->journal.durable)
+        broker->journal.durable =
+            number < broker->journal.last_number ? number : broker->journal.last_number;
     while (broker->first_unsafe) {
         uint32_t safe = broker->first_unsafe;
         struct rota_job *job = rota_job_at(&broker->jobs, safe);
-        if (job->record > broker->durable)
+        if (job->record > broker->journal.durable)
             break;
         if (!rota_lane_reserve(rota_broker_lane_of(broker, job))) {
             broker->is_starved = true;
@@ -367,6 +372,7 @@ void rota_broker_durable(struct rota_broker *broker, struct rota_work_now now, u
         job->flags &= (uint8_t)~ROTA_JOB_UNSAFE;
         rota_broker_job_enter(broker, safe);
     }
+    rota_broker_match_send_starts(broker);
     if (!may_already)
         rota_broker_match_offer_all(broker);
     rota_broker_match(broker);
@@ -374,19 +380,19 @@ void rota_broker_durable(struct rota_broker *broker, struct rota_work_now now, u
 
 void rota_broker_refuse_adds(struct rota_broker *broker, const char *why)
 {
-    snprintf(broker->refusal, sizeof broker->refusal, "%s", why ? why : "");
+    snprintf(broker->adding.refusal, sizeof broker->adding.refusal, "%s", why ? why : "");
 }
 
 void rota_broker_allow_adds(struct rota_broker *broker, uint64_t bytes)
 {
-    broker->add_room = bytes;
-    broker->is_bounded = bytes != UINT64_MAX;
-    broker->is_short = false;
+    broker->adding.room = bytes;
+    broker->adding.is_bounded = bytes != UINT64_MAX;
+    broker->adding.is_short = false;
 }
 
 bool rota_broker_is_short(const struct rota_broker *broker)
 {
-    return broker->is_short;
+    return broker->adding.is_short;
 }
 
 size_t rota_broker_memory(const struct rota_broker *broker)
@@ -394,9 +400,9 @@ size_t rota_broker_memory(const struct rota_broker *broker)
     size_t bytes = rota_job_table_bytes(&broker->jobs) +
                    broker->timers.capacity * sizeof *broker->timers.items +
                    broker->uniques.capacity * sizeof *broker->uniques.entries;
-    for (size_t i = 0; i < broker->lanes.size; i++)
-        if (broker->lanes.items[i])
-            bytes += rota_lane_bytes(broker->lanes.items[i]);
+    for (size_t i = 0; i < broker->lanes.all.size; i++)
+        if (broker->lanes.all.items[i])
+            bytes += rota_lane_bytes(broker->lanes.all.items[i]);
     return bytes;
 }
 
@@ -419,10 +425,10 @@ bool rota_broker_has_shrunk(struct rota_broker *broker)
 
 uint64_t rota_broker_last_number(const struct rota_broker *broker)
 {
-    return broker->last_number;
+    return broker->journal.last_number;
 }
 
 uint64_t rota_broker_n_looks(const struct rota_broker *broker)
 {
-    return broker->n_looks;
+    return broker->matching.n_looks;
 }

@@ -23,7 +23,8 @@
  *
  * **Durability.** A record that the broker emits has a number. A job is handed out only when its
  * ADD is on disk, an answer to a submitter or a worker waits for its record; the driver calls
- * rota_broker_durable() when records are on disk. START is written but no answer waits for it.
+ * rota_broker_durable() when records are on disk. In a journal, nothing waits for START; where jobs
+ * are rows (`has_rows`), the worker does.
  *
  * **Attempts** are fenced: the number of an attempt (its fencing token) is 2^32 times the broker's
  * life (a counter of restarts) plus a random number, above the attempts that the job had in this
@@ -89,7 +90,11 @@ struct rota_broker_options {
     size_t ended_max;  /* ended jobs that are kept; 0: 100,000 */
     rota_time keep;    /* ... and for how long; DEAD ones stay until `ended_max` */
     rota_time grace;
-    bool tells_forgotten; /* also write FORGET for an ended job that is removed for age or number */
+    /* Jobs are rows that the next owner of their partition reads. FORGET is written for an ended
+     * job that is removed for age or number, too. A job is handed out only when its START is
+     * written, or that owner would hand it out again; and an attempt without a session outlives its
+     * partition here: its worker ends it there. */
+    bool has_rows;
     bool is_volatile; /* records are not kept: those of a job's usual course, ADD, START and END as
                          DONE, have their numbers but are not emitted; ADD is while jobs are watched
                        */
@@ -113,7 +118,8 @@ enum rota_work_effect_type {
     ROTA_WORK_DO_CANCEL,   /* tell `session` to stop `attempt` of `id`, for `cause` */
     ROTA_WORK_TELL_ENDED,  /* `id` has ended; true once `number` is on disk */
     ROTA_WORK_TELL_STATE,  /* `id` changed its state, or made progress: for watchers */
-    ROTA_WORK_TELL_LOST,   /* `session` is over: no heartbeat, or another took its place */
+    ROTA_WORK_TELL_LOST, /* `session` is over: no heartbeat, another took its place, or a poll whose
+                            jobs are another node's now */
 };
 
 /* Pointers are into the broker, and valid until rota_broker_clear(). */
@@ -261,7 +267,7 @@ bool rota_broker_has_beyond(const struct rota_broker *broker, struct rota_str qu
                             const struct rota_work_layout *layout);
 
 /* Forget queues without jobs, workers and settings that differ from the defaults: with all their
- * partitions, unless another module decides about these (`tells_forgotten`). Checking whether
+ * partitions, unless another module decides about these (`has_rows`). Checking whether
  * there may be some is free. */
 bool rota_broker_has_empty(const struct rota_broker *broker);
 void rota_broker_forget_empty(struct rota_broker *broker, struct rota_work_now now);
@@ -301,8 +307,8 @@ enum rota_code rota_broker_partition_open(struct rota_broker *broker, struct rot
                                           struct rota_error *error);
 
 /* The partition is no longer ours: its jobs are neither handed out nor accepted, and their
- * timers stop; running attempts are cancelled at their workers. The remaining jobs can be handed
- * over: */
+ * timers stop; running attempts are cancelled at their workers, except with `has_rows` those that
+ * have no session. The remaining jobs can be handed over: */
 enum rota_code rota_broker_partition_close(struct rota_broker *broker, struct rota_work_now now,
                                            struct rota_str queue, uint32_t partition,
                                            struct rota_error *error);
@@ -479,6 +485,10 @@ enum rota_code rota_broker_node_was_alive(struct rota_broker *broker, struct rot
                                           struct rota_str address, rota_time at,
                                           struct rota_error *error);
 
+/* Whether a node at this address was ever listed, or reported by another, unless it has been empty
+ * for longest of ROTA_BROKER_NODES_MAX. */
+bool rota_broker_node_is_known(const struct rota_broker *broker, struct rota_str address);
+
 /* An operator declares the node lost: no broker waits for its jobs. Gives the record to wait
  * for. An unknown node is not an error. */
 enum rota_code rota_broker_node_forget(struct rota_broker *broker, struct rota_work_now now,
@@ -585,6 +595,10 @@ void rota_broker_worker_lost(struct rota_broker *broker, struct rota_work_now no
 /* A heartbeat. False when there is no such session: the worker must open another. */
 bool rota_broker_worker_heard(struct rota_broker *broker, struct rota_work_now now,
                               uint64_t session);
+
+/* Whether the session is not over. That of a poll is as soon as it has jobs, which may still wait
+ * for their START to be written; if none of them is sent then, TELL_LOST follows. */
+bool rota_broker_worker_is_open(const struct rota_broker *broker, uint64_t session);
 
 /* Limit the worker to `slots` at a time from now on; 0 drains it. */
 bool rota_broker_worker_slots(struct rota_broker *broker, struct rota_work_now now,

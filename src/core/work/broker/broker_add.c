@@ -153,14 +153,14 @@ enum rota_code rota_broker_add_check_disk(struct rota_broker *broker,
                                           const struct rota_job_spec *spec, size_t more,
                                           struct rota_error *error)
 {
-    if (broker->refusal[0])
+    if (broker->adding.refusal[0])
         return rota_error_set(error, ROTA_ERR_LIMIT, "the node accepts no new jobs: %s",
-                              broker->refusal);
-    if (!broker->is_bounded)
+                              broker->adding.refusal);
+    if (!broker->adding.is_bounded)
         return ROTA_OK;
-    if (rota_broker_add_spec_size(spec) + more > broker->add_room)
-        broker->is_short = true;
-    if (broker->is_short)
+    if (rota_broker_add_spec_size(spec) + more > broker->adding.room)
+        broker->adding.is_short = true;
+    if (broker->adding.is_short)
         return rota_error_set(error, ROTA_ERR_LIMIT,
                               "the node accepts no new jobs: the disk is full, except for the "
                               "reserve for running jobs");
@@ -170,8 +170,8 @@ enum rota_code rota_broker_add_check_disk(struct rota_broker *broker,
 void rota_broker_add_take_room(struct rota_broker *broker, const struct rota_job_spec *spec,
                                size_t more)
 {
-    if (broker->is_bounded)
-        broker->add_room -= rota_broker_add_spec_size(spec) + more;
+    if (broker->adding.is_bounded)
+        broker->adding.room -= rota_broker_add_spec_size(spec) + more;
 }
 
 static enum rota_code check_add_room(struct rota_broker *broker, const struct rota_job_spec *spec,
@@ -204,10 +204,11 @@ static struct rota_job_id choose_id(struct rota_broker *broker, const struct rot
 {
     if (!rota_job_id_is_none(spec->id))
         return spec->id;
-    uint64_t chance = broker->chance;
-    broker->chance = rota_random_next(&broker->random);
+    uint64_t chance = broker->adding.chance;
+    broker->adding.chance = rota_random_next(&broker->random);
     struct rota_job_id id = rota_job_id_make(broker->now.wall, spec->partition, chance);
-    struct rota_job_id next = rota_job_id_make(broker->now.wall, spec->partition, broker->chance);
+    struct rota_job_id next =
+        rota_job_id_make(broker->now.wall, spec->partition, broker->adding.chance);
     rota_job_table_fetch_place(&broker->jobs, rota_job_table_hash(&broker->jobs, next));
     return id;
 }
@@ -252,7 +253,7 @@ enum rota_code rota_broker_add(struct rota_broker *broker, struct rota_work_now 
         code = rota_error_no_memory(error, "for a job");
     if (!code)
         code = rota_broker_job_new(broker, spec, choose_id(broker, spec), broker->stamp,
-                                   broker->last_number + 1, &job_number, error);
+                                   broker->journal.last_number + 1, &job_number, error);
     if (code)
         return code;
 
@@ -262,12 +263,12 @@ enum rota_code rota_broker_add(struct rota_broker *broker, struct rota_work_now 
     struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
     job->tag = rota_fair_tag(&queue->fair, extra ? extra->key : NULL);
     job->flags |= ROTA_JOB_UNSAFE;
-    struct rota_work_record *record = broker->is_unwatched
+    struct rota_work_record *record = broker->output.is_unwatched
                                           ? rota_broker_note(broker, ROTA_WORK_ADD, job)
                                           : rota_broker_write(broker, ROTA_WORK_ADD, job);
     record->tag = job->tag;
     record->priority = job->priority;
-    if (record != &broker->noted)
+    if (record != &broker->output.noted)
         rota_broker_attach_spec(broker, job);
     rota_broker_job_whole(broker, job_number, record->number);
     set_times(broker, job);

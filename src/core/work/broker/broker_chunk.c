@@ -13,13 +13,13 @@ static bool is_same_id(struct rota_job_id a, struct rota_job_id b)
 
 static struct rota_str queue_name(const struct rota_broker *broker, uint32_t queue)
 {
-    return rota_broker_queue_name(broker->queues.items[queue]);
+    return rota_broker_queue_name(broker->queues.all.items[queue]);
 }
 
 static size_t find_chunk(const struct rota_broker *broker, struct rota_job_id name)
 {
     size_t i = 0;
-    while (i < broker->chunks.size && !is_same_id(broker->chunks.items[i]->name, name))
+    while (i < broker->chunks.sent.size && !is_same_id(broker->chunks.sent.items[i]->name, name))
         i++;
     return i;
 }
@@ -27,7 +27,7 @@ static size_t find_chunk(const struct rota_broker *broker, struct rota_job_id na
 static struct rota_work_chunk *chunk_of(const struct rota_broker *broker, struct rota_job_id name)
 {
     size_t i = find_chunk(broker, name);
-    return i < broker->chunks.size ? broker->chunks.items[i] : NULL;
+    return i < broker->chunks.sent.size ? broker->chunks.sent.items[i] : NULL;
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -53,17 +53,18 @@ size_t rota_broker_chunk_n_jobs(const struct rota_broker *broker,
                                 const struct rota_work_queue *queue, uint32_t partition)
 {
     size_t n = 0;
-    for (size_t i = 0; i < broker->chunks.size; i++)
-        if (is_of(broker->chunks.items[i], queue, partition))
-            n += broker->chunks.items[i]->n_ids;
+    for (size_t i = 0; i < broker->chunks.sent.size; i++)
+        if (is_of(broker->chunks.sent.items[i], queue, partition))
+            n += broker->chunks.sent.items[i]->n_ids;
     return n;
 }
 
 bool rota_broker_chunk_has(const struct rota_broker *broker, const struct rota_work_queue *queue,
                            struct rota_job_id id)
 {
-    for (size_t i = 0; i < broker->chunks.size; i++)
-        if (broker->chunks.items[i]->queue == queue->number && find_id(broker->chunks.items[i], id))
+    for (size_t i = 0; i < broker->chunks.sent.size; i++)
+        if (broker->chunks.sent.items[i]->queue == queue->number &&
+            find_id(broker->chunks.sent.items[i], id))
             return true;
     return false;
 }
@@ -93,9 +94,10 @@ static struct rota_job_id get_id(const char *bytes)
 static bool write_chunk(struct rota_broker *broker, struct rota_work_chunk *chunk, bool is_over)
 {
     size_t size = chunk->n_ids * ID_SIZE;
-    struct rota_str to = rota_arena_copy(&broker->arena, rota_str(chunk->to));
-    struct rota_str queue = rota_arena_copy(&broker->arena, queue_name(broker, chunk->queue));
-    char *bytes = rota_arena_take(&broker->arena, size + 1);
+    struct rota_str to = rota_arena_copy(&broker->output.arena, rota_str(chunk->to));
+    struct rota_str queue =
+        rota_arena_copy(&broker->output.arena, queue_name(broker, chunk->queue));
+    char *bytes = rota_arena_take(&broker->output.arena, size + 1);
     if (!to.data || !queue.data || !bytes || !rota_broker_ready(broker, NULL))
         return false;
     for (size_t i = 0; i < chunk->n_ids; i++)
@@ -112,25 +114,25 @@ static bool write_chunk(struct rota_broker *broker, struct rota_work_chunk *chun
 
 static void drop_chunk(struct rota_broker *broker, size_t index)
 {
-    free(broker->chunks.items[index]->to);
-    free(broker->chunks.items[index]);
-    broker->chunks.items[index] = broker->chunks.items[--broker->chunks.size];
+    free(broker->chunks.sent.items[index]->to);
+    free(broker->chunks.sent.items[index]);
+    broker->chunks.sent.items[index] = broker->chunks.sent.items[--broker->chunks.sent.size];
 }
 
 void rota_broker_chunk_free_all(struct rota_broker *broker)
 {
-    while (broker->chunks.size > 0)
+    while (broker->chunks.sent.size > 0)
         drop_chunk(broker, 0);
-    rota_vector_deinit(&broker->chunks);
-    rota_vector_deinit(&broker->taken);
-    rota_vector_deinit(&broker->coming.ids);
+    rota_vector_deinit(&broker->chunks.sent);
+    rota_vector_deinit(&broker->chunks.taken);
+    rota_vector_deinit(&broker->chunks.coming.ids);
 }
 
 static struct rota_work_chunk *make_chunk(struct rota_broker *broker, struct rota_str to, size_t n)
 {
     struct rota_work_chunk *chunk = calloc(1, sizeof *chunk + n * sizeof *chunk->ids);
     char *copy = malloc(to.size + 1);
-    if (!chunk || !copy || !rota_vector_push(&broker->chunks, chunk)) {
+    if (!chunk || !copy || !rota_vector_push(&broker->chunks.sent, chunk)) {
         free(chunk);
         free(copy);
         return NULL;
@@ -192,7 +194,7 @@ enum rota_code rota_broker_chunk_begin(struct rota_broker *broker, struct rota_w
     if (own && own->is_open)
         return rota_error_set(error, ROTA_ERR_INVALID, "partition %u of queue %s is open",
                               partition, rota_quote(queue, quoted));
-    if (broker->chunks.size >= ROTA_BROKER_CHUNKS_MAX)
+    if (broker->chunks.sent.size >= ROTA_BROKER_CHUNKS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "%d chunks of jobs are already in handover",
                               ROTA_BROKER_CHUNKS_MAX);
     size_t n = own && own->n_jobs > 0 ? choose_chunk_jobs(broker, found, own, ids) : 0;
@@ -211,7 +213,7 @@ enum rota_code rota_broker_chunk_begin(struct rota_broker *broker, struct rota_w
     chunk->n_ids = n;
     memcpy(chunk->ids, ids, n * sizeof *ids);
     if (!write_chunk(broker, chunk, false)) {
-        drop_chunk(broker, broker->chunks.size - 1);
+        drop_chunk(broker, broker->chunks.sent.size - 1);
         return rota_error_no_memory(error, "for a chunk of jobs");
     }
     *name = chunk->name;
@@ -267,9 +269,9 @@ enum rota_code rota_broker_chunk_end(struct rota_broker *broker, struct rota_wor
 {
     size_t index = find_chunk(broker, name);
     rota_broker_at(broker, now);
-    if (index == broker->chunks.size)
+    if (index == broker->chunks.sent.size)
         return rota_error_set(error, ROTA_ERR_NOT_FOUND, "no such chunk");
-    if (!write_chunk(broker, broker->chunks.items[index], true))
+    if (!write_chunk(broker, broker->chunks.sent.items[index], true))
         return rota_error_no_memory(error, "to end a chunk");
     drop_chunk(broker, index);
     return ROTA_OK;
@@ -280,8 +282,8 @@ enum rota_code rota_broker_chunks_forget(struct rota_broker *broker, struct rota
                                          size_t *n_jobs, struct rota_error *error)
 {
     *n_chunks = *n_jobs = 0;
-    for (size_t i = 0; i < broker->chunks.size;) {
-        const struct rota_work_chunk *chunk = broker->chunks.items[i];
+    for (size_t i = 0; i < broker->chunks.sent.size;) {
+        const struct rota_work_chunk *chunk = broker->chunks.sent.items[i];
         size_t n = chunk->n_ids;
         if (!rota_str_is_equal(rota_str(chunk->to), to)) {
             i++;
@@ -301,8 +303,8 @@ enum rota_code rota_broker_chunks_forget(struct rota_broker *broker, struct rota
 bool rota_broker_chunk_undo(struct rota_broker *broker, const struct rota_work_queue *queue,
                             struct rota_job_id job)
 {
-    for (size_t i = 0; i < broker->chunks.size; i++) {
-        struct rota_work_chunk *chunk = broker->chunks.items[i];
+    for (size_t i = 0; i < broker->chunks.sent.size; i++) {
+        struct rota_work_chunk *chunk = broker->chunks.sent.items[i];
         struct rota_job_id *id = chunk->queue == queue->number ? find_id(chunk, job) : NULL;
         if (!id)
             continue;
@@ -320,9 +322,9 @@ bool rota_broker_chunk_undo(struct rota_broker *broker, const struct rota_work_q
 bool rota_broker_next_chunk(const struct rota_broker *broker, size_t *place,
                             struct rota_chunk_view *view)
 {
-    if (*place >= broker->chunks.size)
+    if (*place >= broker->chunks.sent.size)
         return false;
-    const struct rota_work_chunk *chunk = broker->chunks.items[(*place)++];
+    const struct rota_work_chunk *chunk = broker->chunks.sent.items[(*place)++];
     *view = (struct rota_chunk_view){
         .name = chunk->name,
         .queue = queue_name(broker, chunk->queue),
@@ -343,7 +345,7 @@ enum { TAKEN_HERE, TAKEN_OVER, TAKEN_GONE, TAKEN_COMING };
 static size_t find_taken(const struct rota_broker *broker, struct rota_job_id name)
 {
     size_t i = 0;
-    while (i < broker->taken.size && !is_same_id(broker->taken.items[i].name, name))
+    while (i < broker->chunks.taken.size && !is_same_id(broker->chunks.taken.items[i].name, name))
         i++;
     return i;
 }
@@ -361,15 +363,15 @@ static void write_taken(struct rota_broker *broker, struct rota_work_taken *take
 
 static void drop_old(struct rota_broker *broker)
 {
-    for (size_t i = 0; i < broker->taken.size;) {
-        struct rota_work_taken *taken = &broker->taken.items[i];
+    for (size_t i = 0; i < broker->chunks.taken.size;) {
+        struct rota_work_taken *taken = &broker->chunks.taken.items[i];
         bool is_old = taken->over_at && broker->stamp - taken->over_at > ROTA_BROKER_TAKEN_KEEP;
         if (!is_old || !rota_broker_ready(broker, NULL)) {
             i++;
             continue;
         }
         write_taken(broker, taken, TAKEN_GONE);
-        *taken = broker->taken.items[--broker->taken.size];
+        *taken = broker->chunks.taken.items[--broker->chunks.taken.size];
     }
 }
 
@@ -377,9 +379,9 @@ bool rota_broker_has_adopted(const struct rota_broker *broker, struct rota_job_i
                              uint64_t *number)
 {
     size_t i = find_taken(broker, name);
-    if (i == broker->taken.size)
+    if (i == broker->chunks.taken.size)
         return false;
-    *number = broker->taken.items[i].number;
+    *number = broker->chunks.taken.items[i].number;
     return true;
 }
 
@@ -389,34 +391,34 @@ enum rota_code rota_broker_adopting(struct rota_broker *broker, struct rota_work
     struct rota_work_taken taken = {.name = name};
     rota_broker_at(broker, now);
     if (rota_job_id_is_none(name) || chunk_of(broker, name) ||
-        find_taken(broker, name) < broker->taken.size)
+        find_taken(broker, name) < broker->chunks.taken.size)
         return rota_error_set(
             error, ROTA_ERR_INVALID,
             "the chunk of jobs has no name, was received already, or belongs to this broker");
     drop_old(broker);
-    if (broker->taken.size >= ROTA_BROKER_TAKEN_MAX)
+    if (broker->chunks.taken.size >= ROTA_BROKER_TAKEN_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "%d chunks of jobs are already being received",
                               ROTA_BROKER_TAKEN_MAX);
     if (!rota_broker_chunk_drop_coming(broker) || !rota_broker_node_note_coming_back(broker) ||
         !rota_broker_ready(broker, NULL) ||
-        !rota_vector_reserve(&broker->taken, broker->taken.size + 1))
+        !rota_vector_reserve(&broker->chunks.taken, broker->chunks.taken.size + 1))
         return rota_error_no_memory(error, "for a chunk of jobs");
     write_taken(broker, &taken, TAKEN_COMING);
-    broker->coming.name = name;
+    broker->chunks.coming.name = name;
     return ROTA_OK;
 }
 
 bool rota_broker_chunk_note_coming(struct rota_broker *broker, const struct rota_job *job)
 {
-    if (rota_job_id_is_none(broker->coming.name))
+    if (rota_job_id_is_none(broker->chunks.coming.name))
         return true;
-    broker->coming.queue = rota_broker_lane_of(broker, job)->queue;
-    return rota_vector_push(&broker->coming.ids, job->id);
+    broker->chunks.coming.queue = rota_broker_lane_of(broker, job)->queue;
+    return rota_vector_push(&broker->chunks.coming.ids, job->id);
 }
 
 bool rota_broker_chunk_drop_coming(struct rota_broker *broker)
 {
-    struct rota_work_coming *coming = &broker->coming;
+    struct rota_work_coming *coming = &broker->chunks.coming;
     struct rota_work_taken taken = {.name = coming->name};
     if (rota_job_id_is_none(coming->name))
         return true;
@@ -449,14 +451,14 @@ enum rota_code rota_broker_adopted(struct rota_broker *broker, struct rota_work_
 {
     struct rota_work_taken taken = {.name = name};
     rota_broker_at(broker, now);
-    if (!is_same_id(broker->coming.name, name) || rota_job_id_is_none(name))
+    if (!is_same_id(broker->chunks.coming.name, name) || rota_job_id_is_none(name))
         return rota_error_set(error, ROTA_ERR_INVALID, "the chunk of jobs has not been started");
-    if (!rota_broker_ready(broker, NULL) || !rota_vector_push(&broker->taken, taken))
+    if (!rota_broker_ready(broker, NULL) || !rota_vector_push(&broker->chunks.taken, taken))
         return rota_error_no_memory(error, "for a chunk of jobs");
-    write_taken(broker, &broker->taken.items[broker->taken.size - 1], TAKEN_HERE);
-    broker->coming.name = (struct rota_job_id){0, 0};
-    broker->coming.ids.size = 0;
-    *number = broker->last_number;
+    write_taken(broker, &broker->chunks.taken.items[broker->chunks.taken.size - 1], TAKEN_HERE);
+    broker->chunks.coming.name = (struct rota_job_id){0, 0};
+    broker->chunks.coming.ids.size = 0;
+    *number = broker->journal.last_number;
     return ROTA_OK;
 }
 
@@ -467,9 +469,9 @@ enum rota_code rota_broker_adopted_over(struct rota_broker *broker, struct rota_
     size_t i = find_taken(broker, name);
     rota_broker_at(broker, now);
     *number = 0;
-    if (i == broker->taken.size)
+    if (i == broker->chunks.taken.size)
         return ROTA_OK;
-    struct rota_work_taken *taken = &broker->taken.items[i];
+    struct rota_work_taken *taken = &broker->chunks.taken.items[i];
     if (!taken->over_at) {
         if (!rota_broker_ready(broker, NULL))
             return rota_error_no_memory(error, "to end a chunk");
@@ -498,12 +500,12 @@ enum rota_code rota_broker_chunk_read(struct rota_broker *broker,
     if (rota_job_id_is_none(record->id) || record->bytes.size % ID_SIZE ||
         n > ROTA_BROKER_CHUNK_JOBS_MAX || record->key.size > ROTA_JOB_KEY_MAX ||
         record->partition >= ROTA_JOB_PARTITIONS_MAX ||
-        broker->chunks.size > ROTA_BROKER_CHUNKS_MAX)
+        broker->chunks.sent.size > ROTA_BROKER_CHUNKS_MAX)
         return cant_be(record, error);
     enum rota_code code = rota_broker_queue_need(broker, record->queue, &queue, error);
     if (code)
         return code;
-    if (index < broker->chunks.size)
+    if (index < broker->chunks.sent.size)
         drop_chunk(broker, index);
     if (record->key.size == 0)
         return ROTA_OK;
@@ -528,30 +530,30 @@ enum rota_code rota_broker_chunk_read_taken(struct rota_broker *broker,
     size_t index = find_taken(broker, record->id);
     struct rota_work_taken taken = {.name = record->id, .number = record->number};
     if (rota_job_id_is_none(record->id) || (unsigned)record->state > TAKEN_COMING ||
-        broker->taken.size > ROTA_BROKER_TAKEN_MAX)
+        broker->chunks.taken.size > ROTA_BROKER_TAKEN_MAX)
         return cant_be(record, error);
-    broker->coming.ids.size = 0;
-    broker->coming.name = (struct rota_job_id){0, 0};
+    broker->chunks.coming.ids.size = 0;
+    broker->chunks.coming.name = (struct rota_job_id){0, 0};
     if ((unsigned)record->state == TAKEN_COMING) {
-        broker->coming.name = record->id;
+        broker->chunks.coming.name = record->id;
         return ROTA_OK;
     }
-    if (index < broker->taken.size)
-        broker->taken.items[index] = broker->taken.items[--broker->taken.size];
+    if (index < broker->chunks.taken.size)
+        broker->chunks.taken.items[index] = broker->chunks.taken.items[--broker->chunks.taken.size];
     if ((unsigned)record->state == TAKEN_OVER)
         taken.over_at = record->since > 0 ? record->since : 1;
-    if ((unsigned)record->state != TAKEN_GONE && !rota_vector_push(&broker->taken, taken))
+    if ((unsigned)record->state != TAKEN_GONE && !rota_vector_push(&broker->chunks.taken, taken))
         return rota_error_no_memory(error, "for a chunk of jobs");
     return ROTA_OK;
 }
 
 bool rota_broker_chunk_rewrite_all(struct rota_broker *broker)
 {
-    for (size_t i = 0; i < broker->chunks.size; i++)
-        if (!write_chunk(broker, broker->chunks.items[i], false))
+    for (size_t i = 0; i < broker->chunks.sent.size; i++)
+        if (!write_chunk(broker, broker->chunks.sent.items[i], false))
             return false;
-    for (size_t i = 0; i < broker->taken.size; i++) {
-        struct rota_work_taken *taken = &broker->taken.items[i];
+    for (size_t i = 0; i < broker->chunks.taken.size; i++) {
+        struct rota_work_taken *taken = &broker->chunks.taken.items[i];
         if (!rota_broker_ready(broker, NULL))
             return false;
         write_taken(broker, taken, taken->over_at ? TAKEN_OVER : TAKEN_HERE);
@@ -566,8 +568,8 @@ bool rota_broker_next_partition(const struct rota_broker *broker, size_t *place,
 {
     enum { SHIFT = 20 }; /* of the queue's number; partitions of a queue are fewer */
     size_t queue = *place >> SHIFT, index = *place & ((1 << SHIFT) - 1);
-    for (; queue < broker->queues.size; queue++, index = 0) {
-        const struct rota_work_queue *own = broker->queues.items[queue];
+    for (; queue < broker->queues.all.size; queue++, index = 0) {
+        const struct rota_work_queue *own = broker->queues.all.items[queue];
         if (!own || index >= own->partitions.size)
             continue;
         const struct rota_work_partition *partition = &own->partitions.items[index];

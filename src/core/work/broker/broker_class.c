@@ -46,7 +46,8 @@ static bool add_lanes_of(const struct rota_broker *broker, struct rota_work_clas
 {
     for (size_t i = 0; i < queue->lanes.size; i++) {
         uint32_t number = queue->lanes.items[i];
-        struct rota_lane *lane = number == ROTA_BROKER_NONE ? NULL : broker->lanes.items[number];
+        struct rota_lane *lane =
+            number == ROTA_BROKER_NONE ? NULL : broker->lanes.all.items[number];
         if (!lane || !rota_broker_class_fits(broker, class, lane))
             continue;
         if (!rota_broker_class_reserve_lane(class, lane, number))
@@ -64,30 +65,20 @@ static bool add_lanes(const struct rota_broker *broker, struct rota_work_class *
     for (size_t i = 0; i < class->n_queues; i++)
         rota_choice_init(&class->choices[i]);
     for (size_t i = 0; i < class->n_queues; i++)
-        if (!add_lanes_of(broker, class, broker->queues.items[class->queues[i]]))
+        if (!add_lanes_of(broker, class, broker->queues.all.items[class->queues[i]]))
             return false;
     return true;
 }
 
 /* --- coming and going --- */
 
-static int compare_names(const void *a, const void *b)
-{
-    return rota_str_compare(*(const struct rota_str *)a, *(const struct rota_str *)b);
-}
-
 /* Each name once, in order, followed by a blank, which is in none of them. */
 static void append_names(struct rota_buffer *text, const struct rota_str *names, size_t n)
 {
     struct rota_str sorted[ROTA_WORKER_CAPABILITIES_MAX];
     assert(n <= ROTA_WORKER_CAPABILITIES_MAX);
-    if (n > 0)
-        memcpy(sorted, names, n * sizeof *names);
-    if (n > 1)
-        qsort(sorted, n, sizeof *sorted, compare_names);
+    n = rota_capabilities_sort(names, n, sorted);
     for (size_t i = 0; i < n; i++) {
-        if (i > 0 && rota_str_is_equal(sorted[i - 1], sorted[i]))
-            continue;
         rota_buffer_append_str(text, sorted[i]);
         rota_buffer_append_char(text, ' ');
     }
@@ -96,7 +87,7 @@ static void append_names(struct rota_buffer *text, const struct rota_str *names,
 static void free_class(struct rota_broker *broker, struct rota_work_class *class)
 {
     for (size_t i = 0; i < class->n_queues; i++) {
-        struct rota_work_queue *queue = broker->queues.items[class->queues[i]];
+        struct rota_work_queue *queue = broker->queues.all.items[class->queues[i]];
         if (--queue->n_classes == 0)
             rota_broker_queue_note_empty(broker, queue);
         if (class->choices)
@@ -143,8 +134,8 @@ static enum rota_code make_class(struct rota_broker *broker, const struct rota_w
                                     &made->capabilities, error);
     if (!code)
         code = add_queues(broker, made, spec, error);
-    if (!code &&
-        (!add_lanes(broker, made) || !rota_map_put(&broker->classes, rota_buffer_str(text), made)))
+    if (!code && (!add_lanes(broker, made) ||
+                  !rota_map_put(&broker->classes.by_key, rota_buffer_str(text), made)))
         code = rota_error_no_memory(error, "for a worker");
     if (code) {
         free_class(broker, made);
@@ -169,7 +160,7 @@ enum rota_code rota_broker_class_need(struct rota_broker *broker,
     if (text.failed)
         code = rota_error_no_memory(error, "for a worker");
     struct rota_work_class *known =
-        code ? NULL : rota_map_get(&broker->classes, rota_buffer_str(&text));
+        code ? NULL : rota_map_get(&broker->classes.by_key, rota_buffer_str(&text));
     if (known)
         *class = known;
     else if (!code)
@@ -181,11 +172,11 @@ enum rota_code rota_broker_class_need(struct rota_broker *broker,
 void rota_broker_class_settle(struct rota_broker *broker, struct rota_work_class *class)
 {
     bool is_away = class->n_workers == 0 && class->n_leased > 0;
-    broker->n_away += is_away - (size_t) class->is_away;
+    broker->classes.n_away += is_away - (size_t) class->is_away;
     class->is_away = is_away;
     if (class->n_workers > 0 || class->n_leased > 0)
         return;
-    rota_map_remove(&broker->classes, rota_str_of(class->text, class->text_size));
+    rota_map_remove(&broker->classes.by_key, rota_str_of(class->text, class->text_size));
     free_class(broker, class);
 }
 
@@ -198,7 +189,7 @@ void rota_broker_class_put_free(struct rota_broker *broker, struct rota_work_wor
     worker->is_free = true;
     if (rota_list_is_empty(&class->free_workers)) {
         class->free_since = broker->now.boot;
-        rota_list_push(&broker->free_classes, &class->link);
+        rota_list_push(&broker->classes.free, &class->link);
     }
     rota_list_push(&class->free_workers, &worker->link);
 }
@@ -222,6 +213,6 @@ void rota_broker_class_turn(struct rota_broker *broker, struct rota_work_worker 
     }
     if (class->link.next) {
         rota_list_remove(&class->link);
-        rota_list_push(&broker->free_classes, &class->link);
+        rota_list_push(&broker->classes.free, &class->link);
     }
 }

@@ -17,7 +17,7 @@ static void cancel_at(struct rota_broker *broker, const struct rota_job *job, ui
 static void tell_ended(struct rota_broker *broker, const struct rota_job *job,
                        enum rota_job_cause cause, uint64_t number)
 {
-    if (broker->is_unwatched)
+    if (broker->output.is_unwatched)
         return;
     struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_TELL_ENDED, job);
     effect->number = number;
@@ -236,8 +236,8 @@ uint64_t rota_broker_end_attempt_lost(struct rota_broker *broker, uint32_t job_n
 {
     const struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
-    bool is_ours = loss == ROTA_LOSS_OURS;
-    if (loss == ROTA_LOSS_DIED)
+    bool is_ours = loss == ROTA_LOSS_OURS || extra->is_unsent;
+    if (loss == ROTA_LOSS_DIED && !is_ours)
         return lose_by_death(broker, job_number, extra, reason);
     if (!is_ours && is_out_of_attempts(extra))
         return rota_broker_end_finish(broker, job_number, ROTA_JOB_DEAD, ROTA_JOB_CAUSE_LOST,
@@ -306,7 +306,7 @@ void rota_broker_end_resume(struct rota_broker *broker, uint32_t job_number)
         worker->n_refs++;
     rota_broker_job_start(broker, job_number, extra->attempt, n_attempts, worker, broker->stamp);
     extra->wait_until = ROTA_TIME_NEVER;
-    extra->handed = (uint32_t)broker->n_handed;
+    extra->handed = (uint32_t)broker->matching.n_handed;
     rota_broker_timer_limit_attempt(broker, extra);
     extra->lease_until = rota_time_add(broker->now.boot, broker->options.grace);
     rota_broker_timer_set(broker, job);
@@ -521,8 +521,8 @@ static void on_attempt_time(struct rota_broker *broker, uint32_t job_number,
         return;
     }
     if (broker->now.boot <
-        broker->spare_until) { /* a worker could not have extended it meanwhile */
-        extra->lease_until = broker->spare_until;
+        broker->workers.spare_until) { /* a worker could not have extended it meanwhile */
+        extra->lease_until = broker->workers.spare_until;
         rota_broker_timer_set(broker, rota_job_at(&broker->jobs, job_number));
         return;
     }

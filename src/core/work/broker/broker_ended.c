@@ -10,7 +10,7 @@ static struct rota_job_extra *extra_at(const struct rota_broker *broker, uint32_
 
 static struct rota_ended_list *list_of(struct rota_broker *broker, const struct rota_job *job)
 {
-    return job->state == ROTA_JOB_DEAD ? &broker->dead : &broker->ended;
+    return job->state == ROTA_JOB_DEAD ? &broker->ended.dead : &broker->ended.others;
 }
 
 /* The extra of the last one that ended no later; 0: none. */
@@ -73,7 +73,7 @@ void rota_broker_ended_list_remove(struct rota_broker *broker, uint32_t number)
 /* The number of its extra; 0: none. */
 static uint32_t oldest_extra(const struct rota_broker *broker)
 {
-    uint32_t ended = broker->ended.first, dead = broker->dead.first;
+    uint32_t ended = broker->ended.others.first, dead = broker->ended.dead.first;
     if (!ended || !dead)
         return ended ? ended : dead;
     return extra_at(broker, dead)->since < extra_at(broker, ended)->since ? dead : ended;
@@ -81,7 +81,7 @@ static uint32_t oldest_extra(const struct rota_broker *broker)
 
 rota_time rota_broker_ended_forgets_at(const struct rota_broker *broker)
 {
-    uint32_t first = broker->ended.first;
+    uint32_t first = broker->ended.others.first;
     return first ? extra_at(broker, first)->wait_until : ROTA_TIME_NEVER;
 }
 
@@ -101,8 +101,8 @@ void rota_broker_ended_fetch_oldest(const struct rota_broker *broker)
 {
     const struct rota_job_table *jobs = &broker->jobs;
     const struct rota_job_extra *extra;
-    uint32_t number = broker->ended.first;
-    if (broker->n_ended < broker->options.ended_max || !number)
+    uint32_t number = broker->ended.others.first;
+    if (broker->ended.n < broker->options.ended_max || !number)
         return;
     extra = extra_at(broker, number);
     rota_job_table_fetch_others(jobs, rota_job_at(jobs, extra->job)->hash);
@@ -126,7 +126,7 @@ void rota_broker_ended_fetch_oldest(const struct rota_broker *broker)
 static bool forget_extra(struct rota_broker *broker, uint32_t extra_number)
 {
     uint32_t number = extra_at(broker, extra_number)->job;
-    if (broker->options.tells_forgotten && broker->is_begun) {
+    if (broker->options.has_rows && broker->journal.is_begun) {
         if (!rota_broker_ready(broker, NULL))
             return false;
         rota_broker_write(broker, ROTA_WORK_FORGET, rota_job_at(&broker->jobs, number));
@@ -136,25 +136,25 @@ static bool forget_extra(struct rota_broker *broker, uint32_t extra_number)
 
 void rota_broker_ended_forget(struct rota_broker *broker, size_t bytes)
 {
-    while (broker->n_ended > broker->options.ended_max)
+    while (broker->ended.n > broker->options.ended_max)
         if (!forget_extra(broker, oldest_extra(broker)))
             return;
-    while (broker->ended.first) {
+    while (broker->ended.others.first) {
         bool is_too_old =
-            broker->is_begun && rota_broker_ended_forgets_at(broker) <= broker->now.boot;
+            broker->journal.is_begun && rota_broker_ended_forgets_at(broker) <= broker->now.boot;
         bool is_too_much =
             bytes > broker->options.bytes_max || broker->bytes > broker->options.bytes_max - bytes;
-        if ((!is_too_old && !is_too_much) || !forget_extra(broker, broker->ended.first))
+        if ((!is_too_old && !is_too_much) || !forget_extra(broker, broker->ended.others.first))
             return;
     }
 }
 
 bool rota_broker_ended_forget_read(struct rota_broker *broker, rota_time wall)
 {
-    size_t before = broker->n_ended;
-    for (uint32_t first; (first = broker->ended.first);)
+    size_t before = broker->ended.n;
+    for (uint32_t first; (first = broker->ended.others.first);)
         if (rota_time_add(extra_at(broker, first)->since, broker->options.keep) > wall ||
             !forget_extra(broker, first))
             break;
-    return broker->n_ended < before;
+    return broker->ended.n < before;
 }

@@ -90,8 +90,10 @@ static bool empty_partition(struct rota_broker *broker, const struct rota_work_q
         rota_broker_job_leave(broker, i);
         if (job->state != ROTA_JOB_RUNNING)
             continue;
-        struct rota_work_worker *worker =
-            rota_broker_worker(broker, rota_job_extra_known(&broker->jobs, job)->session);
+        const struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+        struct rota_work_worker *worker = rota_broker_worker(broker, extra->session);
+        if (broker->options.has_rows && !extra->session && !extra->is_unsent)
+            continue; /* the next owner finds it running */
         rota_broker_end_attempt_over(broker, i, ROTA_JOB_CAUSE_HANDED_OVER,
                                      rota_str("its partition has another owner"), 0);
         if (worker)
@@ -160,12 +162,12 @@ bool rota_broker_partition_next(const struct rota_broker *broker, struct rota_st
     if (!i)
         return false;
     const struct rota_job *job = rota_job_at(&broker->jobs, i);
-    struct rota_job_spec *spec = (struct rota_job_spec *)&broker->spec; /* scratch */
+    struct rota_job_spec *spec = (struct rota_job_spec *)&broker->shown.spec; /* scratch */
     rota_broker_job_fill_spec(broker, job, spec);
     *record = (struct rota_work_record){.type = ROTA_WORK_JOB, .spec = spec};
     rota_broker_replay_fill_job(broker, job, record);
     record->tag = job->tag > found->fair.present ? job->tag - found->fair.present : 0;
-    record->epoch = broker->life;
+    record->epoch = broker->journal.life;
     *place = i;
     return true;
 }
@@ -212,8 +214,8 @@ static size_t more_of(const struct rota_work_record *job)
 static size_t n_leaving(const struct rota_broker *broker)
 {
     size_t n = 0;
-    for (size_t i = 0; i < broker->queues.size; i++) {
-        const struct rota_work_queue *queue = broker->queues.items[i];
+    for (size_t i = 0; i < broker->queues.all.size; i++) {
+        const struct rota_work_queue *queue = broker->queues.all.items[i];
         for (size_t k = 0; queue && k < queue->partitions.size; k++)
             n += queue->partitions.items[k].is_open ? 0 : queue->partitions.items[k].n_live;
     }
@@ -271,12 +273,13 @@ enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_no
     }
     if (!rota_broker_ready(broker, NULL))
         return rota_error_no_memory(error, "for a job");
-    if (life_of(job) >= broker->life) { /* our attempts get higher numbers than any before */
-        broker->life = life_of(job);
+    if (life_of(job) >=
+        broker->journal.life) { /* our attempts get higher numbers than any before */
+        broker->journal.life = life_of(job);
         rota_broker_replay_next_life(broker);
     }
     struct rota_work_record here = *job;
-    here.number = broker->last_number + 1;
+    here.number = broker->journal.last_number + 1;
     if (here.state == ROTA_JOB_RUNNING)
         here.state = ROTA_JOB_WAITING; /* its attempt was cancelled */
     here.tag = queue->fair.present;

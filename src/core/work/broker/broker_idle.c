@@ -14,7 +14,7 @@ bool rota_broker_next_idle(const struct rota_broker *broker, size_t *place,
                            struct rota_idle_view *view)
 {
     const struct rota_map_entry *entry;
-    while ((entry = rota_map_next(&broker->classes, place))) {
+    while ((entry = rota_map_next(&broker->classes.by_key, place))) {
         const struct rota_work_class *class = entry->value;
         if (class->n_free == 0)
             continue;
@@ -22,7 +22,7 @@ bool rota_broker_next_idle(const struct rota_broker *broker, size_t *place,
         view->n_free = class->n_free;
         view->n_queues = class->n_queues;
         for (size_t i = 0; i < class->n_queues; i++)
-            view->queues[i] = rota_broker_queue_name(broker->queues.items[class->queues[i]]);
+            view->queues[i] = rota_broker_queue_name(broker->queues.all.items[class->queues[i]]);
         return true;
     }
     return false;
@@ -31,13 +31,13 @@ bool rota_broker_next_idle(const struct rota_broker *broker, size_t *place,
 bool rota_broker_next_waiting(const struct rota_broker *broker, size_t *place,
                               struct rota_waiting_view *view)
 {
-    while (*place < broker->lanes.size && rota_broker_may_dispatch(broker)) {
-        const struct rota_lane *lane = broker->lanes.items[(*place)++];
-        if (!lane || lane->size == 0 || broker->queues.items[lane->queue]->is_paused)
+    while (*place < broker->lanes.all.size && rota_broker_may_dispatch(broker)) {
+        const struct rota_lane *lane = broker->lanes.all.items[(*place)++];
+        if (!lane || lane->size == 0 || broker->queues.all.items[lane->queue]->is_paused)
             continue;
         const struct rota_capability_set *set =
             rota_capabilities_set_at(&broker->capabilities, lane->set);
-        view->queue = rota_broker_queue_name(broker->queues.items[lane->queue]);
+        view->queue = rota_broker_queue_name(broker->queues.all.items[lane->queue]);
         view->can = rota_str_of(set->text, set->text_size);
         view->n_jobs = lane->size;
         view->first_at = rota_job_at(&broker->jobs, rota_lane_first(lane))->enqueued_at;
@@ -52,7 +52,7 @@ bool rota_broker_find_idle(const struct rota_broker *broker, struct rota_str que
     const struct rota_work_queue *queue = rota_broker_queue(broker, queue_name);
     if (!queue)
         return false;
-    ROTA_LIST_EACH (class, &broker->free_classes, const struct rota_work_class, link) {
+    ROTA_LIST_EACH (class, &broker->classes.free, const struct rota_work_class, link) {
         bool is_served = false;
         for (size_t i = 0; i < class->n_queues; i++)
             is_served = is_served || class->queues[i] == queue->number;

@@ -19,7 +19,7 @@ void rota_broker_job_discard_copy(struct rota_broker *broker, char *copy, size_t
     if (!copy)
         return;
     struct rota_work_trash trash = {copy, size};
-    if (broker->effects.size == 0 || !rota_vector_push(&broker->trash, trash))
+    if (broker->output.effects.size == 0 || !rota_vector_push(&broker->output.trash, trash))
         rota_blocks_give(&broker->jobs.blocks, copy, size);
 }
 
@@ -79,7 +79,7 @@ void rota_broker_job_fill_spec(const struct rota_broker *broker, const struct ro
     const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     *spec = (struct rota_job_spec){
         .id = job->id,
-        .queue = rota_broker_queue_name(broker->queues.items[lane->queue]),
+        .queue = rota_broker_queue_name(broker->queues.all.items[lane->queue]),
         .partition = rota_job_partition(&broker->jobs, job),
         .capabilities = set->names,
         .n_capabilities = set->list.size,
@@ -193,7 +193,7 @@ void rota_broker_job_set_state(struct rota_broker *broker, struct rota_job *job,
     if (was_ended == is_ended)
         return;
     size_t one_less = -(size_t)1;
-    broker->n_ended += is_ended ? 1 : one_less;
+    broker->ended.n += is_ended ? 1 : one_less;
     count_live(broker, rota_broker_partition(queue, rota_job_partition(&broker->jobs, job)), job,
                is_ended ? one_less : 1);
 }
@@ -243,7 +243,7 @@ void rota_broker_job_erase(struct rota_broker *broker, uint32_t number)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, number);
     struct rota_lane *lane = rota_broker_lane_of(broker, job);
-    struct rota_work_queue *queue = broker->queues.items[lane->queue];
+    struct rota_work_queue *queue = broker->queues.all.items[lane->queue];
     rota_broker_job_leave(broker, number);
     if (job->state != ROTA_JOB_DONE)
         drop_payload(broker, job);
@@ -256,15 +256,16 @@ void rota_broker_job_erase(struct rota_broker *broker, uint32_t number)
     rota_broker_timer_drop(broker, job);
     queue->counts[job->state]--;
     broker->counts[job->state]--;
-    broker->n_ended--;
+    broker->ended.n--;
     if (--lane->n_jobs == 0)
         rota_broker_queue_note_empty(broker, queue);
     rota_broker_partition(queue, rota_job_partition(&broker->jobs, job))->n_jobs--;
     free_extra(broker, number);
     if (broker->first_unsafe == number)
         broker->first_unsafe = job->newer;
-    if (job->record < broker->rewrite_number && broker->rewrite_left > 0 && job->record > 0)
-        broker->rewrite_left--;
+    if (job->record < broker->journal.rewrite_number && broker->journal.rewrite_left > 0 &&
+        job->record > 0)
+        broker->journal.rewrite_left--;
     rota_job_table_remove(&broker->jobs, number);
 }
 
@@ -278,7 +279,7 @@ enum rota_code rota_broker_job_new(struct rota_broker *broker, const struct rota
     enum rota_code code = rota_broker_queue_need_lane(broker, spec, &lane, error);
     if (code)
         return code;
-    struct rota_work_queue *queue = broker->queues.items[lane->queue];
+    struct rota_work_queue *queue = broker->queues.all.items[lane->queue];
     queue->is_deleted = false;
     uint32_t own = rota_job_id_is_none(spec->id) ? rota_job_id_partition(id) : spec->partition;
     code = rota_broker_queue_need_partition(queue, own, &partition, error);
@@ -325,7 +326,7 @@ enum rota_code rota_broker_job_new(struct rota_broker *broker, const struct rota
 
 bool rota_broker_job_free(struct rota_broker *broker, uint32_t number)
 {
-    if (broker->effects.size > 0 && !rota_broker_ready(broker, NULL))
+    if (broker->output.effects.size > 0 && !rota_broker_ready(broker, NULL))
         return false;
     rota_broker_job_erase(broker, number);
     return true;
@@ -346,11 +347,12 @@ void rota_broker_job_whole(struct rota_broker *broker, uint32_t number, uint64_t
 void rota_broker_job_enter(struct rota_broker *broker, uint32_t number)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, number);
-    if (job->state != ROTA_JOB_WAITING || (job->flags & ~ROTA_JOB_PLACED) || !broker->is_begun)
+    if (job->state != ROTA_JOB_WAITING || (job->flags & ~ROTA_JOB_PLACED) ||
+        !broker->journal.is_begun)
         return; /* it does not wait, is not on disk, or is inside */
     struct rota_lane *lane = rota_broker_lane_of(broker, job);
     const struct rota_work_partition *partition = rota_broker_partition(
-        broker->queues.items[lane->queue], rota_job_partition(&broker->jobs, job));
+        broker->queues.all.items[lane->queue], rota_job_partition(&broker->jobs, job));
     if (!partition->is_open)
         return;
     rota_lane_push(lane, &broker->jobs, number);
@@ -455,6 +457,7 @@ void rota_broker_job_start(struct rota_broker *broker, uint32_t number, uint64_t
     extra->worker = worker;
     extra->started = at;
     extra->cause = ROTA_JOB_CAUSE_NONE;
+    extra->is_unsent = false;
     extra->attempt_until = extra->lease_until = ROTA_TIME_NEVER;
     rota_broker_job_set_state(broker, job, ROTA_JOB_RUNNING);
     rota_fair_hand_out(&rota_broker_queue_of(broker, job)->fair, job->tag);

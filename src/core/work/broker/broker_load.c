@@ -42,14 +42,14 @@ enum rota_code rota_broker_load(struct rota_broker *broker, struct rota_work_now
     if (known)
         rota_broker_job_erase(broker, known);
     struct rota_work_record here = *job;
-    here.number = broker->last_number;
+    here.number = broker->journal.last_number;
     here.tag = 0; /* it means nothing here yet */
     code = rota_broker_replay_take_job(broker, &here, &made, error);
     if (code)
         return code;
     struct rota_job *own = rota_job_at(&broker->jobs, made);
     own->tag = job->tag;
-    rota_broker_job_whole(broker, made, broker->last_number);
+    rota_broker_job_whole(broker, made, broker->journal.last_number);
     rota_broker_replay_start_clocks(broker, made);
     rota_broker_partition(rota_broker_queue_of(broker, own), job->spec->partition)->is_loaded =
         true;
@@ -87,11 +87,11 @@ enum rota_code rota_broker_raise_life(struct rota_broker *broker, struct rota_wo
     rota_broker_at(broker, now);
     if (life > UINT32_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "no restart numbers are left (2^32)");
-    if (life <= broker->life)
+    if (life <= broker->journal.life)
         return ROTA_OK;
     if (!rota_broker_ready(broker, NULL))
         return rota_error_no_memory(error, "for a restart");
-    broker->life = life - 1;
+    broker->journal.life = life - 1;
     rota_broker_replay_next_life(broker);
     return ROTA_OK;
 }
@@ -103,7 +103,7 @@ bool rota_broker_job_record(const struct rota_broker *broker, struct rota_str qu
     if (!number)
         return false;
     const struct rota_job *job = rota_job_at(&broker->jobs, number);
-    struct rota_job_spec *spec = (struct rota_job_spec *)&broker->spec; /* scratch */
+    struct rota_job_spec *spec = (struct rota_job_spec *)&broker->shown.spec; /* scratch */
     rota_broker_job_fill_spec(broker, job, spec);
     *record = (struct rota_work_record){.type = ROTA_WORK_JOB, .spec = spec};
     rota_broker_replay_fill_job(broker, job, record);
@@ -138,9 +138,9 @@ enum rota_code rota_broker_partition_drop(struct rota_broker *broker, struct rot
 void rota_broker_hold(struct rota_broker *broker, struct rota_work_now now, bool is_on_hold)
 {
     rota_broker_at(broker, now);
-    if (broker->is_on_hold == is_on_hold)
+    if (broker->matching.is_on_hold == is_on_hold)
         return;
-    broker->is_on_hold = is_on_hold;
+    broker->matching.is_on_hold = is_on_hold;
     if (!is_on_hold)
         rota_broker_match_offer_all(broker);
     rota_broker_match(broker);

@@ -2,20 +2,22 @@
 
 #include "base/hash.h"
 
+#include <string.h>
+
 void rota_broker_match_mark_dirty(struct rota_broker *broker, struct rota_lane *lane)
 {
     if (lane->is_dirty)
         return;
     lane->is_dirty = true;
-    broker->dirty.items[broker->dirty.size++] =
-        broker->queues.items[lane->queue]->lanes.items[lane->set];
+    broker->lanes.dirty.items[broker->lanes.dirty.size++] =
+        broker->queues.all.items[lane->queue]->lanes.items[lane->set];
 }
 
 void rota_broker_match_offer_all(struct rota_broker *broker)
 {
-    for (size_t i = 0; i < broker->lanes.size; i++)
-        if (broker->lanes.items[i] && broker->lanes.items[i]->size > 0)
-            rota_broker_match_mark_dirty(broker, broker->lanes.items[i]);
+    for (size_t i = 0; i < broker->lanes.all.size; i++)
+        if (broker->lanes.all.items[i] && broker->lanes.all.items[i]->size > 0)
+            rota_broker_match_mark_dirty(broker, broker->lanes.all.items[i]);
 }
 
 void rota_broker_match_offer(struct rota_broker *broker, const struct rota_work_worker *worker)
@@ -34,9 +36,10 @@ static uint32_t choose_job(struct rota_broker *broker, const struct rota_work_cl
     uint32_t best = 0;
     const struct rota_job *best_job = NULL;
     for (size_t i = 0; i < class->n_queues; i++) {
-        if (broker->queues.items[class->queues[i]]->is_paused)
+        if (broker->queues.all.items[class->queues[i]]->is_paused)
             continue;
-        uint32_t first = rota_choice_first(&class->choices[i], &broker->jobs, &broker->n_looks);
+        uint32_t first =
+            rota_choice_first(&class->choices[i], &broker->jobs, &broker->matching.n_looks);
         const struct rota_job *job = first ? rota_job_at(&broker->jobs, first) : NULL;
         if (job && (!best_job || rota_job_is_older(job, best_job))) {
             best = first;
@@ -59,17 +62,92 @@ static rota_time time_left(const struct rota_broker *broker, const struct rota_j
 static uint64_t next_attempt(struct rota_broker *broker, const struct rota_job_extra *extra)
 {
     enum { PARTS = 16, CHANCES_MIN = 1 << 16 };
-    bool is_first = extra->attempt >> 32 != broker->life;
+    bool is_first = extra->attempt >> 32 != broker->journal.life;
     uint64_t from = is_first ? 1 : (uint32_t)extra->attempt + UINT64_C(1);
     uint64_t n_chances = is_first ? UINT64_C(1) << 31 : ((UINT64_C(1) << 32) - from) / PARTS;
     if (n_chances < CHANCES_MIN)
         return 0;
-    if (broker->n_attempts++ % 2 == 0) /* one hash is good for two */
-        broker->chances = rota_hash_sip64(
-            broker->options.secret, rota_str_of(&broker->n_attempts, sizeof broker->n_attempts));
+    if (broker->matching.n_attempts++ % 2 == 0) /* one hash is good for two */
+        broker->matching.chances = rota_hash_sip64(
+            broker->options.secret,
+            rota_str_of(&broker->matching.n_attempts, sizeof broker->matching.n_attempts));
     else
-        broker->chances >>= 32;
-    return broker->life << 32 | (from + ((uint32_t)broker->chances * n_chances >> 32));
+        broker->matching.chances >>= 32;
+    return broker->journal.life << 32 |
+           (from + ((uint32_t)broker->matching.chances * n_chances >> 32));
+}
+
+static void send_attempt(struct rota_broker *broker, const struct rota_job *job, uint64_t session,
+                         uint64_t handed)
+{
+    const struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_DISPATCH, job);
+    effect->session = session;
+    effect->handed = handed;
+    effect->timeout = time_left(broker, extra);
+    effect->priority = job->priority;
+    effect->payload = rota_job_payload(job);
+    effect->key = rota_job_extra_key(extra);
+    effect->trace = rota_job_extra_trace(extra);
+}
+
+/* Its times begin when it is sent. There is room for it. */
+static void await_start(struct rota_broker *broker, const struct rota_job *job, uint64_t session)
+{
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    extra->is_unsent = true;
+    extra->lease_until = extra->attempt_until = ROTA_TIME_NEVER;
+    rota_broker_timer_set(broker, job);
+    broker->matching.starts.items[broker->matching.starts.size++] =
+        (struct rota_work_start){.id = job->id,
+                                 .attempt = extra->attempt,
+                                 .session = session,
+                                 .handed = broker->matching.n_handed,
+                                 .number = broker->journal.last_number};
+}
+
+/* NULL: it has ended meanwhile, or its partition is another's. */
+static struct rota_job *unsent_job(const struct rota_broker *broker,
+                                   const struct rota_work_start *start)
+{
+    for (uint32_t number = rota_job_table_find(&broker->jobs, start->id); number;
+         number = rota_job_table_find_next(&broker->jobs, number)) {
+        struct rota_job *job = rota_job_at(&broker->jobs, number);
+        const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+        if (job->state == ROTA_JOB_RUNNING && extra->attempt == start->attempt && extra->is_unsent)
+            return job;
+    }
+    return NULL;
+}
+
+static void send_start(struct rota_broker *broker, const struct rota_work_start *start)
+{
+    struct rota_job *job = unsent_job(broker, start);
+    if (!job) {
+        if (!rota_broker_worker(broker, start->session)) /* a poll, which may get nothing now */
+            rota_broker_emit(broker, ROTA_WORK_TELL_LOST, NULL)->session = start->session;
+        return;
+    }
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    extra->is_unsent = false;
+    if (extra->lease)
+        extra->lease_until = rota_time_add(broker->now.boot, extra->lease);
+    rota_broker_timer_limit_attempt(broker, extra);
+    rota_broker_timer_set(broker, job);
+    send_attempt(broker, job, extra->session ? extra->session : start->session, start->handed);
+}
+
+void rota_broker_match_send_starts(struct rota_broker *broker)
+{
+    size_t n = 0;
+    while (n < broker->matching.starts.size &&
+           broker->matching.starts.items[n].number <= broker->journal.durable &&
+           rota_broker_ready(broker, NULL))
+        send_start(broker, &broker->matching.starts.items[n++]);
+    broker->matching.starts.size -= n;
+    if (n > 0 && broker->matching.starts.size > 0)
+        memmove(broker->matching.starts.items, broker->matching.starts.items + n,
+                broker->matching.starts.size * sizeof *broker->matching.starts.items);
 }
 
 static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker, uint32_t number,
@@ -77,7 +155,7 @@ static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker
 {
     struct rota_job *job = rota_job_at(&broker->jobs, number);
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
-    extra->handed = (uint32_t)++broker->n_handed;
+    extra->handed = (uint32_t)++broker->matching.n_handed;
     worker->name->n_refs++;
     rota_broker_job_start(broker, number, attempt, extra->n_attempts + 1, worker->name,
                           broker->stamp);
@@ -88,14 +166,10 @@ static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker
     record->attempt = attempt;
     record->n_attempts = extra->n_attempts;
     record->worker = rota_str_of(worker->name->bytes, worker->name->size);
-    struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_DISPATCH, job);
-    effect->session = worker->session;
-    effect->handed = broker->n_handed;
-    effect->timeout = time_left(broker, extra);
-    effect->priority = job->priority;
-    effect->payload = rota_job_payload(job);
-    effect->key = rota_job_extra_key(extra);
-    effect->trace = rota_job_extra_trace(extra);
+    if (broker->options.has_rows)
+        await_start(broker, job, worker->session);
+    else
+        send_attempt(broker, job, worker->session, broker->matching.n_handed);
     rota_broker_tell(broker, job, 0);
 }
 
@@ -106,7 +180,8 @@ static bool dispatch_job(struct rota_broker *broker, struct rota_work_worker *wo
     if (!rota_broker_ready(broker, NULL))
         return false;
     struct rota_job_extra *extra = rota_broker_timer_need_extra(broker, number);
-    if (!extra) {
+    if (!extra ||
+        !rota_vector_reserve(&broker->matching.starts, broker->matching.starts.size + 1)) {
         broker->is_starved = true;
         return false;
     }
@@ -141,25 +216,27 @@ static struct rota_work_worker *first_free(const struct rota_work_class *class)
 static bool holds_back(struct rota_broker *broker, const struct rota_work_worker *worker)
 {
     struct rota_work_class *class = worker->class;
-    if (!broker->is_shared || worker->is_hasty ||
+    if (!broker->matching.is_shared || worker->is_hasty ||
         !rota_breath_holds(&class->breath, broker->now.boot, class->free_since))
         return false;
-    if (!broker->breath_at || class->breath.until < broker->breath_at)
-        broker->breath_at = class->breath.until;
+    if (!broker->matching.breath_at || class->breath.until < broker->matching.breath_at)
+        broker->matching.breath_at = class->breath.until;
     return worker->is_poll ? !has_two_free(class) && worker->n_running == 0 : class->n_free == 1;
 }
 
 void rota_broker_match_end_breaths(struct rota_broker *broker)
 {
     size_t place = 0;
-    if (!broker->breath_at || broker->now.boot < broker->breath_at)
+    if (!broker->matching.breath_at || broker->now.boot < broker->matching.breath_at)
         return;
-    broker->breath_at = 0;
-    for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));) {
+    broker->matching.breath_at = 0;
+    for (const struct rota_map_entry *entry;
+         (entry = rota_map_next(&broker->classes.by_key, &place));) {
         const struct rota_work_class *class = entry->value;
         rota_time until = class->breath.until;
-        if (until > broker->now.boot && (!broker->breath_at || until < broker->breath_at))
-            broker->breath_at = until;
+        if (until > broker->now.boot &&
+            (!broker->matching.breath_at || until < broker->matching.breath_at))
+            broker->matching.breath_at = until;
         else if (until && until <= broker->now.boot && !rota_list_is_empty(&class->free_workers))
             rota_broker_match_offer(broker, first_free(class));
     }
@@ -167,10 +244,10 @@ void rota_broker_match_end_breaths(struct rota_broker *broker)
 
 void rota_broker_share(struct rota_broker *broker, struct rota_work_now now, bool is_shared)
 {
-    if (broker->is_shared == is_shared)
+    if (broker->matching.is_shared == is_shared)
         return;
     rota_broker_at(broker, now);
-    broker->is_shared = is_shared;
+    broker->matching.is_shared = is_shared;
     rota_broker_match_offer_all(broker);
     rota_broker_match(broker);
 }
@@ -187,14 +264,19 @@ static void fill_worker(struct rota_broker *broker, struct rota_work_worker *wor
 void rota_broker_match_serve(struct rota_broker *broker, struct rota_work_worker *worker)
 {
     fill_worker(broker, worker);
-    if (worker->is_poll && worker->n_running > 0)
-        rota_broker_worker_detach(broker, worker);
+    if (!worker->is_poll || worker->n_running == 0)
+        return;
+    for (size_t i = broker->matching.starts.size;
+         i-- > 0 && /* it gets all its jobs in one answer */
+         broker->matching.starts.items[i].session == worker->session;)
+        broker->matching.starts.items[i].number = broker->journal.last_number;
+    rota_broker_worker_detach(broker, worker);
 }
 
 /* A free worker that can take jobs of a lane; NULL: none. */
 static struct rota_work_worker *find_free(struct rota_broker *broker, uint32_t lane)
 {
-    ROTA_LIST_EACH (class, &broker->free_classes, const struct rota_work_class, link)
+    ROTA_LIST_EACH (class, &broker->classes.free, const struct rota_work_class, link)
         if (rota_broker_class_has(class, lane) && !holds_back(broker, first_free(class)))
             return first_free(class);
     return NULL;
@@ -217,11 +299,11 @@ static bool match_one(struct rota_broker *broker, uint32_t lane)
 
 void rota_broker_match(struct rota_broker *broker)
 {
-    while (broker->dirty.size > 0) {
-        uint32_t number = broker->dirty.items[--broker->dirty.size];
-        struct rota_lane *lane = broker->lanes.items[number];
+    while (broker->lanes.dirty.size > 0) {
+        uint32_t number = broker->lanes.dirty.items[--broker->lanes.dirty.size];
+        struct rota_lane *lane = broker->lanes.all.items[number];
         lane->is_dirty = false;
-        while (lane->size > 0 && !broker->queues.items[lane->queue]->is_paused &&
+        while (lane->size > 0 && !broker->queues.all.items[lane->queue]->is_paused &&
                rota_broker_may_dispatch(broker) && match_one(broker, number))
             ;
     }

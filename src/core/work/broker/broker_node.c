@@ -73,7 +73,7 @@ static enum rota_code find_or_add_node(struct rota_broker *broker, struct rota_s
 /* False when there is no memory. */
 static bool write_node(struct rota_broker *broker, const struct rota_work_node *node)
 {
-    struct rota_str address = rota_arena_copy(&broker->arena, address_of(node));
+    struct rota_str address = rota_arena_copy(&broker->output.arena, address_of(node));
     if (!address.data || !rota_broker_ready(broker, NULL))
         return false;
     struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_NODE, NULL);
@@ -221,6 +221,11 @@ enum rota_code rota_broker_node_note_receiver(struct rota_broker *broker, struct
     return code;
 }
 
+bool rota_broker_node_is_known(const struct rota_broker *broker, struct rota_str address)
+{
+    return find_node(broker, address) != NULL;
+}
+
 enum rota_code rota_broker_node_forget(struct rota_broker *broker, struct rota_work_now now,
                                        struct rota_str address, uint64_t *number,
                                        struct rota_error *error)
@@ -232,7 +237,7 @@ enum rota_code rota_broker_node_forget(struct rota_broker *broker, struct rota_w
         code =
             set_node_state(broker, node, ROTA_BROKER_NODE_EMPTY, time_after(broker, node), error);
     if (!code)
-        *number = broker->last_number;
+        *number = broker->journal.last_number;
     return code;
 }
 
@@ -323,8 +328,8 @@ uint64_t rota_broker_nodes_hash(const struct rota_broker *broker)
 
 bool rota_broker_is_empty(const struct rota_broker *broker)
 {
-    return broker->n_live == 0 && broker->n_ended == 0 && broker->chunks.size == 0 &&
-           rota_job_id_is_none(broker->coming.name);
+    return broker->n_live == 0 && broker->ended.n == 0 && broker->chunks.sent.size == 0 &&
+           rota_job_id_is_none(broker->chunks.coming.name);
 }
 
 /* --- the journal --- */

@@ -13,11 +13,11 @@ static struct rota_work_poller *make_poller(struct rota_broker *broker, struct r
                                             struct rota_work_class *class)
 {
     struct rota_work_poller *made = calloc(1, sizeof *made);
-    if (!made || !rota_vector_push(&broker->pollers, made)) {
+    if (!made || !rota_vector_push(&broker->workers.pollers, made)) {
         free(made);
         return NULL;
     }
-    made->place = broker->pollers.size - 1;
+    made->place = broker->workers.pollers.size - 1;
     made->class = class;
     made->name = name;
     made->next = name->pollers;
@@ -35,8 +35,8 @@ static void drop_idle_poller(struct rota_broker *broker, struct rota_work_poller
     while (*link != poller)
         link = &(*link)->next;
     *link = poller->next;
-    struct rota_work_poller *last = broker->pollers.items[--broker->pollers.size];
-    broker->pollers.items[poller->place] = last;
+    struct rota_work_poller *last = broker->workers.pollers.items[--broker->workers.pollers.size];
+    broker->workers.pollers.items[poller->place] = last;
     last->place = poller->place;
     poller->class->n_pollers--;
     free(poller);

@@ -9,9 +9,9 @@
 
 struct rota_work_queue *rota_broker_queue(const struct rota_broker *broker, struct rota_str name)
 {
-    if (broker->last_queue && rota_str_is_equal(rota_broker_queue_name(broker->last_queue), name))
-        return broker->last_queue;
-    return rota_map_get(&broker->queues_by_name, name);
+    if (broker->queues.last && rota_str_is_equal(rota_broker_queue_name(broker->queues.last), name))
+        return broker->queues.last;
+    return rota_map_get(&broker->queues.by_name, name);
 }
 
 /* A treap: searched by name, and balanced by random ranks, so it is not deep. */
@@ -20,7 +20,7 @@ struct rota_work_queue *rota_broker_queue_after(const struct rota_broker *broker
                                                 struct rota_str name)
 {
     struct rota_work_queue *found = NULL;
-    for (struct rota_work_queue *at = broker->queues_in_order; at;) {
+    for (struct rota_work_queue *at = broker->queues.in_order; at;) {
         bool is_after = rota_str_compare(rota_broker_queue_name(at), name) > 0;
         found = is_after ? at : found;
         at = is_after ? at->left : at->right;
@@ -36,7 +36,7 @@ static bool is_before(const struct rota_work_queue *a, const struct rota_work_qu
 /* Split what is below its place to its two sides. */
 static void order_queue(struct rota_broker *broker, struct rota_work_queue *queue)
 {
-    struct rota_work_queue **at = &broker->queues_in_order;
+    struct rota_work_queue **at = &broker->queues.in_order;
     struct rota_work_queue **left = &queue->left, **right = &queue->right;
     queue->rank = rota_hash_sip64(broker->seed, rota_broker_queue_name(queue));
     while (*at && (*at)->rank >= queue->rank)
@@ -57,7 +57,7 @@ static void order_queue(struct rota_broker *broker, struct rota_work_queue *queu
 
 static void unorder_queue(struct rota_broker *broker, const struct rota_work_queue *queue)
 {
-    struct rota_work_queue **at = &broker->queues_in_order;
+    struct rota_work_queue **at = &broker->queues.in_order;
     struct rota_work_queue *left = queue->left, *right = queue->right;
     while (*at != queue)
         at = is_before(queue, *at) ? &(*at)->left : &(*at)->right;
@@ -85,28 +85,29 @@ static bool is_set(const struct rota_broker *broker, const struct rota_work_queu
  * with the next one, unless a store decides that. */
 static bool is_used(const struct rota_broker *broker, const struct rota_work_queue *queue)
 {
-    bool is_coming = !rota_job_id_is_none(broker->coming.name) && broker->coming.ids.size > 0 &&
-                     broker->coming.queue == queue->number;
+    bool is_coming = !rota_job_id_is_none(broker->chunks.coming.name) &&
+                     broker->chunks.coming.ids.size > 0 &&
+                     broker->chunks.coming.queue == queue->number;
     if (queue->n_classes > 0 || is_coming)
         return true;
     for (size_t i = 0; i < queue->partitions.size; i++)
         if (queue->partitions.items[i].n_jobs > 0 || queue->partitions.items[i].is_loaded ||
-            (queue->partitions.items[i].is_open && broker->options.tells_forgotten))
+            (queue->partitions.items[i].is_open && broker->options.has_rows))
             return true;
-    for (size_t i = 0; i < broker->chunks.size; i++)
-        if (broker->chunks.items[i]->queue == queue->number)
+    for (size_t i = 0; i < broker->chunks.sent.size; i++)
+        if (broker->chunks.sent.items[i]->queue == queue->number)
             return true;
     return false;
 }
 
 void rota_broker_queue_free(struct rota_broker *broker, struct rota_work_queue *queue)
 {
-    if (broker->last_queue == queue)
-        broker->last_queue = NULL;
-    broker->queues.items[queue->number] = NULL;
-    if (queue->number < broker->free_queue)
-        broker->free_queue = queue->number;
-    rota_map_remove(&broker->queues_by_name, rota_broker_queue_name(queue));
+    if (broker->queues.last == queue)
+        broker->queues.last = NULL;
+    broker->queues.all.items[queue->number] = NULL;
+    if (queue->number < broker->queues.free_number)
+        broker->queues.free_number = queue->number;
+    rota_map_remove(&broker->queues.by_name, rota_broker_queue_name(queue));
     unorder_queue(broker, queue);
     rota_fair_queue_deinit(&queue->fair);
     rota_vector_deinit(&queue->partitions);
@@ -116,24 +117,24 @@ void rota_broker_queue_free(struct rota_broker *broker, struct rota_work_queue *
 
 static void free_lane(struct rota_broker *broker, uint32_t number)
 {
-    struct rota_lane *lane = broker->lanes.items[number];
-    struct rota_work_queue *queue = broker->queues.items[lane->queue];
+    struct rota_lane *lane = broker->lanes.all.items[number];
+    struct rota_work_queue *queue = broker->queues.all.items[lane->queue];
     size_t place = 0;
     for (const struct rota_map_entry *entry;
-         queue->n_classes > 0 && (entry = rota_map_next(&broker->classes, &place));) {
+         queue->n_classes > 0 && (entry = rota_map_next(&broker->classes.by_key, &place));) {
         struct rota_work_class *class = entry->value;
         if (!rota_broker_class_has(class, number))
             continue;
         rota_choice_unwatch(rota_broker_class_choice(class, lane->queue), lane);
         class->has_lane.items[number / 64] &= ~((uint64_t)1 << number % 64);
     }
-    if (number < broker->free_lane)
-        broker->free_lane = number;
+    if (number < broker->lanes.free_number)
+        broker->lanes.free_number = number;
     rota_capabilities_set_at(&broker->capabilities, lane->set)->n_refs--;
     queue->lanes.items[lane->set] = ROTA_BROKER_NONE;
     queue->n_lanes--;
-    broker->lanes.items[number] = NULL;
-    broker->n_lanes--;
+    broker->lanes.all.items[number] = NULL;
+    broker->lanes.n--;
     rota_lane_deinit(lane);
     free(lane);
 }
@@ -141,11 +142,11 @@ static void free_lane(struct rota_broker *broker, uint32_t number)
 /* Lanes without jobs, and the sets that only these needed. */
 static void sweep_lanes(struct rota_broker *broker)
 {
-    broker->dirty.size = 0; /* matched, or empty */
-    for (uint32_t i = 0; i < broker->lanes.size; i++)
-        if (broker->lanes.items[i]) {
-            broker->lanes.items[i]->is_dirty = false;
-            if (broker->lanes.items[i]->n_jobs == 0)
+    broker->lanes.dirty.size = 0; /* matched, or empty */
+    for (uint32_t i = 0; i < broker->lanes.all.size; i++)
+        if (broker->lanes.all.items[i]) {
+            broker->lanes.all.items[i]->is_dirty = false;
+            if (broker->lanes.all.items[i]->n_jobs == 0)
                 free_lane(broker, i);
         }
     rota_capabilities_sweep(&broker->capabilities);
@@ -158,9 +159,11 @@ static void free_lanes_of(struct rota_broker *broker, const struct rota_work_que
         uint32_t number = queue->lanes.items[i];
         if (number == ROTA_BROKER_NONE)
             continue;
-        for (size_t k = 0; broker->lanes.items[number]->is_dirty && k < broker->dirty.size; k++)
-            if (broker->dirty.items[k] == number) {
-                broker->dirty.items[k] = broker->dirty.items[--broker->dirty.size];
+        for (size_t k = 0;
+             broker->lanes.all.items[number]->is_dirty && k < broker->lanes.dirty.size; k++)
+            if (broker->lanes.dirty.items[k] == number) {
+                broker->lanes.dirty.items[k] =
+                    broker->lanes.dirty.items[--broker->lanes.dirty.size];
                 break;
             }
         free_lane(broker, number);
@@ -170,10 +173,11 @@ static void free_lanes_of(struct rota_broker *broker, const struct rota_work_que
 /* Forget unused queues with default settings. */
 static void sweep_queues(struct rota_broker *broker)
 {
-    if (!rota_vector_reserve(&broker->trash, broker->trash.size + broker->queues.size))
+    if (!rota_vector_reserve(&broker->output.trash,
+                             broker->output.trash.size + broker->queues.all.size))
         return;
-    for (size_t i = 0; i < broker->queues.size; i++) {
-        struct rota_work_queue *queue = broker->queues.items[i];
+    for (size_t i = 0; i < broker->queues.all.size; i++) {
+        struct rota_work_queue *queue = broker->queues.all.items[i];
         if (!queue || is_used(broker, queue) || is_set(broker, queue))
             continue;
         free_lanes_of(broker, queue);
@@ -184,12 +188,12 @@ static void sweep_queues(struct rota_broker *broker)
 void rota_broker_queue_note_empty(struct rota_broker *broker, struct rota_work_queue *queue)
 {
     if (!queue->is_noted)
-        queue->is_noted = rota_vector_push(&broker->empties, queue->number);
+        queue->is_noted = rota_vector_push(&broker->queues.empties, queue->number);
 }
 
 bool rota_broker_has_empty(const struct rota_broker *broker)
 {
-    return broker->empties.size > 0;
+    return broker->queues.empties.size > 0;
 }
 
 /* A setting that was reset recently still has to reach nodes that have an older one. */
@@ -203,17 +207,17 @@ static bool is_news(const struct rota_broker *broker, const struct rota_work_que
 
 void rota_broker_forget_empty(struct rota_broker *broker, struct rota_work_now now)
 {
-    size_t n_kept = 0, n = broker->empties.size;
+    size_t n_kept = 0, n = broker->queues.empties.size;
     rota_broker_at(broker, now);
-    if (!rota_vector_reserve(&broker->trash, broker->trash.size + n))
+    if (!rota_vector_reserve(&broker->output.trash, broker->output.trash.size + n))
         return;
     for (size_t i = 0; i < n; i++) {
-        uint32_t number = broker->empties.items[i];
-        struct rota_work_queue *queue = broker->queues.items[number];
+        uint32_t number = broker->queues.empties.items[i];
+        struct rota_work_queue *queue = broker->queues.all.items[number];
         if (!queue || !queue->is_noted)
             continue; /* already removed */
         if (!is_used(broker, queue) && !is_set(broker, queue) && is_news(broker, queue)) {
-            broker->empties.items[n_kept++] = number;
+            broker->queues.empties.items[n_kept++] = number;
             continue;
         }
         queue->is_noted = false;
@@ -222,7 +226,7 @@ void rota_broker_forget_empty(struct rota_broker *broker, struct rota_work_now n
         free_lanes_of(broker, queue);
         rota_broker_queue_free(broker, queue);
     }
-    broker->empties.size = n_kept;
+    broker->queues.empties.size = n_kept;
 }
 
 /* The first number that is free in a table of pointers, none being so below `*from`; with room. */
@@ -239,16 +243,16 @@ static enum rota_code make_queue(struct rota_broker *broker, struct rota_str nam
 {
     uint32_t number;
     struct rota_work_queue *made = calloc(1, sizeof *made);
-    if (!made || !FREE_NUMBER(&broker->queues, &broker->free_queue, &number))
+    if (!made || !FREE_NUMBER(&broker->queues.all, &broker->queues.free_number, &number))
         goto no_memory;
     made->number = number;
     made->name_size = (uint16_t)name.size;
     memcpy(made->name, name.data, name.size);
-    if (!rota_map_put(&broker->queues_by_name, rota_broker_queue_name(made), made))
+    if (!rota_map_put(&broker->queues.by_name, rota_broker_queue_name(made), made))
         goto no_memory;
-    rota_fair_queue_init(&made->fair, &broker->fair, broker->seed);
+    rota_fair_queue_init(&made->fair, &broker->lanes.fair, broker->seed);
     order_queue(broker, made);
-    broker->queues.items[number] = made;
+    broker->queues.all.items[number] = made;
     *queue = made;
     return ROTA_OK;
 
@@ -262,16 +266,16 @@ enum rota_code rota_broker_queue_need(struct rota_broker *broker, struct rota_st
 {
     struct rota_work_queue *known = rota_broker_queue(broker, name);
     if (known) {
-        broker->last_queue = known;
+        broker->queues.last = known;
         *queue = known;
         return ROTA_OK;
     }
     enum rota_code code = rota_job_queue_check(name, error);
     if (code)
         return code;
-    if (broker->queues_by_name.size >= broker->options.queues_max)
+    if (broker->queues.by_name.size >= broker->options.queues_max)
         sweep_queues(broker);
-    if (broker->queues_by_name.size >= broker->options.queues_max)
+    if (broker->queues.by_name.size >= broker->options.queues_max)
         return rota_error_set(
             error, ROTA_ERR_LIMIT,
             "the node has %zu queues with jobs, workers or settings already, which is the limit",
@@ -286,9 +290,10 @@ static bool reserve_in_classes(struct rota_broker *broker, const struct rota_lan
                                uint32_t number)
 {
     size_t place = 0;
-    if (broker->queues.items[lane->queue]->n_classes == 0)
+    if (broker->queues.all.items[lane->queue]->n_classes == 0)
         return true;
-    for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));) {
+    for (const struct rota_map_entry *entry;
+         (entry = rota_map_next(&broker->classes.by_key, &place));) {
         struct rota_work_class *class = entry->value;
         if (rota_broker_class_fits(broker, class, lane) &&
             !rota_broker_class_reserve_lane(class, lane, number))
@@ -307,8 +312,8 @@ static enum rota_code make_lane(struct rota_broker *broker, struct rota_work_que
         *made = (struct rota_lane){.queue = queue->number, .set = set->number};
         rota_list_init(&made->watches);
     }
-    if (!made || !FREE_NUMBER(&broker->lanes, &broker->free_lane, &number) ||
-        !rota_vector_reserve(&broker->dirty, broker->lanes.size) ||
+    if (!made || !FREE_NUMBER(&broker->lanes.all, &broker->lanes.free_number, &number) ||
+        !rota_vector_reserve(&broker->lanes.dirty, broker->lanes.all.size) ||
         !rota_vector_reserve(&queue->lanes, set->number + 1) ||
         !reserve_in_classes(broker, made, number)) {
         free(made);
@@ -319,11 +324,11 @@ static enum rota_code make_lane(struct rota_broker *broker, struct rota_work_que
     set->n_refs++;
     queue->lanes.items[set->number] = number;
     queue->n_lanes++;
-    broker->lanes.items[number] = made;
-    broker->n_lanes++;
+    broker->lanes.all.items[number] = made;
+    broker->lanes.n++;
     size_t place = 0;
     for (const struct rota_map_entry *entry;
-         queue->n_classes > 0 && (entry = rota_map_next(&broker->classes, &place));)
+         queue->n_classes > 0 && (entry = rota_map_next(&broker->classes.by_key, &place));)
         if (rota_broker_class_fits(broker, entry->value, made))
             rota_broker_class_add_lane(entry->value, made, number);
     *lane = made;
@@ -338,11 +343,11 @@ enum rota_code rota_broker_queue_need_lane(struct rota_broker *broker,
     struct rota_capability_set *set;
     if (queue && spec->n_capabilities == 0 && queue->lanes.size > 0 &&
         queue->lanes.items[0] != ROTA_BROKER_NONE) { /* what most jobs need: set 0, nothing */
-        broker->last_queue = queue;
-        *lane = broker->lanes.items[queue->lanes.items[0]];
+        broker->queues.last = queue;
+        *lane = broker->lanes.all.items[queue->lanes.items[0]];
         return ROTA_OK;
     }
-    if (broker->n_lanes >= ROTA_BROKER_LANES_MAX ||
+    if (broker->lanes.n >= ROTA_BROKER_LANES_MAX ||
         broker->capabilities.n_sets >= ROTA_BROKER_SETS_MAX)
         sweep_lanes(broker);
     enum rota_code code = rota_broker_queue_need(broker, spec->queue, &queue, error);
@@ -352,14 +357,14 @@ enum rota_code rota_broker_queue_need_lane(struct rota_broker *broker,
     if (code)
         return code;
     if (set->number < queue->lanes.size && queue->lanes.items[set->number] != ROTA_BROKER_NONE) {
-        *lane = broker->lanes.items[queue->lanes.items[set->number]];
+        *lane = broker->lanes.all.items[queue->lanes.items[set->number]];
         return ROTA_OK;
     }
-    if (broker->n_lanes >= ROTA_BROKER_LANES_MAX)
+    if (broker->lanes.n >= ROTA_BROKER_LANES_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
                               "the node has jobs of %zu pairs of a queue and a set of "
                               "capabilities already, which is the limit",
-                              broker->n_lanes);
+                              broker->lanes.n);
     return make_lane(broker, queue, set, lane, error);
 }
 

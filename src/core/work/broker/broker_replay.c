@@ -335,7 +335,7 @@ static enum rota_code read_setting(struct rota_broker *broker,
             return reject_record(record, "invalid layout of a queue", error);
         queue->layout = *record->layout;
         queue->laid_at = time_of(record);
-        broker->n_layouts++;
+        broker->queues.n_layouts++;
         return ROTA_OK;
     }
     if (record->partition >= ROTA_JOB_PARTITIONS_MAX)
@@ -377,9 +377,9 @@ static enum rota_code read_record(struct rota_broker *broker, const struct rota_
     case ROTA_WORK_NODE:
         return rota_broker_node_read(broker, record, error);
     case ROTA_WORK_LIFE:
-        if (record->attempt < broker->life || record->attempt > UINT32_MAX)
+        if (record->attempt < broker->journal.life || record->attempt > UINT32_MAX)
             return reject_record(record, "the restart number went backwards", error);
-        broker->life = record->attempt;
+        broker->journal.life = record->attempt;
         return ROTA_OK;
     }
     return reject_record(record, "unknown type", error);
@@ -410,9 +410,9 @@ static bool has_foreign_time(enum rota_work_record_type type)
 enum rota_code rota_broker_replay(struct rota_broker *broker, const struct rota_work_record *record,
                                   struct rota_error *error)
 {
-    assert(!broker->is_begun);
+    assert(!broker->journal.is_begun);
     enum rota_code code = ROTA_OK;
-    if (record->number <= broker->last_number)
+    if (record->number <= broker->journal.last_number)
         code = reject_record(record, "the number went backwards", error);
     else if ((unsigned)record->cause > ROTA_JOB_CAUSE_HANDED_OVER ||
              record->reason.size > ROTA_JOB_REASON_MAX ||
@@ -426,8 +426,8 @@ enum rota_code rota_broker_replay(struct rota_broker *broker, const struct rota_
             broker->stamp = at;
         rota_broker_ended_forget(broker, 0);
     }
-    if (record->number > broker->last_number)
-        broker->last_number = record->number;
+    if (record->number > broker->journal.last_number)
+        broker->journal.last_number = record->number;
     return code;
 }
 
@@ -440,10 +440,10 @@ void rota_broker_foresee(struct rota_broker *broker, struct rota_job_id id)
 
 void rota_broker_replay_next_life(struct rota_broker *broker)
 {
-    broker->life++;
+    broker->journal.life++;
     struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_LIFE, NULL);
-    record->attempt = broker->life;
-    broker->life_number = record->number;
+    record->attempt = broker->journal.life;
+    broker->journal.life_number = record->number;
 }
 
 void rota_broker_replay_start_clocks(struct rota_broker *broker, uint32_t job_number)
@@ -473,26 +473,27 @@ void rota_broker_replay_start_clocks(struct rota_broker *broker, uint32_t job_nu
 /* A queue's virtual time continues at the first of its jobs. */
 static void set_presents(struct rota_broker *broker)
 {
-    for (size_t i = 0; i < broker->queues.size; i++)
-        if (broker->queues.items[i])
-            broker->queues.items[i]->least_tag = UINT64_MAX;
+    for (size_t i = 0; i < broker->queues.all.size; i++)
+        if (broker->queues.all.items[i])
+            broker->queues.all.items[i]->least_tag = UINT64_MAX;
     for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));) {
         const struct rota_job *job = rota_job_at(&broker->jobs, i);
         struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
         if (!rota_job_state_is_ended(job->state) && job->tag < queue->least_tag)
             queue->least_tag = job->tag;
     }
-    for (size_t i = 0; i < broker->queues.size; i++)
-        if (broker->queues.items[i] && broker->queues.items[i]->least_tag != UINT64_MAX)
-            rota_fair_hand_out(&broker->queues.items[i]->fair, broker->queues.items[i]->least_tag);
+    for (size_t i = 0; i < broker->queues.all.size; i++)
+        if (broker->queues.all.items[i] && broker->queues.all.items[i]->least_tag != UINT64_MAX)
+            rota_fair_hand_out(&broker->queues.all.items[i]->fair,
+                               broker->queues.all.items[i]->least_tag);
 }
 
 void rota_broker_begin(struct rota_broker *broker, struct rota_work_now now)
 {
-    assert(!broker->is_begun);
+    assert(!broker->journal.is_begun);
     rota_broker_at(broker, now);
-    broker->is_begun = true;
-    broker->durable = broker->last_number;
+    broker->journal.is_begun = true;
+    broker->journal.durable = broker->journal.last_number;
     broker->first_unsafe = 0;
     rota_broker_chunk_drop_coming(broker);
     set_presents(broker);
@@ -502,13 +503,13 @@ void rota_broker_begin(struct rota_broker *broker, struct rota_work_now now)
             rota_broker_job_enter(broker, i);
     }
     rota_broker_ended_forget(broker, 0);
-    for (size_t i = 0; i < broker->queues.size; i++)
-        if (broker->queues.items[i] && broker->queues.items[i]->n_lanes == 0)
-            rota_broker_queue_note_empty(broker, broker->queues.items[i]);
+    for (size_t i = 0; i < broker->queues.all.size; i++)
+        if (broker->queues.all.items[i] && broker->queues.all.items[i]->n_lanes == 0)
+            rota_broker_queue_note_empty(broker, broker->queues.all.items[i]);
     if (rota_broker_ready(broker, NULL))
         rota_broker_replay_next_life(broker);
     else
-        broker->life_number = UINT64_MAX; /* the first tick begins it */
+        broker->journal.life_number = UINT64_MAX; /* the first tick begins it */
     rota_broker_match(broker);
 }
 
@@ -517,17 +518,17 @@ void rota_broker_begin(struct rota_broker *broker, struct rota_work_now now)
 /* Life, pauses, weights and owners; false when there is no memory for all of them. */
 static bool rewrite_settings(struct rota_broker *broker)
 {
-    uint64_t number = broker->last_number + 1;
+    uint64_t number = broker->journal.last_number + 1;
     if (!rota_broker_ready(broker, NULL))
         return false;
-    rota_broker_write(broker, ROTA_WORK_LIFE, NULL)->attempt = broker->life;
-    for (size_t i = 0; i < broker->queues.size; i++)
-        if (broker->queues.items[i] &&
-            !rota_broker_hand_rewrite_queue(broker, broker->queues.items[i]))
+    rota_broker_write(broker, ROTA_WORK_LIFE, NULL)->attempt = broker->journal.life;
+    for (size_t i = 0; i < broker->queues.all.size; i++)
+        if (broker->queues.all.items[i] &&
+            !rota_broker_hand_rewrite_queue(broker, broker->queues.all.items[i]))
             return false;
     if (!rota_broker_chunk_rewrite_all(broker) || !rota_broker_node_rewrite_all(broker))
         return false;
-    broker->settings_number = number;
+    broker->journal.settings_number = number;
     return true;
 }
 
@@ -558,15 +559,16 @@ static size_t settings_size(const struct rota_broker *broker)
     enum { RECORD = 96 };
     struct rota_setting_place place = {0};
     struct rota_work_record record;
-    size_t size = RECORD + broker->taken.size * RECORD;
+    size_t size = RECORD + broker->chunks.taken.size * RECORD;
     while (rota_broker_next_setting(broker, &place, &record))
         size += RECORD + record.queue.size + record.key.size;
-    for (size_t i = 0; i < broker->queues.size; i++)
-        if (broker->queues.items[i])
-            size += ROTA_JOB_QUEUE_NAME_MAX + broker->queues.items[i]->partitions.size * 2 * RECORD;
-    for (size_t i = 0; i < broker->chunks.size; i++)
-        size += 2 * RECORD + ROTA_JOB_QUEUE_NAME_MAX + strlen(broker->chunks.items[i]->to) +
-                broker->chunks.items[i]->n_ids * sizeof(struct rota_job_id);
+    for (size_t i = 0; i < broker->queues.all.size; i++)
+        if (broker->queues.all.items[i])
+            size +=
+                ROTA_JOB_QUEUE_NAME_MAX + broker->queues.all.items[i]->partitions.size * 2 * RECORD;
+    for (size_t i = 0; i < broker->chunks.sent.size; i++)
+        size += 2 * RECORD + ROTA_JOB_QUEUE_NAME_MAX + strlen(broker->chunks.sent.items[i]->to) +
+                broker->chunks.sent.items[i]->n_ids * sizeof(struct rota_job_id);
     for (size_t i = 0; i < broker->nodes.size; i++)
         size += RECORD + broker->nodes.items[i]->size;
     return size;
@@ -576,24 +578,24 @@ size_t rota_broker_rewrite(struct rota_broker *broker, uint64_t number, size_t n
                            size_t bytes_max)
 {
     struct rota_job_table *jobs = &broker->jobs;
-    if (broker->rewrite_number != number) {
-        broker->rewrite_number = number;
-        broker->rewrite_left = 0;
+    if (broker->journal.rewrite_number != number) {
+        broker->journal.rewrite_number = number;
+        broker->journal.rewrite_left = 0;
         for (uint32_t i = jobs->oldest; i && rota_job_at(jobs, i)->record < number;
              i = rota_job_at(jobs, i)->newer)
-            broker->rewrite_left++;
+            broker->journal.rewrite_left++;
     }
-    for (; n_max > 0 && broker->rewrite_left > 0; n_max--) {
+    for (; n_max > 0 && broker->journal.rewrite_left > 0; n_max--) {
         size_t size = job_size(broker, rota_job_at(jobs, jobs->oldest));
         if (size > bytes_max || !rewrite_job(broker, jobs->oldest))
-            return broker->rewrite_left;
+            return broker->journal.rewrite_left;
         bytes_max -= size;
-        broker->rewrite_left--;
+        broker->journal.rewrite_left--;
     }
-    if (broker->rewrite_left == 0 && broker->settings_number < number &&
+    if (broker->journal.rewrite_left == 0 && broker->journal.settings_number < number &&
         (settings_size(broker) > bytes_max || !rewrite_settings(broker)))
         return 1; /* not yet */
-    return broker->rewrite_left;
+    return broker->journal.rewrite_left;
 }
 
 uint64_t rota_broker_rewrite_size(const struct rota_broker *broker, uint64_t number, size_t n_max,
@@ -609,5 +611,5 @@ uint64_t rota_broker_rewrite_size(const struct rota_broker *broker, uint64_t num
             return size;
         size += job_size(broker, job);
     }
-    return broker->settings_number < number ? size + settings_size(broker) : size;
+    return broker->journal.settings_number < number ? size + settings_size(broker) : size;
 }

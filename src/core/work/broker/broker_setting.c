@@ -28,8 +28,8 @@ static void offer_queue(struct rota_broker *broker, const struct rota_work_queue
 {
     for (size_t i = 0; i < queue->lanes.size; i++)
         if (queue->lanes.items[i] != ROTA_BROKER_NONE &&
-            broker->lanes.items[queue->lanes.items[i]]->size > 0)
-            rota_broker_match_mark_dirty(broker, broker->lanes.items[queue->lanes.items[i]]);
+            broker->lanes.all.items[queue->lanes.items[i]]->size > 0)
+            rota_broker_match_mark_dirty(broker, broker->lanes.all.items[queue->lanes.items[i]]);
 }
 
 /* The time of a setting that replaces one of `before`. */
@@ -148,7 +148,7 @@ static uint64_t set_layout(struct rota_broker *broker, struct rota_work_queue *q
 {
     queue->layout = *layout;
     queue->laid_at = at;
-    broker->n_layouts++;
+    broker->queues.n_layouts++;
     note_setting(broker, queue, rota_layout_is_equal(layout, &broker->options.layout));
     struct rota_work_record *record = rota_broker_setting_write(broker, ROTA_WORK_LAYOUT, queue);
     record->layout = &queue->layout;
@@ -248,7 +248,7 @@ enum rota_code rota_broker_delete_queue(struct rota_broker *broker, struct rota_
             rota_quote(name, quoted), *n_live);
     if (is_dry_run)
         return ROTA_OK;
-    *number = broker->last_number;
+    *number = broker->journal.last_number;
     if (!forget_jobs(broker, queue, *n_ended, number) || !reset_settings(broker, queue, number))
         return rota_error_no_memory(error, "to delete a queue");
     queue->is_deleted = true;
@@ -269,7 +269,7 @@ bool rota_broker_layout(const struct rota_broker *broker, struct rota_str queue,
 
 uint64_t rota_broker_n_layouts(const struct rota_broker *broker)
 {
-    return broker->n_layouts;
+    return broker->queues.n_layouts;
 }
 
 bool rota_broker_has_beyond(const struct rota_broker *broker, struct rota_str queue,
@@ -345,8 +345,8 @@ static bool next_of_queue(const struct rota_work_queue *queue, size_t *place,
 bool rota_broker_next_setting(const struct rota_broker *broker, struct rota_setting_place *place,
                               struct rota_work_record *record)
 {
-    for (; place->queue < broker->queues.size; place->queue++, place->inner = 0) {
-        const struct rota_work_queue *queue = broker->queues.items[place->queue];
+    for (; place->queue < broker->queues.all.size; place->queue++, place->inner = 0) {
+        const struct rota_work_queue *queue = broker->queues.all.items[place->queue];
         if (queue && next_of_queue(queue, &place->inner, record))
             return true;
     }

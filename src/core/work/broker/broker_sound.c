@@ -19,7 +19,7 @@ static bool is_run_well(const struct rota_broker *broker, const struct rota_job 
     if (!extra || !extra->attempt)
         return false;
     if (!extra->session)
-        return extra->lease_until != ROTA_TIME_NEVER; /* it has a lease or a session */
+        return extra->lease_until != ROTA_TIME_NEVER || extra->is_unsent; /* a lease begins later */
     const struct rota_work_worker *worker = rota_broker_worker(broker, extra->session);
     const struct rota_capability_set *set =
         rota_capabilities_set_at(&broker->capabilities, rota_broker_lane_of(broker, job)->set);
@@ -46,6 +46,8 @@ static bool is_job_sound(const struct rota_broker *broker, uint32_t number, stru
         is_ended || !rota_broker_is_drawn(job) ? 0 : weigh_partition(queue, partition);
     if (job->state == ROTA_JOB_DONE && !job->payload_hash && job->payload_size > 0)
         return false;
+    if (extra && (extra->key != NULL) != (extra->key_size > 0 && !is_ended))
+        return false;
     if (extra && extra->session && job->state != ROTA_JOB_RUNNING)
         return false;
     if (extra && extra->poller) {
@@ -68,8 +70,8 @@ static bool is_job_sound(const struct rota_broker *broker, uint32_t number, stru
 static bool are_partitions_sound(const struct rota_broker *broker, const struct tally *tally)
 {
     uint64_t spread = 0, live_spread = 0, drawn_spread = 0;
-    for (size_t i = 0; i < broker->queues.size; i++) {
-        const struct rota_work_queue *queue = broker->queues.items[i];
+    for (size_t i = 0; i < broker->queues.all.size; i++) {
+        const struct rota_work_queue *queue = broker->queues.all.items[i];
         for (size_t j = 0; queue && j < queue->partitions.size; j++) {
             const struct rota_work_partition *partition = &queue->partitions.items[j];
             if (partition->n_live > partition->n_jobs)
@@ -90,24 +92,24 @@ static bool are_jobs_sound(const struct rota_broker *broker)
     for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));)
         if (!is_job_sound(broker, i, &tally))
             return false;
-    for (size_t i = 0; i < broker->lanes.size; i++) {
-        const struct rota_lane *lane = broker->lanes.items[i];
-        if (lane && (!broker->queues.items[lane->queue] || lane->is_dirty ||
+    for (size_t i = 0; i < broker->lanes.all.size; i++) {
+        const struct rota_lane *lane = broker->lanes.all.items[i];
+        if (lane && (!broker->queues.all.items[lane->queue] || lane->is_dirty ||
                      !rota_lane_is_sound(lane, &broker->jobs)))
             return false;
         n_in_lanes += lane ? lane->size : 0;
     }
     size_t n_running = 0, n_leased = 0, n_polls = 0;
-    for (size_t i = 0; i < broker->pollers.size; i++) {
-        n_leased += broker->pollers.items[i]->n_leased;
-        n_polls += broker->pollers.items[i]->n_polls;
+    for (size_t i = 0; i < broker->workers.pollers.size; i++) {
+        n_leased += broker->workers.pollers.items[i]->n_leased;
+        n_polls += broker->workers.pollers.items[i]->n_polls;
     }
-    for (size_t i = 0; i < broker->workers.size; i++)
-        if (broker->workers.items[i]) {
-            n_running += broker->workers.items[i]->n_running;
-            n_polls -= broker->workers.items[i]->poller != NULL;
+    for (size_t i = 0; i < broker->workers.all.size; i++)
+        if (broker->workers.all.items[i]) {
+            n_running += broker->workers.all.items[i]->n_running;
+            n_polls -= broker->workers.all.items[i]->poller != NULL;
         }
-    return tally.n_live == broker->n_live && tally.n_ended == broker->n_ended &&
+    return tally.n_live == broker->n_live && tally.n_ended == broker->ended.n &&
            tally.n_in_lanes == n_in_lanes && tally.n_running == n_running &&
            tally.n_leased == n_leased && n_polls == 0 && tally.bytes == broker->bytes &&
            are_partitions_sound(broker, &tally);
@@ -132,7 +134,7 @@ static bool is_worker_sound(const struct rota_broker *broker, const struct rota_
 /* All that ended are in their lists, linked both ways and by when they ended. */
 static bool are_ended_sound(const struct rota_broker *broker)
 {
-    const struct rota_ended_list *lists[] = {&broker->ended, &broker->dead};
+    const struct rota_ended_list *lists[] = {&broker->ended.others, &broker->ended.dead};
     size_t n = 0;
     for (int i = 0; i < 2; i++) {
         uint32_t last = 0;
@@ -140,8 +142,8 @@ static bool are_ended_sound(const struct rota_broker *broker)
             const struct rota_job_extra *extra = rota_job_extra_at(&broker->jobs, at);
             const struct rota_job *job = rota_job_at(&broker->jobs, extra->job);
             if (job->extra != at || !rota_job_state_is_ended(job->state) ||
-                (job->state == ROTA_JOB_DEAD) != (lists[i] == &broker->dead) ||
-                extra->previous_ended != last || n == broker->n_ended ||
+                (job->state == ROTA_JOB_DEAD) != (lists[i] == &broker->ended.dead) ||
+                extra->previous_ended != last || n == broker->ended.n ||
                 (last && rota_job_extra_at(&broker->jobs, last)->since > extra->since))
                 return false;
             last = at;
@@ -150,7 +152,7 @@ static bool are_ended_sound(const struct rota_broker *broker)
         if (lists[i]->last != last)
             return false;
     }
-    return n == broker->n_ended;
+    return n == broker->ended.n;
 }
 
 /* No job waits that a free worker could take, and classes know their lanes. */
@@ -159,23 +161,24 @@ static bool is_nobody_idle(const struct rota_broker *broker)
     if (!rota_broker_may_dispatch(broker) || broker->is_starved)
         return true;
     size_t place = 0;
-    for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));) {
+    for (const struct rota_map_entry *entry;
+         (entry = rota_map_next(&broker->classes.by_key, &place));) {
         const struct rota_work_class *class = entry->value;
         for (size_t i = 0; i < class->n_queues; i++)
             if (!rota_choice_is_sound(&class->choices[i], &broker->jobs))
                 return false;
-        for (uint32_t i = 0; i < broker->lanes.size; i++) {
-            const struct rota_lane *lane = broker->lanes.items[i];
+        for (uint32_t i = 0; i < broker->lanes.all.size; i++) {
+            const struct rota_lane *lane = broker->lanes.all.items[i];
             if (!lane)
                 continue;
             bool fits = rota_broker_class_fits(broker, class, lane);
             if (fits != rota_broker_class_has(class, i))
                 return false;
             const struct rota_list_node *free_workers = &class->free_workers;
-            bool is_breathing = broker->is_shared && class->breath.until &&
+            bool is_breathing = broker->matching.is_shared && class->breath.until &&
                                 free_workers->next == free_workers->previous;
             if (fits && !rota_list_is_empty(free_workers) && lane->size > 0 && !is_breathing &&
-                !broker->queues.items[lane->queue]->is_paused)
+                !broker->queues.all.items[lane->queue]->is_paused)
                 return false;
         }
     }
@@ -209,17 +212,17 @@ static bool are_queues_sound(const struct rota_broker *broker)
     for (int i = 0; i < ROTA_JOB_STATES; i++)
         if (counts[i] != broker->counts[i])
             return false;
-    return n == broker->queues_by_name.size;
+    return n == broker->queues.by_name.size;
 }
 
 bool rota_broker_is_sound(const struct rota_broker *broker)
 {
-    if (!broker->is_begun)
+    if (!broker->journal.is_begun)
         return true;
-    for (size_t i = 0; i < broker->workers.size; i++)
-        if (broker->workers.items[i] && !is_worker_sound(broker, broker->workers.items[i]))
+    for (size_t i = 0; i < broker->workers.all.size; i++)
+        if (broker->workers.all.items[i] && !is_worker_sound(broker, broker->workers.all.items[i]))
             return false;
     return are_queues_sound(broker) && are_jobs_sound(broker) && are_ended_sound(broker) &&
            are_timers_sound(broker) && is_nobody_idle(broker) &&
-           broker->n_ended <= broker->options.ended_max + (broker->is_starved ? 1000000 : 0);
+           broker->ended.n <= broker->options.ended_max + (broker->is_starved ? 1000000 : 0);
 }

@@ -61,7 +61,7 @@ void rota_broker_timer_set(struct rota_broker *broker, const struct rota_job *jo
     struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     if (!extra)
         return;
-    rota_time at = broker->is_begun ? wanted_at(job, extra) : ROTA_TIME_NEVER;
+    rota_time at = broker->journal.is_begun ? wanted_at(job, extra) : ROTA_TIME_NEVER;
     if (extra->timer_place && extra->timer_at == at)
         return;
     if (extra->timer_place)

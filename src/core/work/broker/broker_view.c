@@ -38,9 +38,9 @@ static struct rota_job_event first_event(struct rota_broker *broker, const struc
         return event;
     event.state = ROTA_JOB_DELAYED;
     if (extra->not_before && !extra->story) {
-        snprintf(broker->put_off, sizeof broker->put_off, "not before %s",
+        snprintf(broker->shown.put_off, sizeof broker->shown.put_off, "not before %s",
                  rota_time_format(extra->not_before, at));
-        event.reason = rota_str(broker->put_off);
+        event.reason = rota_str(broker->shown.put_off);
     }
     return event;
 }
@@ -49,7 +49,7 @@ static struct rota_job_event first_event(struct rota_broker *broker, const struc
 static void fill_events(struct rota_broker *broker, const struct rota_job *job,
                         const struct rota_job_extra *extra, struct rota_job_view *view)
 {
-    struct rota_job_event *events = broker->events;
+    struct rota_job_event *events = broker->shown.events;
     size_t n = 0;
     events[n++] = first_event(broker, job, extra);
     if (extra)
@@ -146,7 +146,8 @@ static struct capable count_capable(const struct rota_broker *broker, uint32_t l
 {
     struct capable found = {0};
     size_t place = 0;
-    for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));) {
+    for (const struct rota_map_entry *entry;
+         (entry = rota_map_next(&broker->classes.by_key, &place));) {
         const struct rota_work_class *class = entry->value;
         if (!rota_broker_class_has(class, lane))
             continue;
@@ -211,7 +212,7 @@ static void explain_waiting(const struct rota_broker *broker, const struct rota_
     if (!partition->is_open)
         snprintf(text, size, "waiting: this node does not own partition %u, or is handing it over",
                  partition->number);
-    else if (broker->is_on_hold)
+    else if (broker->matching.is_on_hold)
         snprintf(text, size, "waiting: this node hands out no jobs now");
     else if ((job->flags & ROTA_JOB_UNSAFE) || !rota_broker_may_dispatch(broker))
         snprintf(text, size, "waiting: its record is not on disk yet");
@@ -337,7 +338,7 @@ static rota_time oldest_of(const struct rota_broker *broker, const struct rota_w
         if (queue->lanes.items[i] == ROTA_BROKER_NONE)
             continue;
         rota_time here =
-            rota_lane_oldest(broker->lanes.items[queue->lanes.items[i]], &broker->jobs);
+            rota_lane_oldest(broker->lanes.all.items[queue->lanes.items[i]], &broker->jobs);
         if (here && (!oldest || here < oldest))
             oldest = here;
     }
@@ -348,7 +349,8 @@ static struct capable count_serving(const struct rota_broker *broker, uint32_t q
 {
     struct capable found = {0};
     size_t place = 0;
-    for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));) {
+    for (const struct rota_map_entry *entry;
+         (entry = rota_map_next(&broker->classes.by_key, &place));) {
         const struct rota_work_class *class = entry->value;
         for (size_t i = 0; i < class->n_queues; i++)
             if (class->queues[i] == queue)
@@ -431,18 +433,18 @@ static void show_class(const struct rota_broker *broker, const struct rota_work_
     }
     for (size_t i = 0; i < class->n_queues; i++)
         view->queues[view->n_queues++] =
-            rota_broker_queue_name(broker->queues.items[class->queues[i]]);
+            rota_broker_queue_name(broker->queues.all.items[class->queues[i]]);
 }
 
 static bool next_leaser(const struct rota_broker *broker, size_t *place,
                         struct rota_worker_view *view)
 {
-    size_t i = *place - broker->workers.size;
-    while (i < broker->pollers.size && broker->pollers.items[i]->n_leased == 0)
+    size_t i = *place - broker->workers.all.size;
+    while (i < broker->workers.pollers.size && broker->workers.pollers.items[i]->n_leased == 0)
         i++;
-    if (i >= broker->pollers.size)
+    if (i >= broker->workers.pollers.size)
         return false;
-    const struct rota_work_poller *poller = broker->pollers.items[i];
+    const struct rota_work_poller *poller = broker->workers.pollers.items[i];
     *view = (struct rota_worker_view){
         .name = name_of(poller->name),
         .slots = poller->n_leased,
@@ -450,19 +452,19 @@ static bool next_leaser(const struct rota_broker *broker, size_t *place,
         .heard_at = poller->heard_at,
     };
     show_class(broker, poller->class, view);
-    *place = broker->workers.size + i + 1;
+    *place = broker->workers.all.size + i + 1;
     return true;
 }
 
 bool rota_broker_next_worker(const struct rota_broker *broker, size_t *place,
                              struct rota_worker_view *view)
 {
-    while (*place < broker->workers.size &&
-           (!broker->workers.items[*place] || broker->workers.items[*place]->is_gone))
+    while (*place < broker->workers.all.size &&
+           (!broker->workers.all.items[*place] || broker->workers.all.items[*place]->is_gone))
         ++*place;
-    if (*place >= broker->workers.size)
+    if (*place >= broker->workers.all.size)
         return next_leaser(broker, place, view);
-    const struct rota_work_worker *worker = broker->workers.items[(*place)++];
+    const struct rota_work_worker *worker = broker->workers.all.items[(*place)++];
     *view = (struct rota_worker_view){
         .session = worker->session,
         .epoch = worker->epoch,

@@ -9,16 +9,16 @@
 /* 16 bits of the broker's life, 32 bits that count, 16 bits of a place. */
 static uint64_t make_session(struct rota_broker *broker, uint32_t place)
 {
-    if (++broker->serial == 0)
-        broker->serial = 1;
-    return (broker->life & 0xffff) << 48 | (uint64_t)broker->serial << 16 | place;
+    if (++broker->workers.serial == 0)
+        broker->workers.serial = 1;
+    return (broker->journal.life & 0xffff) << 48 | (uint64_t)broker->workers.serial << 16 | place;
 }
 
 struct rota_work_worker *rota_broker_worker(const struct rota_broker *broker, uint64_t session)
 {
     size_t place = session & 0xffff;
     struct rota_work_worker *worker =
-        place < broker->workers.size ? broker->workers.items[place] : NULL;
+        place < broker->workers.all.size ? broker->workers.all.items[place] : NULL;
     return worker && worker->session == session ? worker : NULL;
 }
 
@@ -92,20 +92,20 @@ void rota_broker_worker_free(struct rota_broker *broker, struct rota_work_worker
     while (worker->running)
         rota_broker_worker_release(broker, worker->running);
     if (worker->epoch &&
-        rota_map_get(&broker->workers_by_name,
+        rota_map_get(&broker->workers.by_name,
                      rota_str_of(worker->name->bytes, worker->name->size)) == worker)
-        rota_map_remove(&broker->workers_by_name,
+        rota_map_remove(&broker->workers.by_name,
                         rota_str_of(worker->name->bytes, worker->name->size));
-    rota_heap_remove(&broker->alarms, &worker->alarm);
-    broker->n_gone -= worker->is_gone;
+    rota_heap_remove(&broker->workers.alarms, &worker->alarm);
+    broker->workers.n_gone -= worker->is_gone;
     worker->is_gone = true;
     settle_worker(broker, worker);
     rota_broker_poller_end(broker, worker);
     class->n_workers--;
     class->n_slots -= worker->slots;
     rota_broker_drop_name(broker, worker->name);
-    broker->workers.items[place] = NULL;
-    broker->free_workers.items[broker->free_workers.size++] = place;
+    broker->workers.all.items[place] = NULL;
+    broker->workers.free_numbers.items[broker->workers.free_numbers.size++] = place;
     free(worker);
     rota_broker_class_settle(broker, class);
 }
@@ -114,7 +114,7 @@ void rota_broker_worker_free(struct rota_broker *broker, struct rota_work_worker
 void rota_broker_worker_detach(struct rota_broker *broker, struct rota_work_worker *worker)
 {
     struct rota_work_poller *poller = worker->poller;
-    if (worker->class->n_workers == 1 && broker->n_away >= ROTA_BROKER_AWAY_MAX)
+    if (worker->class->n_workers == 1 && broker->classes.n_away >= ROTA_BROKER_AWAY_MAX)
         poller = NULL; /* too many are known already */
     for (uint32_t next; worker->running; worker->running = next) {
         struct rota_job_extra *extra = extra_of(broker, worker->running);
@@ -180,13 +180,13 @@ static enum rota_code check_spec(const struct rota_worker_spec *spec, struct rot
 /* A place for a worker, not used yet; its number can be freed without memory. */
 static bool find_place(struct rota_broker *broker, uint32_t *place)
 {
-    if (broker->free_workers.size > 0) {
-        *place = broker->free_workers.items[broker->free_workers.size - 1];
+    if (broker->workers.free_numbers.size > 0) {
+        *place = broker->workers.free_numbers.items[broker->workers.free_numbers.size - 1];
         return true;
     }
-    *place = (uint32_t)broker->workers.size;
-    return rota_vector_reserve(&broker->free_workers, broker->workers.size + 1) &&
-           rota_vector_reserve(&broker->workers, broker->workers.size + 1);
+    *place = (uint32_t)broker->workers.all.size;
+    return rota_vector_reserve(&broker->workers.free_numbers, broker->workers.all.size + 1) &&
+           rota_vector_reserve(&broker->workers.all, broker->workers.all.size + 1);
 }
 
 /* Everything that can fail comes first. */
@@ -208,11 +208,11 @@ static enum rota_code make_worker(struct rota_broker *broker, const struct rota_
     made->session = make_session(broker, place);
     made->alarm.at = spec->liveness ? rota_time_add(broker->now.boot, spec->liveness) : 0;
     made->alarm.order = made->session;
-    if (spec->liveness && !rota_heap_push(&broker->alarms, &made->alarm))
+    if (spec->liveness && !rota_heap_push(&broker->workers.alarms, &made->alarm))
         goto no_memory;
-    if (spec->epoch && !rota_map_put(&broker->workers_by_name,
+    if (spec->epoch && !rota_map_put(&broker->workers.by_name,
                                      rota_str_of(made->name->bytes, made->name->size), made)) {
-        rota_heap_remove(&broker->alarms, &made->alarm);
+        rota_heap_remove(&broker->workers.alarms, &made->alarm);
         goto no_memory;
     }
     made->epoch = spec->epoch;
@@ -223,11 +223,11 @@ static enum rota_code make_worker(struct rota_broker *broker, const struct rota_
     class->n_workers++;
     class->n_slots += spec->slots;
     rota_broker_class_settle(broker, class);
-    if (place < broker->workers.size)
-        broker->free_workers.size--;
+    if (place < broker->workers.all.size)
+        broker->workers.free_numbers.size--;
     else
-        broker->workers.size++;
-    broker->workers.items[place] = made;
+        broker->workers.all.size++;
+    broker->workers.all.items[place] = made;
     *worker = made;
     return ROTA_OK;
 
@@ -263,7 +263,7 @@ static bool take_over_attempt(struct rota_broker *broker, struct rota_work_worke
     if (holder)
         rota_broker_worker_release(broker, job_number);
     else
-        extra->handed = (uint32_t)broker->n_handed;
+        extra->handed = (uint32_t)broker->matching.n_handed;
     worker->name->n_refs++;
     rota_broker_drop_name(broker, extra->worker);
     extra->worker = worker->name;
@@ -278,14 +278,14 @@ static bool take_up(struct rota_broker *broker, struct rota_work_worker *worker,
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     const struct rota_job_extra *known = rota_job_extra_of(&broker->jobs, job);
     uint64_t life = attempt >> 32;
-    if (!(job->flags & ROTA_JOB_IN_LANE) || life == 0 || life >= broker->life ||
+    if (!(job->flags & ROTA_JOB_IN_LANE) || life == 0 || life >= broker->journal.life ||
         (known && attempt <= known->attempt) || !rota_broker_may_dispatch(broker))
         return false;
     struct rota_job_extra *extra = rota_broker_timer_need_extra(broker, job_number);
     if (!extra)
         return false;
     rota_broker_job_leave(broker, job_number);
-    extra->handed = (uint32_t)broker->n_handed;
+    extra->handed = (uint32_t)broker->matching.n_handed;
     worker->name->n_refs++;
     rota_broker_job_start(broker, job_number, attempt, extra->n_attempts + 1, worker->name,
                           broker->stamp);
@@ -319,7 +319,7 @@ static void disown_attempt(struct rota_broker *broker, const struct rota_work_wo
     const struct rota_job_extra *extra = job ? rota_job_extra_of(&broker->jobs, job) : NULL;
     struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_CANCEL, NULL);
     effect->id = running->id;
-    effect->queue = rota_arena_copy(&broker->arena, running->queue);
+    effect->queue = rota_arena_copy(&broker->output.arena, running->queue);
     if (!effect->queue.data)
         effect->queue = rota_str_of("", 0);
     effect->attempt = running->attempt;
@@ -399,8 +399,8 @@ static void lose_worker(struct rota_broker *broker, struct rota_work_worker *wor
     worker->loss = loss;
     worker->is_gone = true;
     worker->is_told = is_told;
-    broker->n_gone++;
-    rota_heap_remove(&broker->alarms, &worker->alarm);
+    broker->workers.n_gone++;
+    rota_heap_remove(&broker->workers.alarms, &worker->alarm);
     settle_worker(broker, worker);
     shed_attempts(broker, worker);
 }
@@ -408,22 +408,22 @@ static void lose_worker(struct rota_broker *broker, struct rota_work_worker *wor
 void rota_broker_worker_lose_all(struct rota_broker *broker)
 {
     for (struct rota_heap_node *first;
-         (first = rota_heap_first(&broker->alarms)) && first->at <= broker->now.boot;) {
+         (first = rota_heap_first(&broker->workers.alarms)) && first->at <= broker->now.boot;) {
         struct rota_work_worker *worker = (struct rota_work_worker *)(void *)first;
         rota_time until = rota_time_add(worker->heard_at, worker->liveness);
-        if (until < broker->spare_until)
-            until = broker->spare_until;
+        if (until < broker->workers.spare_until)
+            until = broker->workers.spare_until;
         if (until <= broker->now.boot) {
             lose_worker(broker, worker, ROTA_LOSS_DIED, true);
             continue;
         }
-        rota_heap_remove(&broker->alarms, first);
+        rota_heap_remove(&broker->workers.alarms, first);
         first->at = until;
-        rota_heap_push(&broker->alarms, first); /* one has just left: there is room */
+        rota_heap_push(&broker->workers.alarms, first); /* one has just left: there is room */
     }
-    for (size_t i = 0; broker->n_gone > 0 && i < broker->workers.size; i++)
-        if (broker->workers.items[i] && broker->workers.items[i]->is_gone &&
-            !shed_attempts(broker, broker->workers.items[i]))
+    for (size_t i = 0; broker->workers.n_gone > 0 && i < broker->workers.all.size; i++)
+        if (broker->workers.all.items[i] && broker->workers.all.items[i]->is_gone &&
+            !shed_attempts(broker, broker->workers.all.items[i]))
             break;
 }
 
@@ -433,13 +433,13 @@ static enum rota_code reserve_open(struct rota_broker *broker, const struct rota
                                    size_t n_carried, struct rota_error *error)
 {
     size_t n = spec->n_running + n_carried;
-    if (broker->workers.size - broker->free_workers.size >= ROTA_BROKER_WORKERS_MAX)
+    if (broker->workers.all.size - broker->workers.free_numbers.size >= ROTA_BROKER_WORKERS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
                               "%d workers are connected already, which is the limit",
                               ROTA_BROKER_WORKERS_MAX);
     if (!rota_broker_ready(broker, NULL) ||
-        !rota_vector_reserve(&broker->effects, broker->effects.size + 2 * n) ||
-        !rota_vector_reserve(&broker->trash, broker->trash.size + n + 1))
+        !rota_vector_reserve(&broker->output.effects, broker->output.effects.size + 2 * n) ||
+        !rota_vector_reserve(&broker->output.trash, broker->output.trash.size + n + 1))
         return rota_error_no_memory(error, "for a worker");
     return ROTA_OK;
 }
@@ -455,7 +455,7 @@ enum rota_code rota_broker_worker_open(struct rota_broker *broker, struct rota_w
     if (code)
         return code;
     struct rota_work_worker *older =
-        spec->epoch ? rota_map_get(&broker->workers_by_name, spec->name) : NULL;
+        spec->epoch ? rota_map_get(&broker->workers.by_name, spec->name) : NULL;
     struct rota_work_worker *same = spec->older ? live_worker(broker, spec->older) : NULL;
     if (same)
         older = same;
@@ -541,6 +541,11 @@ bool rota_broker_worker_heard(struct rota_broker *broker, struct rota_work_now n
     return worker != NULL;
 }
 
+bool rota_broker_worker_is_open(const struct rota_broker *broker, uint64_t session)
+{
+    return live_worker(broker, session) != NULL;
+}
+
 bool rota_broker_worker_slots(struct rota_broker *broker, struct rota_work_now now,
                               uint64_t session, uint32_t slots)
 {
@@ -571,8 +576,8 @@ static bool miss_results(struct rota_broker *broker, const struct rota_work_work
 {
     if (up_to == 0)
         return true; /* nothing was handed out to this session */
-    if (up_to > broker->n_handed)
-        up_to = broker->n_handed;
+    if (up_to > broker->matching.n_handed)
+        up_to = broker->matching.n_handed;
     /* Sequence numbers wrap around: an attempt from half the range ago arrived long ago. */
     for (uint32_t number = worker->running, next; number; number = next) {
         const struct rota_job_extra *extra = extra_of(broker, number);

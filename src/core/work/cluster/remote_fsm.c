@@ -116,6 +116,8 @@ static void give_up(struct rota_remote_fsm *fsm, struct attempt *attempt, enum r
 
 static void call_owner(struct rota_remote_fsm *fsm, rota_time now, struct attempt *attempt)
 {
+    if (attempt->is_calling)
+        return;
     if (attempt->adrift_until && attempt->adrift_until <= now && !attempt->is_ending)
         give_up(fsm, attempt, ROTA_JOB_CAUSE_GIVEN_BACK);
     if (add_action(fsm, attempt->is_ending ? ROTA_REMOTE_DO_END : ROTA_REMOTE_DO_EXTEND, attempt,
@@ -199,8 +201,7 @@ bool rota_remote_fsm_end(struct rota_remote_fsm *fsm, rota_time now,
     copy_said(said->bytes + end->bytes.size, &attempt->end.reason);
     attempt->is_ending = true;
     attempt->again = ROTA_REMOTE_AGAIN;
-    if (!attempt->is_calling)
-        call_owner(fsm, now, attempt);
+    call_owner(fsm, now, attempt);
     return true;
 }
 
@@ -215,38 +216,40 @@ bool rota_remote_fsm_progress(struct rota_remote_fsm *fsm, rota_time now, struct
     copy_said(said->bytes, &text);
     attempt->said = said;
     attempt->progress_size = text.size;
-    if (!attempt->is_calling)
-        call_owner(fsm, now, attempt);
+    call_owner(fsm, now, attempt);
     return true;
+}
+
+/* The next attempt of a worker; `*place` starts at 0. */
+static struct attempt *next_of(const struct rota_remote_fsm *fsm, uint64_t session, size_t *place)
+{
+    const struct rota_map_entry *entry;
+    while ((entry = rota_map_next(&fsm->attempts, place)))
+        if (((struct attempt *)entry->value)->session == session)
+            return entry->value;
+    return NULL;
 }
 
 size_t rota_remote_fsm_lost(struct rota_remote_fsm *fsm, rota_time now, uint64_t session,
                             enum rota_job_cause cause)
 {
     size_t n = 0;
-    const struct rota_map_entry *entry;
-    for (size_t place = 0; (entry = rota_map_next(&fsm->attempts, &place));) {
-        struct attempt *attempt = entry->value;
-        if (attempt->session != session)
-            continue;
+    struct attempt *attempt;
+    for (size_t place = 0; (attempt = next_of(fsm, session, &place));) {
         attempt->session = 0;
         n++;
         if (attempt->is_ending)
             continue;
         give_up(fsm, attempt, cause);
-        if (!attempt->is_calling)
-            call_owner(fsm, now, attempt);
+        call_owner(fsm, now, attempt);
     }
     return n;
 }
 
 void rota_remote_fsm_adrift(struct rota_remote_fsm *fsm, uint64_t session, rota_time until)
 {
-    const struct rota_map_entry *entry;
-    for (size_t place = 0; (entry = rota_map_next(&fsm->attempts, &place));) {
-        struct attempt *attempt = entry->value;
-        if (attempt->session != session)
-            continue;
+    struct attempt *attempt;
+    for (size_t place = 0; (attempt = next_of(fsm, session, &place));) {
         attempt->session = 0;
         attempt->adrift_until = until;
     }
@@ -274,19 +277,15 @@ enum rota_code rota_remote_fsm_claim(struct rota_remote_fsm *fsm, rota_time now,
         return ROTA_OK; /* the worker's own result is in flight */
     attempt->is_ending = attempt->is_given_up = false;
     attempt->again = ROTA_REMOTE_AGAIN;
-    if (!attempt->is_calling)
-        call_owner(fsm, now, attempt);
+    call_owner(fsm, now, attempt);
     return ROTA_OK;
 }
 
 uint32_t rota_remote_fsm_move(struct rota_remote_fsm *fsm, uint64_t session, uint64_t to)
 {
     uint32_t n = 0;
-    const struct rota_map_entry *entry;
-    for (size_t place = 0; (entry = rota_map_next(&fsm->attempts, &place));) {
-        struct attempt *attempt = entry->value;
-        if (attempt->session != session)
-            continue;
+    struct attempt *attempt;
+    for (size_t place = 0; (attempt = next_of(fsm, session, &place));) {
         attempt->session = to;
         n += !attempt->is_ending;
     }
@@ -303,8 +302,7 @@ static void send_back(struct rota_remote_fsm *fsm, rota_time now, struct attempt
     };
     attempt->session = 0;
     attempt->is_ending = attempt->is_given_up = true;
-    if (!attempt->is_calling)
-        call_owner(fsm, now, attempt);
+    call_owner(fsm, now, attempt);
 }
 
 uint32_t rota_remote_fsm_holds(struct rota_remote_fsm *fsm, rota_time now, uint64_t session,

@@ -419,7 +419,6 @@ struct rota_tree_fsm *rota_tree_fsm_new(const struct rota_tree_options *options,
     if (fsm->options.partitions == 0)
         fsm->options.partitions = 1;
     fsm->stamp = options->stamp;
-    fsm->now = now;
     fsm->refresh_at = now + ROTA_TREE_REFRESH;
     rota_random_init(&fsm->random, options->seed);
     rota_map_init(&fsm->words, options->seed);

@@ -148,19 +148,27 @@ static int compare_names(const void *a, const void *b)
     return rota_str_compare(*(const struct rota_str *)a, *(const struct rota_str *)b);
 }
 
+size_t rota_capabilities_sort(const struct rota_str *names, size_t n, struct rota_str *sorted)
+{
+    size_t n_sorted = 0;
+    if (n > 0)
+        memcpy(sorted, names, n * sizeof *names);
+    if (n > 1)
+        qsort(sorted, n, sizeof *sorted, compare_names);
+    for (size_t i = 0; i < n; i++)
+        if (n_sorted == 0 || !rota_str_is_equal(sorted[n_sorted - 1], sorted[i]))
+            sorted[n_sorted++] = sorted[i];
+    return n_sorted;
+}
+
 /* Sorted, each once, followed by a blank, which is in no name. */
 static struct rota_str write_names(const struct rota_str *names, size_t n, char text[TEXT_MAX])
 {
     struct rota_str sorted[ROTA_JOB_CAPABILITIES_MAX];
     size_t size = 0;
     assert(n <= ROTA_JOB_CAPABILITIES_MAX);
-    if (n > 0)
-        memcpy(sorted, names, n * sizeof *names);
-    if (n > 1)
-        qsort(sorted, n, sizeof *sorted, compare_names);
+    n = rota_capabilities_sort(names, n, sorted);
     for (size_t i = 0; i < n; i++) {
-        if (i > 0 && rota_str_is_equal(sorted[i - 1], sorted[i]))
-            continue;
         memcpy(text + size, sorted[i].data, sorted[i].size);
         size += sorted[i].size;
         text[size++] = ' ';

@@ -67,6 +67,9 @@ static inline struct rota_capability_set *rota_capabilities_set_at(
     return capabilities->sets.items[number];
 }
 
+/* Names in order, each once, into `sorted`, which has room for all. Returns how many. */
+size_t rota_capabilities_sort(const struct rota_str *names, size_t n, struct rota_str *sorted);
+
 /* Drop the sets without references, except the empty one. */
 void rota_capabilities_sweep(struct rota_capabilities *capabilities);
 

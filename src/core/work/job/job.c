@@ -214,8 +214,8 @@ enum rota_code rota_job_queue_check(struct rota_str name, struct rota_error *err
                           rota_quote(name, quoted), ROTA_JOB_QUEUE_NAME_MAX);
 }
 
-static enum rota_code check_size(struct rota_str bytes, size_t max, const char *what,
-                                 struct rota_error *error)
+enum rota_code rota_job_check_size(struct rota_str bytes, size_t max, const char *what,
+                                   struct rota_error *error)
 {
     if (bytes.size <= max)
         return ROTA_OK;
@@ -270,12 +270,12 @@ enum rota_code rota_job_spec_check_rest(const struct rota_job_spec *spec, struct
     for (size_t i = 0; !code && i < spec->n_capabilities; i++)
         code = rota_job_check_capability(spec->capabilities[i], error);
     if (!code)
-        code = check_size(spec->payload, ROTA_JOB_PAYLOAD_MAX, "payload", error);
+        code = rota_job_check_size(spec->payload, ROTA_JOB_PAYLOAD_MAX, "payload", error);
     if (!code)
-        code = check_size(spec->unique, ROTA_JOB_KEY_MAX, "unique key", error);
+        code = rota_job_check_size(spec->unique, ROTA_JOB_KEY_MAX, "unique key", error);
     if (!code)
-        code = check_size(spec->key, ROTA_JOB_KEY_MAX, "fair key", error);
+        code = rota_job_check_size(spec->key, ROTA_JOB_KEY_MAX, "fair key", error);
     if (!code)
-        code = check_size(spec->trace, ROTA_JOB_KEY_MAX, "trace id", error);
+        code = rota_job_check_size(spec->trace, ROTA_JOB_KEY_MAX, "trace id", error);
     return code ? code : check_numbers(spec, error);
 }

@@ -200,6 +200,8 @@ struct rota_str rota_job_reason_cut(struct rota_str text, char room[ROTA_JOB_REA
 
 /* Whether a text is valid; the error says what it would have to be. */
 enum rota_code rota_job_check_capability(struct rota_str name, struct rota_error *error);
+enum rota_code rota_job_check_size(struct rota_str bytes, size_t max, const char *what,
+                                   struct rota_error *error);
 enum rota_code rota_job_queue_check(struct rota_str name, struct rota_error *error);
 
 /* Whether a spec is valid: names, sizes, numbers. The id is not checked. */

@@ -119,7 +119,8 @@ struct rota_job_extra {
     bool is_put_off;    /* it was added with a start time */
     uint32_t handed;    /* the low bits of its dispatch number, see struct rota_broker */
     uint16_t partition; /* of a job that is PLACED */
-    char spare[2];      /* rounds the size up to a power of two */
+    bool is_unsent;     /* its attempt: the worker has not got it yet */
+    char spare[1];      /* rounds the size up to a power of two */
 };
 
 struct rota_job_table {

@@ -406,7 +406,7 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
     struct rota_broker_options with = {
         .jobs_max = options->jobs_max,
         .bytes_max = options->bytes_max,
-        .tells_forgotten = options->store != NULL,
+        .has_rows = options->store != NULL,
         .is_volatile = options->is_memory,
         .keep = options->keep,
         .seed = seed,

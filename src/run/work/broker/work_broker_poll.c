@@ -304,6 +304,10 @@ void rota_work_broker_poll_flush(struct rota_work_broker *broker, rota_time now,
         answer_poll(broker, poll);
     while ((first = rota_heap_first(&broker->polls.until)) && (is_over || first->at <= now)) {
         struct rota_broker_poll *poll = ROTA_CONTAINER(first, struct rota_broker_poll, until);
+        if (!is_over && !rota_broker_worker_is_open(broker->core, poll->session)) {
+            set_until(broker, poll, ROTA_TIME_NEVER); /* its jobs are on the way */
+            continue;
+        }
         rota_broker_worker_close(broker->core, rota_work_broker_now(), poll->session);
         answer_poll(broker, poll);
         rota_work_broker_touch(broker);

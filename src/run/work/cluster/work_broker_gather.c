@@ -223,10 +223,24 @@ void rota_work_broker_gather_delete(struct rota_broker_request *request)
 
 /* --- a node that is lost --- */
 
+/* It is enough that one knows the node. */
+static void excuse_unknowing(struct rota_broker_errand *errand)
+{
+    bool is_known = false;
+    for (size_t i = 0; i < errand->n_parts; i++)
+        is_known = is_known || errand->parts[i].status == ROTA_STATUS_OK;
+    for (size_t i = 0; i < errand->n_parts && is_known; i++)
+        if (errand->parts[i].status == ROTA_STATUS_NOT_FOUND) {
+            errand->parts[i].status = ROTA_STATUS_OK;
+            rota_buffer_clear(&errand->parts[i].message);
+        }
+}
+
 static void on_forgotten(struct rota_broker_errand *errand)
 {
     struct rota_buffer *buffer = &errand->broker->front.buffer;
     struct rota_queue_forgotten sum = {0}, part;
+    excuse_unknowing(errand);
     if (pass_refusal(errand) || pass_silence(errand, errand->n_parts))
         return;
     rota_arena_clear(&errand->broker->front.arena);

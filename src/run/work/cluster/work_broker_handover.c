@@ -310,6 +310,12 @@ static enum rota_code check_forget(const struct rota_work_broker *broker,
         return rota_error_set(
             error, ROTA_ERR_INVALID,
             "this node hands over no jobs: it is the only one, or keeps its jobs in the store");
+    if (!rota_broker_node_is_known(broker->core, request->node))
+        return rota_error_set(
+            error, ROTA_ERR_NOT_FOUND,
+            "no node of this cluster was ever at %s; `rota queue nodes` shows the "
+            "nodes that are missing, with their addresses",
+            rota_quote(request->node, quoted));
     return ROTA_OK;
 }
 
@@ -329,8 +335,12 @@ void rota_work_broker_handover_forget_node(struct rota_broker_request *request)
     struct rota_error error;
     size_t n_chunks = 0, n_jobs = 0;
     uint64_t number;
-    if (check_forget(broker, message, &error)) {
-        rota_server_call_finish(call, ROTA_STATUS_FAILED_PRECONDITION, error.text, NULL, 0);
+    enum rota_code code = check_forget(broker, message, &error);
+    if (code) {
+        rota_server_call_finish(call,
+                                code == ROTA_ERR_NOT_FOUND ? ROTA_STATUS_NOT_FOUND
+                                                           : ROTA_STATUS_FAILED_PRECONDITION,
+                                error.text, NULL, 0);
         return;
     }
     if (rota_broker_chunks_forget(broker->core, rota_work_broker_now(), message->node,
