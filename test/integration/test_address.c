@@ -39,7 +39,7 @@ static void a_host_and_a_port_are_read(void **state)
     }
 }
 
-static void what_is_not_an_address_is_refused_with_the_reason(void **state)
+static void invalid_address_is_refused_with_the_reason(void **state)
 {
     static const struct {
         const char *text, *why;
@@ -87,7 +87,7 @@ static void a_host_has_at_most_255_bytes(void **state)
     assert_non_null(strstr(error.text, "too long"));
 }
 
-static void what_is_read_is_written_again(void **state)
+static void parsed_address_is_formatted_again(void **state)
 {
     static const char *const texts[] = {"10.0.0.7:80", "[::1]:443", "[2001:db8::5]:0"};
     char text[ROTA_ADDRESS_TEXT_MAX];
@@ -186,9 +186,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_host_and_a_port_are_read),
-        cmocka_unit_test(what_is_not_an_address_is_refused_with_the_reason),
+        cmocka_unit_test(invalid_address_is_refused_with_the_reason),
         cmocka_unit_test(a_host_has_at_most_255_bytes),
-        cmocka_unit_test(what_is_read_is_written_again),
+        cmocka_unit_test(parsed_address_is_formatted_again),
         cmocka_unit_test(all_addresses_are_not_one),
         cmocka_unit_test(a_loopback_address_leads_to_this_machine),
         cmocka_unit_test(a_peer_is_an_address_or_half_of_one),

@@ -1,4 +1,4 @@
-/* A node that is lost while jobs are in flight to it: a server that takes them for lost calls,
+/* A node that is lost while jobs are on their way to it: a server that takes them for lost calls,
  * and a broker that lists it for a while. */
 #include "two_brokers.h"
 

@@ -114,7 +114,7 @@ static void a_command_reads_its_input_and_ends_with_a_code(void **state)
     assert_int_equal(n_overflows, 0);
 }
 
-static void a_command_that_says_nothing_has_no_output(void **state)
+static void a_command_that_prints_nothing_has_no_output(void **state)
 {
     (void)state;
     run("cat", "");
@@ -148,7 +148,7 @@ static void its_environment_is_ours_and_more(void **state)
     assert_text(rota_child_output(child), "3 2 9\n1\n");
 }
 
-static void what_can_not_be_run_says_why(void **state)
+static void a_command_that_cannot_run_says_why(void **state)
 {
     char *const argv[] = {"rota-no-such-command", NULL};
     struct rota_child_guard whole = guard;
@@ -254,7 +254,7 @@ static int signal_of_orphan(void)
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-static void what_it_leaves_behind_is_killed(void **state)
+static void processes_left_by_a_command_are_killed(void **state)
 {
     (void)state;
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
@@ -265,7 +265,7 @@ static void what_it_leaves_behind_is_killed(void **state)
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
 }
 
-static void one_that_is_freed_is_killed_and_tells_nothing(void **state)
+static void a_freed_command_is_killed_and_reports_nothing(void **state)
 {
     (void)state;
     start_with("echo; sleep 1000", (struct rota_child_options){0});
@@ -300,17 +300,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_command_reads_its_input_and_ends_with_a_code),
-        TEST(a_command_that_says_nothing_has_no_output),
+        TEST(a_command_that_prints_nothing_has_no_output),
         TEST(a_large_input_is_read_or_not),
         TEST(its_environment_is_ours_and_more),
-        TEST(what_can_not_be_run_says_why),
+        TEST(a_command_that_cannot_run_says_why),
         TEST(its_output_is_kept_up_to_a_bound),
         TEST(room_can_be_made_for_its_output),
         TEST(of_its_log_the_end_is_kept),
         TEST(its_log_can_go_to_a_file),
         TEST(a_signal_reaches_its_whole_group),
-        TEST(what_it_leaves_behind_is_killed),
-        TEST(one_that_is_freed_is_killed_and_tells_nothing),
+        TEST(processes_left_by_a_command_are_killed),
+        TEST(a_freed_command_is_killed_and_reports_nothing),
         TEST(a_command_has_none_of_our_handlers_and_masks),
     };
     signal(SIGPIPE, SIG_IGN); /* a command may leave its input unread */

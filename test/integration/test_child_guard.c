@@ -44,7 +44,7 @@ static int signal_of(pid_t pid)
 
 /* The guard ends the groups that are left when its pipe closes, and then itself; the kernel has
  * marked them by then. */
-static void what_is_left_is_killed_with_its_group(void **state)
+static void remaining_groups_are_killed(void **state)
 {
     struct rota_child_guard guard = {0};
     pid_t left[2], gone, other;
@@ -115,7 +115,7 @@ static void groups_beyond_the_bound_are_not_guarded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_left_is_killed_with_its_group),
+        cmocka_unit_test(remaining_groups_are_killed),
         cmocka_unit_test(signals_that_end_others_do_not_end_it),
         cmocka_unit_test(groups_beyond_the_bound_are_not_guarded),
     };

@@ -278,7 +278,7 @@ static void lazy_records_are_written_eventually(void **state)
     book_open();
     append_later();
     book_await();
-    book_append(1); /* behind one that is in flight, too */
+    book_append(1); /* behind one that is under way, too */
     uv_run(&loop, UV_RUN_NOWAIT);
     append_later();
     book_await();
@@ -431,7 +431,7 @@ static void damage_is_refused_and_repair_skips_it(void **state)
     book_close();
 }
 
-/* All records of the last batch are blank, and the mark after them is not. */
+/* All records of the last batch are blank, and the mark behind them is not. */
 static void numbers_that_were_lost_are_not_used_again(void **state)
 {
     static char bytes[65536], zeros[65536];
@@ -676,7 +676,7 @@ static void a_range_that_is_something_else_is_refused(void **state)
         book_close();
     }
     book.options.repair = false;
-    remove_segments(1, 1); /* it was made again each time */
+    remove_segments(1, 1); /* it was made anew each time */
     assert_refused(ROTA_ERR_INVALID, "00000001.journal: is missing");
 }
 

@@ -114,7 +114,7 @@ static void a_long_token_is_read_up_to_its_bound(void **state)
 }
 
 /* The next folder is used instead, of which only a few files would be ours. */
-static void a_folder_that_others_can_change_is_not_used(void **state)
+static void a_folder_writable_by_other_users_is_not_used(void **state)
 {
     char token[ROTA_LOCAL_TOKEN_MAX + 1];
     static const mode_t modes[] = {0775, 0757};
@@ -199,7 +199,7 @@ int main(void)
         TEST(a_node_at_all_addresses_is_found_at_the_first),
         TEST(nothing_is_left_for_other_machines),
         TEST(a_long_token_is_read_up_to_its_bound),
-        TEST(a_folder_that_others_can_change_is_not_used),
+        TEST(a_folder_writable_by_other_users_is_not_used),
         TEST(a_relative_folder_is_not_used),
         TEST(a_node_removes_its_own_file_only),
         TEST(a_token_is_written_to_our_own_file_only),

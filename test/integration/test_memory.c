@@ -118,7 +118,7 @@ static void settings_are_held_against_it(void **state)
 }
 
 /* Each bound to the byte: what is allowed, and what a node needs beside it. */
-static void the_least_that_is_enough(void **state)
+static void the_minimum_that_suffices(void **state)
 {
     static const struct {
         enum rota_memory_bound bound;
@@ -153,7 +153,7 @@ int main(void)
         TEST(the_first_version_is_read_too),
         TEST(the_minimum_counts),
         TEST(settings_are_held_against_it),
-        TEST(the_least_that_is_enough),
+        TEST(the_minimum_that_suffices),
     };
     return cmocka_run_group_tests_name("memory", tests, NULL, NULL);
 }

@@ -80,7 +80,7 @@ static void a_socket_may_have_an_abstract_name(void **state)
     assert_came("READY=1");
 }
 
-static void what_names_no_socket_is_ignored(void **state)
+static void an_invalid_socket_name_is_ignored(void **state)
 {
     char longest[sizeof((struct sockaddr_un *)0)->sun_path + 1];
     static const char *const names[] = {"", "/", "@", "relative"};
@@ -157,7 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_manager_receives_each_text_whole),
         TEST(a_socket_may_have_an_abstract_name),
-        TEST(what_names_no_socket_is_ignored),
+        TEST(an_invalid_socket_name_is_ignored),
         TEST(a_manager_that_does_not_read_holds_nothing_up),
         TEST(a_watchdog_has_an_interval_and_perhaps_a_process),
     };

@@ -141,7 +141,7 @@ static void a_value_is_appended_within_the_bound(void **state)
     rota_pairs_file_close(file);
 }
 
-static void what_can_not_be_read_is_refused(void **state)
+static void malformed_lines_are_refused(void **state)
 {
     (void)state;
     assert_refused(ROTA_ERR_NOT_FOUND, "No such file");
@@ -184,7 +184,7 @@ static void a_file_that_was_replaced_is_not_current(void **state)
 }
 
 /* Of the same size, at another moment. */
-static void a_moment_of_change_counts_to_the_nanosecond(void **state)
+static void times_of_change_count_to_the_nanosecond(void **state)
 {
     const struct timespec base[2] = {{1000, 5}, {1000, 5}};
     static const struct timespec others[] = {{1000, 6}, {1001, 5}};
@@ -232,9 +232,9 @@ int main(void)
         TEST(the_value_of_a_key_is_read_from_its_line),
         TEST(a_large_file_is_read_in_pieces),
         TEST(a_value_is_appended_within_the_bound),
-        TEST(what_can_not_be_read_is_refused),
+        TEST(malformed_lines_are_refused),
         TEST(a_file_that_was_replaced_is_not_current),
-        TEST(a_moment_of_change_counts_to_the_nanosecond),
+        TEST(times_of_change_count_to_the_nanosecond),
         TEST(a_change_in_place_is_detected_by_the_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -244,7 +244,7 @@ static void assert_refused(struct rota_space_options options, const char *phrase
         fail_msg("%s", error.text);
 }
 
-static void what_can_not_be_a_space_is_refused(void **state)
+static void invalid_spaces_are_refused(void **state)
 {
     static const char *const names[] = {"", "a b", "a/b", "a:", "`", "{", "@", "[", "\xc3\xa4"};
     static const char *const engines[] = {"ring", "lease", "group"};
@@ -293,7 +293,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RULE(a_space_is_created_and_deleted_once),  RULE(a_static_space_has_its_nodes),
         RULE(a_space_with_members_is_not_deleted),  RULE(of_two_requests_at_once_one_is_done),
-        RULE(one_that_is_forgotten_has_no_outcome), RULE(what_can_not_be_a_space_is_refused),
+        RULE(one_that_is_forgotten_has_no_outcome), RULE(invalid_spaces_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

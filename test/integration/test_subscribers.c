@@ -58,7 +58,7 @@ static int teardown(void **state)
     return list.first || list.size;
 }
 
-static void all_are_told_in_the_order_in_which_they_came(void **state)
+static void subscribers_are_notified_in_the_order_of_subscription(void **state)
 {
     (void)state;
     assert_string_equal(told(), "abc");
@@ -86,7 +86,7 @@ static void one_that_is_added_meanwhile_receives_the_next(void **state)
     assert_string_equal(called, "abcx");
 }
 
-static void one_that_is_removed_meanwhile_is_not_told(void **state)
+static void subscriber_removed_during_a_notification_is_skipped(void **state)
 {
     (void)state;
     removed = "ab";
@@ -110,7 +110,7 @@ static void a_name_can_be_used_again_at_once(void **state)
     assert_int_equal(list.size, 3);
 }
 
-static void nobody_is_told_after_the_end(void **state)
+static void no_subscriber_is_notified_after_the_end(void **state)
 {
     (void)state;
     stops = true;
@@ -144,11 +144,11 @@ static void names_and_their_number_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(all_are_told_in_the_order_in_which_they_came),
+        TEST(subscribers_are_notified_in_the_order_of_subscription),
         TEST(one_that_is_added_meanwhile_receives_the_next),
-        TEST(one_that_is_removed_meanwhile_is_not_told),
+        TEST(subscriber_removed_during_a_notification_is_skipped),
         TEST(a_name_can_be_used_again_at_once),
-        TEST(nobody_is_told_after_the_end),
+        TEST(no_subscriber_is_notified_after_the_end),
         TEST(names_and_their_number_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,7 +69,7 @@ static void tags_count_from_where_the_queue_is(void **state)
     bench_own(&taker, "q");
     struct rota_job_id here[20], there[5];
     bench_open(&taker, "w", 1);
-    for (int i = 0; i < 20; i++) { /* time continues here */
+    for (int i = 0; i < 20; i++) { /* time goes on here */
         here[i] = bench_add(&taker, "x");
         bench_done(&taker, here[i]);
     }

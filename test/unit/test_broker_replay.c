@@ -12,7 +12,7 @@ static struct rota_random chance;
 
 enum { N_JOBS = 400, N_WORKERS = 6 };
 
-/* What a submitter or a worker was told, and when that was true permanently. */
+/* What a submitter or a worker was told, and when that was true for good. */
 struct promise {
     struct rota_job_id id;
     uint64_t added, ended; /* numbers of records; 0: not yet */
@@ -533,7 +533,7 @@ static void old_records_of_rewritten_jobs_are_not_needed(void **state)
         settle_time();
         uint64_t from = rota_broker_last_number(bench.broker) + 1;
         size_t left = SIZE_MAX;
-        for (int round = 0; left > 0; round++) { /* work continues meanwhile */
+        for (int round = 0; left > 0; round++) { /* work goes on meanwhile */
             size_t now_left = rota_broker_rewrite(bench.broker, from, 5, SIZE_MAX);
             assert_true(now_left < left || round > 200);
             left = now_left;

@@ -126,7 +126,7 @@ static void pool_opens_whole_or_not_at_all(void **state)
     pump(&world);
     assert_int_equal(world.n_tells, 2);
     assert_true(world.told[0] == 0 && world.told[1] == 0);
-    assert_int_equal(world.n_closes, 2); /* the one that stood and the one in flight */
+    assert_int_equal(world.n_closes, 2); /* the one that stood and the one under way */
     assert_int_equal(rota_pool_fsm_n_connections(world.pools), 0);
     assert_int_equal(rota_pool_fsm_state(world.pools, 7), ROTA_POOL_NEW);
     rota_pool_fsm_opened(world.pools, 0, world.opens[2]); /* too late: no news */
