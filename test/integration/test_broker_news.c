@@ -112,7 +112,7 @@ static void jobs_that_move_are_counted(void **state)
     assert_int_equal(n_told, 0); /* it is over */
 }
 
-static void what_is_ordinary_is_no_news(void **state)
+static void usual_events_are_not_reported(void **state)
 {
     static const enum rota_work_record_type types[] = {
         ROTA_WORK_ADD,    ROTA_WORK_JOB,  ROTA_WORK_START, ROTA_WORK_RETRY, ROTA_WORK_PRIORITY,
@@ -137,7 +137,7 @@ int main(void)
         cmocka_unit_test(a_job_that_dies_says_of_what),
         cmocka_unit_test(a_queue_says_what_is_set),
         cmocka_unit_test(jobs_that_move_are_counted),
-        cmocka_unit_test(what_is_ordinary_is_no_news),
+        cmocka_unit_test(usual_events_are_not_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,28 @@ static void a_host_that_fails_is_tried_once_more_apart_from_the_others(void **st
     assert_well();
 }
 
+/* Keys that another host has answered meanwhile are not sent again. */
+static void a_host_is_tried_once_more_for_what_is_missing(void **state)
+{
+    (void)state;
+    START(ROTA_GET_MODE_BROADCAST, 10 * ROTA_SEC, 0, 2, 4);
+    assert_int_equal(sent_to(0)->n_keys, 3);
+    fail_try(sent_to(0), ROTA_FAILURE_UNREACHABLE);
+    struct rota_get_fsm_event event = answer_of(sent_to(2));
+    event.n_ids = 2;
+    const struct rota_get_fsm_problem left = {.id = world.ids[2], .is_left = true};
+    event.problems = &left; /* the third had no room */
+    event.n_problems = 1;
+    step(event);
+    rota_time until = ROTA_SEC;
+    while (world.sent[world.n_sent - 1].index != 0 && world.now < until)
+        tick_at(rota_get_fsm_deadline(&world.fsm));
+    assert_int_equal(sent_to(0)->n_keys, 1);
+    assert_int_equal(sent_to(0)->keys[0], 2);
+    answer(sent_to(0));
+    assert_well();
+}
+
 static void a_host_that_does_not_answer_in_time_is_cancelled_and_tried_again(void **state)
 {
     (void)state;
@@ -402,6 +424,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_host_that_fails_is_tried_once_more_apart_from_the_others),
+        TEST(a_host_is_tried_once_more_for_what_is_missing),
         TEST(a_host_that_does_not_answer_in_time_is_cancelled_and_tried_again),
         TEST(a_key_is_not_forgotten_when_its_host_dies),
         TEST(when_all_have_failed_they_are_asked_again_after_a_while),

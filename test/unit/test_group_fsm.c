@@ -382,6 +382,36 @@ static void task_that_is_done_leaves_the_group_once_everything_has_stopped(void 
     bench_free(bench);
 }
 
+/* A newcomer takes over what is offered first: the others' partitions are not stopped meanwhile. */
+static void hand_off_waits_for_an_interval_after_each_round(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        bench_open_with(bench, i,
+                        (struct rota_group_fsm_options){
+                            .seeds = six, .n_seeds = 6, .move_every = 2 * ROTA_SEC});
+    bench_settle(bench);
+    bench_round(bench, "0");
+    assert_int_equal(bench->tasks[0].n_runs, 6);
+    for (int second = 0; second < 2; second++) {
+        bench_tick(bench, ROTA_SEC);
+        bench_ok(bench, 0);
+    }
+    bench_tick(bench, ROTA_SEC);
+    bench_ok(bench, 0);
+    bench_round(bench, "01");
+    bench_tick(bench, ROTA_SEC);
+    bench_ok(bench, 0);
+    bench_settle(bench);
+    assert_int_equal(bench->tasks[0].n_runs, 6); /* it would be due without the round */
+    bench_tick(bench, ROTA_SEC);
+    bench_ok(bench, 0);
+    bench_settle(bench);
+    assert_int_equal(bench->tasks[0].n_runs, 5);
+    bench_free(bench);
+}
+
 /* ... at once if nothing runs: no other event need follow. */
 static void task_without_partitions_leaves_the_group_at_once(void **state)
 {
@@ -1114,6 +1144,7 @@ int main(void)
         cmocka_unit_test(record_that_counts_after_a_loss_is_reported_by_its_task),
         cmocka_unit_test(leaving_task_writes_its_last_positions_first),
         cmocka_unit_test(task_that_is_done_leaves_the_group_once_everything_has_stopped),
+        cmocka_unit_test(hand_off_waits_for_an_interval_after_each_round),
         cmocka_unit_test(task_without_partitions_leaves_the_group_at_once),
         cmocka_unit_test(leaving_task_drops_positions_after_an_unwritten_child),
         cmocka_unit_test(log_that_comes_back_is_read_from_where_it_was_left),

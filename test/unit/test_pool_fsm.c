@@ -169,6 +169,8 @@ static bool is_purged(rota_time again, rota_time now, int64_t leader)
     bool is_gone = rota_pool_fsm_state(world.pools, 7) == ROTA_POOL_NONE;
     pump(&world);
     assert_int_equal(rota_pool_fsm_n_pools(world.pools), !is_gone);
+    assert_int_equal(rota_pool_fsm_n_connections(world.pools) == 0, is_gone);
+    assert_int_equal(world.n_opens - world.n_closes, rota_pool_fsm_n_connections(world.pools));
     teardown(&world);
     return is_gone;
 }

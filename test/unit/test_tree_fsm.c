@@ -197,6 +197,18 @@ static void matching_demand_and_supply_cause_a_steal(void **state)
     rota_tree_fsm_free(fsm);
 }
 
+static void a_word_that_is_used_up_here_is_not_sent_to_others(void **state)
+{
+    struct route route = {"abc"};
+    struct rota_tree_fsm *fsm = make("b", &route, 20);
+    (void)state;
+    hear(fsm, 0, ROTA_TREE_OFFER, "c", "x ", 5, 1);
+    todo(fsm);
+    have(fsm, 1, 2, "x ", 0, "");
+    assert_string_equal(todo(fsm), "b: visit c 2");
+    rota_tree_fsm_free(fsm);
+}
+
 static void our_own_slots_go_first(void **state)
 {
     struct route route = {"abc"};
@@ -582,6 +594,7 @@ int main(void)
         cmocka_unit_test(a_useless_visit_is_followed_by_a_pause),
         cmocka_unit_test(an_offer_that_is_over_is_revoked_before_it_is_forgotten),
         cmocka_unit_test(matching_demand_and_supply_cause_a_steal),
+        cmocka_unit_test(a_word_that_is_used_up_here_is_not_sent_to_others),
         cmocka_unit_test(our_own_slots_go_first),
         cmocka_unit_test(the_oldest_job_goes_first),
         cmocka_unit_test(unfetched_jobs_are_offered_to_others),
