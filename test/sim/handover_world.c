@@ -1,4 +1,5 @@
 #include "handover_world.h"
+#include "handover_lists.h"
 
 #include "wire/message/queue_message.h"
 
@@ -69,8 +70,7 @@ static void append(struct world *world, uint32_t number, const struct rota_work_
         die("no memory for a record");
 }
 
-/* `n` more records are on disk, whether anybody is told or not. */
-static void harden(struct world *world, struct node *node, size_t n)
+void harden(struct world *world, struct node *node, size_t n)
 {
     for (; n > 0; n--) {
         const struct kept *kept = &node->disk.items[node->n_synced++];
@@ -116,15 +116,6 @@ static void read_disk(struct world *world, struct node *node)
 
 /* --- a node --- */
 
-void hold(struct world *world, uint32_t number, struct held held)
-{
-    if (!rota_vector_push(&world->nodes[number].held, held))
-        die("no memory");
-    drive(world, number);
-}
-
-static void step(struct world *world, uint32_t number, struct rota_handover_event event);
-
 static void send(struct world *world, uint32_t number, const struct rota_handover_send *what)
 {
     struct node *node = &world->nodes[number];
@@ -157,7 +148,7 @@ static void send(struct world *world, uint32_t number, const struct rota_handove
     set_timer(world, number, TIMER_CALLS, CALL_TIMEOUT / 4);
 }
 
-static void step(struct world *world, uint32_t number, struct rota_handover_event event)
+void step(struct world *world, uint32_t number, struct rota_handover_event event)
 {
     struct node *node = &world->nodes[number];
     struct rota_handover_send sends[64];
@@ -203,7 +194,7 @@ void drive(struct world *world, uint32_t number)
     }
     rota_broker_clear(node->core);
     if (node->n_synced < node->disk.size || node->held.size > 0)
-        set_timer(world, number, TIMER_SYNC, rota_random_range(world->random, 0, 100) * ROTA_MSEC);
+        set_timer(world, number, TIMER_SYNC, rota_random_range(world->random, 0, world->pace.sync));
     rota_sim_set_timer(world->sim, number, TIMER_CORE, ROTA_SIM_MONO,
                        rota_broker_deadline(node->core));
     rota_sim_set_timer(world->sim, number, TIMER_HANDOVER, ROTA_SIM_MONO,
@@ -219,6 +210,15 @@ static void tell(struct world *world, uint32_t number, const struct held *held)
         world->jobs[held->job].is_added = true;
     else
         world->on_held(world, number, held);
+}
+
+void hold(struct world *world, uint32_t number, struct held held)
+{
+    if (held.number <= world->nodes[number].durable)
+        tell(world, number, &held);
+    else if (!rota_vector_push(&world->nodes[number].held, held))
+        die("no memory");
+    drive(world, number);
 }
 
 /* Most of what was written is on disk now. */
@@ -241,112 +241,6 @@ static void sync_disk(struct world *world, uint32_t number)
          (struct rota_handover_event){
              .type = ROTA_HANDOVER_DURABLE,
              .number = world->plant == HANDOVER_SEND_EARLY ? UINT64_MAX : node->durable});
-}
-
-/* --- which nodes may hold jobs --- */
-
-bool is_well(const struct world *world, uint32_t number)
-{
-    return world->nodes[number].core && !rota_sim_is_paused(world->sim, number);
-}
-
-bool is_listed(const struct node *node, uint32_t other)
-{
-    for (int i = 0; i < PARTS; i++)
-        if (node->owners[i] == other)
-            return true;
-    return false;
-}
-
-/* A node says of itself that it may hold jobs, or that it does not; those that hear it have it on
- * disk when it continues. */
-static rota_time speak(struct world *world, uint32_t number, bool may_hold)
-{
-    struct rota_broker_node_view said;
-    if (rota_broker_node_speak(world->nodes[number].core, now_of(world, number), may_hold, &said,
-                               NULL))
-        die("no memory for a node");
-    for (uint32_t i = 0; i < NODES; i++)
-        if (i != number && is_well(world, i)) {
-            rota_broker_take_node(world->nodes[i].core, now_of(world, i), &said, NULL);
-            drive(world, i);
-            harden(world, &world->nodes[i], world->nodes[i].disk.size - world->nodes[i].n_synced);
-        }
-    rota_time at = said.at;
-    drive(world, number);
-    return at;
-}
-
-/* Who is listed is known here, and others hear that this one is, if it is. */
-static void note_nodes(struct world *world, uint32_t number)
-{
-    struct node *node = &world->nodes[number];
-    rota_broker_nodes_begin(node->core, now_of(world, number));
-    for (uint32_t i = 0; i < NODES; i++)
-        if (is_listed(node, i))
-            rota_broker_node_listed(node->core, rota_str(ADDRESSES[i]), true, NULL);
-    rota_broker_nodes_end(node->core);
-    drive(world, number);
-    if (is_listed(node, number))
-        speak(world, number, true);
-}
-
-static void hear_nodes(struct world *world, uint32_t number, uint32_t from)
-{
-    struct rota_broker_node_view view;
-    for (size_t place = 0; rota_broker_next_node(world->nodes[from].core, &place, &view);)
-        if (!world->is_deaf_to_itself ||
-            !rota_str_is_equal(view.address, rota_str(ADDRESSES[number])))
-            rota_broker_take_node(world->nodes[number].core, now_of(world, number), &view, NULL);
-    drive(world, number);
-}
-
-/* A node that is in no list of its own and holds nothing says so to those that hear it. */
-static void say_bye(struct world *world, uint32_t number)
-{
-    struct node *node = &world->nodes[number];
-    bool is_empty =
-        rota_broker_is_empty(node->core) && node->durable >= rota_broker_last_number(node->core);
-    if (!node->is_leaving || (!is_empty && world->plant != HANDOVER_LEAVES_FULL))
-        return;
-    for (uint32_t i = 0; i < NODES; i++) /* it may be the only one that knows */
-        if (i != number && is_well(world, i))
-            hear_nodes(world, i, number);
-    speak(world, number, false);
-}
-
-/* A while after its start a node has heard from all that are there. One that is alone can't know of
- * those that came back while it was down, unless it sees in a list that they did not leave. */
-static void told_call(void *data, uint64_t number)
-{
-    struct world *world = data;
-    if (!is_well(world, (uint32_t)number))
-        return;
-    for (uint32_t i = 0; i < NODES; i++)
-        if (i != number && is_well(world, i)) {
-            hear_nodes(world, (uint32_t)number, i);
-            world->nodes[number].is_told = true;
-        }
-}
-
-/* Nodes talk: one leaves, one hears what another knows. */
-static void talk_call(void *data, uint64_t unused)
-{
-    struct world *world = data;
-    uint32_t a = (uint32_t)rota_random_range(world->random, 0, NODES - 1);
-    uint32_t b = (uint32_t)rota_random_range(world->random, 0, NODES - 1);
-    (void)unused;
-    rota_sim_call(world->sim, rota_sim_now(world->sim) + 300 * ROTA_MSEC, talk_call, world, 0);
-    if (world->nodes[a].is_behind)
-        follow(world, a);
-    if (is_well(world, a) && !world->nodes[a].is_told)
-        told_call(world, a);
-    if (is_well(world, a) && is_well(world, b) && a != b)
-        hear_nodes(world, a, b);
-    if (is_well(world, a) && !is_listed(&world->nodes[a], a)) {
-        world->nodes[a].is_leaving = true;
-        say_bye(world, a);
-    }
 }
 
 /* --- taking in --- */
@@ -388,7 +282,7 @@ static void hear_request(struct world *world, uint32_t number, uint32_t from,
     if (code)
         rota_sim_fail(world->sim, "node %u does not take a chunk", number);
     if (!message->is_over)
-        held.answer.at = speak(world, number, true);
+        held.answer.at = announce_jobs(world, number);
     if (world->plant == HANDOVER_ANSWER_EARLY)
         tell(world, number, &held);
     hold(world, number, held);
@@ -447,19 +341,12 @@ static void on_start(void *data, uint32_t number)
     rota_broker_begin(node->core, now_of(world, number));
     if (rota_broker_node_self(node->core, now_of(world, number), rota_str(ADDRESSES[number]), NULL))
         die("no memory for a node");
-    node->is_told = node->is_behind = false;
-    rota_sim_call(world->sim,
-                  rota_sim_now(world->sim) + rota_random_range(world->random, 1, 300) * ROTA_MSEC,
-                  told_call, world, number);
     rota_handover_fsm_init(&node->fsm, &(struct rota_handover_options){
                                            .broker = node->core, .whose = whose, .data = node});
     step(world, number, (struct rota_handover_event){.type = ROTA_HANDOVER_LOOK});
     if (rota_broker_worker_open(node->core, now_of(world, number), &worker, &session, NULL))
         die("no worker");
-    if (node->is_leaving)
-        follow(world, number);
-    else
-        note_nodes(world, number);
+    start_list(world, number);
     if (world->on_node)
         world->on_node(world, number, true);
 }
@@ -567,62 +454,14 @@ static void on_timer(void *data, uint32_t number, uint32_t timer)
     }
 }
 
-/* --- jobs, and routes --- */
-
-/* Go by the list that it has. One that has left comes back when all others hear it: no list of
- * living nodes tells them later, as the real ones would. */
-void follow(struct world *world, uint32_t number)
-{
-    struct node *node = &world->nodes[number];
-    bool is_heard = is_well(world, number);
-    for (uint32_t i = 0; i < NODES && node->is_leaving && is_listed(node, number); i++)
-        is_heard = is_heard && is_well(world, i);
-    node->is_behind = !is_heard;
-    if (node->is_behind)
-        return;
-    node->is_leaving = node->is_leaving && !is_listed(node, number);
-    note_nodes(world, number);
-    step(world, number, (struct rota_handover_event){.type = ROTA_HANDOVER_LOOK});
-}
-
-static void learn(struct world *world, uint32_t number, const uint8_t *owners)
-{
-    memcpy(world->nodes[number].owners, owners, sizeof world->nodes[number].owners);
-    follow(world, number);
-}
-
-/* Node and owners in one number. */
-static void learn_call(void *data, uint64_t number)
-{
-    uint8_t owners[PARTS];
-    for (int i = 0; i < PARTS; i++)
-        owners[i] = (uint8_t)(number >> 8 * (i + 1) & 0xff);
-    learn(data, (uint32_t)(number & 0xff), owners);
-}
-
-static void route_call(void *data, uint64_t unused)
-{
-    struct world *world = data;
-    rota_time now = rota_sim_now(world->sim),
-              next = now + rota_sim_exponential(world->random, 2 * ROTA_SEC);
-    bool is_last = next >= QUIET_AT;
-    uint64_t owners = 0;
-    (void)unused;
-    for (int i = 0; i < PARTS; i++)
-        owners |= (uint64_t)rota_random_range(world->random, 0, NODES - 1) << 8 * (i + 1);
-    for (uint32_t i = 0; i < NODES; i++)
-        rota_sim_call(world->sim,
-                      is_last ? QUIET_AT + 4 * ROTA_SEC
-                              : now + rota_random_range(world->random, 0, 4 * ROTA_SEC),
-                      learn_call, world, owners | i);
-    if (!is_last)
-        rota_sim_call(world->sim, next, route_call, world, 0);
-}
-
 /* --- the end --- */
 
 static void check_end(struct world *world)
 {
+    for (uint32_t i = 1; i < NODES; i++)
+        if (rota_broker_nodes_hash(world->nodes[i].core) !=
+            rota_broker_nodes_hash(world->nodes[0].core))
+            rota_sim_fail(world->sim, "nodes 0 and %u know other nodes", i);
     for (uint32_t i = 0; i < world->n_jobs; i++)
         if (world->jobs[i].is_added && world->jobs[i].n_done == 0)
             rota_sim_fail(world->sim, "job %u was acknowledged and is not done", i);
@@ -659,39 +498,49 @@ static void free_world(struct world *world)
     free(world);
 }
 
+/* From here on the network is a good one. */
+static void calm_call(void *data, uint64_t unused)
+{
+    struct world *world = data;
+    (void)unused;
+    for (uint32_t i = 0; i < NODES; i++)
+        for (uint32_t k = 0; k < NODES; k++)
+            if (i != k)
+                rota_sim_set_link(world->sim, i, k, &(struct rota_sim_link){0});
+}
+
 void run_handovers(struct sim_case *run, struct world *world, void (*begin)(struct world *world),
                    void (*check)(struct world *world))
 {
-    world->sim = sim_case_new(run, (struct rota_sim_options){.n_nodes = NODES,
-                                                             .link = {.delay_min = ROTA_MSEC,
-                                                                      .delay_mean = 20 * ROTA_MSEC,
-                                                                      .delay_max = 3 * ROTA_SEC,
-                                                                      .loss = 0.05,
-                                                                      .duplication = 0.1},
-                                                             .skew_max = ROTA_SEC,
-                                                             .drift_max_ppm = 1000,
-                                                             .on_start = on_start,
-                                                             .on_crash = on_crash,
-                                                             .on_message = on_message,
-                                                             .on_timer = on_timer,
-                                                             .data = world});
+    world->pace = choose_pace(run->seed);
+    world->sim =
+        sim_case_new(run, (struct rota_sim_options){.n_nodes = NODES,
+                                                    .link = {.delay_min = ROTA_MSEC,
+                                                             .delay_mean = world->pace.delay,
+                                                             .delay_max = 3 * ROTA_SEC,
+                                                             .loss = 0.05,
+                                                             .duplication = 0.1},
+                                                    .skew_max = ROTA_SEC,
+                                                    .drift_max_ppm = 1000,
+                                                    .on_start = on_start,
+                                                    .on_crash = on_crash,
+                                                    .on_message = on_message,
+                                                    .on_timer = on_timer,
+                                                    .data = world});
     world->random = rota_sim_random(world->sim);
-    for (uint32_t i = 0; i < NODES; i++) {
+    for (uint32_t i = 0; i < NODES; i++)
         world->nodes[i].number = i;
-        for (uint8_t k = 0; k < PARTS; k++)
-            world->nodes[i].owners[k] = k % NODES;
-    }
     rota_sim_chaos_start(&world->chaos, world->sim,
                          &(struct rota_sim_chaos_options){.n_nodes = NODES,
                                                           .quiet_at = QUIET_AT,
-                                                          .crash_every = 800 * ROTA_MSEC,
+                                                          .crash_every = world->pace.crash,
                                                           .crash_for = 600 * ROTA_MSEC,
                                                           .pause_every = 8 * ROTA_SEC,
                                                           .pause_for = ROTA_SEC,
                                                           .split_every = 8 * ROTA_SEC,
                                                           .split_for = 2 * ROTA_SEC});
-    rota_sim_call(world->sim, ROTA_SEC, route_call, world, 0);
-    rota_sim_call(world->sim, ROTA_SEC, talk_call, world, 0);
+    rota_sim_call(world->sim, QUIET_AT, calm_call, world, 0);
+    begin_lists(world);
     begin(world);
     if (rota_sim_run(world->sim, END_AT)) {
         check_end(world);

@@ -1,6 +1,7 @@
 /* handover_world: brokers that hand jobs to each other, for simulations: the real machines of
- * core/work/broker/broker.h and core/work/cluster/handover_fsm.h at each node, disks, the nodes
- * that each knows of, and a list of owners that changes and reaches each node at another time. */
+ * core/work/broker/broker.h and core/work/cluster/handover_fsm.h at each node, and disks.
+ * handover_lists.h has the nodes that each knows of, and a list of owners that changes and reaches
+ * each node at another time. */
 #pragma once
 
 #include "base/buffer.h"
@@ -16,7 +17,7 @@ enum { TIMER_SYNC, TIMER_CORE, TIMER_HANDOVER, TIMER_WORK, TIMER_CALLS, TIMER_OT
 
 #define QUIET_AT     (40 * ROTA_SEC)
 #define END_AT       (70 * ROTA_SEC)
-#define CALL_TIMEOUT (400 * ROTA_MSEC)
+#define CALL_TIMEOUT (800 * ROTA_MSEC)
 
 /* What is done wrong on purpose. */
 enum handover_plant {
@@ -32,6 +33,7 @@ enum handover_plant {
     HANDOVER_NODES_LOST,
     HANDOVER_LEAVES_FULL,
     HANDOVER_LISTED_ONLY,
+    HANDOVER_SURE,
     N_HANDOVER_PLANTS,
 };
 
@@ -90,10 +92,11 @@ struct node {
     ROTA_VECTOR(struct call) calls;
     ROTA_VECTOR(struct running) running;
     uint32_t number;
-    uint8_t owners[PARTS]; /* as it knows them */
-    bool is_leaving;       /* it says when it holds none */
-    bool is_told;          /* it has heard what the others know */
-    bool is_behind;        /* its list changed while it was paused */
+    uint8_t owners[PARTS]; /* by the list that it follows */
+    uint8_t news[PARTS];   /* by the one that it is to follow next */
+    bool has_news;
+    bool has_left; /* it is not on its list, and has said that it holds no jobs */
+    bool is_told;  /* it has heard what the others know */
 };
 
 struct job {
@@ -103,14 +106,39 @@ struct job {
     uint32_t n_done;
 };
 
+/* How fast things happen in a world: some states are met only where lists change all the time,
+ * others only where they rarely do. */
+struct pace {
+    rota_time delay;  /* of a message, on average */
+    rota_time sync;   /* of a disk, at most */
+    rota_time crash;  /* between two crashes, on average */
+    rota_time route;  /* between two lists, on average */
+    rota_time learn;  /* until a node has a list, at most */
+    rota_time ask;    /* between two times that a node asks what another one knows */
+    rota_time start;  /* until a node that starts has asked, at most */
+    int heard;        /* percent: a node hears what another one says to all */
+    int content;      /* percent: a client does not repeat an add that was acknowledged */
+    bool has_returns; /* lists name all nodes and some of them in turn */
+};
+
+/* For a while after a node has come back, clients go to it, and to one that has not heard that. */
+struct crowd {
+    uint32_t back, unaware;
+    rota_time until;
+};
+
 struct world {
     struct rota_sim *sim;
     struct rota_random *random;
+    struct pace pace;
     enum handover_plant plant;
     struct rota_sim_chaos chaos;
     struct node nodes[NODES];
     struct job jobs[JOBS_MAX];
     uint32_t n_jobs;
+    uint64_t list;      /* the owners that were announced last, as learn_call() has them */
+    bool is_off[NODES]; /* the nodes that are not on it */
+    struct crowd crowd;
     uint64_t serial;
     bool keeps_ended;       /* jobs that have ended are not forgotten */
     bool is_deaf_to_itself; /* a plant: nodes do not learn what others remember of them */
@@ -132,16 +160,12 @@ struct rota_str queue(void);
 bool by_chance(struct world *world, int percent);
 void set_timer(struct world *world, uint32_t node, uint32_t timer, rota_time wait);
 
-/* Whether a node is up and runs; and whether it lists another. */
-bool is_well(const struct world *world, uint32_t number);
-bool is_listed(const struct node *node, uint32_t other);
-
-/* Execute the effects of a node's broker; and tell what it holds once that is on disk. */
+/* Execute the effects of a node's broker; tell what it holds once that is on disk; an event of its
+ * handovers; `n` more records are on disk, whether anyone is told or not. */
 void drive(struct world *world, uint32_t number);
 void hold(struct world *world, uint32_t number, struct held held);
-
-/* Go by the list that it has, if it is behind. */
-void follow(struct world *world, uint32_t number);
+void step(struct world *world, uint32_t number, struct rota_handover_event event);
+void harden(struct world *world, struct node *node, size_t n);
 
 /* A world of the run, with `begin` to start what happens in it and `check` for its end. */
 void run_handovers(struct sim_case *run, struct world *world, void (*begin)(struct world *world),

@@ -11,15 +11,15 @@
  * No job is ever added to two journals, however often it is repeated; what was acknowledged is done
  * exactly once, and no node denies it. Once faults stop, every add is acknowledged. */
 #include "core/work/cluster/front_fsm.h"
-#include "handover_world.h"
+#include "handover_lists.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { VISITS_MAX = 64, SEEN_MAX = 256 };
+enum { VISITS_MAX = 64, SEEN_MAX = 256, RECENT = 16 };
 enum { KIND_ADD = 1, KIND_ASK, KIND_FIND };
 
-#define CLIENT_WAITS (1500 * ROTA_MSEC)
+#define CLIENT_WAITS (2500 * ROTA_MSEC)
 
 enum front_plant {
     PLANT_NO_SEARCH = 1,
@@ -159,7 +159,7 @@ static bool is_told(void *data)
 {
     const struct front *front = data;
     const struct node *node = &front->world->base.nodes[front->number];
-    return front->world->plant == PLANT_ALWAYS_TOLD || (node->is_told && !node->is_behind);
+    return front->world->plant == PLANT_ALWAYS_TOLD || node->is_told;
 }
 
 /* --- clients --- */
@@ -174,7 +174,8 @@ static void answer_client(struct front_world *world, uint32_t job, uint32_t atte
         return;
     client->is_waiting = false;
     if (status == ROTA_STATUS_OK)
-        client->is_content = by_chance(&world->base, 70);
+        client->is_content =
+            by_chance(&world->base, has_crowd(&world->base) ? 10 : world->base.pace.content);
     if (!client->is_content && (status == ROTA_STATUS_OK || !is_undone))
         client->is_again = true;
 }
@@ -475,10 +476,6 @@ static void hear_request(struct front *front, uint32_t from, const struct messag
     struct held held = {.what = HELD_ANSWER, .job = message->job, .to = from};
     if (!is_fresh(front, message))
         return;
-    if (node->is_behind)
-        follow(world, front->number);
-    if (node->is_behind)
-        return;
     memcpy(&held.answer, message, sizeof *message);
     held.answer.is_answer = true;
     held.answer.status = ROTA_STATUS_OK;
@@ -492,10 +489,9 @@ static void hear_request(struct front *front, uint32_t from, const struct messag
         held.answer.is_found = rota_front_fsm_has(&front->fsm, queue(), new.id);
         held.answer.nodes = rota_broker_nodes_hash(node->core);
         held.number = rota_broker_last_number(node->core);
-        if (front->world->plant == PLANT_FIND_EARLY || held.number <= node->durable)
-            send_message(world, front->number, from, &held.answer);
-        else
-            hold(world, front->number, held);
+        if (front->world->plant == PLANT_FIND_EARLY)
+            held.number = 0;
+        hold(world, front->number, held);
         return;
     }
     struct rota_front_action action =
@@ -598,13 +594,10 @@ static void on_added(struct world *world, uint32_t number, uint32_t job)
 static void visit_node(struct front_world *world, uint32_t number, uint32_t job, bool is_add)
 {
     struct front *front = &world->fronts[number];
-    struct node *node = &world->base.nodes[number];
     size_t i = 0;
-    if (node->is_behind)
-        follow(&world->base, number);
     while (i < VISITS_MAX && front->visits[i].serial)
         i++;
-    if (node->is_behind || i == VISITS_MAX)
+    if (i == VISITS_MAX)
         return;
     struct visit *visit = &front->visits[i];
     *visit = (struct visit){.serial = ++world->base.serial,
@@ -641,7 +634,7 @@ static void client_call(void *data, uint64_t job)
         (!client->is_here || by_chance(&world->base, 70)))
         return;
     client->is_again = client->is_again || client->is_waiting; /* its outcome is unknown */
-    uint32_t number = (uint32_t)rota_random_range(world->base.random, 0, NODES - 1);
+    uint32_t number = any_node(&world->base, client->is_again);
     client->is_waiting = false;
     if (!is_well(&world->base, number))
         return;
@@ -658,7 +651,7 @@ static void add_call(void *data, uint64_t gap)
     rota_time now = rota_sim_now(world->base.sim),
               next = now + rota_sim_exponential(world->base.random, (rota_time)gap);
     uint32_t job = world->base.n_jobs;
-    uint32_t part = (uint32_t)rota_random_range(world->base.random, 0, PARTS - 1);
+    uint32_t part = any_partition(&world->base);
     if (next < QUIET_AT && job + 1 < JOBS_MAX)
         rota_sim_call(world->base.sim, next, add_call, world, gap);
     world->base.jobs[job].id = rota_job_id_make(now, part, job);
@@ -666,21 +659,26 @@ static void add_call(void *data, uint64_t gap)
     client_call(world, job);
 }
 
+/* Any job, often a recent one: one call asks about it, or adds it again although that was
+ * acknowledged. */
 static void ask_call(void *data, uint64_t unused)
 {
     struct front_world *world = data;
     struct rota_sim *sim = world->base.sim;
+    rota_time wait = (has_crowd(&world->base) ? 10 : 50) * ROTA_MSEC;
     (void)unused;
-    rota_sim_call(sim, rota_sim_now(sim) + 50 * ROTA_MSEC, ask_call, world, 0);
-    for (uint32_t i = 0; i < NODES; i++) /* one that is behind can not know */
-        if (world->base.nodes[i].is_behind)
-            world->base.nodes[i].is_told = false;
+    rota_sim_call(sim, rota_sim_now(sim) + wait, ask_call, world, 0);
     if (world->base.n_jobs == 1)
         return;
-    uint32_t job = (uint32_t)rota_random_range(world->base.random, 1, world->base.n_jobs - 1);
-    uint32_t number = (uint32_t)rota_random_range(world->base.random, 0, NODES - 1);
+    uint32_t last = world->base.n_jobs - 1, first = 1;
+    if (last > RECENT && by_chance(&world->base, 50))
+        first = last - RECENT;
+    uint32_t job = (uint32_t)rota_random_range(world->base.random, first, last);
+    uint32_t number = any_node(&world->base, true);
+    bool is_add = world->clients[job].is_content && by_chance(&world->base, 50);
+    world->clients[job].is_again = world->clients[job].is_again || is_add;
     if (is_well(&world->base, number))
-        visit_node(world, number, job, false);
+        visit_node(world, number, job, is_add);
 }
 
 /* --- the world --- */
@@ -724,7 +722,7 @@ int main(int argc, char **argv)
     const struct sim_suite suite = {
         .name = "sim_front",
         .n_seeds = 100,
-        .n_plant_seeds = 1500,
+        .n_plant_seeds = 500,
         .kept = {235938821107, 235938821611, 184648779669, 843226903012, 953918682552, 953918682831,
                  2001353},
         .plants = front_plants,

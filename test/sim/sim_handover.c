@@ -13,7 +13,7 @@
  * all over, says that it holds none, and may come back. Whichever node is asked, it never denies a
  * job that was acknowledged and has not ended: one of the nodes that it would ask has the job, is
  * down, or knows other nodes than the one that asks. */
-#include "handover_world.h"
+#include "handover_lists.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +30,7 @@ static const struct sim_plant plants[N_HANDOVER_PLANTS - 1] = {
     {"nodes-lost", "which nodes may hold jobs does not outlive a crash"},
     {"leaves-full", "a node that leaves says that it holds no jobs before that is so"},
     {"listed-only", "only nodes that are listed are asked for a job"},
+    {"sure", "a node that knows other nodes is believed when it has no such job"},
 };
 
 /* What node `number` says of a job: whether it denies it. */
@@ -51,7 +52,8 @@ static bool is_denied(struct world *world, uint32_t number, const struct job *jo
         if (!is_well(world, i) ||
             !rota_broker_find(world->nodes[i].core, queue(), job->id, &view, NULL))
             return false;
-        if (rota_broker_nodes_hash(world->nodes[i].core) != rota_broker_nodes_hash(node->core))
+        if (world->plant != HANDOVER_SURE &&
+            rota_broker_nodes_hash(world->nodes[i].core) != rota_broker_nodes_hash(node->core))
             return false;
     }
     return true;
@@ -62,9 +64,6 @@ static void ask_call(void *data, uint64_t unused)
     struct world *world = data;
     (void)unused;
     rota_sim_call(world->sim, rota_sim_now(world->sim) + 100 * ROTA_MSEC, ask_call, world, 0);
-    for (uint32_t i = 0; i < NODES; i++) /* one that stood still has missed what the others said */
-        if (rota_sim_is_paused(world->sim, i) || world->nodes[i].is_behind)
-            world->nodes[i].is_told = false;
     for (uint32_t j = 0; j < world->n_jobs; j++)
         for (uint32_t i = 0; i < NODES; i++)
             if (world->jobs[j].is_added && !world->jobs[j].is_ended && is_well(world, i) &&
@@ -84,11 +83,7 @@ static void add_call(void *data, uint64_t gap)
     rota_time next = rota_sim_now(world->sim) + rota_sim_exponential(world->random, (rota_time)gap);
     if (next < QUIET_AT && world->n_jobs < JOBS_MAX)
         rota_sim_call(world->sim, next, add_call, world, gap);
-    if (!node->core || rota_sim_is_paused(world->sim, number) || node->owners[part] != number)
-        return;
-    if (node->is_behind)
-        follow(world, number);
-    if (node->is_behind)
+    if (!is_well(world, number) || node->owners[part] != number)
         return;
     struct rota_job_spec spec = {
         .queue = queue(),
