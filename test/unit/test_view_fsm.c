@@ -870,7 +870,7 @@ static void members_propose_in_turn(void **state)
         for (size_t k = 0; k < before[i]; k++) {
             table.rows[k] = own;
             table.rows[k].instance = 1000 * (i + 1) + k;
-            snprintf(table.rows[k].name, sizeof table.rows[k].name, "A%zu", k);
+            snprintf(table.rows[k].name, sizeof table.rows[k].name, "A%u", (unsigned)k);
         }
         table.rows[before[i]] = own;
         table.n_rows = before[i] + 1;
