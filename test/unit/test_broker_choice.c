@@ -457,6 +457,39 @@ static void poll_yields_unless_it_is_hasty_or_not_the_only_one(void **state)
     assert_int_equal(n_running(ids, JOBS), 6);
 }
 
+/* Several classes yield, one a little after the other. */
+static void each_class_yields_for_its_own_time(void **state)
+{
+    enum { CLASSES = 6 };
+    static const char *const cans[CLASSES] = {"a", "b", "c", "d", "e", "f"};
+    struct rota_job_id ids[2 * CLASSES];
+    (void)state;
+    rota_broker_share(bench.broker, bench.now, true);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < CLASSES; i++) {
+            struct rota_str can = rota_str(cans[i]);
+            ids[CLASSES * round + i] = bench_add_for(&bench, cans[i]);
+            bench_open_spec(&bench, (struct rota_worker_spec){.name = rota_str("p"),
+                                                              .slots = 1,
+                                                              .lease = ROTA_HOUR,
+                                                              .capabilities = &can,
+                                                              .n_capabilities = 1,
+                                                              .is_poll = true});
+            bench_tick(&bench, ROTA_MSEC);
+        }
+        assert_int_equal(n_running(ids, CLASSES * (round + 1)), CLASSES);
+        if (round == 0)
+            bench_tick(&bench, ROTA_BREATH_EVERY - CLASSES * ROTA_MSEC);
+    }
+    for (int i = 0; i < CLASSES; i++) {
+        rota_time until = rota_broker_deadline(bench.broker);
+        bench_tick(&bench, i == 0 ? ROTA_BREATH_FOR - CLASSES * ROTA_MSEC : ROTA_MSEC);
+        assert_int_equal(bench.now.boot, until);
+        assert_int_equal(n_running(ids, 2 * CLASSES), CLASSES + i + 1);
+        assert_int_equal(bench_state(&bench, ids[CLASSES + i]), ROTA_JOB_RUNNING);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -480,6 +513,7 @@ int main(void)
         RULE(an_idle_key_saves_nothing_up),
         RULE(invalid_weights_are_refused),
         RULE(poll_yields_unless_it_is_hasty_or_not_the_only_one),
+        RULE(each_class_yields_for_its_own_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
