@@ -125,6 +125,18 @@ static void a_worker_never_has_more_than_its_slots(void **state)
     assert_int_equal(bench_count(&bench, ROTA_WORK_DO_DISPATCH, BENCH_NONE), 4);
 }
 
+static void a_worker_has_no_more_slots_than_any_may_have(void **state)
+{
+    struct rota_worker_view view;
+    size_t place = 0;
+    (void)state;
+    uint64_t session = bench_open(&bench, "w", 1);
+    assert_true(rota_broker_worker_slots(bench.broker, bench.now, session, UINT32_MAX));
+    bench_settle(&bench);
+    assert_true(rota_broker_next_worker(bench.broker, &place, &view));
+    assert_int_equal(view.slots, ROTA_WORKER_SLOTS_MAX);
+}
+
 static void free_workers_take_turns(void **state)
 {
     (void)state;
@@ -501,6 +513,7 @@ int main(void)
         RULE(among_queues_the_oldest_goes_first),
         RULE(a_worker_gets_nothing_of_queues_it_does_not_serve),
         RULE(a_worker_never_has_more_than_its_slots),
+        RULE(a_worker_has_no_more_slots_than_any_may_have),
         RULE(free_workers_take_turns),
         RULE(jobs_that_come_together_go_out_by_priority),
         RULE(a_choice_costs_as_much_with_hundreds_of_sets_as_with_few),

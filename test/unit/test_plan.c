@@ -367,6 +367,9 @@ static void spread_counts_idle_hosts_and_zones(void **state)
     assert_int_equal(rota_plan_add(plan, &space, NULL), ROTA_OK);
     const struct rota_plan_result *result = rota_plan_result(plan);
 
+    size_t n_hosts;
+    assert_ptr_equal(rota_plan_hosts(plan, &n_hosts), result->hosts);
+    assert_int_equal(n_hosts, 16);
     assert_int_equal(result->n_hosts, 16);
     for (size_t i = 0; i < 16; i++) {
         const struct rota_plan_host *host = &result->hosts[i];
