@@ -549,20 +549,23 @@ static void snapshot_is_given_up_when_a_piece_of_it_does_not_count(void **state)
     bench_free(bench);
 }
 
-static void partitions_are_created_once_the_group_has_room(void **state)
+static void check_room(const char *parent)
 {
     struct bench *bench = bench_new();
-    (void)state;
-    bench_begin(bench, 1, one, 1);
     struct bench_task *task = &bench->tasks[0];
+    bench_open_with(bench, 0,
+                    (struct rota_group_fsm_options){
+                        .seeds = one, .n_seeds = 1, .progress_every = 3 * ROTA_SEC});
+    bench_settle(bench);
+    bench_round(bench, "0");
     bench->n_more = ROTA_GROUP_PARTITIONS_MAX;
-    bench_child(bench, 0, "p", "c", NULL);
+    bench_child(bench, 0, parent, "c", NULL);
     bench_settle(bench);
     assert_int_equal(task->n_refused, 1);
     assert_int_equal(task->refusal, ROTA_GROUP_IS_FULL);
-    assert_int_equal(wait_of(bench), ROTA_GROUP_PROGRESS_EVERY);
+    assert_int_equal(wait_of(bench), 3 * ROTA_SEC);
     bench->n_more = 0;
-    bench_tick(bench, ROTA_GROUP_PROGRESS_EVERY - 1);
+    bench_tick(bench, 3 * ROTA_SEC - 1);
     bench_settle(bench);
     assert_null(bench_find(bench, 0, "c"));
     assert_int_equal(wait_of(bench), 1);
@@ -571,6 +574,13 @@ static void partitions_are_created_once_the_group_has_room(void **state)
     assert_non_null(bench_find(bench, 0, "c"));
     assert_int_equal(task->n_refused, 1);
     bench_free(bench);
+}
+
+static void partitions_are_created_once_the_group_has_room(void **state)
+{
+    (void)state;
+    check_room("p");
+    check_room(""); /* of no parent */
 }
 
 /* Two tasks with the six partitions, and as many snapshots as asked for. */
