@@ -426,6 +426,20 @@ static void task_without_partitions_leaves_the_group_at_once(void **state)
     bench_free(bench);
 }
 
+static void task_that_leaves_before_it_may_run_leaves_the_group_at_once(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_open(bench, 0, one, 1);
+    bench_settle(bench);
+    bench_round_to(bench, "0", "0");
+    assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_WAITING);
+    bench_step(bench, 0, (struct rota_group_event){.type = ROTA_GROUP_LEAVE});
+    assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_DONE);
+    assert_int_equal(bench->tasks[0].n_leaves, 1);
+    bench_free(bench);
+}
+
 /* Between a round and its epoch a child can't be made known. A position behind it would lose it. */
 static void leaving_task_drops_positions_after_an_unwritten_child(void **state)
 {
@@ -1234,6 +1248,7 @@ int main(void)
         cmocka_unit_test(task_that_is_done_leaves_the_group_once_everything_has_stopped),
         cmocka_unit_test(hand_off_waits_for_an_interval_after_each_round),
         cmocka_unit_test(task_without_partitions_leaves_the_group_at_once),
+        cmocka_unit_test(task_that_leaves_before_it_may_run_leaves_the_group_at_once),
         cmocka_unit_test(leaving_task_drops_positions_after_an_unwritten_child),
         cmocka_unit_test(log_that_comes_back_is_read_from_where_it_was_left),
         cmocka_unit_test(missing_epoch_leads_to_joining_again),
