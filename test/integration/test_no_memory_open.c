@@ -281,24 +281,44 @@ static void services_of_a_server(void **state)
 
 /* --- brokers with journals --- */
 
-static void broker_scenario(void)
+/* Takes the members. */
+static void open_broker(const struct rota_work_broker_options *options)
 {
     const struct rota_server_options of_server = {.message_max = ROTA_WORK_BROKER_MESSAGE_MAX};
-    char directory[128];
-    snprintf(directory, sizeof directory, "%s", path_of("jobs"));
-    const struct rota_work_broker_options options = {
-        .directory = directory, .partitions = 1, .segment_size = 65536};
     struct rota_server *server = NULL;
     struct rota_work_broker *broker = NULL;
-    begin();
-    if (OPEN(rota_server_open(&loop, &of_server, &server, &error)) &&
-        OPEN(rota_work_broker_open(&loop, server, &options, &broker, &error))) {
+    if (!OPEN(rota_server_open(&loop, &of_server, &server, &error))) {
+        if (options->members)
+            options->members->stop(options->members);
+    } else if (OPEN(rota_work_broker_open(&loop, server, options, &broker, &error))) {
         no_memory_end();
         for (int i = 0; i < 3; i++)
             uv_run(&loop, UV_RUN_ONCE);
     }
     rota_server_close(server);
     rota_work_broker_close(broker);
+}
+
+static void broker_scenario(void)
+{
+    char directory[128];
+    snprintf(directory, sizeof directory, "%s", path_of("jobs"));
+    const struct rota_work_broker_options options = {
+        .directory = directory, .partitions = 1, .segment_size = 65536};
+    begin();
+    open_broker(&options);
+    end();
+}
+
+static void member_scenario(void)
+{
+    char settings[128];
+    snprintf(settings, sizeof settings, "%s", path_of("config"));
+    struct rota_work_broker_options options = {
+        .is_memory = true, .advertise = "127.0.0.1:1", .settings_file = settings};
+    begin();
+    if (OPEN(rota_hosts_list_new("127.0.0.1:1,127.0.0.1:2", &options.members, &error)))
+        open_broker(&options);
     end();
 }
 
@@ -306,6 +326,13 @@ static void a_broker_with_a_journal(void **state)
 {
     (void)state;
     no_memory_everywhere(broker_scenario);
+}
+
+static void a_broker_among_others(void **state)
+{
+    (void)state;
+    await_write(path_of("config"), "");
+    no_memory_everywhere(member_scenario);
 }
 
 /* --- HTTP --- */
@@ -406,6 +433,7 @@ int main(void)
         cmocka_unit_test(watched_files),
         cmocka_unit_test(a_server_for_browsers),
         cmocka_unit_test(a_broker_with_a_journal),
+        cmocka_unit_test(a_broker_among_others),
         cmocka_unit_test(sources_of_a_cache),
         cmocka_unit_test(services_of_a_server),
         cmocka_unit_test(a_lease),
