@@ -275,6 +275,38 @@ def knows_nodes(node, n):
 
 
 @test
+def drains_and_weights_that_are_due_outlive_the_node_that_was_asked(_):
+    nodes = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            nodes = [Node(folder, number) for number in range(4)]
+            for node in nodes:
+                node.await_news(lambda: len(node.get("/api/v1/cluster")["nodes"]) == 4, "all nodes")
+            asked, first, second, heavy = nodes
+
+            def is_changed():
+                seen = {node["address"]: node for node in second.get("/api/v1/cluster")["nodes"]}
+                return [seen[node.grpc]["state"] in ("draining", "drained") for node in (first, second)] + \
+                    [seen[heavy.grpc]["weight"] == 2]
+
+            status, made = asked.ask("POST", "/api/v1/plan/apply", {
+                "remove": [first.grpc, second.grpc], "weights": {heavy.grpc: 2}, "gradual_ms": 16000})
+            assert status == 200, made
+            asked.await_news(lambda: asked.get(f"/api/v1/plans/{made['id']}")["state"] != "applying", "all answers")
+            asked.process.kill()
+            asked.process.wait()
+            assert not all(is_changed())
+            second.await_news(lambda: all(is_changed()), "the other changes")
+            rota("node", "undrain", first.grpc, "--node", heavy.grpc)
+            heavy.await_news(lambda: next(node["state"] == "serving" for node in heavy.get("/api/v1/cluster")["nodes"]
+                                          if node["address"] == first.grpc), "work for it again")
+        finally:
+            for node in nodes:
+                node.process.kill()
+                node.process.wait()
+
+
+@test
 def a_gradual_change_goes_partition_by_partition_and_outlives_the_node_that_was_asked(_):
     queues, nodes = ["mail", "web", "batch"], []
     with tempfile.TemporaryDirectory() as folder:
