@@ -340,7 +340,7 @@ static rota_time heard_at(const struct bench *bench)
 }
 
 /* For people: how long a worker has been silent. It is asked now and then whatever it does. */
-static void an_answer_is_a_sign_of_life(void **state)
+static void an_answer_shows_when_a_worker_was_last_seen(void **state)
 {
     struct bench *bench = *state;
     ready(bench, 1, NULL, 0);
@@ -742,7 +742,7 @@ int main(void)
         RULE(an_end_of_another_nodes_job_goes_there_and_frees_the_slot),
         RULE(a_node_that_drains_hands_nothing_out),
         RULE(slots_that_were_not_reported_are_learned),
-        RULE(an_answer_is_a_sign_of_life),
+        RULE(an_answer_shows_when_a_worker_was_last_seen),
         RULE(a_session_that_ended_is_unknown),
         RULE(an_answer_counts_for_the_rounds_before_its_question_only),
         RULE(attempts_in_flight_stay_with_a_worker_that_is_ready_again),
