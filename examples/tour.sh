@@ -35,7 +35,7 @@ show "What would move if a host joined? Mode slots stays close to the least." \
 show "The same with mode lookup, for comparison." \
     "rota plan --hosts examples/cluster.hosts --queues 500 --partitions 8 --batch 8 --mode lookup --add '10.0.1.7:7000 zone=east' | head -n 5"
 
-show "Would the rest bear the loss of a zone?" \
+show "Can the rest absorb the loss of a zone?" \
     "rota plan --hosts examples/cluster.hosts --queues 500 --partitions 8 --batch 8 --mode slots --remove-zone west"
 
 show "Settings are per namespace, queue and type; this is what one queue gets, and why." \
