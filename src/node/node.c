@@ -3,7 +3,6 @@
 
 #include "io/clock.h"
 #include "io/timer.h"
-#include "node/api/node_service.h"
 #include "node/node_spaces.h"
 
 #include <stdio.h>
@@ -131,7 +130,7 @@ static bool is_idle(const struct rota_node *node)
         if (!node->roles[i].role->is_idle(node->roles[i].data))
             return false;
     return rota_node_spaces_is_idle(node->spaces) &&
-           rota_server_counts(node->server).calls <= rota_node_service_n_calls(node->service);
+           rota_server_counts(node->server).calls <= node->n_reading;
 }
 
 static bool is_draining(const struct rota_node *node)
