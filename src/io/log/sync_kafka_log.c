@@ -22,8 +22,8 @@
 enum { EVENTS_MAX = 256, BYTES_MAX = 4 << 20 };
 
 /* How long an existing topic may be missing: brokers that start, or elect a controller, do not know
- * of all. */
-#define MISSING_MAX (10 * ROTA_SEC)
+ * of all, and on a busy machine that takes longer than 10 s. */
+#define MISSING_MAX (30 * ROTA_SEC)
 
 /* How long they may fail to answer before we report it: a new topic has no leader at first. */
 #define UNREACHABLE_AFTER (1 * ROTA_SEC)
@@ -189,7 +189,6 @@ static void on_asked(struct rota_kafka *kafka, const struct rota_kafka_job *job)
     if (kafka->phase != ROTA_KAFKA_READING)
         return; /* the read is another one by now */
     if (job->code == ROTA_ERR_NOT_FOUND && is_missing_for_good(kafka, now)) {
-        kafka->missing_since = 0;
         lose_log(kafka, &job->error);
     } else if (job->code) {
         note_unreachable(kafka, &job->error);
