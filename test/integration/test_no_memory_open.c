@@ -4,6 +4,7 @@
 
 #include "await.h"
 #include "io/net/http.h"
+#include "io/pairs.h"
 #include "run/call/cache.h"
 #include "run/call/directory.h"
 #include "run/call/space_directory.h"
@@ -225,11 +226,26 @@ static void sources_scenario(void)
     end();
 }
 
+static void pairs_scenario(void)
+{
+    struct rota_pairs_file *file = NULL;
+    struct rota_buffer value = {0};
+    bool is_found = false;
+    if (OPEN(rota_pairs_file_open(path_of("pairs"), 1, &file, &error)) &&
+        OPEN(rota_pairs_file_get(file, rota_str("a"), 100, &value, &is_found, &error))) {
+        assert_true(is_found);
+        assert_true(rota_str_is_equal(rota_buffer_str(&value), rota_str("b")));
+    }
+    rota_buffer_deinit(&value);
+    rota_pairs_file_close(file);
+}
+
 static void sources_of_a_cache(void **state)
 {
     (void)state;
     await_write(path_of("pairs"), "a\tb\n");
     no_memory_everywhere(sources_scenario);
+    no_memory_everywhere(pairs_scenario);
 }
 
 /* --- what a server serves beside --- */
