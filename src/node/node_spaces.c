@@ -101,7 +101,7 @@ static void on_change(void *data)
     if (!entry->space || entry->is_closing || entry->spaces->is_closing) /* opened or closed now */
         return;
     const struct rota_space_map *map = rota_space_map(entry->space);
-    rota_space_directory_changed(entry->spaces->node->space_directory, entry->space);
+    rota_space_directory_set(entry->spaces->node->space_directory, map, NULL, NULL);
     rota_node_directory_changed(entry->spaces->node->directory);
     note_engine(entry, map);
     note_held(entry, map);
@@ -137,7 +137,9 @@ static enum rota_code open_entry(struct rota_node_spaces *spaces,
     if (spaces->is_draining && entry->is_member)
         rota_space_drain(entry->space, NULL, NULL);
     code = rota_space_service_add(node->space_service, entry->space, error);
-    return code ? code : rota_space_directory_add(node->space_directory, entry->space, error);
+    return code ? code
+                : rota_space_directory_set(node->space_directory, rota_space_map(entry->space),
+                                           NULL, error);
 }
 
 static enum rota_code open_own(struct rota_node_spaces *spaces, struct rota_error *error)
