@@ -2,8 +2,9 @@
  * clients, slow ones, and what is rejected. */
 #include "await.h"
 #include "loop.h"
-#include "run/call/service_client_inside.h"
+#include "run/call/map_watch.h"
 #include "run/call/space_directory.h"
+#include "wire/message/directory_message.h"
 
 #include <rota/experimental/channel.h>
 #include <rota/experimental/store_ask.h>
@@ -236,7 +237,7 @@ static void on_message(void *data, struct rota_call *call, struct rota_str messa
     stream->n_messages++;
     stream->n_bytes += message.size;
     stream->n_max = message.size > stream->n_max ? message.size : stream->n_max;
-    if (rota_service_client_map_apply(&stream->table, message, &is_whole, &error))
+    if (rota_map_watch_apply(&stream->table, message, &is_whole, &error))
         fail_with(&error);
 }
 

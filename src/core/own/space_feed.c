@@ -175,8 +175,8 @@ void rota_space_feed_resume(const struct rota_space_feed *feed, uint64_t history
     if (low == oldest_change(feed) && low > 0)
         return; /* some of them may be gone */
     *follower = (struct rota_space_follower){
+        /* its version comes, also if nothing is new */
         .history = history,
-        .version = version,
         .position = low,
         .n_nodes = low > 0 ? change_at(feed, low - 1)->n_nodes : 0,
     };

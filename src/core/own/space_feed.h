@@ -79,7 +79,8 @@ void rota_space_feed_deinit(struct rota_space_feed *feed);
 bool rota_space_feed_update(struct rota_space_feed *feed, const struct rota_space_map *map,
                             const struct rota_space_zones *zones);
 
-/* A follower that has this version of this history, from an earlier feed or this one. */
+/* A follower that has this version of this history, from an earlier feed or this one. It gets at
+ * least one piece, which is empty if it has everything. */
 void rota_space_feed_resume(const struct rota_space_feed *feed, uint64_t history, uint64_t version,
                             struct rota_space_follower *follower);
 

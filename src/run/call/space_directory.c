@@ -610,6 +610,11 @@ enum rota_code rota_space_directory_open(struct uv_loop_s *loop, struct rota_ser
     return ROTA_OK;
 }
 
+size_t rota_space_directory_n_spaces(const struct rota_space_directory *directory)
+{
+    return directory->spaces.size;
+}
+
 size_t rota_space_directory_n_watchers(const struct rota_space_directory *directory)
 {
     return directory->n_watchers;

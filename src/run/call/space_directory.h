@@ -52,4 +52,5 @@ void rota_space_directory_looked_up(struct rota_space_directory *directory,
 /* Forget all spaces, before they are closed. Watches end, and later calls are rejected. */
 void rota_space_directory_end(struct rota_space_directory *directory);
 
+size_t rota_space_directory_n_spaces(const struct rota_space_directory *directory);
 size_t rota_space_directory_n_watchers(const struct rota_space_directory *directory);
