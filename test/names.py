@@ -48,7 +48,7 @@ WORDS = {
 
 # From the bottom to the top; the last one puts a node together.
 NODE_ROOMS = ['rules', 'node', 'role', 'documents', 'change', 'api', 'program']
-NODE_PROGRAM = {'src/node/node.c', 'src/node/node_open.c', 'src/node/rotad.c'}
+NODE_PROGRAM = {'src/node/node_open.c', 'src/node/rotad.c'}
 
 
 def files(*folders):

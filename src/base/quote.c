@@ -32,11 +32,6 @@ size_t rota_quote_next(struct rota_str *rest, char piece[ROTA_QUOTE_PIECE_MAX])
 
 char *rota_quote(struct rota_str str, char text[ROTA_QUOTE_MAX])
 {
-    return rota_quote_long(str, text, ROTA_QUOTE_MAX);
-}
-
-char *rota_quote_long(struct rota_str str, char *text, size_t room)
-{
     static const char end[] = "\"", cut[] = "\"...";
     size_t size = 0;
 
@@ -44,7 +39,7 @@ char *rota_quote_long(struct rota_str str, char *text, size_t room)
     while (str.size > 0) {
         char piece[ROTA_QUOTE_PIECE_MAX];
         size_t piece_size = rota_quote_next(&str, piece);
-        if (size + piece_size + sizeof cut > room) {
+        if (size + piece_size + sizeof cut > ROTA_QUOTE_MAX) {
             memcpy(text + size, cut, sizeof cut);
             return text;
         }

@@ -20,6 +20,3 @@ size_t rota_quote_next(struct rota_str *rest, char piece[ROTA_QUOTE_PIECE_MAX]);
 /* Write `str` in quotation marks, for a message to people: a long one is cut
  * and followed by dots. Returns `text`. */
 char *rota_quote(struct rota_str str, char text[ROTA_QUOTE_MAX]);
-
-/* The same for a whole sentence, with room for `size` bytes, 8 at least. */
-char *rota_quote_long(struct rota_str str, char *text, size_t size);

@@ -198,12 +198,6 @@ int rota_cli_answer(const struct rota_cli_command *command, int form, struct rot
 
 static bool has_thread_left;
 
-void rota_cli_close_loop(struct uv_loop_s *loop)
-{
-    if (uv_loop_close(loop) == UV_EBUSY)
-        has_thread_left = true;
-}
-
 static void on_grace_over(uv_timer_t *timer)
 {
     uv_stop(timer->loop);
@@ -220,7 +214,8 @@ void rota_cli_end_loop(struct uv_loop_s *loop, rota_time grace)
     uv_close((uv_handle_t *)&timer, NULL);
     for (int i = 0; i < 2; i++)
         uv_run(loop, UV_RUN_NOWAIT);
-    rota_cli_close_loop(loop);
+    if (uv_loop_close(loop) == UV_EBUSY)
+        has_thread_left = true;
 }
 
 bool rota_cli_has_thread_left(void)

@@ -142,13 +142,9 @@ int rota_cli_print(struct rota_buffer *buffer);
  * Returns an exit code. */
 int rota_cli_answer(const struct rota_cli_command *command, int form, struct rota_buffer *json);
 
-/* Close a loop that had some time to finish. If a thread is still running, for example waiting for
- * a database, the process later ends without the handlers of exit(), which would free what the
- * thread uses. */
-void rota_cli_close_loop(struct uv_loop_s *loop);
-
-/* The same, but first run the loop for up to `grace`. Does not wait for a peer that never
- * closes. */
+/* Run a loop for up to `grace`, without waiting for a peer that never closes, and close it. If a
+ * thread is still running, for example waiting for a database, the process later ends without the
+ * handlers of exit(), which would free what the thread uses. */
 void rota_cli_end_loop(struct uv_loop_s *loop, rota_time grace);
 bool rota_cli_has_thread_left(void);
 

@@ -2,7 +2,6 @@
 
 #include "cli/terminal.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 void rota_dry_run_begin(struct rota_dry_run *dry_run, bool is_json, struct rota_buffer *buffer)
@@ -16,11 +15,16 @@ void rota_dry_run_begin(struct rota_dry_run *dry_run, bool is_json, struct rota_
 
 void rota_dry_run_say(struct rota_dry_run *dry_run, const char *format, ...)
 {
-    char text[2048];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    rota_dry_run_say_list(dry_run, format, arguments);
     va_end(arguments);
+}
+
+void rota_dry_run_say_list(struct rota_dry_run *dry_run, const char *format, va_list arguments)
+{
+    char text[2048];
+    vsnprintf(text, sizeof text, format, arguments);
     if (dry_run->is_json) {
         rota_json_text(&dry_run->json, text);
         return;

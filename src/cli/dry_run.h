@@ -9,6 +9,8 @@
 #include "base/json.h"
 #include "base/option.h"
 
+#include <stdarg.h>
+
 /* `field` is a bool. */
 #define ROTA_DRY_RUN_OPTION(result, field)                                                         \
     {                                                                                              \
@@ -27,4 +29,5 @@ struct rota_dry_run {
 void rota_dry_run_begin(struct rota_dry_run *dry_run, bool is_json, struct rota_buffer *buffer);
 void rota_dry_run_say(struct rota_dry_run *dry_run, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+void rota_dry_run_say_list(struct rota_dry_run *dry_run, const char *format, va_list arguments);
 void rota_dry_run_end(struct rota_dry_run *dry_run);

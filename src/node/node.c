@@ -2,7 +2,6 @@
 
 #include "io/clock.h"
 #include "io/timer.h"
-#include "node/api/node_service.h"
 #include "node/node_spaces.h"
 #include "run/call/space_directory.h"
 
@@ -123,11 +122,10 @@ static void close_node(struct rota_node *node)
 
 /* --- time --- */
 
-/* Those that follow the node or its spaces don't hold it up: they go elsewhere when it closes. */
+/* Calls that only read, or watch a space, don't hold it up: they go elsewhere when it closes. */
 static bool is_idle(const struct rota_node *node)
 {
-    size_t n_followers = rota_node_service_n_calls(node->service) +
-                         rota_space_directory_n_watchers(node->space_directory);
+    size_t n_followers = node->n_reading + rota_space_directory_n_watchers(node->space_directory);
     for (size_t i = 0; i < node->n_roles; i++)
         if (!node->roles[i].role->is_idle(node->roles[i].data))
             return false;

@@ -89,6 +89,7 @@ struct rota_node {
     struct rota_streams *streams;
     struct rota_peers *peers;
     struct rota_node_service *service;
+    size_t n_reading; /* calls of it that only read: a node that stops does not wait for them */
     char measured[ROTA_NODE_MEASURED_MAX][ROTA_NODE_MEASURED_NAME]; /* queues */
     size_t n_measured;
     struct rota_space_service *space_service;

@@ -398,7 +398,7 @@ static enum rota_code open_http(struct rota_node *node, struct rota_error *error
 static void on_space_done(void *data, struct rota_str space, const char *text, const char *actor)
 {
     struct rota_node *node = data;
-    rota_node_note(node, ROTA_EVENT_OPERATOR, space, "is changed: %s, by %s", text, actor);
+    rota_node_note(node, ROTA_EVENT_OPERATOR, space, "was changed: %s, by %s", text, actor);
     rota_node_spaces_refresh(node->spaces); /* it may have been created or deleted */
 }
 

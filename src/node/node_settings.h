@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/option.h"
-#include "core/work/broker/durability.h"
+#include "core/work/job/durability.h"
 #include "wire/text/settings.h"
 
 struct rota_tls;

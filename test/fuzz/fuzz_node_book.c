@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
     rota_node_book_rewrite(&book, rest, &buffer);
-    rota_node_book_resolve(&book, rest, &buffer);
+    rota_node_book_resolve(&book, rest, rest.size, &buffer);
     assert(!buffer.failed);
     rota_buffer_deinit(&buffer);
     rota_buffer_deinit(&same);

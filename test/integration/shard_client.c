@@ -1,19 +1,20 @@
 /* A client for tests: `shard_client DIRECTORIES CALLS PER_SECOND TIMEOUT_MS
- * TRY_TIMEOUT_MS METRICS_FILE [AT_A_TIME]`. Makes calls at a steady pace, whatever becomes of
- * them, or so many at a time as fast as they end; each on one shard of the collection "c" in turn,
- * and writes a line when one ends:
+ * TRY_TIMEOUT_MS METRICS_FILE [AT_A_TIME [paced] [warm]]`. Makes calls at a steady pace, whatever
+ * becomes of them, or so many at a time: as fast as they end, or paced, so many together at a
+ * steady pace. A warm client has all its connections before the first call. Each call is on one
+ * shard of the collection "c" in turn, and writes a line when it ends:
  *
  *     ID STARTED_US ENDED_US STATUS NODE TRIES
  *
  * and `end CALLS` after the last, when its metrics are in the file, and a comment `node ID ADDRESS`
- * for each node. With CALLS 0 it starts
- * calls until SIGTERM. */
+ * for each node. With CALLS 0 it starts calls until SIGTERM. */
 #include <rota/experimental/rota.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <uv.h>
 
-enum { SHARDS = 4, DIRECTORIES_MAX = 8, NODES_MAX = 64 };
+enum { SHARDS = 4, DIRECTORIES_MAX = 8, NODES = 3, NODES_MAX = 64, CONNECTIONS = 10 };
 
 struct call {
     long id;
@@ -30,7 +31,8 @@ static struct {
     struct rota_shards *shards;
     const char *metrics;
     long n_calls, n_started, n_ended;
-    long n_at_a_time; /* 0: at a steady pace */
+    long n_at_a_time;
+    bool is_paced, is_warm;
     uint64_t began_at, period;
     rota_time timeout, try_timeout;
 } client;
@@ -89,7 +91,7 @@ static void on_done(void *data, const struct rota_shards_result *result)
     free(call);
     if (++client.n_ended == client.n_calls)
         finish();
-    else if (client.n_at_a_time > 0 && client.n_started < client.n_calls)
+    else if (!client.is_paced && client.n_started < client.n_calls)
         start();
 }
 
@@ -120,15 +122,65 @@ static void start(void)
     }
 }
 
-/* An open loop: a call is started when its time has come. */
+/* An open loop: calls are started when their time has come. */
 static void on_timer(uv_timer_t *timer)
 {
     uint64_t now = uv_hrtime();
     while ((client.n_calls == 0 || client.n_started < client.n_calls) &&
-           now - client.began_at >= (uint64_t)client.n_started * client.period)
+           now - client.began_at >= (uint64_t)client.n_started * client.period) {
         start();
+        while (client.n_started % client.n_at_a_time != 0 && client.n_started < client.n_calls)
+            start();
+    }
     if (client.n_started == client.n_calls)
         uv_timer_stop(timer);
+}
+
+static void begin(void)
+{
+    client.began_at = uv_hrtime();
+    if (client.is_paced)
+        uv_timer_start(&client.timer, on_timer, 0, 1);
+    for (long i = 0; !client.is_paced && i < client.n_at_a_time; i++)
+        start();
+}
+
+static void await_connections(uv_timer_t *timer)
+{
+    int64_t nodes[NODES];
+    size_t n = 0;
+    if (rota_shards_nodes(client.shards, nodes, NODES) == NODES)
+        for (int i = 0; i < NODES; i++) {
+            struct rota_shards_view view;
+            n += rota_shards_look_at(client.shards, nodes[i], &view) ? view.n_connections : 0;
+        }
+    if (n < NODES * CONNECTIONS)
+        return;
+    uv_timer_stop(timer);
+    begin();
+}
+
+static void on_map(void *data, const struct rota_shards_map *map, struct rota_str text)
+{
+    (void)data;
+    if (!map) {
+        fprintf(stderr, "shard_client: %.*s\n", ROTA_STR_ARGS(text));
+        exit(1);
+    }
+    uv_timer_start(&client.timer, await_connections, 0, 1);
+}
+
+static void warm_up(void)
+{
+    const struct rota_shards_query query = {
+        .name = {.database = rota_str("default"), .collection = rota_str("c")},
+        .is_warmed = true,
+        .on_map = on_map};
+    struct rota_error error;
+    if (rota_shards_look(client.shards, &query, &error)) {
+        fprintf(stderr, "shard_client: %s\n", error.text);
+        exit(1);
+    }
 }
 
 static void on_stop(uv_signal_t *handle, int number)
@@ -147,7 +199,7 @@ int main(int argc, char **argv)
     size_t n = 0;
     if (argc < 7) {
         fprintf(stderr, "usage: shard_client DIRECTORIES CALLS PER_SECOND TIMEOUT_MS "
-                        "TRY_TIMEOUT_MS METRICS_FILE [AT_A_TIME]\n");
+                        "TRY_TIMEOUT_MS METRICS_FILE [AT_A_TIME [paced] [warm]]\n");
         return 2;
     }
     for (char *rest = argv[1], *one; n < DIRECTORIES_MAX && (one = strsep(&rest, ","));)
@@ -157,12 +209,17 @@ int main(int argc, char **argv)
     client.timeout = atol(argv[4]) * ROTA_MSEC;
     client.try_timeout = atol(argv[5]) * ROTA_MSEC;
     client.metrics = argv[6];
-    client.n_at_a_time = argc > 7 ? atol(argv[7]) : 0;
+    client.n_at_a_time = argc > 7 ? atol(argv[7]) : 1;
+    client.is_paced = argc <= 7;
+    for (int i = 8; i < argc; i++) {
+        client.is_paced |= strcmp(argv[i], "paced") == 0;
+        client.is_warm |= strcmp(argv[i], "warm") == 0;
+    }
     uv_loop_init(&client.loop);
     struct rota_shards_options options = {
         .directories = directories,
         .n_directories = n,
-        .connections = client.n_at_a_time > 0 ? 0 : 2, /* 0: as many as by default */
+        .connections = argc > 7 ? CONNECTIONS : 2,
         .health_interval = 200 * ROTA_MSEC,
         .health_timeout = 500 * ROTA_MSEC,
         .blacklist = ROTA_SEC,
@@ -171,12 +228,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "shard_client: %s\n", error.text);
         return 1;
     }
-    client.began_at = uv_hrtime();
     uv_timer_init(&client.loop, &client.timer);
-    if (client.n_at_a_time == 0)
-        uv_timer_start(&client.timer, on_timer, 0, 1);
-    for (long i = 0; i < client.n_at_a_time; i++)
-        start();
+    if (client.is_warm)
+        warm_up();
+    else
+        begin();
     uv_signal_init(&client.loop, &client.stop);
     if (client.n_calls == 0)
         uv_signal_start_oneshot(&client.stop, on_stop, SIGTERM);

@@ -171,6 +171,19 @@ def drain_prints_its_plan_moves_all_and_is_undone():
 
 
 @test
+def a_drain_lists_what_moves_up_to_a_bound_of_partitions():
+    with cluster(ROTAD, 2) as (one, two):
+        for queue in "abcde":
+            add_jobs(one, queue, 1)
+            rota("queue", "partitions", queue, "65536", node=one)
+        plan = one.post(f"/api/v1/nodes/{two.name}/drain", {"is_dry_run": True})["plan"]
+        queues = [said for said in plan if said.startswith("queue")]
+        assert [said.split()[1] for said in queues] == ["a:", "b:", "c:", "d:", "from"], plan
+        assert all("of its 65536 partitions move" in said and f" to {one.title}" in said for said in queues[:4]), plan
+        assert queues[4] == "queues from e on have too many partitions to list what moves", plan
+
+
+@test
 def evicted_node_gets_no_work_until_undrained():
     with cluster(ROTAD, 2) as (one, two):
         said = json.loads(rota("node", "evict", two.name, "--json", node=one))

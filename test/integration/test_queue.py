@@ -268,9 +268,11 @@ def shares_of_keys_and_workers_are_for_operators_too():
             broker.add(f"heavy {i}", "--key", "heavy")
             broker.add(f"light {i}", "--key", "light", "--backoff", "5ms")
         broker.run("queue", "weight", "work", "--key", "heavy", "--weight", "300")
-        refused = subprocess.run([ROTA, "queue", "weight", "work", "--node", broker.node, "--key", "heavy", "--weight",
-                                  "0"], capture_output=True, text=True, timeout=TIMEOUT)
-        assert refused.returncode == 2 and "weight" in refused.stderr, refused
+        broker.run("queue", "weight", "work", "--key", "heaviest", "--weight", "100000")
+        for words in (["0"], ["100001"], ["100001", "--dry-run"]):
+            refused = subprocess.run([ROTA, "queue", "weight", "work", "--node", broker.node, "--key", "heavy", "--weight",
+                                      *words], capture_output=True, text=True, timeout=TIMEOUT)
+            assert refused.returncode == 2 and "--weight" in refused.stderr, refused
         with subprocess.Popen([ROTA, "work", "--node", broker.node, "--queue", "work", "--name", "someone", "--", "cat"],
                               stderr=subprocess.DEVNULL) as worker:
             broker.run("queue", "wait-empty", "work")

@@ -147,7 +147,7 @@ class World:
         new.rename(self.map)
 
     def start_client(self, n_calls=0, timeout_ms=TIMEOUT_MS, try_timeout_ms=TRY_TIMEOUT_MS,
-                     is_jumping_whole=False, at_a_time=0):
+                     is_jumping_whole=False, per_second=PER_SECOND, at_a_time=()):
         """A client that makes so many calls; 0: until finish(), for a scenario that waits for something."""
         self.n_calls, self.timeout_ms = n_calls, timeout_ms
         environment = self.clocks["client"].environment()
@@ -156,8 +156,8 @@ class World:
         self.client = subprocess.Popen(
             [
                 str(a)
-                for a in (PROGRAMS / "shard_client", self.directory_address, n_calls, PER_SECOND,
-                          timeout_ms, try_timeout_ms, self.folder / "metrics", at_a_time)
+                for a in (PROGRAMS / "shard_client", self.directory_address, n_calls, per_second,
+                          timeout_ms, try_timeout_ms, self.folder / "metrics", *at_a_time)
             ],
             env=environment,
             stdout=subprocess.PIPE,
@@ -168,14 +168,17 @@ class World:
         self.processes.append(self.client)
         self.complaints = []
         self.said = queue.SimpleQueue()  # a client whose pipe is full would stand still
-        for read in (lambda: self.complaints.extend(self.client.stderr), self.hear_client):
-            self.readers.append(threading.Thread(target=read, daemon=True))
+        for read, *streams in ((self.hear_client, self.client.stdout, self.said),
+                               (self.complaints.extend, self.client.stderr)):
+            self.readers.append(threading.Thread(target=read, args=streams, daemon=True))
             self.readers[-1].start()
 
-    def hear_client(self):
-        for line in self.client.stdout:
-            self.said.put(line)
-        self.said.put("")
+    @staticmethod
+    def hear_client(stream, said):
+        """An earlier client may end only when the next one runs."""
+        for line in stream:
+            said.put(line)
+        said.put("")
 
     def read_line(self):
         """The next line of the ledger; None when it has ended."""
@@ -184,7 +187,12 @@ class World:
         if words[:1] == ["end"]:
             self.n_calls = int(words[1])
             return None
-        check(len(words) == 6, f"the client said {line!r} {''.join(self.complaints)}")
+        if not line:
+            code = self.client.wait(HANG_S)
+            for reader in self.readers:
+                reader.join()
+            raise Failed(f"the client ended with {code}: {''.join(self.complaints)}")
+        check(len(words) == 6, f"the client said {line!r}")
         call = int(words[0])
         check(call not in self.ledger, f"call {call} was answered twice")
         self.ledger[call] = (int(words[1]), int(words[2]), words[3], int(words[4]))
@@ -280,28 +288,30 @@ def all_is_well(world):
           "an answer came before it could")
 
 
-def count_shares(world, at_a_time, n_calls):
+def count_shares(world, n_calls, *at_a_time):
     """How many of so many calls each node has served."""
     before = [world.served_by(node) for node in (1, 2, 3)]
     world.ledger.clear()
-    world.start_client(n_calls, at_a_time=at_a_time)
+    world.start_client(n_calls, per_second=at_a_time[0] * PER_SECOND / 2, at_a_time=at_a_time)
     world.finish()
     return [world.served_by(node) - n for node, n in zip((1, 2, 3), before)]
 
 
 def equal_nodes_get_equal_shares(world):
-    """However few calls are made at a time. Five clients each, with new connections.
+    """However few calls are made at a time, to connections that stand already or have to be made first, with
+    pauses and without. Three clients each.
 
     A node that other programs keep from running gets fewer calls, and should: that the shares of nodes that
     run differ by at most 10 % is shown where nothing else runs (test_shards_even, sim_balance). Here, the
-    medians may be off by half, and one client of five may leave a node out."""
-    for at_a_time, n_calls in ((1, 300), (2, 450), (16, 3000)):
-        runs = [count_shares(world, at_a_time, n_calls) for _ in range(5)]
-        check(all(sum(run) >= n_calls for run in runs), f"{at_a_time} at a time: nodes served {runs}")
-        medians = [statistics.median(node) for node in zip(*runs)]
-        check(all(n_calls / 6 <= n <= n_calls / 2 for n in medians), f"{at_a_time} at a time: nodes served {runs}")
-        n_starving = sum(min(run) < n_calls / 30 for run in runs)
-        check(n_starving <= 1, f"{at_a_time} at a time: nodes served {runs}")
+    medians may be off by half, and one client of three may leave a node out."""
+    for how in ((), ("warm",), ("paced",), ("paced", "warm")):
+        for at_a_time, n_calls in ((1, 90), (2, 180), (16, 1440)):
+            runs = [count_shares(world, n_calls, at_a_time, *how) for _ in range(3)]
+            text = f"{at_a_time} at a time {how}: nodes served {runs}"
+            check(all(sum(run) >= n_calls for run in runs), text)
+            medians = [statistics.median(node) for node in zip(*runs)]
+            check(all(n_calls / 6 <= n <= n_calls / 2 for n in medians), text)
+            check(sum(min(run) < n_calls / 30 for run in runs) <= 1, text)
 
 
 equal_nodes_get_equal_shares.world = {"slots": 64}

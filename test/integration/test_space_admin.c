@@ -125,7 +125,7 @@ static void a_space_is_created_and_deleted_once(void **state)
     read_space();
     assert_int_equal(version, 0);
     assert_outcome(create_as(ring_of(4), false), ROTA_OK,
-                   "space things is created with engine ring and 4 shards");
+                   "space things was created with engine ring and 4 shards");
     read_space();
     assert_true(version >
                 UINT64_C(1000) * 1000 * 1000 * 1000); /* in ms, by the clock of the store */
@@ -136,12 +136,12 @@ static void a_space_is_created_and_deleted_once(void **state)
     assert_outcome(delete_as("things", true), ROTA_OK, "space things would be deleted");
     read_space();
     assert_int_equal(version, first);
-    assert_outcome(delete_as("things", false), ROTA_OK, "space things is deleted");
+    assert_outcome(delete_as("things", false), ROTA_OK, "space things was deleted");
     read_space();
     assert_int_equal(version, 0);
     assert_outcome(delete_as("things", false), ROTA_ERR_NOT_FOUND, "there is no space \"things\"");
     struct outcome one = create_as(ring_of(1), false);
-    assert_string_equal(one.text, "space things is created with engine ring and 1 shard");
+    assert_string_equal(one.text, "space things was created with engine ring and 1 shard");
     read_space();
     assert_true(version >= first); /* by the clock of the store: epochs do not go back */
 }
@@ -199,7 +199,7 @@ static void a_space_with_members_is_not_deleted(void **state)
                    "it has 1 member, for example \"a:1\"; stop the processes");
     rota_space_close(space, on_closed, &is_closed);
     RUN_UNTIL(is_closed);
-    assert_outcome(delete_as("things", false), ROTA_OK, "is deleted");
+    assert_outcome(delete_as("things", false), ROTA_OK, "was deleted");
 }
 
 /* Both have read that there is none. */

@@ -8,6 +8,7 @@ import struct
 
 DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 END_STREAM, END_HEADERS, ACK = 1, 4, 1
+CANCEL = 8
 FRAME_MAX = 16384
 
 
@@ -111,10 +112,11 @@ class Client:
         if kind == RESET or kind in (DATA, HEADERS) and flags & END_STREAM:
             self.ended.add(stream)
 
-    def start(self, path, request):
+    def start(self, path, *requests):
         """Send a call, and do not wait for its reply: await_reply() takes what this returns."""
         self.stream += 2
-        stream, sent, body = self.stream, 0, b"\0" + struct.pack(">I", len(request)) + request
+        stream, sent = self.stream, 0
+        body = b"".join(b"\0" + struct.pack(">I", len(request)) + request for request in requests)
         head = {":method": "POST", ":scheme": "http", ":path": path, ":authority": "test",
                 "content-type": "application/grpc", "te": "trailers", **self.metadata}
         self.send(HEADERS, END_HEADERS, stream, b"".join(field(*pair) for pair in head.items()))
@@ -136,8 +138,22 @@ class Client:
         reply = self.replies.pop(stream, None)
         return None if reply is None else reply[5:]
 
-    def call(self, path, request):
-        return self.await_reply(self.start(path, request))
+    def await_first(self, stream):
+        """The first message of a stream, which is cancelled then; None when there is none."""
+        def first():
+            reply = self.replies.get(stream, b"")
+            size = 5 + int.from_bytes(reply[1:5], "big")
+            return reply[5:size] if len(reply) >= max(size, 5) else None
+        while stream not in self.ended and first() is None:
+            self.hear()
+        if stream not in self.ended:
+            self.send(RESET, 0, stream, struct.pack(">I", CANCEL))
+        message = first()
+        self.replies.pop(stream, None)
+        return message
+
+    def call(self, path, *requests):
+        return self.await_reply(self.start(path, *requests))
 
     def fail(self, path, request):
         """The last header fields of a call that has no reply, as bytes. rotad writes them in plain text, those that are

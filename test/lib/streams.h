@@ -37,6 +37,8 @@ struct streams_end {
     size_t n_ended;                       /* told so, or ended by this side */
     size_t n_got, n_wrong;                /* bytes, and those that are not the pattern's */
     size_t n_sent, pending_max;
+    uv_alloc_cb on_alloc; /* of a stream that does not read now */
+    uv_read_cb on_read;
     struct rota_error reason;
 };
 
@@ -70,7 +72,12 @@ void streams_dial(struct streams_end *end, const char *address);
 /* Connect and wait for both sides to be open. */
 void streams_meet(void);
 
+/* Write a copy of `bytes`, or the next `size` bytes of the pattern. */
+enum rota_code streams_push(struct rota_stream *stream, struct rota_str bytes);
 void streams_write(struct streams_end *end, size_t size);
+
+/* Read nothing more, which fills the kernel's buffers at both ends, or continue. */
+void streams_set_reading(struct streams_end *end, bool reads);
 void streams_assert_reason(const struct rota_error *reason, enum rota_code code,
                            const char *phrase);
 

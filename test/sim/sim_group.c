@@ -449,7 +449,7 @@ int main(int argc, char **argv)
                         .n_seeds = 1000,
                         .n_plant_seeds = 1000,
                         /* Leaders that heard of their rounds late. */
-                        .kept = {702839, 801449, 802359},
+                        .kept = {702839, 801449, 802359, 391761379800},
                         .plants = plants,
                         .n_plants = N_PLANTS - 1,
                         .scenarios = scenario_names,

@@ -125,6 +125,18 @@ static void a_worker_never_has_more_than_its_slots(void **state)
     assert_int_equal(bench_count(&bench, ROTA_WORK_DO_DISPATCH, BENCH_NONE), 4);
 }
 
+static void a_worker_has_no_more_slots_than_any_may_have(void **state)
+{
+    struct rota_worker_view view;
+    size_t place = 0;
+    (void)state;
+    uint64_t session = bench_open(&bench, "w", 1);
+    assert_true(rota_broker_worker_slots(bench.broker, bench.now, session, UINT32_MAX));
+    bench_settle(&bench);
+    assert_true(rota_broker_next_worker(bench.broker, &place, &view));
+    assert_int_equal(view.slots, ROTA_WORKER_SLOTS_MAX);
+}
+
 static void free_workers_take_turns(void **state)
 {
     (void)state;
@@ -457,6 +469,39 @@ static void poll_yields_unless_it_is_hasty_or_not_the_only_one(void **state)
     assert_int_equal(n_running(ids, JOBS), 6);
 }
 
+/* Several classes yield, one a little after the other. */
+static void each_class_yields_for_its_own_time(void **state)
+{
+    enum { CLASSES = 6 };
+    static const char *const cans[CLASSES] = {"a", "b", "c", "d", "e", "f"};
+    struct rota_job_id ids[2 * CLASSES];
+    (void)state;
+    rota_broker_share(bench.broker, bench.now, true);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < CLASSES; i++) {
+            struct rota_str can = rota_str(cans[i]);
+            ids[CLASSES * round + i] = bench_add_for(&bench, cans[i]);
+            bench_open_spec(&bench, (struct rota_worker_spec){.name = rota_str("p"),
+                                                              .slots = 1,
+                                                              .lease = ROTA_HOUR,
+                                                              .capabilities = &can,
+                                                              .n_capabilities = 1,
+                                                              .is_poll = true});
+            bench_tick(&bench, ROTA_MSEC);
+        }
+        assert_int_equal(n_running(ids, CLASSES * (round + 1)), CLASSES);
+        if (round == 0)
+            bench_tick(&bench, ROTA_BREATH_EVERY - CLASSES * ROTA_MSEC);
+    }
+    for (int i = 0; i < CLASSES; i++) {
+        rota_time until = rota_broker_deadline(bench.broker);
+        bench_tick(&bench, i == 0 ? ROTA_BREATH_FOR - CLASSES * ROTA_MSEC : ROTA_MSEC);
+        assert_int_equal(bench.now.boot, until);
+        assert_int_equal(n_running(ids, 2 * CLASSES), CLASSES + i + 1);
+        assert_int_equal(bench_state(&bench, ids[CLASSES + i]), ROTA_JOB_RUNNING);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -468,6 +513,7 @@ int main(void)
         RULE(among_queues_the_oldest_goes_first),
         RULE(a_worker_gets_nothing_of_queues_it_does_not_serve),
         RULE(a_worker_never_has_more_than_its_slots),
+        RULE(a_worker_has_no_more_slots_than_any_may_have),
         RULE(free_workers_take_turns),
         RULE(jobs_that_come_together_go_out_by_priority),
         RULE(a_choice_costs_as_much_with_hundreds_of_sets_as_with_few),
@@ -480,6 +526,7 @@ int main(void)
         RULE(an_idle_key_saves_nothing_up),
         RULE(invalid_weights_are_refused),
         RULE(poll_yields_unless_it_is_hasty_or_not_the_only_one),
+        RULE(each_class_yields_for_its_own_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

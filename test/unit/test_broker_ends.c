@@ -118,9 +118,13 @@ static void the_attempts_of_a_job_grow_by_steps_that_are_not_guessed(void **stat
 {
     (void)state;
     struct rota_job_id id = bench_add(&bench, "x");
+    bench_open(&bench, "v", 1);
     bench_open(&bench, "w", 1);
-    uint64_t last = 0, life = 0;
+    uint64_t last = 0, life = 0, session = 0;
     for (int i = 0; i < 600; i++) {
+        /* The two workers take turns, also when another life begins. */
+        assert_int_not_equal(bench_session_of(&bench, id), session);
+        session = bench_session_of(&bench, id);
         uint64_t attempt = bench_view(&bench, id).attempt;
         assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
         assert_true(attempt > last);

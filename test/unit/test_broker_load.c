@@ -95,6 +95,8 @@ static void a_running_job_has_its_grace_and_may_be_ended(void **state)
     struct rota_job_id ended = bench_add(&bench, "x"), lost = bench_add(&bench, "y");
     bench_open(&bench, "w", 2);
     uint64_t attempt = bench_view(&bench, ended).attempt;
+    bench_own(&taker, "other");
+    bench_add_spec(&taker, (struct rota_job_spec){.queue = rota_str("other")});
     load_one(ended);
     load_one(lost);
     taker.now.boot += ROTA_HOUR; /* that it took long to load is not its fault */
@@ -143,6 +145,31 @@ static void a_drop_forgets_all_jobs_and_cancels_running_ones(void **state)
     for (size_t i = 0; i < bench.journal.size; i++)
         n_forgotten += bench.journal.items[i].type == ROTA_WORK_FORGET;
     assert_int_equal(n_forgotten, 0);
+    bench_deinit(&bench);
+}
+
+static void a_drop_leaves_the_jobs_of_other_partitions_and_queues(void **state)
+{
+    (void)state;
+    struct rota_job_spec specs[] = {{.queue = q, .partition = 3},
+                                    {.queue = q},
+                                    {.queue = rota_str("other")},
+                                    {.queue = q},
+                                    {.queue = q, .partition = 3}};
+    enum { N = sizeof specs / sizeof specs[0] };
+    struct rota_job_id ids[N];
+    struct rota_job_view view;
+    bench_init(&bench);
+    bench_own(&bench, "other");
+    assert_int_equal(rota_broker_partition_open(bench.broker, bench.now, q, 3, 1, NULL), ROTA_OK);
+    for (size_t i = 0; i < N; i++)
+        ids[i] = bench_add_spec(&bench, specs[i]);
+    assert_int_equal(rota_broker_partition_drop(bench.broker, bench.now, q, 0, NULL), ROTA_OK);
+    bench_settle(&bench);
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(rota_broker_find(bench.broker, specs[i].queue, ids[i], &view, NULL),
+                         i % 2 ? ROTA_ERR_NOT_FOUND : ROTA_OK);
+    assert_true(rota_broker_is_sound(bench.broker));
     bench_deinit(&bench);
 }
 
@@ -462,6 +489,7 @@ int main(void)
         cmocka_unit_test(a_running_job_has_its_grace_and_may_be_ended),
         cmocka_unit_test(ended_jobs_are_remembered),
         cmocka_unit_test(a_drop_forgets_all_jobs_and_cancels_running_ones),
+        cmocka_unit_test(a_drop_leaves_the_jobs_of_other_partitions_and_queues),
         cmocka_unit_test(on_hold_nothing_is_handed_out),
         cmocka_unit_test(job_that_is_rewritten_before_it_is_on_disk_holds_up_no_other),
         cmocka_unit_test(an_invalid_job_is_not_loaded),

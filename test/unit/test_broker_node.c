@@ -195,6 +195,8 @@ static void a_lost_node_is_forgotten_on_an_operators_command(void **state)
     (void)state;
     LIST("a:1", "b:1");
     LIST("a:1");
+    assert_true(rota_broker_node_is_known(bench.broker, rota_str("b:1")));
+    assert_false(rota_broker_node_is_known(bench.broker, rota_str("z:1")));
     assert_int_equal(
         rota_broker_node_forget(bench.broker, bench.now, rota_str("b:1"), &bench.number, NULL),
         ROTA_OK);

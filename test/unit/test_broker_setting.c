@@ -296,6 +296,36 @@ static void deleted_queue_has_default_settings_everywhere(void **state)
     assert_true(at > bench->now.wall);
 }
 
+static void the_jobs_of_other_queues_stay_when_one_is_deleted(void **state)
+{
+    struct bench *bench = &benches[HERE];
+    struct rota_str other = rota_str("other"), q = rota_str("q");
+    struct rota_job_id ids[2][3];
+    struct rota_job_view view;
+    size_t n_live, n_ended;
+    (void)state;
+    bench_own(bench, "other");
+    for (int i = 0; i < 3; i++) {
+        ids[1][i] = bench_add_spec(bench, (struct rota_job_spec){.queue = other});
+        ids[0][i] = bench_add(bench, "x");
+        for (int k = 0; k < 2; k++)
+            assert_int_equal(rota_broker_cancel(bench->broker, bench->now, k ? other : q, ids[k][i],
+                                                &bench->number, NULL),
+                             ROTA_OK);
+        bench_settle(bench);
+    }
+    assert_int_equal(rota_broker_delete_queue(bench->broker, bench->now, q, false, &n_live,
+                                              &n_ended, &bench->number, NULL),
+                     ROTA_OK);
+    assert_int_equal(n_ended, 3);
+    bench_settle(bench);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rota_broker_find(bench->broker, q, ids[0][i], &view, NULL),
+                         ROTA_ERR_NOT_FOUND);
+        assert_int_equal(rota_broker_find(bench->broker, other, ids[1][i], &view, NULL), ROTA_OK);
+    }
+}
+
 static void jobs_beyond_are_those_that_have_not_ended(void **state)
 {
     struct bench *bench = &benches[HERE];
@@ -515,6 +545,7 @@ int main(void)
         RULE(of_two_layouts_of_the_same_time_both_brokers_choose_the_same),
         RULE(a_queue_with_the_default_layout_may_be_forgotten),
         RULE(deleted_queue_has_default_settings_everywhere),
+        RULE(the_jobs_of_other_queues_stay_when_one_is_deleted),
         RULE(jobs_beyond_are_those_that_have_not_ended),
         RULE(invalid_settings_are_refused),
         RULE(quarantine_limits_set_at_the_same_time_are_the_same_everywhere),

@@ -128,6 +128,28 @@ static void attempt_without_a_holder_is_noticed(void **state)
     NOTICED(extra_of(scene.delayed[0])->poller, leased->poller);
 }
 
+static void job_that_keeps_too_much_or_too_little_is_noticed(void **state)
+{
+    (void)state;
+    struct scene scene = set_scene();
+    struct rota_job_id keyed =
+        bench_add_spec(&bench, (struct rota_job_spec){.key = rota_str("k"),
+                                                      .not_before = bench.now.wall + ROTA_HOUR});
+    assert_true(rota_broker_is_sound(bench.broker));
+    NOTICED(job_of(scene.done[0])->payload_hash, 0);
+    NOTICED(extra_of(keyed)->key, NULL);
+    NOTICED(extra_of(scene.delayed[0])->key, extra_of(keyed)->key);
+}
+
+static void choice_that_is_wrong_is_noticed(void **state)
+{
+    (void)state;
+    struct scene scene = set_scene();
+    struct rota_work_worker *worker = rota_broker_worker(bench.broker, scene.session);
+    struct rota_choice *choice = &worker->class->choices[0];
+    NOTICED(choice->heap.size, choice->watches.size + 1);
+}
+
 static void worker_that_may_not_have_its_job_is_noticed(void **state)
 {
     (void)state;
@@ -253,6 +275,8 @@ int main(void)
         RULE(wrong_sum_is_noticed),
         RULE(job_that_another_partition_counts_is_noticed),
         RULE(attempt_without_a_holder_is_noticed),
+        RULE(job_that_keeps_too_much_or_too_little_is_noticed),
+        RULE(choice_that_is_wrong_is_noticed),
         RULE(worker_that_may_not_have_its_job_is_noticed),
         RULE(worker_that_counts_wrong_is_noticed),
         RULE(job_in_the_wrong_place_is_noticed),

@@ -171,14 +171,24 @@ static void workers_that_poll_are_counted_by_name_also_while_they_work(void **st
 static void a_worker_is_shown_with_capabilities_and_queues(void **state)
 {
     (void)state;
+    const struct rota_str can[] = {rota_str("big"), rota_str("gpu")};
+    const struct rota_str queues[] = {rota_str("q"), rota_str("other")};
     struct rota_worker_view worker;
     size_t place = 0;
-    poll("p", 1, "gpu");
+    bench_own(&bench, "other");
+    bench_open_spec(&bench, (struct rota_worker_spec){.name = rota_str("w"),
+                                                      .slots = 1,
+                                                      .capabilities = can,
+                                                      .n_capabilities = 2,
+                                                      .queues = queues,
+                                                      .n_queues = 2});
     assert_true(rota_broker_next_worker(bench.broker, &place, &worker));
-    assert_int_equal(worker.n_can, 1);
-    assert_true(rota_str_is_equal(worker.can[0], rota_str("gpu")));
-    assert_int_equal(worker.n_queues, 1);
-    assert_true(rota_str_is_equal(worker.queues[0], view_queue().name));
+    assert_int_equal(worker.n_can, 2);
+    assert_true(rota_str_is_equal(worker.can[0], rota_str("big")));
+    assert_true(rota_str_is_equal(worker.can[1], rota_str("gpu")));
+    assert_int_equal(worker.n_queues, 2);
+    assert_true(rota_str_is_equal(worker.queues[0], rota_str("q")));
+    assert_true(rota_str_is_equal(worker.queues[1], rota_str("other")));
 }
 
 static void too_many_kinds_of_workers_that_poll_are_not_remembered(void **state)

@@ -176,6 +176,32 @@ static void a_class_that_does_not_choose_is_notified_of_a_lane_once(void **state
     assert_int_equal(choices[0].heap.size, 0);
 }
 
+/* Something inside has this value for a moment, and the choice is not sound. */
+#define NOTICED(place, value)                                                                      \
+    do {                                                                                           \
+        __typeof__(place) before = (place);                                                        \
+        (place) = (value);                                                                         \
+        assert_false(rota_choice_is_sound(choice, &table));                                        \
+        (place) = before;                                                                          \
+        assert_true(rota_choice_is_sound(choice, &table));                                         \
+    } while (0)
+
+static void what_is_wrong_inside_is_noticed(void **state)
+{
+    (void)state;
+    struct rota_choice *choice = &choices[0];
+    for (size_t i = 0; i < N_LANES; i++)
+        push(i);
+    check();
+    struct rota_lane_watch *top = choice->heap.items[0], *other = choice->heap.items[5];
+    NOTICED(other->place, 0); /* its lane has a job */
+    NOTICED(other->place, 1);
+    NOTICED(other->place, choice->heap.size + 1);
+    NOTICED(other->first.order, 0);         /* before those above it */
+    NOTICED(top->first.order, N_JOBS + 1u); /* after the job */
+    NOTICED(choice->watches.size, choice->heap.size - 1);
+}
+
 #define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -185,6 +211,7 @@ int main(void)
         RULE(a_lane_that_is_watched_no_longer_is_not_chosen),
         RULE(the_cost_of_a_choice_does_not_grow_with_the_lanes),
         RULE(a_class_that_does_not_choose_is_notified_of_a_lane_once),
+        RULE(what_is_wrong_inside_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -356,6 +356,9 @@ static void a_job_is_denied_when_all_nodes_deny_it(void **state)
     assert_int_equal(action.index, 1);
     action = all_said(bench, ROTA_LOOKUP_UNASKED, ROTA_LOOKUP_FOUND);
     assert_int_equal(action.index, 1);
+    action = all_said(bench, ROTA_LOOKUP_UNASKED, ROTA_LOOKUP_UNASKED); /* by the owner before */
+    assert_int_equal(action.what, ROTA_FRONT_PASS);
+    assert_int_equal(action.index, 0);
 }
 
 static void a_job_is_denied_after_two_rounds_within_the_time_that_received_jobs_stay(void **state)

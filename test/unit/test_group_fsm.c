@@ -1067,6 +1067,33 @@ static void position_after_children_that_do_not_fit_is_written_after_them(void *
     bench_free(bench);
 }
 
+static void positions_that_do_not_fit_into_one_record_are_written_in_several(void **state)
+{
+    enum { N = 2 * ROTA_GROUP_CHUNK_MAX / ROTA_GROUP_POSITION_MAX }; /* more than a record holds */
+    static char position[ROTA_GROUP_POSITION_MAX], names[N][8];
+    struct rota_group_seed seeds[N] = {0};
+    struct bench *bench = bench_new();
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        snprintf(names[i], sizeof names[i], "%d", i);
+        seeds[i].name = rota_str(names[i]);
+    }
+    bench_begin(bench, 1, seeds, N);
+    size_t n_before = bench->n_log;
+    for (int i = 0; i < N; i++)
+        bench_step(bench, 0,
+                   (struct rota_group_event){.type = ROTA_GROUP_PROGRESS_MADE,
+                                             .partition = rota_str(names[i]),
+                                             .mark = 1 + i,
+                                             .position = rota_str_of(position, sizeof position)});
+    bench_tick(bench, ROTA_GROUP_PROGRESS_EVERY);
+    bench_settle(bench);
+    assert_in_range(bench->n_log - n_before, 3, N / 5); /* and not one for each */
+    for (int i = 0; i < N; i++)
+        assert_int_equal(bench_find(bench, 0, names[i])->mark, 1 + i);
+    bench_free(bench);
+}
+
 static void whole_log_is_read_when_no_snapshot_is_valid(void **state)
 {
     (void)state;
@@ -1171,6 +1198,7 @@ int main(void)
         cmocka_unit_test(append_that_fails_again_and_again_is_made_less_and_less_often),
         cmocka_unit_test(more_children_than_a_record_holds_take_several_records),
         cmocka_unit_test(position_after_children_that_do_not_fit_is_written_after_them),
+        cmocka_unit_test(positions_that_do_not_fit_into_one_record_are_written_in_several),
         cmocka_unit_test(whole_log_is_read_when_no_snapshot_is_valid),
         cmocka_unit_test(start_does_not_search_for_snapshots_forever),
         cmocka_unit_test(children_that_wait_for_the_log_are_bounded),

@@ -1,5 +1,5 @@
 /* How groups of this kind are known to have failed, B1 to B15 in practice and H1 to
- * H10 by reading, each as a scenario that does not fail here. */
+ * H11 by reading, each as a scenario that does not fail here. */
 #include "group_bench.h"
 
 #include <stdio.h>
@@ -456,6 +456,52 @@ static void h8_offer_that_is_not_taken_waits_or_moves_if_configured(void **state
     }
 }
 
+/* Bytes of the record, as an upper bound; WITHDRAW changes are counted. */
+static size_t record_size(const struct rota_group_record *record, size_t *n_withdrawn)
+{
+    size_t size = 0;
+    for (size_t i = 0; record && i < record->n_changes; i++) {
+        size += rota_group_change_size_max(&record->changes[i]);
+        *n_withdrawn += record->changes[i].type == ROTA_GROUP_WITHDRAW;
+    }
+    return size;
+}
+
+static void h11_offers_that_are_not_taken_move_in_records_of_bounded_size(void **state)
+{
+    enum { CHILDREN = 3000, LONG = 200 };
+    struct bench *bench = bench_new();
+    char name[LONG + 1];
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        bench_open_with(bench, i,
+                        (struct rota_group_fsm_options){
+                            .seeds = one, .n_seeds = 1, .withdraw_after = ROTA_SEC});
+    bench_settle(bench);
+    bench_round(bench, "012");
+    int with = bench_runner(bench, "p"), to = (with + 1) % 3;
+    bench->tasks[to].is_cut_off = true; /* it lives, but takes nothing */
+    for (int i = 0; i < CHILDREN; i++) {
+        snprintf(name, sizeof name, "%0*d", LONG, i);
+        bench_child(bench, with, "p", name, NULL);
+    }
+    bench_settle(bench);
+    size_t n_before = bench->n_log, n_withdrawn = 0;
+    bench_tick(bench, ROTA_SEC);
+    bench_ok(bench, to);
+    bench_settle(bench);
+    for (size_t i = n_before; i < bench->n_log; i++)
+        assert_true(record_size(bench->log[i], &n_withdrawn) <= ROTA_GROUP_CHUNK_MAX);
+    assert_true(n_withdrawn > CHILDREN / 4);
+    for (int i = 0; i < CHILDREN; i++) {
+        snprintf(name, sizeof name, "%0*d", LONG, i);
+        const struct rota_group_partition *child = bench_find(bench, with, name);
+        assert_true(child->owner != ROTA_GROUP_NOBODY);
+        assert_true(child->owner != bench->tasks[to].fsm.me);
+    }
+    bench_free(bench);
+}
+
 static void h9_many_sharers_do_not_all_bury_the_same_task(void **state)
 {
     struct bench *bench = bench_new();
@@ -599,6 +645,7 @@ int main(void)
         cmocka_unit_test(h7_log_that_is_cut_beyond_its_snapshot_is_refused),
         cmocka_unit_test(h8_offer_that_is_not_taken_waits_or_moves_if_configured),
         cmocka_unit_test(h9_many_sharers_do_not_all_bury_the_same_task),
+        cmocka_unit_test(h11_offers_that_are_not_taken_move_in_records_of_bounded_size),
         cmocka_unit_test(h10_late_round_does_not_remove_tasks_that_joined_since),
         cmocka_unit_test(h10_lower_round_counts_once_the_group_confirms_it),
     };

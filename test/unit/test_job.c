@@ -3,6 +3,7 @@
 
 #include <rota/experimental/random.h>
 #include <stdio.h>
+#include <string.h>
 
 /* What jobs are found by for as long as they are remembered: never to change. */
 static void the_id_of_a_key_never_changes(void **state)
@@ -250,6 +251,28 @@ static void generated_id_is_distinguished_from_others(void **state)
     assert_int_equal(rota_job_id_partition(id), 5);
 }
 
+static void a_reason_is_cut_between_characters_and_only_if_it_is_too_long(void **state)
+{
+    enum { MARK = sizeof "... (cut)" - 1 };
+    static char text[ROTA_JOB_REASON_MAX + 1], room[ROTA_JOB_REASON_MAX];
+    (void)state;
+    memset(text, 'x', sizeof text);
+    struct rota_str whole = rota_str_of(text, ROTA_JOB_REASON_MAX);
+    assert_ptr_equal(rota_job_reason_cut(whole, room).data, text);
+    assert_int_equal(rota_job_reason_cut(whole, room).size, ROTA_JOB_REASON_MAX);
+    struct rota_str cut = rota_job_reason_cut(rota_str_of(text, sizeof text), room);
+    assert_int_equal(cut.size, ROTA_JOB_REASON_MAX);
+    assert_memory_equal(cut.data, text, cut.size - MARK);
+    assert_memory_equal(cut.data + cut.size - MARK, "... (cut)", MARK);
+    for (size_t n = 1; n <= 4; n++) { /* bytes of the character that does not fit any more */
+        memset(text, 'x', sizeof text);
+        memcpy(text + ROTA_JOB_REASON_MAX - MARK - (n - 1), "\xf0\x9f\x98\x80", 4);
+        cut = rota_job_reason_cut(rota_str_of(text, sizeof text), room);
+        assert_int_equal(cut.size, ROTA_JOB_REASON_MAX - (n - 1));
+        assert_memory_equal(cut.data, text, cut.size - MARK);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +288,7 @@ int main(void)
         cmocka_unit_test(a_spec_within_all_bounds_is_valid),
         cmocka_unit_test(specs_are_valid_up_to_their_bounds),
         cmocka_unit_test(generated_id_is_distinguished_from_others),
+        cmocka_unit_test(a_reason_is_cut_between_characters_and_only_if_it_is_too_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -187,6 +187,45 @@ static void a_lane_that_slides_does_not_grow(void **state)
     rota_job_table_deinit(&table);
 }
 
+/* Something inside has this value for a moment, and the lane is not sound. */
+#define NOTICED(place, value)                                                                      \
+    do {                                                                                           \
+        __typeof__(place) before = (place);                                                        \
+        (place) = (value);                                                                         \
+        assert_false(rota_lane_is_sound(&lane, &table));                                           \
+        (place) = before;                                                                          \
+        assert_true(rota_lane_is_sound(&lane, &table));                                            \
+    } while (0)
+
+static void what_is_wrong_inside_is_noticed(void **state)
+{
+    struct rota_lane lane = {0};
+    uint32_t numbers[3];
+    (void)state;
+    rota_random_init(&chance, 1);
+    rota_job_table_init(&table, 1);
+    for (uint64_t i = 0; i < 3; i++) {
+        numbers[i] = make_ordered(i + 1);
+        rota_job_at(&table, numbers[i])->enqueued_at = 5;
+        rota_job_at(&table, numbers[i])->tag = i;
+        assert_true(rota_lane_reserve(&lane));
+        rota_lane_push(&lane, &table, numbers[i]);
+    }
+    assert_true(lane.is_by_age);
+    struct rota_lane_leaf *leaf = lane.leaves[lane.from];
+    NOTICED(lane.size, 2);
+    NOTICED(leaf->from, leaf->to);
+    NOTICED(leaf->to, ROTA_LANE_LEAF + 1);
+    NOTICED(leaf->jobs[leaf->from], numbers[1]); /* it is there twice */
+    NOTICED(rota_job_at(&table, numbers[1])->priority, 1);
+    NOTICED(rota_job_at(&table, numbers[1])->enqueued_at, 4); /* in order, but not of age */
+    lane.is_by_age = false;
+    rota_job_at(&table, numbers[1])->enqueued_at = 4;
+    assert_true(rota_lane_is_sound(&lane, &table));
+    rota_lane_deinit(&lane);
+    rota_job_table_deinit(&table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +234,7 @@ int main(void)
         cmocka_unit_test(leaves_of_few_jobs_are_merged),
         cmocka_unit_test(a_job_is_appended_to_a_leaf_with_room_at_its_front),
         cmocka_unit_test(a_lane_that_slides_does_not_grow),
+        cmocka_unit_test(what_is_wrong_inside_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

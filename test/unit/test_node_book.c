@@ -100,8 +100,11 @@ static void lists_get_addresses(void **state)
 {
     struct rota_buffer buffer = {0};
     (void)state;
-    rota_node_book_resolve(&book, rota_str("six,10.0.0.7:7700,,far,x"), &buffer);
+    rota_node_book_resolve(&book, rota_str("six,10.0.0.7:7700,,far,x"), 5, &buffer);
     assert_string_equal(buffer.data, "[::1]:7700,10.0.0.7:7700,,10.0.0.7:77001,x");
+    rota_buffer_clear(&buffer);
+    rota_node_book_resolve(&book, rota_str("six,far,x"), 2, &buffer);
+    assert_string_equal(buffer.data, "[::1]:7700,10.0.0.7:77001");
     rota_buffer_deinit(&buffer);
 }
 

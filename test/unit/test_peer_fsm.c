@@ -79,6 +79,13 @@ static void join(struct rota_join_fsm *fsm, rota_time now)
     assert_true(step(fsm, now, ROTA_JOIN_WELCOME).tell_up);
 }
 
+static void assert_nothing(struct rota_join_actions todo)
+{
+    assert_false(todo.tell_down || todo.tell_failed || todo.is_silent || todo.close || todo.open ||
+                 todo.tell_up || todo.beat);
+    assert_int_equal(todo.wait, 0);
+}
+
 static void a_worker_tries_at_once_and_is_up_when_welcome(void **state)
 {
     struct rota_join_fsm fsm;
@@ -202,9 +209,9 @@ static void a_stopped_machine_does_nothing(void **state)
     struct rota_join_actions todo = step(&fsm, 1, ROTA_JOIN_STOP);
     assert_true(todo.tell_down && todo.close);
     assert_int_equal(rota_join_fsm_deadline(&fsm), ROTA_TIME_NEVER);
-    todo = step(&fsm, ROTA_HOUR, ROTA_JOIN_TICK);
-    assert_false(todo.open || todo.tell_down || todo.beat);
-    assert_false(step(&fsm, ROTA_HOUR, ROTA_JOIN_LOST).close);
+    assert_nothing(step(&fsm, ROTA_HOUR, ROTA_JOIN_TICK));
+    assert_nothing(step(&fsm, ROTA_HOUR, ROTA_JOIN_LOST));
+    assert_nothing(step(&fsm, ROTA_HOUR, ROTA_JOIN_STOP));
 }
 
 static void session_begins_with_the_welcome(void **state)
@@ -287,10 +294,13 @@ static void only_what_is_open_is_closed(void **state)
     struct rota_join_actions todo;
     (void)state;
     init(&fsm);
-    assert_false(step(&fsm, 0, ROTA_JOIN_LOST).close); /* nothing was opened */
-    todo = step(&fsm, 0, ROTA_JOIN_STOP);
-    assert_false(todo.close || todo.tell_down);
-    assert_false(step(&fsm, 0, ROTA_JOIN_WELCOME).tell_up);
+    assert_nothing(step(&fsm, 0, ROTA_JOIN_LOST)); /* nothing was opened */
+    assert_nothing(step(&fsm, 0, ROTA_JOIN_HEARD));
+    assert_nothing(step(&fsm, 0, ROTA_JOIN_SENT));
+    assert_nothing(step(&fsm, 0, ROTA_JOIN_WELCOME));
+    assert_int_equal(fsm.state, ROTA_JOIN_WAITING);
+    assert_nothing(step(&fsm, 0, ROTA_JOIN_STOP));
+    assert_nothing(step(&fsm, 0, ROTA_JOIN_WELCOME));
     assert_int_equal(fsm.state, ROTA_JOIN_STOPPED);
     init(&fsm);
     step(&fsm, 0, ROTA_JOIN_TICK);

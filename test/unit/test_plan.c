@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -366,7 +367,17 @@ static void spread_counts_idle_hosts_and_zones(void **state)
     assert_int_equal(rota_plan_add(plan, &space, NULL), ROTA_OK);
     const struct rota_plan_result *result = rota_plan_result(plan);
 
+    size_t n_hosts;
+    assert_ptr_equal(rota_plan_hosts(plan, &n_hosts), result->hosts);
+    assert_int_equal(n_hosts, 16);
     assert_int_equal(result->n_hosts, 16);
+    for (size_t i = 0; i < 16; i++) {
+        const struct rota_plan_host *host = &result->hosts[i];
+        size_t number = strtoul(host->address.data + strlen("10.0.0."), NULL, 10) - 1;
+        assert_true(rota_str_is_equal(host->address, rota_str(ADDRESSES[number])));
+        assert_true(rota_str_is_equal(host->zone, rota_str(number % 2 ? "b" : "a")));
+        assert_true(host->is_after && host->is_before == (number < 3));
+    }
     assert_int_equal(result->hosts_before.n, 3);
     assert_int_equal(result->hosts_before.max, 2); /* 2, 1, 1 */
     assert_float_equal(result->hosts_before.mean, 4.0 / 3, 1e-9);

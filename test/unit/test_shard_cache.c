@@ -356,6 +356,34 @@ static void claim_in_a_refusal_is_believed_at_once(void **state)
     teardown(&world);
 }
 
+static void claim_of_a_listed_replica_leaves_a_map_that_is_refreshed(void **state)
+{
+    struct world world;
+    struct rota_replica replicas[] = {{5, {"a:1", 3}, 1, true}, {6, {"b:1", 3}, 2, true}};
+    struct rota_shard_channel channel = {rota_str("channel"), replicas, 2};
+    struct rota_replica claim = {6, {"b:1", 3}, 3, true};
+    struct rota_shard_map *map;
+    rota_time later = ROTA_SHARD_REFRESH_GAP;
+    (void)state;
+    setup(&world);
+    get(&world, 0, by_id(1, 1));
+    assert_int_equal(rota_shard_map_new(1, rota_str(""), &channel, 1, &map, NULL), ROTA_OK);
+    answer(&world, 0, world.last_ask.flight, map);
+    report(&world, 0, 1, version_of(&world, 1), 5, ROTA_FAILURE_STALE, &claim);
+    assert_int_equal(get(&world, 0, by_id(1, 2)), 6);
+    assert_int_equal(world.n_asks, 1); /* within the gap */
+    assert_int_equal(get(&world, later, by_id(1, 3)), 6);
+    assert_int_equal(world.n_asks, 2);
+    answer(&world, later, world.last_ask.flight, map_of(1, "channel", 6));
+    assert_int_equal(get(&world, 3 * later, by_id(1, 4)), 6);
+    assert_int_equal(world.n_asks, 2);
+    claim = (struct rota_replica){7, {"c:1", 3}, 4, true}; /* one for one: nothing is missing */
+    report(&world, 3 * later, 1, version_of(&world, 1), 6, ROTA_FAILURE_STALE, &claim);
+    assert_int_equal(get(&world, 5 * later, by_id(1, 5)), 7);
+    assert_int_equal(world.n_asks, 2);
+    teardown(&world);
+}
+
 static void outdated_claim_drops_the_map_instead(void **state)
 {
     struct world world;
@@ -573,6 +601,7 @@ int main(void)
         cmocka_unit_test(dead_node_has_the_map_refreshed),
         cmocka_unit_test(not_loaded_drops_the_map_once),
         cmocka_unit_test(claim_in_a_refusal_is_believed_at_once),
+        cmocka_unit_test(claim_of_a_listed_replica_leaves_a_map_that_is_refreshed),
         cmocka_unit_test(outdated_claim_drops_the_map_instead),
         cmocka_unit_test(serviceable_flag_comes_with_a_refresh),
         cmocka_unit_test(forced_read_is_counted_as_forced),

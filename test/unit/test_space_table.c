@@ -557,6 +557,28 @@ static void a_claim_without_a_proper_address_is_not_learned(void **state)
     end(&table);
 }
 
+static void the_first_claim_of_a_shard_is_learned(void **state)
+{
+    struct rota_space_table table;
+    struct rota_space_follower follower = {0};
+    struct rota_space_table_shard shard;
+    struct rota_replica claim = claim_of("x:1", 1);
+    (void)state;
+    begin(100, 3);
+    shards[7] = (struct rota_space_shard){.owner = ROTA_SPACE_NOBODY, .state = ROTA_SPACE_UNOWNED};
+    rota_space_feed_deinit(&feed);
+    rota_space_feed_init(&feed, 1);
+    assert_true(rota_space_feed_update(&feed, &map, NULL));
+    rota_space_table_init(&table, 1);
+    send_all(&follower, &table);
+    assert_true(rota_space_table_look(&table, 0, 7, true, &shard));
+    assert_int_equal(shard.n_replicas, 0);
+    assert_true(rota_space_table_learn(&table, 0, 7, &claim));
+    assert_true(rota_space_table_look(&table, 0, 7, true, &shard));
+    assert_true(shard.n_replicas == 1 && shard.replicas[0].epoch == 1);
+    end(&table);
+}
+
 static void changes_must_be_of_the_history_and_the_shards_that_are_known(void **state)
 {
     struct rota_space_table table;
@@ -712,6 +734,7 @@ int main(void)
         cmocka_unit_test(learned_claims_are_bounded),
         cmocka_unit_test(a_later_claim_replaces_one_that_was_learned),
         cmocka_unit_test(a_claim_without_a_proper_address_is_not_learned),
+        cmocka_unit_test(the_first_claim_of_a_shard_is_learned),
         cmocka_unit_test(changes_must_be_of_the_history_and_the_shards_that_are_known),
         cmocka_unit_test(names_have_a_bound_and_no_nul),
         cmocka_unit_test(a_hostile_directory_is_rejected),

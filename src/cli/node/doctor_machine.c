@@ -149,7 +149,7 @@ static void look_at_room(struct rota_doctor *doctor, const char *directory,
                                 : mib < MIB_LOW ? ROTA_VERDICT_WARN
                                                 : ROTA_VERDICT_OK;
     rota_cmd_doctor_find(doctor, "disk space", verdict,
-                         verdict ? "Free some space: a broker on a full disk rejects new jobs."
+                         verdict ? "Free some space: a node on a full disk rejects new jobs."
                                  : NULL,
                          "%llu MiB are free in %.200s", mib, directory);
 }

@@ -1,5 +1,7 @@
 #include "cli/node/top.h"
 
+#include "base/heap.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -181,35 +183,25 @@ static bool goes_before(const struct rota_top *top, const struct rota_top_row *a
     return a->place < b->place;
 }
 
-/* Heap sort needs no memory, and no global state for the comparison. */
-static void sift_row(struct rota_top *top, size_t root, size_t n)
+#define GOES_AFTER(top, a, b)    goes_before((top), &(b), &(a))
+#define PUT_ROW(top, index, row) ((top)->rows.items[index] = (row))
+
+/* Put `row` into the heap of the first `n`, at `root` or below it. */
+static void sift_row(struct rota_top *top, size_t n, size_t root, struct rota_top_row row)
 {
-    struct rota_top_row *rows = top->rows.items;
-    for (;;) {
-        size_t child = 2 * root + 1;
-        if (child >= n)
-            return;
-        if (child + 1 < n && goes_before(top, &rows[child], &rows[child + 1]))
-            child++;
-        if (!goes_before(top, &rows[root], &rows[child]))
-            return;
-        struct rota_top_row held = rows[root];
-        rows[root] = rows[child];
-        rows[child] = held;
-        root = child;
-    }
+    ROTA_HEAP_SIFT_DOWN(top, top->rows.items, n, root, row, GOES_AFTER, PUT_ROW);
 }
 
+/* Heap sort needs no memory, and no global state for the comparison. */
 static void sort_rows(struct rota_top *top)
 {
     size_t n = top->rows.size;
     for (size_t i = n / 2; i-- > 0;)
-        sift_row(top, i, n);
+        sift_row(top, n, i, top->rows.items[i]);
     for (size_t i = n; i-- > 1;) {
-        struct rota_top_row held = top->rows.items[0];
-        top->rows.items[0] = top->rows.items[i];
-        top->rows.items[i] = held;
-        sift_row(top, 0, i);
+        struct rota_top_row last = top->rows.items[i];
+        top->rows.items[i] = top->rows.items[0];
+        sift_row(top, i, 0, last);
     }
 }
 

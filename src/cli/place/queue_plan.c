@@ -115,51 +115,54 @@ enum rota_code rota_queue_plan_pause(struct rota_client *client, struct rota_str
     return ROTA_OK;
 }
 
-enum rota_code rota_queue_plan_delete(struct rota_client *client, struct rota_str queue,
-                                      uint64_t n_ended, struct rota_buffer *buffer,
-                                      struct rota_error *error)
+/* The queue as it is, and one sentence about what it would be. */
+static enum rota_code plan_change(struct rota_client *client, struct rota_str queue,
+                                  struct rota_buffer *buffer, struct rota_error *error,
+                                  const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+static enum rota_code plan_change(struct rota_client *client, struct rota_str queue,
+                                  struct rota_buffer *buffer, struct rota_error *error,
+                                  const char *format, ...)
 {
     const struct rota_queue_info *info;
     struct rota_dry_run dry_run;
     enum rota_code code = begin_plan(client, queue, buffer, &dry_run, &info, error);
     if (code)
         return code;
-    rota_dry_run_say(&dry_run, "it would be deleted with its settings and %llu ended job%s",
-                     (number)n_ended, n_ended == 1 ? "" : "s");
+    va_list arguments;
+    va_start(arguments, format);
+    rota_dry_run_say_list(&dry_run, format, arguments);
+    va_end(arguments);
     rota_dry_run_end(&dry_run);
     return ROTA_OK;
+}
+
+enum rota_code rota_queue_plan_delete(struct rota_client *client, struct rota_str queue,
+                                      uint64_t n_ended, struct rota_buffer *buffer,
+                                      struct rota_error *error)
+{
+    return plan_change(client, queue, buffer, error,
+                       "it would be deleted with its settings and %llu ended job%s",
+                       (number)n_ended, n_ended == 1 ? "" : "s");
 }
 
 enum rota_code rota_queue_plan_weight(struct rota_client *client, struct rota_str queue,
                                       struct rota_str key, uint64_t percent,
                                       struct rota_buffer *buffer, struct rota_error *error)
 {
-    const struct rota_queue_info *info;
-    struct rota_dry_run dry_run;
-    enum rota_code code = begin_plan(client, queue, buffer, &dry_run, &info, error);
-    if (code)
-        return code;
-    rota_dry_run_say(&dry_run,
-                     "the key %.*s would have weight %llu (keys without one have 100) for jobs "
-                     "added from then on; no job moves",
-                     ROTA_STR_ARGS(key), (number)percent);
-    rota_dry_run_end(&dry_run);
-    return ROTA_OK;
+    return plan_change(client, queue, buffer, error,
+                       "the key %.*s would have weight %llu (keys without one have 100) for jobs "
+                       "added from then on; no job moves",
+                       ROTA_STR_ARGS(key), (number)percent);
 }
 
 enum rota_code rota_queue_plan_quarantine(struct rota_client *client, struct rota_str queue,
                                           uint64_t deaths, struct rota_buffer *buffer,
                                           struct rota_error *error)
 {
-    const struct rota_queue_info *info;
-    struct rota_dry_run dry_run;
-    enum rota_code code = begin_plan(client, queue, buffer, &dry_run, &info, error);
-    if (code)
-        return code;
-    rota_dry_run_say(&dry_run, "a job would become dead after killing %llu worker%s",
-                     (number)deaths, deaths == 1 ? "" : "s");
-    rota_dry_run_end(&dry_run);
-    return ROTA_OK;
+    return plan_change(client, queue, buffer, error,
+                       "a job would become dead after killing %llu worker%s", (number)deaths,
+                       deaths == 1 ? "" : "s");
 }
 
 /* --- adding --- */

@@ -407,7 +407,7 @@ static int run_add(int argc, char *const *argv)
     if (options.deadline <= 0) /* 0 would mean none */
         return rota_cli_fail(ROTA_CLI_BAD, "--deadline: the deadline of the job has passed");
     if (options.can.size > ROTA_JOB_CAPABILITIES_MAX)
-        return rota_cli_fail(ROTA_CLI_BAD, "--can: a job can need at most %d capabilities",
+        return rota_cli_fail(ROTA_CLI_BAD, "--can: a job can require at most %d capabilities",
                              ROTA_JOB_CAPABILITIES_MAX);
     if (payload && strcmp(payload, "-") == 0) {
         if (rota_cli_read_file("-", ROTA_JOB_PAYLOAD_MAX, &input, &error))

@@ -3,6 +3,7 @@
 #include "cli/place/queue_plan.h"
 #include "cli/terminal.h"
 #include "cli/work/queue_workers.h"
+#include "core/work/job/fair.h"
 #include "io/clock.h"
 
 #include <stdlib.h>
@@ -44,6 +45,8 @@ static const struct rota_option PAUSE_OPTIONS[] = {
     CREATE,
 };
 
+enum { WEIGHT_PERCENT = ROTA_FAIR_WEIGHT / 100 };
+
 static const struct rota_option WEIGHT_OPTIONS[] = {
     ROTA_CLIENT_OPTIONS(struct queue),
     ROTA_CLIENT_DRY_RUN(struct queue),
@@ -59,7 +62,7 @@ static const struct rota_option WEIGHT_OPTIONS[] = {
      .value_name = "PERCENT",
      .is_required = true,
      .min = 1,
-     .max = 1000000,
+     .max = ROTA_FAIR_WEIGHT_MAX / WEIGHT_PERCENT,
      .help = "share of the key; keys without a weight have 100"},
 };
 
@@ -231,10 +234,9 @@ static enum rota_code set_weight(struct rota_client *client, const void *data,
                                  struct rota_buffer *buffer, struct rota_error *error)
 {
     const struct queue *options = data;
-    enum { PERCENT = 10 }; /* in thousandths */
     struct rota_queue_setting setting = {.queue = options->name,
                                          .key = rota_str(options->key),
-                                         .weight = (uint64_t)options->weight * PERCENT};
+                                         .weight = (uint64_t)options->weight * WEIGHT_PERCENT};
     enum rota_code code = want_queue(client, options, error);
     if (code)
         return code;

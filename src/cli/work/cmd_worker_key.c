@@ -20,7 +20,7 @@ static const struct rota_option OPTIONS[] = {
     {.name = "name",
      ROTA_OPTION_INTO(TEXT, struct options, name),
      .value_name = "NAME",
-     .help = "name of the worker; prints its line for the broker's list"},
+     .help = "name of the worker; prints its line for the node's list"},
     ROTA_DRY_RUN_OPTION(struct options, dry_run),
 };
 

@@ -22,8 +22,9 @@ static void write_names(struct rota_client_missing *missing)
                  missing->n - NAMED);
 }
 
-void rota_queue_view_note_missing(struct rota_client *client, const struct rota_str *nodes,
-                                  const struct rota_str *why, size_t n)
+/* Remember the nodes missing from a reply, and report them once. */
+static void note_missing(struct rota_client *client, const struct rota_str *nodes,
+                         const struct rota_str *why, size_t n)
 {
     struct rota_client_missing *missing = &client->missing;
     *missing = (struct rota_client_missing){.nodes = nodes, .why = why, .n = n};
@@ -50,9 +51,8 @@ size_t rota_queue_view_read_missing(struct rota_client *client)
                             rota_str_of(client->reply.message, client->reply.size), &missing,
                             &client->arena, NULL))
         missing = (struct rota_queue_missing){0};
-    rota_queue_view_note_missing(client, missing.nodes.items,
-                                 missing.why.n == missing.nodes.n ? missing.why.items : NULL,
-                                 missing.nodes.n);
+    note_missing(client, missing.nodes.items,
+                 missing.why.n == missing.nodes.n ? missing.why.items : NULL, missing.nodes.n);
     return missing.nodes.n;
 }
 
@@ -106,13 +106,6 @@ enum rota_code rota_queue_view_queues(struct rota_client *client,
                               ROTA_STR_ARGS(queue), client->missing.names);
     return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "there is no queue \"%.*s\"",
                           ROTA_STR_ARGS(queue));
-}
-
-enum rota_code rota_queue_view_check(struct rota_client *client, struct rota_str queue,
-                                     struct rota_error *error)
-{
-    struct rota_queue_list reply;
-    return rota_queue_view_look(client, queue, &reply, error);
 }
 
 void rota_queue_view_add_change(struct rota_json *json, uint64_t from_batch, bool from_slots,
@@ -227,8 +220,7 @@ static void on_listed(void *data, const struct rota_queue_result *result,
         list->code = rota_client_error(result, list->error);
         return;
     }
-    rota_queue_view_note_missing(list->client, result->missing, result->missing_why,
-                                 result->n_missing);
+    note_missing(list->client, result->missing, result->missing_why, result->n_missing);
     for (size_t i = 0; i < n; i++)
         rota_queue_view_append_job(list->buffer, &jobs[i]);
     rota_queue_view_append_missing(list->client, list->buffer);
@@ -257,5 +249,6 @@ enum rota_code rota_queue_view_append_jobs(struct rota_client *client, struct ro
         if (code)
             return code;
     } while (list.next && list.n < max);
-    return list.n > 0 ? ROTA_OK : rota_queue_view_check(client, name, error);
+    struct rota_queue_list reply; /* no job: whether that is because no node knows the queue */
+    return list.n > 0 ? ROTA_OK : rota_queue_view_look(client, name, &reply, error);
 }

@@ -6,10 +6,8 @@
 
 /* --- nodes that are missing --- */
 
-/* Remember the nodes missing from a reply (a list or a sum), and report them once. The second reads
- * them from the client's last reply, and returns how many there are. */
-void rota_queue_view_note_missing(struct rota_client *client, const struct rota_str *nodes,
-                                  const struct rota_str *why, size_t n);
+/* Remember the nodes missing from the client's last reply (a list or a sum), and report them once.
+ * Returns how many there are. */
 size_t rota_queue_view_read_missing(struct rota_client *client);
 
 /* Afterwards: add them as the member "missing" of an object; and, with --json, as a line of its own
@@ -26,10 +24,6 @@ enum rota_code rota_queue_view_look(struct rota_client *client, struct rota_str 
 enum rota_code rota_queue_view_queues(struct rota_client *client,
                                       const struct rota_queue_page *page,
                                       struct rota_queue_list *reply, struct rota_error *error);
-
-/* Nothing was found for a queue: check whether that is because no node knows it. */
-enum rota_code rota_queue_view_check(struct rota_client *client, struct rota_str queue,
-                                     struct rota_error *error);
 
 /* Append "change", a gradual change of batch and mode; null if the end is 0. */
 void rota_queue_view_add_change(struct rota_json *json, uint64_t from_batch, bool from_slots,

@@ -287,21 +287,24 @@ static void put_withdrawals(struct draft *draft)
                        partition->sharer == fsm->fold.tasks.items[fsm->me].serial;
         if (is_open && draft->now < rota_time_add(offer.at, after))
             return;
-        fsm->offers.size--;
-        memmove(fsm->offers.items, fsm->offers.items + 1,
-                fsm->offers.size * sizeof *fsm->offers.items);
         uint32_t to =
             is_open ? rota_group_fold_least_loaded(&fsm->fold, ROTA_GROUP_NOBODY, partition->target,
                                                    fsm->extra_load.items, offer.def->name.text)
                     : ROTA_GROUP_NOBODY;
         if (to != ROTA_GROUP_NOBODY) {
+            struct rota_group_change change = {
+                .type = ROTA_GROUP_WITHDRAW,
+                .def = offer.def,
+                .target = fsm->fold.tasks.items[to].member,
+            };
+            if (!has_room(draft, &change))
+                return;
             fsm->extra_load.items[to]++;
-            put_change(draft, (struct rota_group_change){
-                                  .type = ROTA_GROUP_WITHDRAW,
-                                  .def = offer.def,
-                                  .target = fsm->fold.tasks.items[to].member,
-                              });
+            put_change(draft, change);
         }
+        fsm->offers.size--;
+        memmove(fsm->offers.items, fsm->offers.items + 1,
+                fsm->offers.size * sizeof *fsm->offers.items);
         if (is_open) {
             offer.at = draft->now;
             fsm->offers.items[fsm->offers.size++] = offer;

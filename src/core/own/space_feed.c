@@ -125,10 +125,10 @@ bool rota_space_feed_update(struct rota_space_feed *feed, const struct rota_spac
                             const struct rota_space_zones *zones)
 {
     uint64_t before = feed->n_changes;
-    if (map->engine.size == 0 || map->n_shards == 0)
-        return true; /* it is not known yet */
     if (!zones)
         zones = &ONE_ZONE;
+    if (map->engine.size == 0 || map->n_shards == 0 || zones->n == 0)
+        return true; /* it is not known yet */
     if (is_other_space(feed, map, zones))
         return begin_history(feed, map, zones);
     bool is_other_engine = !rota_str_is_equal(rota_str(feed->engine), map->engine);

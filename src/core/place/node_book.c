@@ -99,12 +99,12 @@ void rota_node_book_rewrite(const struct rota_node_book *book, struct rota_str t
     }
 }
 
-void rota_node_book_resolve(const struct rota_node_book *book, struct rota_str list,
+void rota_node_book_resolve(const struct rota_node_book *book, struct rota_str list, size_t max,
                             struct rota_buffer *buffer)
 {
-    for (bool is_first = true; list.size > 0; is_first = false) {
+    for (size_t i = 0; i < max && list.size > 0; i++) {
         struct rota_str name = rota_text_cut_at(&list, ',');
-        rota_buffer_append_text(buffer, is_first ? "" : ",");
+        rota_buffer_append_text(buffer, i == 0 ? "" : ",");
         rota_buffer_append_str(buffer, rota_node_book_address(book, name));
     }
 }

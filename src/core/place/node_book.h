@@ -35,6 +35,7 @@ struct rota_str rota_node_book_address(const struct rota_node_book *book, struct
 void rota_node_book_rewrite(const struct rota_node_book *book, struct rota_str text,
                             struct rota_buffer *buffer);
 
-/* Append a list with commas, with addresses in place of the names in it. */
-void rota_node_book_resolve(const struct rota_node_book *book, struct rota_str list,
+/* Append a list with commas, with addresses in place of the names in it. Entries beyond the first
+ * `max` are left out. */
+void rota_node_book_resolve(const struct rota_node_book *book, struct rota_str list, size_t max,
                             struct rota_buffer *buffer);

@@ -64,9 +64,8 @@ struct rota_stream *rota_stream_new(uv_loop_t *loop)
         return NULL;
     uv_tcp_init(loop, &stream->tcp);
     uv_timer_init(loop, &stream->timer);
-    uv_prepare_init(loop, &stream->settle);
-    stream->tcp.data = stream->timer.data = stream->settle.data = stream;
-    stream->n_holds = 3;
+    stream->tcp.data = stream->timer.data = stream;
+    stream->n_holds = 2;
     return stream;
 }
 
@@ -79,7 +78,6 @@ void rota_stream_destroy(struct rota_stream *stream)
     stream->state = ROTA_STREAM_CLOSED;
     stream->handler = (struct rota_stream_handler){0};
     uv_close((uv_handle_t *)&stream->timer, on_handle_closed);
-    uv_close((uv_handle_t *)&stream->settle, on_handle_closed);
     /* Between two targets it is already closing, and is released then. */
     if (!uv_is_closing((uv_handle_t *)&stream->tcp))
         uv_close((uv_handle_t *)&stream->tcp, on_handle_closed);
@@ -113,8 +111,8 @@ static void swap_buffers(struct rota_buffer *a, struct rota_buffer *b)
     *b = kept;
 }
 
-/* Nothing more can be sent. The peer may have sent the reason before it closed, so a stream that
- * reads continues for a short time and usually finds the end. */
+/* Nothing more can be sent. The peer may have sent the reason before it closed, so the stream
+ * reads on for a short time and usually finds the end. */
 static void fail_writing(struct rota_stream *stream, enum rota_code code, const char *what)
 {
     if (stream->state == ROTA_STREAM_LINGERING) {
@@ -126,7 +124,7 @@ static void fail_writing(struct rota_stream *stream, enum rota_code code, const 
     empty_buffer(&stream->wire);
     empty_buffer(&stream->sending);
     stream->sent = 0;
-    rota_stream_set_timer(stream, stream->is_paused ? 0 : FAILED_WRITE_MS);
+    rota_stream_set_timer(stream, FAILED_WRITE_MS);
 }
 
 /* Fill `sending`, which is empty, with the next bytes. */
@@ -246,13 +244,6 @@ static void on_written(uv_write_t *request, int status)
         send_and_tell(stream, true);
 }
 
-static void on_settle(uv_prepare_t *prepare)
-{
-    struct rota_stream *stream = prepare->data;
-    uv_prepare_stop(prepare);
-    send_and_tell(stream, rota_stream_pending(stream) > 0);
-}
-
 /* --- ending --- */
 
 static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
@@ -268,8 +259,6 @@ static void start_lingering(struct rota_stream *stream)
     stream->state = ROTA_STREAM_LINGERING;
     stream->handler = (struct rota_stream_handler){0};
     rota_stream_set_timer(stream, ROTA_STREAM_LINGER / ROTA_MSEC);
-    if (stream->is_paused)
-        uv_read_start((uv_stream_t *)&stream->tcp, on_alloc, on_read);
     send_more(stream);
     linger_on(stream);
 }
@@ -328,8 +317,6 @@ static void be_open(struct rota_stream *stream)
     stream->state = ROTA_STREAM_OPEN;
     if (!stream->failure.code)
         uv_timer_stop(&stream->timer);
-    if (stream->is_paused)
-        uv_read_stop((uv_stream_t *)&stream->tcp);
     if (stream->handler.on_open)
         stream->handler.on_open(stream->handler.data);
 }
@@ -504,17 +491,6 @@ static enum rota_code check_send_room(const struct rota_stream *stream, size_t s
     return ROTA_OK;
 }
 
-/* Send large amounts at once; let small ones wait for more. */
-static void send_or_settle(struct rota_stream *stream)
-{
-    if (stream->state != ROTA_STREAM_OPEN || stream->is_writing)
-        return;
-    if (stream->out.size >= ROTA_STREAM_FLUSH_SIZE)
-        send_more(stream);
-    if (rota_stream_pending(stream) > 0 && !stream->is_writing)
-        uv_prepare_start(&stream->settle, on_settle);
-}
-
 static enum rota_code gather_bytes(struct rota_stream *stream, struct rota_str bytes)
 {
     rota_buffer_append_str(&stream->out, bytes);
@@ -522,15 +498,6 @@ static enum rota_code gather_bytes(struct rota_stream *stream, struct rota_str b
         stream->out.failed = false; /* what was collected before is complete */
         return ROTA_ERR_NO_MEMORY;
     }
-    return ROTA_OK;
-}
-
-enum rota_code rota_stream_write(struct rota_stream *stream, struct rota_str bytes)
-{
-    enum rota_code code = check_send_room(stream, bytes.size);
-    if (code || (code = gather_bytes(stream, bytes)))
-        return code;
-    send_or_settle(stream);
     return ROTA_OK;
 }
 
@@ -544,27 +511,11 @@ enum rota_code rota_stream_send_buffer(struct rota_stream *stream, struct rota_b
         swap_buffers(&stream->out, bytes);
     else
         rota_buffer_clear(bytes);
-    rota_stream_flush(stream);
+    if (stream->state == ROTA_STREAM_OPEN)
+        send_more(stream);
     if (is_first && stream->out.size == 0)
         swap_buffers(&stream->out, bytes);
     return ROTA_OK;
-}
-
-void rota_stream_flush(struct rota_stream *stream)
-{
-    if (stream->state == ROTA_STREAM_OPEN)
-        send_more(stream);
-}
-
-void rota_stream_set_reading(struct rota_stream *stream, bool reading)
-{
-    stream->is_paused = !reading;
-    if (stream->state != ROTA_STREAM_OPEN)
-        return;
-    if (reading)
-        uv_read_start((uv_stream_t *)&stream->tcp, on_alloc, on_read);
-    else
-        uv_read_stop((uv_stream_t *)&stream->tcp);
 }
 
 void rota_stream_close(struct rota_stream *stream)

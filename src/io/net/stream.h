@@ -14,11 +14,9 @@
  * Both may be called from any callback of the same or of another stream, and from on_close they do
  * nothing.
  *
- * Writing never waits and never fails halfway: bytes are collected and sent when there are
- * ROTA_STREAM_FLUSH_SIZE of them, when on_data returns, when asked to by rota_stream_flush() or
- * rota_stream_send_buffer(), and at the latest before the loop next sleeps. An owner with much to
- * write checks rota_stream_pending(), pauses, and continues in on_drained: while bytes are pending
- * when control returns to the loop, either on_drained or on_close is still to come.
+ * Writing never waits and never fails halfway: what the kernel does not take at once is kept, and
+ * sent when it does. An owner with much to write checks rota_stream_pending(), pauses, and
+ * continues in on_drained: while bytes are pending, either on_drained or on_close is still to come.
  *
  * SIGPIPE is blocked on a thread that has created a stream.
  *
@@ -39,7 +37,6 @@ struct uv_loop_s; /* a uv_loop_t */
 
 enum {
     ROTA_STREAM_READ_SIZE = 64 << 10,   /* on_data gets at most this many bytes */
-    ROTA_STREAM_FLUSH_SIZE = 32 << 10,  /* this many gathered bytes are sent without waiting */
     ROTA_STREAM_PENDING_MAX = 16 << 20, /* bytes written and not yet with the kernel */
     ROTA_STREAM_ADDRESSES_MAX = 16,     /* addresses of a name that are tried */
 };
@@ -87,27 +84,14 @@ enum rota_code rota_stream_connect(struct uv_loop_s *loop, const char *address,
 /* Notify `handler` (copied) from now on. An accepted stream has no handler at first. */
 void rota_stream_set_handler(struct rota_stream *stream, const struct rota_stream_handler *handler);
 
-/* Write a copy of `bytes`. ROTA_ERR_LIMIT when ROTA_STREAM_PENDING_MAX would be exceeded and
- * ROTA_ERR_UNAVAILABLE when the stream can no longer send (its on_close follows); nothing was
- * written then. */
-enum rota_code rota_stream_write(struct rota_stream *stream, struct rota_str bytes);
-
-/* The same, sent at once and without a copy where that is possible: takes the
- * content of `bytes`, which is empty afterwards and holds its old memory again
- * if the kernel took all, other memory if not. On failure `bytes` is left
- * alone. */
+/* Write `bytes`, without a copy where that is possible: takes their content; the buffer is empty
+ * afterwards and holds its old memory again if the kernel took all, other memory if not. On failure
+ * it is left alone and nothing was written: ROTA_ERR_LIMIT when ROTA_STREAM_PENDING_MAX would be
+ * exceeded, ROTA_ERR_UNAVAILABLE when the stream can no longer send (its on_close follows). */
 enum rota_code rota_stream_send_buffer(struct rota_stream *stream, struct rota_buffer *bytes);
-
-/* Send collected bytes now rather than before the loop sleeps. */
-void rota_stream_flush(struct rota_stream *stream);
 
 /* How many bytes are written and not yet with the kernel. */
 size_t rota_stream_pending(const struct rota_stream *stream);
-
-/* Pause or resume reading. Bytes that were read already are still delivered to on_data (less
- * than ROTA_STREAM_READ_SIZE). While it does not read, a stream does not notice that its peer
- * has closed. */
-void rota_stream_set_reading(struct rota_stream *stream, bool reading);
 
 /* Drop the stream and pending bytes. Takes `stream`; no callback is called after this. */
 void rota_stream_close(struct rota_stream *stream);

@@ -39,8 +39,7 @@ struct rota_stream_dial {
 
 struct rota_stream {
     uv_tcp_t tcp;
-    uv_timer_t timer;    /* for whatever the state waits for */
-    uv_prepare_t settle; /* sends collected bytes before the loop sleeps */
+    uv_timer_t timer; /* for whatever the state waits for */
     uv_write_t write;
     uv_shutdown_t shutdown;
     int n_holds;
@@ -53,7 +52,6 @@ struct rota_stream {
     struct rota_buffer out, wire, sending;
     size_t sent; /* of `sending` */
     bool is_writing;
-    bool is_paused;
     bool has_read;             /* at least one byte was received */
     bool has_said_bye;         /* TLS was closed, or can no longer be */
     bool is_shut, has_shut;    /* nothing more will be sent; and the kernel knows */

@@ -12,12 +12,15 @@
 
 #define ASK_TIMEOUT (10 * ROTA_SEC)
 
-const struct rota_api_route rota_api_routes[] = {
+static void answer_routes(struct rota_api_call *call);
+static void answer_openapi(struct rota_api_call *call);
+
+static const struct rota_api_route ROUTES[] = {
     {ROTA_HTTP_GET, "/healthz", rota_api_health, "whether the process runs"},
     {ROTA_HTTP_GET, "/readyz", rota_api_ready, "whether the node is serving"},
     {ROTA_HTTP_GET, "/metrics", rota_api_metrics, "metrics in the Prometheus text format"},
-    {ROTA_HTTP_GET, "/api/v1", rota_api_index, "the list of routes"},
-    {ROTA_HTTP_GET, "/api/v1/openapi.json", rota_api_openapi, "the OpenAPI description"},
+    {ROTA_HTTP_GET, "/api/v1", answer_routes, "the list of routes"},
+    {ROTA_HTTP_GET, "/api/v1/openapi.json", answer_openapi, "the OpenAPI description"},
     {ROTA_HTTP_GET, "/api/v1/node", rota_api_node, "this node"},
     {ROTA_HTTP_GET, "/api/v1/cluster", rota_api_cluster, "all nodes and the ring"},
     {ROTA_HTTP_POST, "/api/v1/nodes/*/drain", rota_api_node_drain, "drain a node"},
@@ -52,7 +55,7 @@ const struct rota_api_route rota_api_routes[] = {
     {ROTA_HTTP_POST, "/api/v1/spaces/*/shards/*/pin", rota_api_shard_pin, "pin or unpin a shard"},
     {ROTA_HTTP_GET, "/api/v1/workers", rota_api_workers, "the connected workers"},
 };
-const size_t rota_api_n_routes = sizeof rota_api_routes / sizeof rota_api_routes[0];
+enum { N_ROUTES = sizeof ROUTES / sizeof ROUTES[0] };
 
 /* --- answers --- */
 
@@ -330,14 +333,14 @@ static void note_method(struct rota_api_call *call, enum rota_http_method method
 static const struct rota_api_route *find_route(struct rota_api_call *call, unsigned *status)
 {
     *status = 404;
-    for (size_t i = 0; i < rota_api_n_routes; i++) {
-        if (!fits_path(rota_api_routes[i].path, call->target, call->names))
+    for (size_t i = 0; i < N_ROUTES; i++) {
+        if (!fits_path(ROUTES[i].path, call->target, call->names))
             continue;
-        if (rota_api_routes[i].method == rota_http_method(call->request)) {
+        if (ROUTES[i].method == rota_http_method(call->request)) {
             call->allow[0] = '\0';
-            return &rota_api_routes[i];
+            return &ROUTES[i];
         }
-        note_method(call, rota_api_routes[i].method);
+        note_method(call, ROUTES[i].method);
         *status = 405;
     }
     if (find_page(rota_http_target(call->request)) &&
@@ -348,17 +351,17 @@ static const struct rota_api_route *find_route(struct rota_api_call *call, unsig
     return NULL;
 }
 
-void rota_api_index(struct rota_api_call *call)
+static void answer_routes(struct rota_api_call *call)
 {
     struct rota_buffer buffer = {0};
     struct rota_json json = {.buffer = &buffer};
     rota_json_begin_object(&json);
     rota_json_add_array(&json, "routes");
-    for (size_t i = 0; i < rota_api_n_routes; i++) {
+    for (size_t i = 0; i < N_ROUTES; i++) {
         rota_json_begin_object(&json);
-        rota_json_add_text(&json, "method", METHODS[rota_api_routes[i].method]);
-        rota_json_add_text(&json, "path", rota_api_routes[i].path);
-        rota_json_add_text(&json, "summary", rota_api_routes[i].summary);
+        rota_json_add_text(&json, "method", METHODS[ROUTES[i].method]);
+        rota_json_add_text(&json, "path", ROUTES[i].path);
+        rota_json_add_text(&json, "summary", ROUTES[i].summary);
         rota_json_end_object(&json);
     }
     rota_json_end_array(&json);
@@ -366,7 +369,7 @@ void rota_api_index(struct rota_api_call *call)
     rota_api_answer_json(call, 200, &buffer);
 }
 
-void rota_api_openapi(struct rota_api_call *call)
+static void answer_openapi(struct rota_api_call *call)
 {
     const struct rota_page *page = find_page(rota_str("/openapi.json"));
     if (page)

@@ -40,9 +40,6 @@ bool rota_api_is_urgent(void *data, struct rota_str target);
 void rota_api_on_http_full(void *data, enum rota_http_bound bound, const char *peer);
 void rota_api_end_requests(struct rota_node *node);
 
-extern const struct rota_api_route rota_api_routes[];
-extern const size_t rota_api_n_routes;
-
 /* Answer, and end the call. */
 void rota_api_answer(struct rota_api_call *call, unsigned status, const char *type,
                      struct rota_str body);
@@ -74,9 +71,6 @@ bool rota_api_has_token(const struct rota_api_call *call);
  * was refused. */
 bool rota_api_number(struct rota_api_call *call, const char *name, uint64_t max, uint64_t otherwise,
                      uint64_t *number);
-
-void rota_api_index(struct rota_api_call *call);
-void rota_api_openapi(struct rota_api_call *call);
 
 /* --- api_queue.c --- */
 

@@ -18,7 +18,6 @@ struct rota_node_service {
     struct rota_node *node;
     uv_timer_t timer;
     struct rota_list_node followers;
-    size_t n_calls; /* followers, and calls that wait for a whole document */
 };
 
 /* --- answers --- */
@@ -95,7 +94,7 @@ static void finish_gathering(struct gathering *gathering)
 {
     if (--gathering->n_open > 0)
         return;
-    gathering->service->n_calls--;
+    gathering->service->node->n_reading--;
     if (gathering->reply.failed)
         refuse_call(gathering->call, ROTA_STATUS_RESOURCE_EXHAUSTED,
                     "not enough memory for the reply");
@@ -123,7 +122,7 @@ static void gather_documents(struct rota_node_service *service, struct rota_serv
         refuse_call(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "not enough memory for the reply");
         return;
     }
-    service->n_calls++;
+    service->node->n_reading++;
     *gathering = (struct gathering){.service = service, .call = call, .n_open = 1};
     for (size_t i = 0; i < request->topics.n; i++) {
         const struct rota_topic *topic = rota_topic_find(request->topics.items[i]);
@@ -178,7 +177,7 @@ static void on_shown(void *data, const struct rota_error *error, struct rota_str
     const struct rota_peer *peer = rota_peers_seek(node->peers, rota_str(showing->name));
     char none[ROTA_PEERS_NONE_MAX], text[2 * ROTA_PEERS_NONE_MAX];
     (void)json;
-    showing->service->n_calls--;
+    showing->service->node->n_reading--;
     if (error)
         refuse_call(showing->call, ROTA_STATUS_UNAVAILABLE, error->text);
     else if (!peer) {
@@ -215,7 +214,7 @@ static void on_show(void *data, struct rota_server_call *call)
         showing->service = service;
         showing->call = call;
         memcpy(showing->name, request.node.data, request.node.size);
-        service->n_calls++;
+        service->node->n_reading++;
         rota_topic_ask(service->node, &rota_topics[ROTA_TOPIC_CLUSTER], on_shown, showing);
     }
     rota_arena_deinit(&arena);
@@ -237,7 +236,7 @@ static void end_follower(struct follower *follower, enum rota_status status)
 {
     struct rota_node_service *service = follower->service;
     rota_list_remove(&follower->link);
-    service->n_calls--;
+    service->node->n_reading--;
     rota_server_call_finish(follower->call, status, NULL, NULL, 0);
     free(follower);
     if (rota_list_is_empty(&service->followers))
@@ -323,7 +322,7 @@ static void on_events(void *data, struct rota_server_call *call)
         follower->call = call;
         follower->after = request.after;
         follower->is_followed = request.is_followed;
-        service->n_calls++;
+        service->node->n_reading++;
         rota_server_call_set_data(call, follower);
         rota_topic_ask(service->node, &rota_topics[ROTA_TOPIC_CLUSTER], on_events_seen, follower);
     } else {
@@ -361,7 +360,7 @@ static void on_changed(void *data, struct rota_server_call *call, const struct r
                        const struct rota_nodes_changed *changed)
 {
     struct rota_node_service *service = data;
-    service->n_calls--;
+    service->node->n_reading--;
     if (error)
         refuse_call(call,
                     error->code == ROTA_ERR_NOT_FOUND ? ROTA_STATUS_NOT_FOUND
@@ -377,7 +376,7 @@ static void change_state(struct rota_node_service *service, struct rota_server_c
     struct rota_arena arena = {0};
     struct rota_nodes_change request;
     if (read_request(call, &ROTA_NODES_CHANGE, &request, &arena)) {
-        service->n_calls++;
+        service->node->n_reading++;
         rota_node_change(service->node, request.node, state, request.is_dry_run, on_changed,
                          service, call);
     }
@@ -483,9 +482,4 @@ void rota_node_service_close(struct rota_node_service *service)
     ROTA_LIST_DRAIN (follower, &service->followers, struct follower, link)
         end_follower(follower, ROTA_STATUS_UNAVAILABLE);
     uv_close((uv_handle_t *)&service->timer, on_closed);
-}
-
-size_t rota_node_service_n_calls(const struct rota_node_service *service)
-{
-    return service->n_calls;
 }

@@ -12,6 +12,3 @@ struct rota_node_service;
 enum rota_code rota_node_service_open(struct rota_node *node, struct rota_node_service **service,
                                       struct rota_error *error);
 void rota_node_service_close(struct rota_node_service *service); /* accepts NULL */
-
-/* Calls that only read: a node that stops does not wait for them. */
-size_t rota_node_service_n_calls(const struct rota_node_service *service);

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <uv.h>
 
 struct change {
     struct rota_node *node;
@@ -14,24 +15,31 @@ struct change {
     rota_node_on_changed *on_changed;
     void *data;
     struct rota_server_call *call;
-    struct rota_list_node link; /* in the node's `changes`, while the store is asked */
+    struct rota_list_node link; /* in the node's `changes`, while a thread or the store works */
 
-    struct rota_arena arena;
-    struct rota_str plan[ROTA_NODES_PLAN_MAX];
-    size_t n_plan;
+    uv_work_t work;
+    bool is_working, is_ended; /* answered, but a thread still has it */
+    struct rota_node_moves moves;
     char address[ROTA_STORE_NAME_MAX + 1]; /* at first as it was given: perhaps its name */
     char actor[ROTA_SERVER_ACTOR_MAX]; /* as of the request: later its connection may be closed */
 };
 
+static void free_change(struct change *change)
+{
+    rota_node_moves_deinit(&change->moves);
+    free(change);
+}
+
 static void finish_change(struct change *change, const struct rota_error *error, bool is_done)
 {
-    const struct rota_nodes_changed changed = {.plan = {change->plan, change->n_plan},
+    const struct rota_nodes_changed changed = {.plan = {change->moves.plan, change->moves.n},
                                                .is_done = is_done,
                                                .node = rota_str(change->address)};
     rota_list_remove(&change->link);
     change->on_changed(change->data, change->call, error, &changed);
-    rota_arena_deinit(&change->arena);
-    free(change);
+    change->is_ended = true;
+    if (!change->is_working)
+        free_change(change);
 }
 
 static void fail_change(struct change *change, enum rota_code code, const char *why)
@@ -69,28 +77,49 @@ static void set_member_state(struct change *change)
         fail_change(change, code, error.text);
 }
 
-static void on_queues(void *data, const struct rota_error *error, struct rota_str message)
+static void work_out(uv_work_t *work)
 {
-    struct change *change = data;
-    struct rota_node_moves moves = {
-        .node = change->node,
-        .peer = rota_peers_seek(change->node->peers, rota_str(change->address)),
-        .state = change->state,
-        .queues = error ? rota_str("") : message,
-        .arena = &change->arena,
-        .plan = change->plan};
-    char none[ROTA_PEERS_NONE_MAX];
-    if (!moves.peer) {
-        fail_change(change, ROTA_ERR_NOT_FOUND, rota_peers_format_none(change->node->peers, none));
+    struct change *change = work->data;
+    rota_node_moves_work_out(&change->moves);
+}
+
+static void on_worked_out(uv_work_t *work, int status)
+{
+    struct change *change = work->data;
+    (void)status; /* it is never cancelled */
+    change->is_working = false;
+    if (change->is_ended) {
+        free_change(change);
         return;
     }
-    memcpy(change->address, moves.peer->address, sizeof change->address);
-    rota_node_moves_tell(&moves);
-    change->n_plan = moves.n;
+    rota_list_remove(&change->link);
     if (change->is_dry_run)
         finish_change(change, NULL, false);
     else
         set_member_state(change);
+}
+
+static void on_queues(void *data, const struct rota_error *error, struct rota_str message)
+{
+    struct change *change = data;
+    struct rota_node *node = change->node;
+    const struct rota_peer *peer = rota_peers_seek(node->peers, rota_str(change->address));
+    char none[ROTA_PEERS_NONE_MAX];
+    if (!peer) {
+        fail_change(change, ROTA_ERR_NOT_FOUND, rota_peers_format_none(node->peers, none));
+        return;
+    }
+    memcpy(change->address, peer->address, sizeof change->address);
+    if (!rota_node_moves_init(&change->moves, node, peer, change->state,
+                              error ? rota_str("") : message)) {
+        fail_change(change, ROTA_ERR_NO_MEMORY, "not enough memory to compute what moves");
+        return;
+    }
+    rota_list_push(&node->changes, &change->link);
+    change->work.data = change;
+    change->is_working = !uv_queue_work(node->loop, &change->work, work_out, on_worked_out);
+    if (!change->is_working)
+        fail_change(change, ROTA_ERR_NO_MEMORY, "not enough memory to compute what moves");
 }
 
 static void on_cluster(void *data, const struct rota_error *error, struct rota_str json)

@@ -18,6 +18,18 @@ uint32_t rota_service_shard_of(struct rota_str key, uint32_t n_shards)
 
 /* --- time --- */
 
+static void on_timer(uv_timer_t *timer);
+
+static void arm_timer(struct rota_service_client *client)
+{
+    const struct rota_heap_node *first = rota_heap_first(&client->moments);
+    if (client->is_closed)
+        return;
+    uv_update_time(client->loop);
+    rota_timer_set(&client->timer, on_timer, rota_clock_mono(),
+                   first ? first->at : ROTA_TIME_NEVER);
+}
+
 void rota_service_client_moment_set(struct rota_service_client *client,
                                     struct rota_service_moment *moment, rota_time at)
 {
@@ -28,7 +40,7 @@ void rota_service_client_moment_set(struct rota_service_client *client,
     moment->node.order = ++client->n_moments;
     if (at != ROTA_TIME_NEVER) /* without memory a call waits for the next update */
         rota_heap_push(&client->moments, &moment->node);
-    rota_service_client_arm(client);
+    arm_timer(client);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -45,18 +57,8 @@ static void on_timer(uv_timer_t *timer)
         else
             rota_service_client_call_answer(moment->call);
     }
-    rota_service_client_arm(client);
+    arm_timer(client);
     rota_shards_settle(client->shards, true);
-}
-
-void rota_service_client_arm(struct rota_service_client *client)
-{
-    const struct rota_heap_node *first = rota_heap_first(&client->moments);
-    if (client->is_closed)
-        return;
-    uv_update_time(client->loop);
-    rota_timer_set(&client->timer, on_timer, rota_clock_mono(),
-                   first ? first->at : ROTA_TIME_NEVER);
 }
 
 /* --- where a call goes --- */

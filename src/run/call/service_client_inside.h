@@ -78,7 +78,6 @@ void rota_service_client_call_answer(struct rota_service_call *call);
 /* Call it at this time; ROTA_TIME_NEVER: never. */
 void rota_service_client_moment_set(struct rota_service_client *client,
                                     struct rota_service_moment *moment, rota_time at);
-void rota_service_client_arm(struct rota_service_client *client);
 
 /* Answer the call's question with a failure that ends it. */
 void rota_service_client_call_refuse(struct rota_service_call *call, enum rota_status status,

@@ -246,7 +246,7 @@ static enum rota_code follow_space(struct directory *directory, int64_t id, cons
     struct follow *follow = calloc(1, sizeof *follow + size + 1);
     if (!follow)
         return rota_error_no_memory(error, "for the directory of shards");
-    memcpy(follow->name, name, size);
+    snprintf(follow->name, size + 1, "%s", name);
     follow->directory = directory;
     follow->id = id;
     rota_list_init(&follow->questions);

@@ -305,6 +305,8 @@ static void keep_answer(struct rota_shards_call *call, const struct rota_call_re
     rota_buffer_append_str(&call->message, result->message);
 }
 
+static void drive_health(struct rota_shards *shards, rota_time now, struct rota_health_event event);
+
 static void on_answer(void *data, struct rota_call *rpc, const struct rota_call_result *result)
 {
     struct rota_shards_attempt *attempt = data;
@@ -325,7 +327,9 @@ static void on_answer(void *data, struct rota_call *rpc, const struct rota_call_
         rota_histogram_record(node->latency, now - attempt->started_at);
     if (rota_failure_is_heard(failure)) {
         node->problem[0] = '\0';
-        rota_shards_nodes_heard(shards, node->id, now);
+        drive_health(
+            shards, now,
+            (struct rota_health_event){.type = ROTA_HEALTH_HEARD, .node = (uint64_t)node->id});
     } else if (rota_outcome_is_failure(rota_failure_outcome(failure)))
         rota_shards_node_failed(node, problem_of(result));
 
@@ -536,12 +540,6 @@ void rota_shards_nodes_check_health(struct rota_shards *shards, rota_time now)
 {
     while (rota_health_fsm_deadline(&shards->health) <= now)
         drive_health(shards, now, (struct rota_health_event){.type = ROTA_HEALTH_TICK});
-}
-
-void rota_shards_nodes_heard(struct rota_shards *shards, int64_t node, rota_time now)
-{
-    drive_health(shards, now,
-                 (struct rota_health_event){.type = ROTA_HEALTH_HEARD, .node = (uint64_t)node});
 }
 
 /* --- life --- */

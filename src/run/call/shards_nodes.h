@@ -57,7 +57,6 @@ void rota_shards_nodes_forget(struct rota_shards *shards);
 void rota_shards_nodes_close(struct rota_shards *shards);
 void rota_shards_nodes_free(struct rota_shards *shards);
 struct rota_shards_node *rota_shards_nodes_find(const struct rota_shards *shards, int64_t id);
-void rota_shards_nodes_heard(struct rota_shards *shards, int64_t node, rota_time now);
 
 /* Open connections to the node. */
 size_t rota_shards_nodes_n_connections(const struct rota_shards_node *node);

@@ -153,6 +153,8 @@ void rota_connector_socket_unwatch(struct rota_connector *connector, rota_time l
 
 /* --- sending --- */
 
+static void done_outgoing(struct rota_letter *letter, bool is_cancelled);
+
 struct rota_connector_outgoing *rota_connector_socket_outgoing_new(struct rota_connector *connector,
                                                                    struct rota_connector_peer *peer,
                                                                    struct rota_str type,
@@ -162,7 +164,7 @@ struct rota_connector_outgoing *rota_connector_socket_outgoing_new(struct rota_c
     if (!outgoing)
         return NULL;
     *outgoing = (struct rota_connector_outgoing){
-        .letter = {.done = rota_connector_socket_done_outgoing},
+        .letter = {.done = done_outgoing},
         .connector = connector,
         .size = rota_worker_head_size(type) + body.size,
     };
@@ -249,7 +251,7 @@ static void send_in_order(struct rota_connector *connector,
     }
 }
 
-void rota_connector_socket_done_outgoing(struct rota_letter *letter, bool is_cancelled)
+static void done_outgoing(struct rota_letter *letter, bool is_cancelled)
 {
     struct rota_connector_outgoing *outgoing =
         ROTA_CONTAINER(letter, struct rota_connector_outgoing, letter);

@@ -54,8 +54,6 @@ struct rota_connector_outgoing *rota_connector_socket_outgoing_new(struct rota_c
                                                                    struct rota_connector_peer *peer,
                                                                    struct rota_str type,
                                                                    struct rota_str body);
-/* Called when the letter of a message was delivered. */
-void rota_connector_socket_done_outgoing(struct rota_letter *letter, bool is_cancelled);
 
 /* From the socket thread: after what is queued for the peer. */
 void rota_connector_socket_say(struct rota_connector *connector, struct rota_connector_peer *peer,

@@ -28,8 +28,8 @@ struct rota_engine {
     /* Own shards, with epochs above `floor`. */
     enum rota_code (*run)(void *state, uint64_t floor, struct rota_error *error);
 
-    /* Stop owning: rota_space_engine_stop_all() has been called. When all stops are answered and
-     * others may own the shards, call rota_space_engine_halted(), from the loop. */
+    /* Stop owning: rota_space_engine_stop() was called for every shard. When all stops are answered
+     * and others may own the shards, call rota_space_engine_halted(), from the loop. */
     void (*halt)(void *state);
 
     /* The claim of a shard that was started may be held now; for one that keeps claims. */
@@ -61,7 +61,6 @@ const struct rota_engine *rota_space_engine_find(struct rota_str name);
 void rota_space_engine_start(struct rota_space *space, uint32_t shard, uint64_t epoch);
 void rota_space_engine_stop(struct rota_space *space, uint32_t shard, uint64_t epoch,
                             rota_time until);
-void rota_space_engine_stop_all(struct rota_space *space, rota_time until);
 void rota_space_engine_halted(struct rota_space *space);
 
 /* Whether its start is complete, so that servers may hold its claim. */

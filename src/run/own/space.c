@@ -158,7 +158,7 @@ void rota_space_engine_stop(struct rota_space *space, uint32_t shard, uint64_t e
         rota_space_stopped(space, shard, epoch);
 }
 
-void rota_space_engine_stop_all(struct rota_space *space, rota_time until)
+static void stop_all(struct rota_space *space, rota_time until)
 {
     for (uint32_t i = 0; i < space->map.n_shards && space->n_mine > 0; i++)
         if (space->mine[i].state != ROTA_SPACE_NOT_MINE)
@@ -285,7 +285,7 @@ static void stop_running(struct rota_space *space, rota_time until)
         return;
     space->is_running = false;
     space->is_halting = true;
-    rota_space_engine_stop_all(space, until);
+    stop_all(space, until);
     space->engine->halt(space->state);
 }
 

@@ -208,7 +208,7 @@ enum rota_code rota_space_admin_create(struct rota_space_admin *admin, struct ro
     snprintf(admin->name, sizeof admin->name, "%s", options->name);
     snprintf(admin->engine, sizeof admin->engine, "%s", options->engine);
     snprintf(admin->text, sizeof admin->text, "space %s %s created with engine %s and %u shard%s",
-             admin->name, is_dry_run ? "would be" : "is", admin->engine, (unsigned)admin->n_shards,
+             admin->name, is_dry_run ? "would be" : "was", admin->engine, (unsigned)admin->n_shards,
              admin->n_shards == 1 ? "" : "s");
     rota_buffer_append_str(&admin->seats, rota_str(options->seats ? options->seats : ""));
     if (admin->seats.failed)
@@ -235,7 +235,7 @@ enum rota_code rota_space_admin_delete(struct rota_space_admin *admin, struct ro
                                        .is_dry_run = is_dry_run};
     snprintf(admin->name, sizeof admin->name, "%.*s", ROTA_STR_ARGS(name));
     snprintf(admin->text, sizeof admin->text, "space %s %s deleted", admin->name,
-             is_dry_run ? "would be" : "is");
+             is_dry_run ? "would be" : "was");
     return read_space(admin, error);
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/list.h"
 #include "base/text.h"
+#include "core/own/view.h"
 #include "run/own/space_admin.h"
 #include "wire/grpc/grpc.h"
 
@@ -47,12 +48,13 @@ static void append_named(const struct rota_space_service *service, const char *t
         rota_buffer_append_text(buffer, text);
 }
 
-/* A list of names and addresses as one of addresses, for free(). NULL: there is no memory. */
+/* A list of names and addresses as one of addresses, for free(). NULL: there is no memory. Of one
+ * that is too long, enough is left to be rejected. */
 static char *resolve_list(const struct rota_space_service *service, struct rota_str list)
 {
     struct rota_buffer buffer = {0};
     if (service->book)
-        rota_node_book_resolve(service->book, list, &buffer);
+        rota_node_book_resolve(service->book, list, ROTA_VIEW_SEATS_MAX + 1, &buffer);
     else
         rota_buffer_append_str(&buffer, list);
     char *copy = buffer.failed ? NULL : rota_text_copy(rota_buffer_str(&buffer));

@@ -168,7 +168,6 @@ static bool pump_output(struct rota_link *link)
             break; /* its on_close is on the way */
         }
     }
-    rota_stream_flush(link->stream);
     return is_alive;
 }
 

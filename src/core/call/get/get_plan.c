@@ -9,6 +9,21 @@ struct candidates {
     bool is_refused; /* a host does not have the keys that the map says it has */
 };
 
+/* NULL without memory. */
+static struct rota_get_visit *visit_replica(struct rota_get_fsm *fsm,
+                                            const struct rota_interval_host *replica,
+                                            uint32_t *index)
+{
+    *index = rota_get_tries_visit(fsm, replica->id);
+    if (*index == ROTA_GET_NO_VISIT) {
+        fsm->has_no_memory = true;
+        return NULL;
+    }
+    struct rota_get_visit *visit = &fsm->visits.items[*index];
+    visit->view = replica;
+    return visit;
+}
+
 /* Those of the highest rank. */
 static void collect_best(struct rota_get_step *step, uint32_t route, uint32_t excluded,
                          struct candidates *candidates)
@@ -18,13 +33,10 @@ static void collect_best(struct rota_get_step *step, uint32_t route, uint32_t ex
     int best = 1;
     *candidates = (struct candidates){.n = 0};
     for (size_t i = 0; i < replicas.n; i++) {
-        uint32_t index = rota_get_tries_visit(fsm, replicas.items[i]->id);
-        if (index == ROTA_GET_NO_VISIT) {
-            fsm->has_no_memory = true;
+        uint32_t index;
+        struct rota_get_visit *visit = visit_replica(fsm, replicas.items[i], &index);
+        if (!visit)
             return;
-        }
-        struct rota_get_visit *visit = &fsm->visits.items[index];
-        visit->view = replicas.items[i];
         int own = index == excluded ? 0 : rota_get_tries_rank(fsm, visit, replicas.items[i]);
         candidates->is_refused |= visit->refused == replicas.items[i]->lesson;
         if (own < best)
@@ -113,13 +125,10 @@ static void join_group(struct rota_get_step *step, struct rota_get_group *group)
     struct rota_interval_replicas replicas =
         rota_interval_map_replicas(fsm->shared->map, group->route);
     for (size_t i = 0; i < replicas.n && !fsm->has_no_memory; i++) {
-        uint32_t index = rota_get_tries_visit(fsm, replicas.items[i]->id);
-        if (index == ROTA_GET_NO_VISIT) {
-            fsm->has_no_memory = true;
+        uint32_t index;
+        struct rota_get_visit *visit = visit_replica(fsm, replicas.items[i], &index);
+        if (!visit)
             return;
-        }
-        struct rota_get_visit *visit = &fsm->visits.items[index];
-        visit->view = replicas.items[i];
         if (visit->lesson != visit->view->lesson &&
             rota_get_tries_rank(fsm, visit, visit->view) > ROTA_GET_FRESH)
             aim_at_host(step, group, index, NULL, false);

@@ -155,14 +155,14 @@ static bool can_answer(const struct rota_shard_cache *cache, rota_time now,
            now < rota_time_add(entry->fetched_at, cache->options.refresh_gap);
 }
 
-/* A map used beyond its time to live triggers a refresh. A collection known by name is requested by
- * name: the name may lead to another collection by now. */
+/* A map used beyond its time to live, or that is incomplete, triggers a refresh. A collection known
+ * by name is requested by name: the name may lead to another collection by now. */
 static void refresh_old(struct rota_shard_cache *cache, rota_time now,
                         struct rota_shard_entry *entry, struct rota_shard_name *name,
                         const struct rota_shard_query *query)
 {
     rota_time fetched_at = name ? name->fetched_at : entry->fetched_at;
-    if (now < rota_time_add(fetched_at, cache->options.ttl))
+    if (!entry->is_incomplete && now < rota_time_add(fetched_at, cache->options.ttl))
         return;
     refresh_map(cache, now, name ? &name->asked_at : &entry->asked_at, name ? 0 : entry->collection,
                 query->database, query->name);
@@ -277,6 +277,7 @@ static bool place_map(struct rota_shard_cache *cache, rota_time now,
     map->version = ++cache->version;
     entry->flight = flight->number;
     entry->fetched_at = entry->asked_at = now;
+    entry->is_incomplete = false;
     cache->stats.n_evicted = cache->table.n_evicted;
     if (flight->name_size > 0)
         rota_shard_table_set_name(&cache->table, entry, rota_shard_flight_database(flight),
@@ -334,6 +335,7 @@ void rota_shard_cache_replace(struct rota_shard_cache *cache, rota_time now,
     }
     map->version = ++cache->version;
     entry->fetched_at = now;
+    entry->is_incomplete = false;
     rota_shard_flights_fence_collection(&cache->flights, map->collection);
     cache->stats.n_published++;
 }
@@ -383,11 +385,14 @@ void rota_shard_cache_remove_database(struct rota_shard_cache *cache, struct rot
 /* --- what tries report --- */
 
 /* Put the claim into the entry's map; false when it is not newer. Flights in progress began
- * before the claim was known. */
+ * before the claim was known. A claim of a node that was listed already leaves one replica fewer:
+ * nothing fails at those that are left, so only the directory can name the one that is missing. */
 static bool apply_claim(struct rota_shard_cache *cache, struct rota_shard_entry *entry,
                         const struct rota_shard_report *report)
 {
     struct rota_shard_map *map;
+    const struct rota_shard_channel *old = rota_shard_map_find(entry->map, report->channel);
+    size_t n_before = old ? old->n_replicas : 0;
     if (!report->claim ||
         rota_shard_map_apply(entry->map, report->channel, report->node, report->claim, &map, NULL))
         return false;
@@ -396,6 +401,7 @@ static bool apply_claim(struct rota_shard_cache *cache, struct rota_shard_entry 
         return false;
     }
     map->version = ++cache->version;
+    entry->is_incomplete |= rota_shard_map_find(map, report->channel)->n_replicas < n_before;
     rota_shard_flights_fence_collection(&cache->flights, entry->collection);
     cache->stats.n_claims++;
     return true;

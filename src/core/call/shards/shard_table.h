@@ -22,6 +22,7 @@ struct rota_shard_entry {
     rota_time asked_at;   /* when a flight last began for it */
     rota_time read_at;
     struct rota_shard_database *database;
+    bool is_incomplete;          /* a claim took the place of two replicas: one is not known */
     struct rota_list_node names; /* the oldest first */
     size_t n_names;
     struct rota_list_node link;        /* by read_at */

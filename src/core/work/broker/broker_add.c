@@ -282,10 +282,11 @@ enum rota_code rota_broker_add(struct rota_broker *broker, struct rota_work_now 
 /* --- changes of a job --- */
 
 /* The job, if it is ours and there is the memory to change it. */
-static enum rota_code find_changeable_job(struct rota_broker *broker, struct rota_str queue,
-                                          struct rota_job_id id, uint32_t *number,
-                                          struct rota_error *error)
+static enum rota_code find_changeable_job(struct rota_broker *broker, struct rota_work_now now,
+                                          struct rota_str queue, struct rota_job_id id,
+                                          uint32_t *number, struct rota_error *error)
 {
+    rota_broker_at(broker, now);
     enum rota_code code = rota_broker_queue_want_job(broker, queue, id, number, error);
     if (!code)
         code = check_owned(rota_broker_queue(broker, queue), queue,
@@ -312,8 +313,7 @@ enum rota_code rota_broker_cancel(struct rota_broker *broker, struct rota_work_n
                                   struct rota_error *error)
 {
     uint32_t job_number;
-    rota_broker_at(broker, now);
-    enum rota_code code = find_changeable_job(broker, queue, id, &job_number, error);
+    enum rota_code code = find_changeable_job(broker, now, queue, id, &job_number, error);
     if (code)
         return code;
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
@@ -335,8 +335,7 @@ enum rota_code rota_broker_revive(struct rota_broker *broker, struct rota_work_n
                                   struct rota_error *error)
 {
     uint32_t job_number;
-    rota_broker_at(broker, now);
-    enum rota_code code = find_changeable_job(broker, queue, id, &job_number, error);
+    enum rota_code code = find_changeable_job(broker, now, queue, id, &job_number, error);
     if (code)
         return code;
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
@@ -364,8 +363,7 @@ enum rota_code rota_broker_set_priority(struct rota_broker *broker, struct rota_
                                         struct rota_error *error)
 {
     uint32_t job_number;
-    rota_broker_at(broker, now);
-    enum rota_code code = find_changeable_job(broker, queue, id, &job_number, error);
+    enum rota_code code = find_changeable_job(broker, now, queue, id, &job_number, error);
     if (code)
         return code;
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);

@@ -1,4 +1,4 @@
-/* broker_add: jobs are added. */
+/* broker_add: adds jobs. */
 #pragma once
 
 #include "core/work/broker/broker.h"

@@ -394,7 +394,7 @@ enum rota_code rota_broker_adopting(struct rota_broker *broker, struct rota_work
         find_taken(broker, name) < broker->chunks.taken.size)
         return rota_error_set(
             error, ROTA_ERR_INVALID,
-            "the chunk of jobs has no name, was received already, or belongs to this broker");
+            "the chunk of jobs has no name, was received already, or belongs to this node");
     drop_old(broker);
     if (broker->chunks.taken.size >= ROTA_BROKER_TAKEN_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "%d chunks of jobs are already being received",

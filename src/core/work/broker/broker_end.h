@@ -1,4 +1,4 @@
-/* broker_end: attempts and jobs end. */
+/* broker_end: ends attempts and jobs. */
 #pragma once
 
 #include "core/work/broker/broker_worker.h"

@@ -1,4 +1,4 @@
-/* broker_hand: partitions are opened, closed and handed over. */
+/* broker_hand: opens, closes and hands over partitions. */
 #pragma once
 
 #include "core/work/broker/broker_queue.h"

@@ -228,6 +228,7 @@ static void free_extra(struct rota_broker *broker, uint32_t number)
     struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     if (!extra)
         return;
+    assert(!rota_broker_worker(broker, extra->session)); /* its partition was closed before */
     release_unique(broker, job, extra);
     rota_fair_let_go(extra->key);
     drop_progress(broker, extra);
@@ -249,9 +250,7 @@ void rota_broker_job_erase(struct rota_broker *broker, uint32_t number)
         drop_payload(broker, job);
     if (rota_job_state_is_ended(job->state))
         rota_broker_ended_list_remove(broker, number);
-    else if (job->state == ROTA_JOB_RUNNING)
-        rota_broker_worker_release(broker, number);
-    if (!rota_job_state_is_ended(job->state))
+    else
         rota_broker_job_set_state(broker, job, ROTA_JOB_DONE); /* no longer alive */
     rota_broker_timer_drop(broker, job);
     queue->counts[job->state]--;

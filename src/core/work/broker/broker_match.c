@@ -156,16 +156,7 @@ static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker
     struct rota_job *job = rota_job_at(&broker->jobs, number);
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     extra->handed = (uint32_t)++broker->matching.n_handed;
-    worker->name->n_refs++;
-    rota_broker_job_start(broker, number, attempt, extra->n_attempts + 1, worker->name,
-                          broker->stamp);
-    rota_broker_timer_limit_attempt(broker, extra);
-    rota_broker_worker_take(broker, worker, number);
-
-    struct rota_work_record *record = rota_broker_note(broker, ROTA_WORK_START, job);
-    record->attempt = attempt;
-    record->n_attempts = extra->n_attempts;
-    record->worker = rota_str_of(worker->name->bytes, worker->name->size);
+    rota_broker_worker_start(broker, worker, number, attempt);
     if (broker->options.has_rows)
         await_start(broker, job, worker->session);
     else

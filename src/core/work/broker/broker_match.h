@@ -1,4 +1,4 @@
-/* broker_match: jobs are handed out. */
+/* broker_match: hands out jobs. */
 #pragma once
 
 #include "core/work/broker/broker_worker.h"

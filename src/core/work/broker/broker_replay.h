@@ -1,4 +1,4 @@
-/* broker_replay: the journal is read and rewritten. */
+/* broker_replay: reads and rewrites the journal. */
 #pragma once
 
 #include "core/work/broker/broker.h"

@@ -109,8 +109,9 @@ static enum rota_code check_weight(struct rota_str key, uint32_t weight, struct 
     if (weight > 0 && weight <= ROTA_FAIR_WEIGHT_MAX && key.size <= ROTA_JOB_KEY_MAX)
         return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "a key has at most %d bytes, and a weight of 1 to %d", ROTA_JOB_KEY_MAX,
-                          ROTA_FAIR_WEIGHT_MAX);
+                          "a key has at most %d bytes, and a weight is from 1 to %d (the default "
+                          "is %d)",
+                          ROTA_JOB_KEY_MAX, ROTA_FAIR_WEIGHT_MAX, ROTA_FAIR_WEIGHT);
 }
 
 static uint64_t set_weight(struct rota_broker *broker, struct rota_work_queue *queue,

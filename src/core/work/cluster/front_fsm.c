@@ -15,7 +15,7 @@ const struct rota_front_refusal *rota_front_fsm_refusal(enum rota_front_reason r
 {
     static const struct rota_front_refusal refusals[] = {
         [ROTA_FRONT_NO_REASON] = {ROTA_STATUS_INTERNAL, false, false, "no reason"},
-        [ROTA_FRONT_CLOSING] = {ROTA_STATUS_UNAVAILABLE, false, false, "this broker is stopping"},
+        [ROTA_FRONT_CLOSING] = {ROTA_STATUS_UNAVAILABLE, false, false, "this node is stopping"},
         [ROTA_FRONT_STORE_AWAY] = {ROTA_STATUS_UNAVAILABLE, false, true, STORE_AWAY},
         [ROTA_FRONT_STORE_AWAY_NEW] = {ROTA_STATUS_UNAVAILABLE, false, true,
                                        "the node accepts no new jobs, " STORE_AWAY},

@@ -347,7 +347,7 @@ RARELY take_ready(struct rota_delivery_fsm *fsm, struct rota_work_now now,
     size_t n_held = event->n_held;
     if (!has_room(fsm, 2 * n_held + ACTIONS_MIN)) {
         drop_worker(fsm, worker, ROTA_ERR_NO_MEMORY,
-                    "the broker does not have enough memory for a worker");
+                    "the node does not have enough memory for a worker");
         return;
     }
     if (options->remote)
@@ -373,7 +373,7 @@ RARELY take_ready(struct rota_delivery_fsm *fsm, struct rota_work_now now,
     if (!rota_map_put(&fsm->by_session, key_of(&worker->session), worker)) {
         end_session(fsm, now, worker, ROTA_SESSION_LEFT);
         drop_worker(fsm, worker, ROTA_ERR_NO_MEMORY,
-                    "the broker does not have enough memory for a worker");
+                    "the node does not have enough memory for a worker");
         return;
     }
     claim_remotes(fsm, now.boot, worker, event->held + n_own, n_held - n_own);

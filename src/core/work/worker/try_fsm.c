@@ -3,7 +3,9 @@
 #define PAUSE_FIRST (20 * ROTA_MSEC)
 enum { DOUBLINGS_MAX = 6 };
 
-bool rota_try_fsm_is_from_anywhere(enum rota_status status)
+/* Whether a status may come from anywhere on the path, and not only from a node that has read
+ * the request and done nothing. */
+static bool is_from_anywhere(enum rota_status status)
 {
     switch (status) {
     case ROTA_STATUS_CANCELLED:
@@ -41,7 +43,7 @@ enum rota_try_action rota_try_fsm_step(struct rota_try_fsm *fsm, rota_time now,
         return ROTA_TRY_DONE;
     bool is_full = fsm->is_alone && status == ROTA_STATUS_RESOURCE_EXHAUSTED;
     bool moves = fsm->may_move && is_undone && !fsm->is_unknown && !is_full;
-    if (!moves && !rota_try_fsm_is_from_anywhere(status))
+    if (!moves && !is_from_anywhere(status))
         return ROTA_TRY_REFUSED;
     fsm->is_unknown |= !is_undone;
     unsigned n = fsm->n_tries < DOUBLINGS_MAX ? fsm->n_tries : DOUBLINGS_MAX;

@@ -30,10 +30,6 @@ struct rota_try_fsm {
     unsigned n_tries;
 };
 
-/* Whether a status may come from anywhere on the path, and not only from a node that has read
- * the request and done nothing. */
-bool rota_try_fsm_is_from_anywhere(enum rota_status status);
-
 /* `may_move`: of an add without a unique key. */
 void rota_try_fsm_init(struct rota_try_fsm *fsm, rota_time now, rota_time patience, bool may_move);
 

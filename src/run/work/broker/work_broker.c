@@ -481,7 +481,7 @@ void rota_work_broker_close(struct rota_work_broker *broker)
     if (!broker)
         return;
     broker->front.fsm.is_closing = true;
-    rota_work_broker_drop_answers(broker, "this broker is stopping");
+    rota_work_broker_drop_answers(broker, "this node is stopping");
     if (broker->core)
         rota_work_broker_poll_flush(broker, rota_clock_boot(), true);
     rota_work_broker_watch_end(broker);

@@ -325,12 +325,12 @@ void rota_work_broker_watch_end(struct rota_work_broker *broker)
     size_t place = 0;
     const struct rota_map_entry *entry;
     ROTA_LIST_DRAIN (watcher, &broker->watchers.of_queues, struct rota_broker_watcher, link)
-        end_watcher(broker, watcher, ROTA_STATUS_UNAVAILABLE, "this broker is stopping");
+        end_watcher(broker, watcher, ROTA_STATUS_UNAVAILABLE, "this node is stopping");
     while ((entry = rota_map_next(&broker->watchers.of_jobs, &place))) {
         struct rota_broker_watched *watched = entry->value;
         first = rota_list_first(&watched->watchers);
         end_watcher(broker, ROTA_LIST_ITEM(first, struct rota_broker_watcher, link),
-                    ROTA_STATUS_UNAVAILABLE, "this broker is stopping");
+                    ROTA_STATUS_UNAVAILABLE, "this node is stopping");
         place = 0;
     }
 }

@@ -125,7 +125,7 @@ static void queue_verdict(struct rota_broker_workers *workers, struct worker *wo
     rota_worker_batch_verdict_write(&verdict, buffer);
     if (buffer->failed || !rota_work_broker_queue_verdict(workers->broker, worker->connection,
                                                           action->number, rota_buffer_str(buffer)))
-        drop_worker(workers, worker, "the broker does not have enough memory for a reply");
+        drop_worker(workers, worker, "the node does not have enough memory for a reply");
 }
 
 static void write_job(struct worker *worker, const struct rota_work_effect *effect)
@@ -252,7 +252,7 @@ static void on_connected(void *data, struct rota_connector_peer *peer)
     }
     free(worker);
     rota_connector_drop(workers->connector, peer,
-                        "the broker does not have enough memory for a worker");
+                        "the node does not have enough memory for a worker");
 }
 
 static void on_disconnected(void *data, struct rota_connector_peer *peer,

@@ -218,6 +218,6 @@ void rota_work_broker_errand_end_all(struct rota_work_broker *broker)
     const struct rota_map_entry *entry;
     for (size_t place = 0; (entry = rota_map_next(&broker->front.errands, &place)); place = 0)
         rota_work_broker_reply_finish(rota_work_broker_errand_end(entry->value),
-                                      ROTA_STATUS_UNAVAILABLE, "this broker is stopping", false,
+                                      ROTA_STATUS_UNAVAILABLE, "this node is stopping", false,
                                       false);
 }

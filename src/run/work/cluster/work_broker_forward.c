@@ -427,7 +427,7 @@ void rota_work_broker_forward_close(struct rota_work_broker *broker)
     rota_work_broker_ask_drop_all(&forward->sent);
     ROTA_LIST_DRAIN (trip, &forward->trips, struct rota_broker_trip, link) {
         if (trip->call)
-            rota_server_call_finish(trip->call, ROTA_STATUS_UNAVAILABLE, "this broker is stopping",
+            rota_server_call_finish(trip->call, ROTA_STATUS_UNAVAILABLE, "this node is stopping",
                                     NULL, 0);
         rota_list_remove(&trip->link);
         free(trip);

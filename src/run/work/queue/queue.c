@@ -106,7 +106,7 @@ enum rota_code rota_queue_add(struct rota_queue *queue, const struct rota_queue_
                               rota_queue_on_result *on_added, void *data, struct rota_error *error)
 {
     struct rota_queue_task *task;
-    enum rota_code code = make_adds(queue, job, 1, "Add", data, &task, error);
+    enum rota_code code = make_adds(queue, job, 1, "/rota.v1.Queue/Add", data, &task, error);
     if (code)
         return code;
     task->on_result = on_added;
@@ -118,7 +118,7 @@ enum rota_code rota_queue_add_all(struct rota_queue *queue, const struct rota_qu
                                   struct rota_error *error)
 {
     struct rota_queue_task *task;
-    enum rota_code code = make_adds(queue, jobs, n, "AddBatch", data, &task, error);
+    enum rota_code code = make_adds(queue, jobs, n, "/rota.v1.Queue/AddBatch", data, &task, error);
     if (code)
         return code;
     task->is_batch = true;
@@ -173,15 +173,16 @@ static enum rota_code ask_about(struct rota_queue *queue, enum rota_queue_kind k
 enum rota_code rota_queue_look(struct rota_queue *queue, const char *job,
                                rota_queue_on_result *on_seen, void *data, struct rota_error *error)
 {
-    return ask_about(queue, ROTA_QUEUE_TASK_LOOK, "Describe", &ROTA_QUEUE_DESCRIBE, job,
-                     (struct rota_queue_about){0}, on_seen, data, error);
+    return ask_about(queue, ROTA_QUEUE_TASK_LOOK, "/rota.v1.Queue/Describe", &ROTA_QUEUE_DESCRIBE,
+                     job, (struct rota_queue_about){0}, on_seen, data, error);
 }
 
 enum rota_code rota_queue_describe(struct rota_queue *queue, const char *job, bool with_payload,
                                    rota_queue_on_result *on_seen, void *data,
                                    struct rota_error *error)
 {
-    return ask_about(queue, ROTA_QUEUE_TASK_LOOK, "Describe", &ROTA_QUEUE_DESCRIBE, job,
+    return ask_about(queue, ROTA_QUEUE_TASK_LOOK, "/rota.v1.Queue/Describe", &ROTA_QUEUE_DESCRIBE,
+                     job,
                      (struct rota_queue_about){.with_payload = with_payload, .asks_nodes = true},
                      on_seen, data, error);
 }
@@ -189,7 +190,7 @@ enum rota_code rota_queue_describe(struct rota_queue *queue, const char *job, bo
 enum rota_code rota_queue_wait(struct rota_queue *queue, const char *job,
                                rota_queue_on_result *on_ended, void *data, struct rota_error *error)
 {
-    return ask_about(queue, ROTA_QUEUE_TASK_WAIT, "Watch", &ROTA_QUEUE_NAME, job,
+    return ask_about(queue, ROTA_QUEUE_TASK_WAIT, "/rota.v1.Queue/Watch", &ROTA_QUEUE_NAME, job,
                      (struct rota_queue_about){0}, on_ended, data, error);
 }
 
@@ -205,22 +206,22 @@ enum rota_code rota_queue_cancel(struct rota_queue *queue, const char *job,
                                  rota_queue_on_result *on_done, void *data,
                                  struct rota_error *error)
 {
-    return change_job(queue, "Cancel", &ROTA_QUEUE_NAME, job, (struct rota_queue_about){0}, on_done,
-                      data, error);
+    return change_job(queue, "/rota.v1.Queue/Cancel", &ROTA_QUEUE_NAME, job,
+                      (struct rota_queue_about){0}, on_done, data, error);
 }
 
 enum rota_code rota_queue_retry(struct rota_queue *queue, const char *job,
                                 rota_queue_on_result *on_done, void *data, struct rota_error *error)
 {
-    return change_job(queue, "Retry", &ROTA_QUEUE_NAME, job, (struct rota_queue_about){0}, on_done,
-                      data, error);
+    return change_job(queue, "/rota.v1.Queue/Retry", &ROTA_QUEUE_NAME, job,
+                      (struct rota_queue_about){0}, on_done, data, error);
 }
 
 enum rota_code rota_queue_set_priority(struct rota_queue *queue, const char *job, int16_t priority,
                                        rota_queue_on_result *on_done, void *data,
                                        struct rota_error *error)
 {
-    return change_job(queue, "SetPriority", &ROTA_QUEUE_PRIORITY, job,
+    return change_job(queue, "/rota.v1.Queue/SetPriority", &ROTA_QUEUE_PRIORITY, job,
                       (struct rota_queue_about){.priority = priority}, on_done, data, error);
 }
 
@@ -235,7 +236,9 @@ enum rota_code rota_queue_list(struct rota_queue *queue, struct rota_str name,
         .queue = name, .state = (uint64_t)state, .max_jobs = max, .after = after};
     enum rota_code code = rota_job_queue_check(name, error);
     struct rota_queue_task *task =
-        code ? NULL : rota_queue_task_make(queue, ROTA_QUEUE_TASK_LIST, "List", name, data, error);
+        code ? NULL
+             : rota_queue_task_make(queue, ROTA_QUEUE_TASK_LIST, "/rota.v1.Queue/List", name, data,
+                                    error);
     if (!task)
         return code ? code : ROTA_ERR_LIMIT;
     task->on_results = on_listed;
@@ -251,7 +254,8 @@ enum rota_code rota_queue_count(struct rota_queue *queue, struct rota_str name,
     enum rota_code code = rota_job_queue_check(name, error);
     struct rota_queue_task *task =
         code ? NULL
-             : rota_queue_task_make(queue, ROTA_QUEUE_TASK_COUNT, "Queues", name, data, error);
+             : rota_queue_task_make(queue, ROTA_QUEUE_TASK_COUNT, "/rota.v1.Queue/Queues", name,
+                                    data, error);
     if (!task)
         return code ? code : ROTA_ERR_LIMIT;
     task->on_result = on_counted;
@@ -268,8 +272,8 @@ enum rota_code rota_queue_finish(struct rota_queue *queue, const char *job, uint
 {
     bool is_done = outcome->how == ROTA_QUEUE_END_DONE;
     return change_job(
-        queue, is_done ? "Complete" : "Fail", is_done ? &ROTA_QUEUE_COMPLETE : &ROTA_QUEUE_FAIL,
-        job,
+        queue, is_done ? "/rota.v1.Queue/Complete" : "/rota.v1.Queue/Fail",
+        is_done ? &ROTA_QUEUE_COMPLETE : &ROTA_QUEUE_FAIL, job,
         (struct rota_queue_about){.attempt = attempt,
                                   .bytes = outcome->result,
                                   .log = outcome->log,
@@ -301,7 +305,7 @@ enum rota_code rota_queue_extend(struct rota_queue *queue, const char *job, uint
                                  rota_queue_on_result *on_done, void *data,
                                  struct rota_error *error)
 {
-    return change_job(queue, "Extend", &ROTA_QUEUE_EXTEND, job,
+    return change_job(queue, "/rota.v1.Queue/Extend", &ROTA_QUEUE_EXTEND, job,
                       (struct rota_queue_about){.attempt = attempt,
                                                 .bytes = progress,
                                                 .lease_ms = rota_queue_to_ms(lease)},
@@ -338,9 +342,10 @@ enum rota_code rota_queue_poll(struct rota_queue *queue, const struct rota_queue
                                rota_queue_on_work *on_work, void *data, struct rota_error *error)
 {
     enum rota_code code = rota_job_queue_check(wanted->queue, error);
-    struct rota_queue_task *task = code ? NULL
-                                        : rota_queue_task_make(queue, ROTA_QUEUE_TASK_PLAIN, "Poll",
-                                                               wanted->queue, data, error);
+    struct rota_queue_task *task =
+        code ? NULL
+             : rota_queue_task_make(queue, ROTA_QUEUE_TASK_PLAIN, "/rota.v1.Queue/Poll",
+                                    wanted->queue, data, error);
     if (!task)
         return code ? code : ROTA_ERR_LIMIT;
     if (rota_work_broker_cluster_n_peers(queue->cluster) > 1) /* there is a choice */
@@ -424,8 +429,8 @@ void rota_queue_close(struct rota_queue *queue)
 enum rota_code rota_queue_probe(struct rota_queue *queue, rota_queue_on_result *on_done, void *data,
                                 struct rota_error *error)
 {
-    struct rota_queue_task *task =
-        rota_queue_task_make(queue, ROTA_QUEUE_TASK_PROBE, "Nodes", rota_str("probe"), data, error);
+    struct rota_queue_task *task = rota_queue_task_make(
+        queue, ROTA_QUEUE_TASK_PROBE, "/rota.v1.Queue/Nodes", rota_str("probe"), data, error);
     if (!task)
         return ROTA_ERR_LIMIT;
     task->on_result = on_done;

@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "run/work/queue/queue_task.h"
 #include "wire/grpc/grpc.h"
 
@@ -6,11 +7,13 @@
 static const char *format_name(struct rota_str queue, struct rota_job_id id,
                                char name[ROTA_QUEUE_JOB_MAX])
 {
-    char text[ROTA_JOB_ID_TEXT];
+    char *to = name;
     name[0] = '\0';
-    if (!rota_job_id_is_none(id))
-        snprintf(name, ROTA_QUEUE_JOB_MAX, "%.*s/%s", ROTA_STR_ARGS(queue),
-                 rota_job_id_format(id, text));
+    if (!rota_job_id_is_none(id)) {
+        rota_text_put(&to, rota_text_cut(&queue, ROTA_QUEUE_JOB_MAX - 1 - ROTA_JOB_ID_TEXT));
+        *to++ = '/';
+        rota_job_id_format(id, to);
+    }
     return name;
 }
 

@@ -313,11 +313,10 @@ static enum rota_code note_node(struct rota_queue_task *task, struct rota_str no
 static void begin_try(struct rota_queue_task *task)
 {
     struct rota_error error;
-    char path[64], text[ROTA_ERROR_TEXT_MAX + 16];
+    char text[ROTA_ERROR_TEXT_MAX + 16];
     task->has_heard = false;
-    snprintf(path, sizeof path, "/rota.v1.Queue/%s", task->method);
     struct rota_call_options options = {
-        .method = rota_str(path),
+        .method = rota_str(task->method),
         .request = rota_buffer_str(&task->request),
         .timeout = timeout_of(task),
         .on_message = task->kind == ROTA_QUEUE_TASK_WAIT ? on_message : NULL,
@@ -397,7 +396,8 @@ void rota_queue_task_learn(struct rota_queue *queue, struct rota_str name, bool 
         }
     }
     struct rota_queue_task *task =
-        learned ? rota_queue_task_make(queue, ROTA_QUEUE_TASK_LEARN, "Nodes", name, NULL, NULL)
+        learned ? rota_queue_task_make(queue, ROTA_QUEUE_TASK_LEARN, "/rota.v1.Queue/Nodes", name,
+                                       NULL, NULL)
                 : NULL;
     if (!task) {
         if (learned) /* no answer will come */

@@ -65,7 +65,7 @@ struct rota_queue_task {
     struct rota_try_fsm tries;
     uv_timer_t timer; /* closed last: the task is freed with it */
     struct rota_call *call;
-    const char *method;
+    const char *method;               /* "/rota.v1.Queue/..." */
     struct rota_buffer request, last; /* `last`: of a stream, the last message received */
     struct rota_arena memory;
     struct rota_str name; /* of the queue */

@@ -200,7 +200,7 @@ static void close_store(struct rota_work_broker *broker, void (*on_closed)(void 
     store->data = data;
     if (store->has_route)
         rota_work_broker_cluster_unsubscribe(&store->route);
-    rota_work_broker_store_gate_unpark(store, "this broker is stopping");
+    rota_work_broker_store_gate_unpark(store, "this node is stopping");
     uv_close((uv_handle_t *)&store->timer, on_timer_closed);
     if (store->is_up)
         rota_work_broker_store_turn_write(store);

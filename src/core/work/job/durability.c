@@ -1,4 +1,4 @@
-#include "core/work/broker/durability.h"
+#include "core/work/job/durability.h"
 
 #include <stddef.h>
 
