@@ -80,7 +80,7 @@ static void on_change(void *data)
     if (!observer || !directory)
         return;
     changed_at = rota_clock_mono();
-    rota_space_directory_changed(directory, observer);
+    rota_space_directory_set(directory, rota_space_map(observer), NULL, NULL);
 }
 
 static void look_up(void *data)
@@ -216,7 +216,7 @@ int main(int argc, char **argv)
     const struct rota_space_options options = {
         .name = "bench", .ttl = 20 * ROTA_SEC, .on_change = on_change};
     check(rota_space_open(&loop, store, &options, &observer, &error), &error);
-    check(rota_space_directory_add(directory, observer, &error), &error);
+    check(rota_space_directory_set(directory, rota_space_map(observer), NULL, &error), &error);
     printf("%" PRIu32 " shards on %d nodes\n", n_shards, NODES);
     while (!is_settled())
         uv_run(&loop, UV_RUN_ONCE);

@@ -41,7 +41,8 @@ int main(void)
         append_meaning(&rota_node_options[i], &text);
     }
     for (size_t i = 0; i < rota_node_n_kinds; i++)
-        append_kind(&rota_node_kinds[i], &text);
+        if (!rota_node_kinds[i].gone)
+            append_kind(&rota_node_kinds[i], &text);
     if (text.failed)
         return 1;
     fputs(text.data, stdout);

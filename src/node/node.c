@@ -1,9 +1,9 @@
-#include "node/node_directory.h"
 #include "node/node_inside.h"
 
 #include "io/clock.h"
 #include "io/timer.h"
 #include "node/node_spaces.h"
+#include "run/call/space_directory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,6 @@ static void join_cluster(struct rota_node *node)
         if (node->roles[i].role->restore)
             node->roles[i].role->restore(node->roles[i].data);
     rota_node_spaces_undrain(node->spaces);
-    rota_node_directory_restore(node->directory);
     rota_node_naming_join(node);
 }
 
@@ -66,7 +65,6 @@ static void drain_node(struct rota_node *node)
     node->has_drained = true;
     for (size_t i = 0; i < node->n_roles; i++)
         node->roles[i].role->drain(node->roles[i].data);
-    rota_node_directory_drain(node->directory);
     if (rota_node_open_heartbeat(node, !node->is_drained_by_operator, &error))
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN,
                  "node can't announce that it is leaving", ROTA_LOG_FACT("error", error.text));
@@ -124,13 +122,15 @@ static void close_node(struct rota_node *node)
 
 /* --- time --- */
 
+/* Calls that only read, or watch a space, don't hold it up: they go elsewhere when it closes. */
 static bool is_idle(const struct rota_node *node)
 {
+    size_t n_followers = node->n_reading + rota_space_directory_n_watchers(node->space_directory);
     for (size_t i = 0; i < node->n_roles; i++)
         if (!node->roles[i].role->is_idle(node->roles[i].data))
             return false;
     return rota_node_spaces_is_idle(node->spaces) &&
-           rota_server_counts(node->server).calls <= node->n_reading;
+           rota_server_counts(node->server).calls <= n_followers;
 }
 
 static bool is_draining(const struct rota_node *node)

@@ -31,6 +31,7 @@ enum {
 
 struct rota_node_service;
 struct rota_peers;
+struct rota_node_caches;
 struct rota_node_spaces;
 struct rota_space_service;
 struct rota_streams;
@@ -93,8 +94,8 @@ struct rota_node {
     size_t n_measured;
     struct rota_space_service *space_service;
     struct rota_space_directory *space_directory;
-    struct rota_node_directory *directory;
     struct rota_node_spaces *spaces;
+    struct rota_node_caches *caches;
     size_t n_shards;               /* of all spaces, that this node has now */
     struct rota_list_node gone;    /* nodes whose state is being asked for, see node_news.c */
     struct rota_list_node changes; /* that operators have asked for, until they are made */

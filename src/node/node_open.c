@@ -1,5 +1,4 @@
 /* The parts of a node, opened in order and closed in reverse. */
-#include "node/node_directory.h"
 #include "node/node_inside.h"
 #include "run/call/space_directory.h"
 #include "run/store/store_members.h"
@@ -415,12 +414,7 @@ static enum rota_code open_space_service(struct rota_node *node, struct rota_err
 /* The last part: it needs all others until it is closed. */
 static enum rota_code open_spaces(struct rota_node *node, struct rota_error *error)
 {
-    enum rota_code code = rota_node_directory_open(node, &node->directory, error);
-    if (!code)
-        code = rota_node_spaces_open(node, &node->spaces, error);
-    if (!code)
-        rota_node_directory_changed(node->directory);
-    return code;
+    return rota_node_spaces_open(node, &node->spaces, error);
 }
 
 enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *error)
@@ -462,7 +456,6 @@ void rota_node_open_close_parts(struct rota_node *node)
         node->roles[i].role->close(node->roles[i].data);
     rota_node_service_close(node->service);
     rota_space_directory_close(node->space_directory);
-    rota_node_directory_close(node->directory);
     rota_space_service_close(node->space_service);
     rota_health_close(node->health);
     rota_reflection_close(node->reflection);

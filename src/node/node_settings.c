@@ -326,6 +326,8 @@ const struct rota_settings_kind rota_node_kinds[] = {
      .options = SPACE_OPTIONS,
      .n_options = sizeof SPACE_OPTIONS / sizeof SPACE_OPTIONS[0],
      .size = sizeof(struct rota_node_space)},
+    {.name = "directory",
+     .gone = "remove it; every node serves the owners of all spaces and caches in its store"},
 };
 const size_t rota_node_n_kinds = sizeof rota_node_kinds / sizeof rota_node_kinds[0];
 

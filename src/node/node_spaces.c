@@ -1,6 +1,6 @@
 #include "node/node_spaces.h"
 
-#include "node/node_directory.h"
+#include "node/node_caches.h"
 
 #include "node/node_inside.h"
 #include "node/rules/space_watch.h"
@@ -30,7 +30,6 @@ struct rota_node_spaces {
     size_t n_entries;
     size_t n_open; /* that are not closed yet; those that were deleted included */
     uv_timer_t timer;
-    bool is_listed; /* the store was asked which there are */
     bool is_draining, is_closing;
     void (*on_closed)(void *data);
     void *data;
@@ -101,8 +100,7 @@ static void on_change(void *data)
     if (!entry->space || entry->is_closing || entry->spaces->is_closing) /* opened or closed now */
         return;
     const struct rota_space_map *map = rota_space_map(entry->space);
-    rota_space_directory_changed(entry->spaces->node->space_directory, entry->space);
-    rota_node_directory_changed(entry->spaces->node->directory);
+    rota_space_directory_set(entry->spaces->node->space_directory, map, NULL, NULL);
     note_engine(entry, map);
     note_held(entry, map);
     note_trouble(entry, map);
@@ -137,7 +135,9 @@ static enum rota_code open_entry(struct rota_node_spaces *spaces,
     if (spaces->is_draining && entry->is_member)
         rota_space_drain(entry->space, NULL, NULL);
     code = rota_space_service_add(node->space_service, entry->space, error);
-    return code ? code : rota_space_directory_add(node->space_directory, entry->space, error);
+    return code ? code
+                : rota_space_directory_set(node->space_directory, rota_space_map(entry->space),
+                                           NULL, error);
 }
 
 static enum rota_code open_own(struct rota_node_spaces *spaces, struct rota_error *error)
@@ -203,7 +203,6 @@ static void forget_deleted(struct rota_node_spaces *spaces, const struct rota_st
         rota_space_close(entry->space, on_space_closed, entry);
     }
     spaces->n_entries = n;
-    rota_node_directory_changed(spaces->node->directory);
 }
 
 static void on_spaces(void *data, const struct rota_store_answer *answer)
@@ -211,7 +210,6 @@ static void on_spaces(void *data, const struct rota_store_answer *answer)
     struct rota_node_spaces *spaces = data;
     if (spaces->is_closing)
         return;
-    spaces->is_listed |= !answer->code;
     if (!answer->code)
         forget_deleted(spaces, answer);
     for (size_t i = 0; !answer->code && i < answer->n_spaces; i++)
@@ -220,12 +218,25 @@ static void on_spaces(void *data, const struct rota_store_answer *answer)
     rota_space_directory_looked_up(spaces->node->space_directory, answer->code ? NULL : answer);
 }
 
+static void on_caches(void *data, const struct rota_store_answer *answer)
+{
+    struct rota_node_spaces *spaces = data;
+    const struct rota_store_request request = {.verb = ROTA_STORE_SPACES};
+    if (spaces->is_closing)
+        return;
+    if (!answer->code)
+        rota_node_caches_list(spaces->node->caches, answer);
+    if (answer->code || rota_store_ask(spaces->node->store, &request, on_spaces, spaces, NULL))
+        rota_space_directory_looked_up(spaces->node->space_directory, NULL);
+}
+
+/* The caches, then the spaces. */
 void rota_node_spaces_refresh(struct rota_node_spaces *spaces)
 {
-    struct rota_store_request request = {.verb = ROTA_STORE_SPACES};
+    const struct rota_store_request request = {.verb = ROTA_STORE_DCS};
     if (!spaces || spaces->is_closing)
         return;
-    if (rota_store_ask(spaces->node->store, &request, on_spaces, spaces, NULL))
+    if (rota_store_ask(spaces->node->store, &request, on_caches, spaces, NULL))
         rota_space_directory_looked_up(spaces->node->space_directory, NULL);
 }
 
@@ -238,16 +249,6 @@ static void on_timer(uv_timer_t *timer)
 static void look_up(void *data)
 {
     rota_node_spaces_refresh(data);
-}
-
-bool rota_node_spaces_is_listed(const struct rota_node_spaces *spaces)
-{
-    return spaces->is_listed;
-}
-
-const struct rota_space_map *rota_node_spaces_map(const struct rota_node_spaces *spaces, size_t i)
-{
-    return i < spaces->n_entries ? rota_space_map(spaces->entries[i]->space) : NULL;
 }
 
 /* --- draining --- */
@@ -327,6 +328,8 @@ void rota_node_spaces_close(struct rota_node_spaces *spaces, void (*on_closed)(v
     rota_store_forget(node->store, spaces);
     rota_space_service_end(node->space_service);
     rota_space_directory_end(node->space_directory);
+    rota_node_caches_close(node->caches);
+    node->caches = NULL;
     size_t n = spaces->n_entries;
     spaces->n_entries = 0;
     spaces->n_open++; /* until all are closed */
@@ -355,6 +358,8 @@ enum rota_code rota_node_spaces_open(struct rota_node *node, struct rota_node_sp
     made->timer.data = made;
     enum rota_code code = rota_space_directory_open(node->loop, node->server, look_up, made,
                                                     &node->space_directory, error);
+    if (!code)
+        code = rota_node_caches_open(node, &node->caches, error);
     if (!code)
         code = open_own(made, error);
     if (!code) {

@@ -23,12 +23,6 @@ enum rota_code rota_node_spaces_open(struct rota_node *node, struct rota_node_sp
 /* Ask the store now: a space was created or deleted here. */
 void rota_node_spaces_refresh(struct rota_node_spaces *spaces);
 
-/* Whether the spaces of the store are known. */
-bool rota_node_spaces_is_listed(const struct rota_node_spaces *spaces);
-
-/* The map of space number `i`; NULL past the last. Borrowed until the loop runs. */
-const struct rota_space_map *rota_node_spaces_map(const struct rota_node_spaces *spaces, size_t i);
-
 /* Own nothing from now on; or undo that. */
 void rota_node_spaces_drain(struct rota_node_spaces *spaces);
 void rota_node_spaces_undrain(struct rota_node_spaces *spaces);

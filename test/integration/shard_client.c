@@ -6,15 +6,15 @@
  *
  *     ID STARTED_US ENDED_US STATUS NODE TRIES
  *
- * and `end CALLS` after the last, when its metrics are in the file. With CALLS 0 it starts
- * calls until SIGTERM. */
+ * and `end CALLS` after the last, when its metrics are in the file, and a comment `node ID ADDRESS`
+ * for each node. With CALLS 0 it starts calls until SIGTERM. */
 #include <rota/experimental/rota.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
 
-enum { SHARDS = 4, DIRECTORIES_MAX = 8, NODES = 3, CONNECTIONS = 10 };
+enum { SHARDS = 4, DIRECTORIES_MAX = 8, NODES = 3, NODES_MAX = 64, CONNECTIONS = 10 };
 
 struct call {
     long id;
@@ -41,9 +41,15 @@ static void finish(void)
 {
     FILE *file = fopen(client.metrics, "w");
     char *text = rota_shards_metrics(client.shards);
+    int64_t nodes[NODES_MAX];
+    struct rota_shards_view view;
     if (!file || !text)
         exit(1);
     fputs(text, file);
+    for (size_t i = 0, n = rota_shards_nodes(client.shards, nodes, NODES_MAX);
+         i < n && i < NODES_MAX; i++)
+        if (rota_shards_look_at(client.shards, nodes[i], &view))
+            fprintf(file, "# node %lld %s\n", (long long)nodes[i], view.address);
     fclose(file);
     free(text);
     printf("end %ld\n", client.n_ended);
@@ -56,12 +62,16 @@ static void finish(void)
 static void on_reply(void *data, const struct rota_shards_reply *reply)
 {
     struct call *call = data;
-    call->node = reply->status == ROTA_STATUS_OK ? (long long)reply->node : 0;
+    char text[256], address[128];
+    call->node = 0;
     call->n_tries = reply->n_tries;
-    /* The node says itself who it is: the answer is from where it is said to be. */
-    if (reply->status == ROTA_STATUS_OK && atoll(reply->message.data) != call->node) {
-        fprintf(stderr, "shard_client: node %lld is not %.*s\n", call->node,
-                ROTA_STR_ARGS(reply->message));
+    if (reply->status != ROTA_STATUS_OK)
+        return;
+    /* The node says itself who and where it is: the answer is from where it is said to be. */
+    snprintf(text, sizeof text, "%.*s", ROTA_STR_ARGS(reply->message));
+    if (sscanf(text, "%lld %127s", &call->node, address) != 2 ||
+        rota_space_node(rota_str(address)) != reply->node) {
+        fprintf(stderr, "shard_client: node %lld has not sent: %s\n", (long long)reply->node, text);
         exit(1);
     }
 }
@@ -92,7 +102,7 @@ static void start(void)
     char channel[8];
     call->id = ++client.n_started;
     call->started_at = uv_hrtime();
-    snprintf(channel, sizeof channel, "c-%ld", call->id % SHARDS);
+    snprintf(channel, sizeof channel, "%ld", call->id % SHARDS);
     struct rota_shards_request request = {
         .name = {.database = rota_str("default"), .collection = rota_str("c")},
         .mode = ROTA_SHARDS_NAMED,

@@ -1,8 +1,8 @@
 /* A node for tests: `shard_server NODE DELAY_MS SLOTS [ADDRESS]`. A call takes
  * DELAY_MS in one of SLOTS slots and waits for one in a queue; the answer is
- * "NODE REQUEST", and the server reports its cost. SIGUSR1 makes it fail all calls at once, with
- * INTERNAL, SIGUSR2 has it serve again; SIGHUP makes it print `served N` calls. Prints
- * `ready grpc=ADDRESS`. */
+ * "NODE ADDRESS REQUEST", and the server reports its cost. SIGUSR1 makes it fail all calls at once,
+ * with INTERNAL, SIGUSR2 has it serve again; SIGHUP makes it print `served N` calls. Prints `ready
+ * grpc=ADDRESS`. */
 #include <rota/experimental/health.h>
 
 #include <rota/experimental/rota.h>
@@ -37,8 +37,9 @@ static void on_served(uv_timer_t *timer)
     struct job *job = timer->data;
     struct rota_str request = rota_server_call_request(job->call);
     char reply[300];
-    int size = snprintf(reply, sizeof reply, "%s %.*s", node.node,
-                        (int)(request.size < 200 ? request.size : 200), request.data);
+    int size =
+        snprintf(reply, sizeof reply, "%s %s %.*s", node.node, rota_server_address(node.server, 0),
+                 (int)(request.size < 200 ? request.size : 200), request.data);
     rota_server_call_reply(job->call, rota_str_of(reply, (size_t)size));
     node.n_served++;
     uv_close((uv_handle_t *)&job->timer, on_job_closed);

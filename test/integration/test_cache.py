@@ -185,8 +185,8 @@ def values_of_more_than_an_answer_can_have_come_in_several(database):
 @test
 def a_server_without_its_table_takes_no_shard(database):
     def content():
-        leases = ok("lease", "list", "--store", database.url, "--space", "trace", "--json").json()["leases"]
-        return leases, ok("lease", "history", "--store", database.url, "--space", "trace").out
+        leases = ok("lease", "list", "--store", database.url, "--space", "cache/trace", "--json").json()["leases"]
+        return leases, ok("lease", "history", "--store", database.url, "--space", "cache/trace").out
 
     with World(database.url) as world:
         world.serve("east", 1, "sql:items", "--space", "trace").terminate()

@@ -67,7 +67,7 @@ static void on_closed(void *data)
 static struct rota_cache_service_options usual(void)
 {
     return (struct rota_cache_service_options){.store = world.store,
-                                               .space = "fruit",
+                                               .name = "fruit",
                                                .dc = "a",
                                                .source = world.source,
                                                .host = "h",
@@ -236,7 +236,7 @@ static void a_leaving_service_releases_everything(void **state)
 static void an_unservable_source_is_refused(void **state)
 {
     static const struct {
-        const char *space, *source, *phrase;
+        const char *name, *source, *phrase;
     } bad[] = {
         {"a,b", NULL, "contains a comma"},
         {NULL, "file:", "must be file:FILE or sql:TABLE"},
@@ -244,12 +244,12 @@ static void an_unservable_source_is_refused(void **state)
         {NULL, "ftp:x", "must be file:FILE or sql:TABLE"},
         {NULL, "sql:a:b", ":"},
     };
-    char long_space[ROTA_STORE_ROLES_MAX + 1];
+    char long_name[ROTA_STORE_ROLES_MAX + 1];
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct rota_cache_service_options options = usual();
         struct rota_error error;
-        options.space = bad[i].space ? bad[i].space : options.space;
+        options.name = bad[i].name ? bad[i].name : options.name;
         options.source = bad[i].source ? bad[i].source : options.source;
         assert_int_equal(rota_cache_service_open(&world.loop, &options, &world.service, &error),
                          ROTA_ERR_INVALID);
@@ -257,12 +257,12 @@ static void an_unservable_source_is_refused(void **state)
         world.service = NULL;
         uv_run(&world.loop, UV_RUN_NOWAIT);
     }
-    memset(long_space, 'x', sizeof long_space - 1);
-    for (size_t size = sizeof long_space - 1; size > sizeof long_space - 6; size--) {
+    memset(long_name, 'x', sizeof long_name - 1);
+    for (size_t size = sizeof long_name - 1; size > sizeof long_name - 6; size--) {
         struct rota_cache_service_options options = usual();
         struct rota_error error;
-        long_space[size] = '\0';
-        options.space = long_space;
+        long_name[size] = '\0';
+        options.name = long_name;
         assert_int_equal(rota_cache_service_open(&world.loop, &options, &world.service, &error),
                          ROTA_ERR_INVALID);
         assert_non_null(strstr(error.text, "too long"));

@@ -112,7 +112,7 @@ class World:
         return self.holders[-1]
 
     def rota(self, *arguments):
-        done = subprocess.run([ROTA, "lease", *arguments, "--store", self.url, "--json"],
+        done = subprocess.run([ROTA, "lease", *arguments, "--space", "cache", "--store", self.url, "--json"],
                               capture_output=True, timeout=HANG_S, check=False)
         check(done.returncode == 0, done.stderr.decode())
         return json.loads(done.stdout)
@@ -293,11 +293,11 @@ def shards_change_in_number_only_when_asked(world):
 def no_host_claims_during_a_freeze(world):
     a = world.hold("a", 1, 1, TTL_MS)
     shard, epoch = a.start()
-    world.rota("hold", "--for", "1h", "--space", "cache")
+    world.rota("hold", "--for", "1h")
     b = world.hold("b")
     a.end()
     check(world.rota("list")["leases"][0]["state"] == "free" and not b.has_said("start"), "claimed")
-    world.rota("hold", "--for", "0", "--space", "cache")
+    world.rota("hold", "--for", "0")
     taken, later = b.start()
     check(taken == shard and later > epoch, "not taken after the hold")
     b.end()

@@ -3,7 +3,7 @@
 #include "no_memory.h"
 
 #include "loop.h"
-#include "run/call/directory.h"
+#include "run/call/space_directory.h"
 
 #include <rota/experimental/broker.h>
 #include <rota/experimental/channel.h>
@@ -246,27 +246,34 @@ static void runs_over_shards_end(void **state)
 }
 
 /* The same with maps of a directory. */
+static void look_up(void *data)
+{
+    (void)data;
+}
+
 static void directory_scenario(void)
 {
     struct rota_server *server;
-    struct rota_directory *directory = NULL;
+    struct rota_space_directory *directory = NULL;
     struct rota_shards *shards = NULL;
     begin();
-    if (open_server(NULL, &server) && OPEN(rota_directory_open(server, &directory, &error))) {
+    if (open_server(NULL, &server) &&
+        OPEN(rota_space_directory_open(&loop, server, look_up, NULL, &directory, &error))) {
         const char *address = rota_server_address(server, 0);
-        replica = (struct rota_replica){1, rota_str(address), 1, true};
-        shard = (struct rota_shard_channel){rota_str("a"), &replica, 1};
-        const struct rota_shards_collection collection = {.database = rota_str("db"),
-                                                          .name = rota_str("books"),
-                                                          .id = 1,
-                                                          .channels = &shard,
-                                                          .n_channels = 1};
+        const struct rota_str node = rota_str(address);
+        const struct rota_space_shard claim = {.epoch = 1, .state = ROTA_SPACE_OWNED};
+        const struct rota_space_map map = {.name = rota_str("db/books"),
+                                           .engine = rota_str("lease"),
+                                           .nodes = &node,
+                                           .n_nodes = 1,
+                                           .shards = &claim,
+                                           .n_shards = 1};
         const struct rota_shards_options options = {.directories = &address,
                                                     .n_directories = 1,
                                                     .connections = 1,
                                                     .seed = 1,
                                                     .blacklist = -1};
-        if (OPEN(rota_directory_set(directory, &collection, 1, &error)) &&
+        if (OPEN(rota_space_directory_set(directory, &map, NULL, &error)) &&
             OPEN(rota_shards_open(&loop, &options, &shards, &error))) {
             (void)execute(shards);
             no_memory_end();
@@ -276,7 +283,7 @@ static void directory_scenario(void)
     }
     rota_shards_close(shards);
     rota_server_close(server);
-    rota_directory_close(directory);
+    rota_space_directory_close(directory);
     end();
 }
 

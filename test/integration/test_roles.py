@@ -13,15 +13,15 @@ import subprocess
 import sys
 import tempfile
 
-import test_rotad
 from test_rotad import ANY_PORTS, ROTA, TIMEOUT, Node, node, run, write
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
+import tap  # noqa: E402
+from tap import test  # noqa: E402
 from watch import Watch  # noqa: E402
 
-test_rotad.TESTS.clear()
-test = test_rotad.test
+tap.TESTS.clear()  # those of test_rotad
 
 CACHE = '[[cache]]\nname = "{0}"\nsource = "file:{1}/{0}"\nshards = {2}\n'
 
@@ -53,12 +53,17 @@ def nodes(folder, settings, n, *words):
         yield made
 
 
-def holders(folder, space):
-    """Who holds which shard, by the table of leases."""
-    done = subprocess.run([ROTA, "lease", "list", "--store", f"sqlite:{folder}/store.db", "--space", space, "--json"],
-                          capture_output=True, text=True, timeout=TIMEOUT)
+def held_leases(folder, cache):
+    """By the table."""
+    done = subprocess.run([ROTA, "lease", "list", "--store", f"sqlite:{folder}/store.db", "--space",
+                           f"cache/{cache}", "--json"], capture_output=True, text=True, timeout=TIMEOUT)
     rows = json.loads(done.stdout)["leases"] if done.returncode == 0 else []
-    return {row["shard"]: row["host"] for row in rows if row["state"] == "held"}
+    return [row for row in rows if row["state"] == "held"]
+
+
+def holders(folder, cache):
+    """Who holds which shard."""
+    return {row["shard"]: row["host"] for row in held_leases(folder, cache)}
 
 
 @test
@@ -102,6 +107,50 @@ def any_node_answers_for_every_key():
 
 
 @test
+def every_node_knows_the_owners_of_a_cache_in_each_zone():
+    with tempfile.TemporaryDirectory(prefix="rota-roles-") as folder:
+        values(folder, "fruit")
+        config = write(folder, 'ttl = "1s"\n' + CACHE.format("fruit", folder, 3))
+        with contextlib.ExitStack() as stack:
+            def start(name, *words):
+                made = stack.enter_context(node("--store", f"sqlite:{folder}/store.db", "--data",
+                                                f"{folder}/{name}", *ANY_PORTS, *words, folder=folder))
+                assert made.ready, made.seen
+                return made
+
+            other = start("other")  # has no cache, and does not know that there is one
+            at = ["directory", "get", "--node", other.reach["grpc"], "--json", "--collection"]
+            rota(*at, "cache/fruit", code=1)
+            with_cache = ["--config", config, "--zone"]
+            east, west = start("east", *with_cache, "east"), start("west", *with_cache, "west")
+
+            def told():
+                found = json.loads(rota(*at, "cache/fruit"))
+                assert (found["space"], found["engine"]) == ("cache/fruit", "lease"), found
+                return {(owner["zone"], shard["shard"]): (owner["address"], owner["epoch"])
+                        for shard in found["shards"] for owner in shard["nodes"]}
+
+            def by_table():
+                return {(row["dc"], row["shard"]): (row["host"], row["epoch"]) for row in held_leases(folder, "fruit")}
+
+            await_true(folder, lambda: len(by_table()) == 6 and told() == by_table())
+            assert {address for address, _ in told().values()} == {east.reach["grpc"], west.reach["grpc"]}
+            rota("directory", "get", "--node", other.reach["grpc"], "--collection", "cache/none", code=1)
+            before = told()
+            west.signal(signal.SIGKILL)  # its shards have no owner until another node of the zone takes them
+            next_west = start("next", *with_cache, "west")
+
+            def is_taken():
+                now = told()
+                return len(now) == 6 and {at for (zone, _), (at, _) in now.items() if zone == "west"} == {
+                    next_west.reach["grpc"]}
+
+            await_true(folder, is_taken)
+            now = told()
+            assert all(now[key][1] > before[key][1] if key[0] == "west" else now[key] == before[key] for key in now)
+
+
+@test
 def nodes_of_a_zone_divide_the_shards():
     with tempfile.TemporaryDirectory(prefix="rota-roles-") as folder:
         values(folder, "fruit")
@@ -135,7 +184,7 @@ def group_is_watched_from_when_it_is_there():
             def shown():
                 return json.loads(one.get("/api/v1/groups")[1])["groups"][0]
 
-            await_true(folder, lambda: "there is no such file" in (shown()["why_away"] or ""))
+            await_true(folder, lambda: "no such file" in (shown()["why_away"] or ""))
             task = subprocess.Popen([ROTA, "group", "join", "--log", f"sqlite:{folder}/groups.db", "--name", "flow",
                                      "--task", "ann", "--partitions", "2", "--rate", "50", "--simulate-splits", "2"],
                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -168,7 +217,7 @@ def invalid_sections_are_refused():
         for text, said in ((2 * CACHE.format("fruit", folder, 2), "[[cache]] on line 5: [[cache]] on line 1 already has the name fruit"),
                            (CACHE.format("fruit", folder, 2) + '[[space]]\nname = "fruit"\n', "already has the name fruit"),
                            ('[[cache]]\nname = "fruit"\n', "source"),
-                           (CACHE.format("none", folder, 2), f"[[cache]] none: {folder}/none"),
+                           (CACHE.format("none", folder, 2), f"[[cache]] none: cannot read {folder}/none"),
                            ('[[cache]]\nname = "a,b"\nsource = "file:x"\n', "comma"),
                            ('[[cache]]\nname = "a"\nsource = "x"\n', "[[cache]] a: the source x must be file:FILE or sql:TABLE"),
                            ('[[group]]\nname = "g"\nlog = "ftp://x"\n', None)):
@@ -180,10 +229,10 @@ def invalid_sections_are_refused():
                 assert done.returncode in (1, 2) and last.startswith("rotad: ") and said in last, (text, done)
         with nodes(folder, '[[cache]]\nname = "t"\nsource = "sql:none"\n[[group]]\nname = "g"\nlog = "ftp://x"\n',
                    1) as (one,):
-            one.await_line("cache rejected", "none")
+            one.await_line("cache rejected", "collection=t")
             assert any("group can't be read" in line and "group=g" in line for line in one.seen), one.seen
             assert one.get("/readyz") == (200, "serving\n")  # what else it does continues
 
 
 if __name__ == "__main__":
-    sys.exit(test_rotad.main())
+    sys.exit(tap.run(names=sys.argv[3:]))

@@ -152,6 +152,7 @@ def bad_settings_are_refused_by_their_place():
                            ("[[space]]\nshards = 5\n", "name"), ("[[space]]\nname = \"a b\"\n", "a b"),
                            ("[[space]]\nname = \"a\"\nengine = \"rign\"\n", "rotad.toml:3"),
                            ("[[space]]\nname = \"a\"\nshards = 0\n", "rotad.toml:3"),
+                           ("[[directory]]\nname = \"a\"\n", "rotad.toml:1: [[directory]] is gone: remove it"),
                            ("[[space]]\nname = \"a\"\nengine = \"group\"\n", "log"),
                            ("[[space]]\nname = \"a\"\nengine = \"lease\"\nshards = 131072\n", "65536"),
                            ("[[space]]\nname = \"a\"\n\n[[space]]\nname = \"a\"\n", "line 1 already has the name a"),
@@ -343,8 +344,8 @@ def directory_has_every_space_with_the_epochs_of_its_claims():
                 found, shards = rota("directory", "get", "--collection", "books"), rota("shard", "list", "books")
                 if not found or not shards or any(shard["state"] != "owned" for shard in shards["shards"]):
                     return False
-                claims = {str(shard["shard"]): [(shard["owner"], shard["epoch"])] for shard in shards["shards"]}
-                return {shard["channel"]: [(at["address"], at["epoch"]) for at in shard["nodes"] if at["serviceable"]]
+                claims = {shard["shard"]: [(shard["owner"], shard["epoch"])] for shard in shards["shards"]}
+                return {shard["shard"]: [(at["address"], at["epoch"]) for at in shard["nodes"] if at["serviceable"]]
                         for shard in found["shards"]} == claims
 
             while not agree():
@@ -356,7 +357,7 @@ def directory_has_every_space_with_the_epochs_of_its_claims():
 
 
 @test
-def a_drain_ends_watches_of_the_directory():
+def those_who_watch_a_space_do_not_hold_up_a_stop():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
         config = write(folder, '[[space]]\nname = "books"\nshards = 4\n')
         with node("--config", config, *ANY_PORTS, "--drain-limit", "1h") as one:
@@ -661,4 +662,5 @@ def service_manager_is_notified():
         listener.close()
 
 
-sys.exit(tap.run(names=sys.argv[3:]))
+if __name__ == "__main__":
+    sys.exit(tap.run(names=sys.argv[3:]))

@@ -2,8 +2,9 @@
  * clients, slow ones, and what is rejected. */
 #include "await.h"
 #include "loop.h"
-#include "run/call/service_client_inside.h"
+#include "run/call/map_watch.h"
 #include "run/call/space_directory.h"
+#include "wire/message/directory_message.h"
 
 #include <rota/experimental/channel.h>
 #include <rota/experimental/store_ask.h>
@@ -58,7 +59,7 @@ static void on_change(void *data)
 {
     struct member *member = data;
     if (member == &members[0] && member->space)
-        rota_space_directory_changed(directory, member->space);
+        rota_space_directory_set(directory, rota_space_map(member->space), NULL, NULL);
 }
 
 static void join(struct member *member, const char *address, uint32_t n_shards)
@@ -138,7 +139,7 @@ static void serve_space(uint32_t n_shards)
 {
     struct rota_error error;
     join(&members[0], "127.0.0.1:7001", n_shards);
-    if (rota_space_directory_add(directory, members[0].space, &error))
+    if (rota_space_directory_set(directory, rota_space_map(members[0].space), NULL, &error))
         fail_with(&error);
     RUN_UNTIL(truth()->n_owned == n_shards);
 }
@@ -236,7 +237,7 @@ static void on_message(void *data, struct rota_call *call, struct rota_str messa
     stream->n_messages++;
     stream->n_bytes += message.size;
     stream->n_max = message.size > stream->n_max ? message.size : stream->n_max;
-    if (rota_service_client_map_apply(&stream->table, message, &is_whole, &error))
+    if (rota_map_watch_apply(&stream->table, message, &is_whole, &error))
         fail_with(&error);
 }
 
@@ -397,7 +398,7 @@ static void a_client_waits_for_a_space_that_is_just_opened(void **state)
     ask(channel, &stream, true, "things");
     RUN_UNTIL(n_look_ups == 1);
     join(&members[0], "127.0.0.1:7001", FEW);
-    if (rota_space_directory_add(directory, members[0].space, &error))
+    if (rota_space_directory_set(directory, rota_space_map(members[0].space), NULL, &error))
         fail_with(&error);
     rota_space_directory_looked_up(directory, &nothing);
     RUN_UNTIL(stream.table.is_known && stream.table.now.zones[0].claims[0].owner > 0);
@@ -502,7 +503,7 @@ static void serve_things(struct handler *handler)
     *handler = (struct handler){0};
     join(&members[0], rota_server_address(server, 0), FEW);
     if (rota_server_add(server, &method, &error) ||
-        rota_space_directory_add(directory, members[0].space, &error))
+        rota_space_directory_set(directory, rota_space_map(members[0].space), NULL, &error))
         fail_with(&error);
     RUN_UNTIL(truth()->n_owned == FEW);
 }

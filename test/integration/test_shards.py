@@ -12,6 +12,7 @@ import concurrent.futures
 import os
 import pathlib
 import queue
+import re
 import signal
 import socket
 import statistics
@@ -103,6 +104,7 @@ class World:
         self.folder = pathlib.Path(folder)
         self.map = self.folder / "map"
         self.nodes, self.addresses = {}, {}
+        self.numbers = {}  # of nodes, by all addresses that they ever had
         self.clocks = {who: Clock(self.folder / f"clock-{who}")
                        for who in (1, 2, 3, 5, 6, "directory", "client")}
         self.processes, self.readers = [], []
@@ -134,8 +136,9 @@ class World:
         self.start_directory()
 
     def write_map(self):
+        self.numbers.update((address, node) for node, address in self.addresses.items())
         lines = [
-            f"default c 1 c-{shard} {node} {address}\n"
+            f"c replica-{node} {shard} {address} 1\n"
             for shard in range(SHARDS)
             for node, address in sorted(self.addresses.items())
         ]
@@ -215,7 +218,10 @@ class World:
         while self.read_line() is not None:
             pass
         check(self.client.wait(HANG_S) == 0, f"the client failed: {''.join(self.complaints)}")
-        for line in (self.folder / "metrics").read_text().splitlines():
+        text = (self.folder / "metrics").read_text()
+        for number, address in re.findall(r"^# node (\d+) (\S+)$", text, re.MULTILINE):
+            text = text.replace(f'node="{number}"', f'node="{self.numbers[address]}"')
+        for line in text.splitlines():
             if not line.startswith("#"):
                 name, value = line.rsplit(" ", 1)
                 self.metrics[name] = float(value)

@@ -214,11 +214,12 @@ static void lists_and_freezes(void **state)
     REFUSED(request, dc, rota_str(" x"), "the dc");
     request.verb = ROTA_STORE_HISTORY;
     REFUSED(request, space, rota_str(""), "the space");
-    request.verb = ROTA_STORE_DCS;
-    REFUSED(request, space, rota_str(""), "the space");
-    request.verb = ROTA_STORE_SPACES;
-    FINE(request, space, rota_str(""));
-    REFUSED(request, space, rota_str("x "), "the space");
+    static const enum rota_store_verb LISTS[] = {ROTA_STORE_DCS, ROTA_STORE_SPACES};
+    for (size_t i = 0; i < 2; i++) {
+        request.verb = LISTS[i];
+        FINE(request, space, rota_str(""));
+        REFUSED(request, space, rota_str("x "), "the space");
+    }
     request.verb = ROTA_STORE_HOLD;
     FINE(request, space, rota_str(""));
     REFUSED(request, space, rota_str("x "), "the space");

@@ -619,7 +619,10 @@ static void another_number_of_shards_is_refused_until_asked_for(void **state)
 
 static void dcs_and_spaces_are_apart(void **state)
 {
-    struct rota_store_request a = store_claim_of("a", 1, 1);
+    static const char *const listed[][2] = {
+        {"Cache", "west"}, {"cache", "east"}, {"cache", "west"}};
+    struct rota_store_request a = store_claim_of("a", 1, 1), dcs = {.verb = ROTA_STORE_DCS};
+    struct rota_store_answer answer = {0};
     (void)state;
     assert_int_equal(store_claim(session, &a).result, ROTA_STORE_CLAIM_GRANTED);
     a.dc = rota_str("west");
@@ -628,6 +631,14 @@ static void dcs_and_spaces_are_apart(void **state)
     a.space = rota_str("Cache"); /* names differ by their bytes */
     a.shards = 3;
     assert_int_equal(store_claim(session, &a).shard, 0);
+    store_must(session, &dcs, &answer); /* of all spaces */
+    assert_int_equal(answer.n_dcs, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(rota_str_is_equal(answer.dcs[i].space, rota_str(listed[i][0])));
+        assert_true(rota_str_is_equal(answer.dcs[i].name, rota_str(listed[i][1])));
+        assert_int_equal(answer.dcs[i].shards, i == 0 ? 3 : i);
+    }
+    rota_store_session_answer_deinit(&answer);
 }
 
 static void many_shards_have_a_row_each(void **state)

@@ -123,7 +123,7 @@ def commands_of_all_kinds_take_certificates():
             rota(*words, *at, "--tls-ca", with_.ca, "--tls-cert", with_.both)
         os.chmod(with_.both, 0o644)
         assert f"chmod 600 {with_.both}" in rota("queue", "list", *at, "--tls-ca", with_.ca, "--tls-cert", with_.both, code=2)
-        assert "has no collection" in rota("directory", "get", "--collection", "none", *at, *with_.words, code=1).lower()
+        assert "has no space" in rota("directory", "get", "--collection", "none", *at, *with_.words, code=1).lower()
 
 
 @test

@@ -219,7 +219,7 @@ static void look_at_store(void *data, uint64_t index)
                                            .n_nodes = N_NODES,
                                            .shards = world->seen[index],
                                            .n_shards = N_SHARDS};
-        rota_space_feed_update(&world->feeds[index], &map);
+        rota_space_feed_update(&world->feeds[index], &map, NULL);
         if (!is_quiet(world) && rota_random_chance(random, 0.01))
             world->cut_until[index] = now + rota_sim_exponential(random, 5 * ROTA_SEC);
     }
@@ -232,14 +232,14 @@ static void look_at_store(void *data, uint64_t index)
             update.version = world->feeds[index].version;
             update.is_snapshot = piece.is_snapshot;
             update.is_whole = piece.is_whole;
-            for (uint64_t i = 0; i < piece.n_shards + (piece.to - piece.from) && i < N_SHARDS;
+            for (uint64_t i = 0; i < piece.n_claims + (piece.to - piece.from) && i < N_SHARDS;
                  i++) {
                 uint32_t shard =
-                    piece.n_shards ? (uint32_t)i
-                                   : rota_space_feed_shard(&world->feeds[index], piece.to - 1 - i);
-                if (!piece.n_shards && i >= piece.to - piece.from)
+                    piece.n_claims ? (uint32_t)i
+                                   : rota_space_feed_claim(&world->feeds[index], piece.to - 1 - i);
+                if (!piece.n_claims && i >= piece.to - piece.from)
                     break;
-                const struct rota_space_shard *seen = &world->feeds[index].shards[shard];
+                const struct rota_space_shard *seen = &world->feeds[index].claims[shard];
                 update.shards[update.n] = shard;
                 update.owners[update.n] = seen->owner == ROTA_SPACE_NOBODY ? 0 : seen->owner + 1;
                 update.epochs[update.n] = seen->epoch;
@@ -247,7 +247,7 @@ static void look_at_store(void *data, uint64_t index)
             }
             if (piece.to - piece.from > N_SHARDS) { /* a message has no room: all of them */
                 for (uint32_t i = 0; i < N_SHARDS; i++) {
-                    const struct rota_space_shard *seen = &world->feeds[index].shards[i];
+                    const struct rota_space_shard *seen = &world->feeds[index].claims[i];
                     update.shards[i] = i;
                     update.owners[i] = seen->owner == ROTA_SPACE_NOBODY ? 0 : seen->owner + 1;
                     update.epochs[i] = seen->epoch;
@@ -638,7 +638,7 @@ static void check_map(struct world *world)
     if (feed->version != world->table.version)
         return;
     for (uint32_t i = 0; i < N_SHARDS; i++)
-        if (feed->shards[i].epoch != world->table.now.zones[0].claims[i].epoch)
+        if (feed->claims[i].epoch != world->table.now.zones[0].claims[i].epoch)
             violate(world, "a map that is whole is not the directory's");
 }
 

@@ -40,10 +40,6 @@ static const struct pair pairs[] = {
     {&ROTA_CACHE_RESPONSE, &rota__v1__get_response__descriptor},
     {&ROTA_CACHE_ENTRY, &rota__v1__entry__descriptor},
 
-    {&ROTA_DIRECTORY_GET, &rota__v1__get_shards_request__descriptor},
-    {&ROTA_DIRECTORY_WATCH, &rota__v1__watch_shards_request__descriptor},
-    {&ROTA_DIRECTORY_REPLY, &rota__v1__get_shards_reply__descriptor},
-    {&ROTA_DIRECTORY_REPLY, &rota__v1__watch_shards_reply__descriptor},
     {&ROTA_DIRECTORY_SPACE_REQUEST, &rota__v1__get_space_request__descriptor},
     {&ROTA_DIRECTORY_SPACE_REQUEST, &rota__v1__watch_space_request__descriptor},
     {&ROTA_DIRECTORY_SPACE_REPLY, &rota__v1__get_space_reply__descriptor},

@@ -57,6 +57,7 @@ static const struct rota_option SPACE_OPTIONS[] = {
 
 static const struct rota_settings_kind KINDS[] = {
     {.name = "space", .options = SPACE_OPTIONS, .n_options = 3, .size = sizeof(struct space)},
+    {.name = "spaces", .gone = "use [[space]]"},
 };
 
 static struct values values;
@@ -66,7 +67,7 @@ static struct rota_error error;
 static int set_up(void **state)
 {
     (void)state;
-    rota_settings_init(&settings, OPTIONS, sizeof OPTIONS / sizeof OPTIONS[0], KINDS, 1, &values);
+    rota_settings_init(&settings, OPTIONS, sizeof OPTIONS / sizeof OPTIONS[0], KINDS, 2, &values);
     return 0;
 }
 
@@ -151,6 +152,7 @@ static void mistake_is_reported_by_its_line_and_changes_nothing(void **state)
     check_refused("drain-limit = \"soon\"", "is not a duration");
     check_refused("log-level = \"loud\"", "\"loud\" is not one of info, warn");
     check_refused("[[spice]]\nname = \"a\"", "rota.toml:1: unknown section spice; did you");
+    check_refused("\n[[spaces]]\nname = \"a\"", "rota.toml:2: [[spaces]] is gone: use [[space]]");
     check_refused("[space]\nname = \"a\"", "rota.toml:1: a section must start with [[space]]");
     check_refused("partitions = 9\n[[space]]\nshards = 1", "rota.toml:2: [[space]] needs name");
     check_refused("a = {}", "unknown setting a");

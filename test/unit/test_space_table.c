@@ -30,7 +30,7 @@ static void begin(uint32_t n_shards, size_t n_nodes)
                                   .shards = shards,
                                   .n_shards = n_shards};
     rota_space_feed_init(&feed, 1);
-    assert_true(rota_space_feed_update(&feed, &map));
+    assert_true(rota_space_feed_update(&feed, &map, NULL));
 }
 
 static void move(uint32_t shard, uint32_t owner)
@@ -38,24 +38,27 @@ static void move(uint32_t shard, uint32_t owner)
     shards[shard].epoch++;
     shards[shard].owner = owner;
     shards[shard].state = owner == ROTA_SPACE_NOBODY ? ROTA_SPACE_UNOWNED : ROTA_SPACE_OWNED;
-    assert_true(rota_space_feed_update(&feed, &map));
+    assert_true(rota_space_feed_update(&feed, &map, NULL));
 }
 
-static void put_claim(struct rota_space_table *table, size_t zone, uint32_t shard)
+static void put_claim(struct rota_space_table *table, uint32_t number)
 {
-    const struct rota_space_shard *known = &feed.shards[shard];
+    const struct rota_space_shard *known = &feed.claims[number];
+    size_t zone;
+    const char *name = feed.zones[number / feed.n_shards];
+    assert_int_equal(rota_space_table_zone(table, rota_str(name), &zone, NULL), ROTA_OK);
     const struct rota_space_table_claim claim = {
         .epoch = known->epoch,
         .owner = known->state == ROTA_SPACE_UNOWNED ? 0 : known->owner + 1,
         .is_moving = known->state == ROTA_SPACE_MOVING};
-    assert_int_equal(rota_space_table_claim(table, zone, shard, &claim, NULL), ROTA_OK);
+    assert_int_equal(rota_space_table_claim(table, zone, number % feed.n_shards, &claim, NULL),
+                     ROTA_OK);
 }
 
 /* Send one piece; false when there is none. */
 static bool send_piece(struct rota_space_follower *follower, struct rota_space_table *table,
                        struct rota_space_piece *piece)
 {
-    size_t zone;
     if (!rota_space_feed_next(&feed, follower, piece))
         return false;
     const struct rota_space_table_head head = {.history = feed.history,
@@ -69,11 +72,10 @@ static bool send_piece(struct rota_space_follower *follower, struct rota_space_t
         assert_int_equal(
             rota_space_table_node(table, piece->first_node + i, nodes[piece->first_node + i], NULL),
             ROTA_OK);
-    assert_int_equal(rota_space_table_zone(table, rota_str(""), &zone, NULL), ROTA_OK);
-    for (uint32_t i = 0; i < piece->n_shards; i++)
-        put_claim(table, zone, piece->first_shard + i);
+    for (uint32_t i = 0; i < piece->n_claims; i++)
+        put_claim(table, piece->first_claim + i);
     for (uint64_t i = piece->from; i < piece->to; i++)
-        put_claim(table, zone, rota_space_feed_shard(&feed, i));
+        put_claim(table, rota_space_feed_claim(&feed, i));
     assert_int_equal(rota_space_table_end(table, &head, NULL), ROTA_OK);
     rota_space_feed_sent(&feed, follower, piece);
     return true;
@@ -127,7 +129,7 @@ static void snapshot_comes_in_parts_then_changes(void **state)
     map.n_nodes = 4;
     move(8, 3);
     shards[9].state = ROTA_SPACE_MOVING;
-    assert_true(rota_space_feed_update(&feed, &map));
+    assert_true(rota_space_feed_update(&feed, &map, NULL));
     assert_int_equal(send_all(&follower, &table), 1);
     assert_same(&table);
     assert_int_equal(send_all(&follower, &table), 0);
@@ -214,6 +216,8 @@ static void a_follower_resumes_where_it_was(void **state)
     assert_same(&table);
 
     rota_space_feed_resume(&feed, table.history, table.version, &follower);
+    assert_true(send_piece(&follower, &table, &piece)); /* so that it knows that this is all */
+    assert_true(piece.is_whole && !piece.is_snapshot && piece.from == piece.to);
     assert_false(rota_space_feed_next(&feed, &follower, &piece));
     rota_space_feed_resume(&feed, table.history + 1, table.version, &follower);
     assert_true(rota_space_feed_next(&feed, &follower, &piece) && piece.is_snapshot);
@@ -256,7 +260,7 @@ static void another_number_of_shards_is_another_history(void **state)
     send_all(&follower, &table);
     uint64_t history = feed.history;
     map.n_shards = 50;
-    assert_true(rota_space_feed_update(&feed, &map));
+    assert_true(rota_space_feed_update(&feed, &map, NULL));
     assert_true(feed.history != history);
     send_all(&follower, &table);
     assert_same(&table);
@@ -269,12 +273,70 @@ static void fewer_nodes_are_another_history(void **state)
     begin(100, 3);
     uint64_t history = feed.history;
     map.n_nodes = 4;
-    assert_true(rota_space_feed_update(&feed, &map));
+    assert_true(rota_space_feed_update(&feed, &map, NULL));
     assert_int_equal(feed.history, history);
     map.n_nodes = 3; /* their numbers mean others now */
-    assert_true(rota_space_feed_update(&feed, &map));
+    assert_true(rota_space_feed_update(&feed, &map, NULL));
     assert_true(feed.history != history && feed.history != 0);
     rota_space_feed_deinit(&feed);
+}
+
+static void another_node_under_a_number_is_another_history(void **state)
+{
+    struct rota_str before = nodes[1];
+    (void)state;
+    begin(100, 3);
+    uint64_t history = feed.history;
+    nodes[1] = rota_str("x:1");
+    assert_true(rota_space_feed_update(&feed, &map, NULL));
+    assert_true(feed.history != history);
+    nodes[1] = before;
+    rota_space_feed_deinit(&feed);
+}
+
+static void a_shard_has_a_claim_in_each_zone(void **state)
+{
+    const struct rota_str names[] = {rota_str("east"), rota_str("west"), rota_str("north")};
+    struct rota_space_zones zones = {names, 2};
+    struct rota_space_table table;
+    struct rota_space_follower follower = {0};
+    struct rota_space_table_shard shard;
+    struct rota_space_piece piece;
+    (void)state;
+    begin(100, 3);
+    rota_space_table_init(&table, 1);
+    for (uint32_t i = 0; i < 200; i++)
+        shards[i] = (struct rota_space_shard){.epoch = 1 + i, .owner = i < 100 ? 0 : 1};
+    uint64_t history = feed.history;
+    assert_true(rota_space_feed_update(&feed, &map, &zones));
+    assert_true(feed.history != history);
+    send_all(&follower, &table);
+    assert_int_equal(table.now.n_shards, 100);
+    assert_true(rota_space_table_look(&table, 0, 99, true, &shard));
+    assert_int_equal(shard.n_replicas, 2);
+    assert_true(rota_str_is_equal(shard.replicas[0].zone, names[0]) &&
+                rota_str_is_equal(shard.replicas[0].address, nodes[0]) &&
+                shard.replicas[0].epoch == 100);
+    assert_true(rota_str_is_equal(shard.replicas[1].zone, names[1]) &&
+                rota_str_is_equal(shard.replicas[1].address, nodes[1]) &&
+                shard.replicas[1].epoch == 200);
+
+    shards[107].epoch = 300; /* shard 7 in the west */
+    assert_true(rota_space_feed_update(&feed, &map, &zones));
+    assert_true(send_piece(&follower, &table, &piece));
+    assert_true(!piece.is_snapshot && piece.to - piece.from == 1);
+    assert_true(rota_space_table_look(&table, 0, 7, true, &shard));
+    assert_true(shard.replicas[0].epoch == 8 && shard.replicas[1].epoch == 300);
+
+    history = feed.history;
+    zones.n = 3; /* another zone, or one of another name, is another space */
+    assert_true(rota_space_feed_update(&feed, &map, &zones));
+    assert_true(feed.history != history);
+    history = feed.history;
+    zones.names = (const struct rota_str[]){names[0], names[1], rota_str("south")};
+    assert_true(rota_space_feed_update(&feed, &map, &zones));
+    assert_true(feed.history != history);
+    end(&table);
 }
 
 static void a_map_that_is_not_known_yet_is_not_fed(void **state)
@@ -286,11 +348,11 @@ static void a_map_that_is_not_known_yet_is_not_fed(void **state)
     struct rota_space_feed known = feed;
     rota_space_feed_init(&feed, 1);
     map.engine = rota_str("");
-    assert_true(rota_space_feed_update(&feed, &map));
+    assert_true(rota_space_feed_update(&feed, &map, NULL));
     map = (struct rota_space_map){.engine = rota_str("ring")};
-    assert_true(rota_space_feed_update(&feed, &map));
+    assert_true(rota_space_feed_update(&feed, &map, NULL));
     assert_false(rota_space_feed_next(&feed, &follower, &piece));
-    assert_true(rota_space_feed_update(&known, &map)); /* one that was known stays */
+    assert_true(rota_space_feed_update(&known, &map, NULL)); /* one that was known stays */
     assert_true(known.n_shards == 100 && known.version == 1);
     rota_space_feed_deinit(&known);
 }
@@ -304,13 +366,13 @@ static void another_engine_is_news_without_claims(void **state)
     begin(100, 3);
     rota_space_table_init(&table, 1);
     send_all(&follower, &table);
-    assert_true(rota_space_feed_update(&feed, &map)); /* nothing new */
+    assert_true(rota_space_feed_update(&feed, &map, NULL)); /* nothing new */
     assert_int_equal(feed.version, 1);
     map.engine = rota_str("lease");
-    assert_true(rota_space_feed_update(&feed, &map));
+    assert_true(rota_space_feed_update(&feed, &map, NULL));
     assert_int_equal(feed.version, 2);
     assert_true(send_piece(&follower, &table, &piece));
-    assert_true(piece.is_whole && piece.from == piece.to && piece.n_shards == 0);
+    assert_true(piece.is_whole && piece.from == piece.to && piece.n_claims == 0);
     assert_string_equal(table.engine, "lease");
     assert_int_equal(table.version, 2);
     assert_int_equal(send_all(&follower, &table), 0);
@@ -322,18 +384,22 @@ static void claims_wait_until_all_nodes_are_sent(void **state)
     struct rota_space_follower follower = {0};
     struct rota_space_piece piece;
     (void)state;
+    static struct rota_str many[2 * ROTA_SPACE_FEED_NODES + 1];
     begin(100, 3);
+    for (size_t i = 0; i < 2 * ROTA_SPACE_FEED_NODES + 1; i++)
+        many[i] = nodes[i % N_NODES];
+    map.nodes = many;
     map.n_nodes = 2 * ROTA_SPACE_FEED_NODES + 1;
-    assert_true(rota_space_feed_update(&feed, &map));
+    assert_true(rota_space_feed_update(&feed, &map, NULL));
     for (size_t i = 0; i < 2; i++) {
         assert_true(rota_space_feed_next(&feed, &follower, &piece));
         assert_int_equal(piece.first_node, i * ROTA_SPACE_FEED_NODES);
         assert_int_equal(piece.n_nodes, ROTA_SPACE_FEED_NODES);
-        assert_true(piece.is_snapshot == (i == 0) && piece.n_shards == 0 && !piece.is_whole);
+        assert_true(piece.is_snapshot == (i == 0) && piece.n_claims == 0 && !piece.is_whole);
         rota_space_feed_sent(&feed, &follower, &piece);
     }
     assert_true(rota_space_feed_next(&feed, &follower, &piece));
-    assert_true(piece.n_nodes == 1 && piece.n_shards == 100 && piece.is_whole);
+    assert_true(piece.n_nodes == 1 && piece.n_claims == 100 && piece.is_whole);
     rota_space_feed_sent(&feed, &follower, &piece);
     assert_false(rota_space_feed_next(&feed, &follower, &piece));
     rota_space_feed_deinit(&feed);
@@ -350,7 +416,7 @@ static void many_changes_come_in_parts(void **state)
     send_all(&follower, &table);
     for (uint32_t i = 0; i < MANY; i++)
         shards[i].epoch = 2;
-    assert_true(rota_space_feed_update(&feed, &map));
+    assert_true(rota_space_feed_update(&feed, &map, NULL));
     assert_int_equal(feed.version, 2);
     assert_true(send_piece(&follower, &table, &piece));
     assert_true(piece.to - piece.from == ROTA_SPACE_FEED_PIECE && !piece.is_whole);
@@ -502,7 +568,7 @@ static void the_first_claim_of_a_shard_is_learned(void **state)
     shards[7] = (struct rota_space_shard){.owner = ROTA_SPACE_NOBODY, .state = ROTA_SPACE_UNOWNED};
     rota_space_feed_deinit(&feed);
     rota_space_feed_init(&feed, 1);
-    assert_true(rota_space_feed_update(&feed, &map));
+    assert_true(rota_space_feed_update(&feed, &map, NULL));
     rota_space_table_init(&table, 1);
     send_all(&follower, &table);
     assert_true(rota_space_table_look(&table, 0, 7, true, &shard));
@@ -656,6 +722,8 @@ int main(void)
         cmocka_unit_test(a_follower_that_is_far_behind_gets_a_snapshot),
         cmocka_unit_test(another_number_of_shards_is_another_history),
         cmocka_unit_test(fewer_nodes_are_another_history),
+        cmocka_unit_test(another_node_under_a_number_is_another_history),
+        cmocka_unit_test(a_shard_has_a_claim_in_each_zone),
         cmocka_unit_test(a_map_that_is_not_known_yet_is_not_fed),
         cmocka_unit_test(another_engine_is_news_without_claims),
         cmocka_unit_test(claims_wait_until_all_nodes_are_sent),

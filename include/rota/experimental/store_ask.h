@@ -57,7 +57,8 @@ enum rota_store_verb {
     /* Grants and releases in `space`, newest first. Answer: `history`. */
     ROTA_STORE_HISTORY,
 
-    /* The number of shards of each dc of `space`. Answer: `dcs`, by name. */
+    /* The number of shards of each dc of `space`, or of all spaces if that is empty. Answer: `dcs`,
+     * by space and name. */
     ROTA_STORE_DCS,
 
     /* Freezes claims in `space` (empty: in all spaces) for `span` from now on; 0 ends the freeze.
@@ -140,7 +141,7 @@ struct rota_store_event {
 };
 
 struct rota_store_dc {
-    struct rota_str name;
+    struct rota_str space, name;
     uint32_t shards;
 };
 

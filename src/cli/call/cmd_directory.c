@@ -1,7 +1,8 @@
-/* rota directory get: print which nodes serve the shards of a collection. */
+/* rota directory get: print which nodes own the shards of a space. */
 #include "base/json.h"
 #include "cli/call/collection_options.h"
 #include "cli/cli.h"
+#include "run/call/map_watch.h"
 #include "wire/message/directory_message.h"
 
 #include <rota/experimental/channel.h>
@@ -22,69 +23,68 @@ static const struct rota_option GET_OPTIONS[] = {
 };
 
 static const struct rota_table_column COLUMNS[] = {
-    {"SHARD", "channel", ROTA_TABLE_NAME, false},
-    {"NODE", "node", ROTA_TABLE_NUMBER, true},
+    {"SHARD", "shard", ROTA_TABLE_NUMBER, false},
+    {"ZONE", "zone", ROTA_TABLE_TEXT, true},
     {"ADDRESS", "address", ROTA_TABLE_NAME, false},
     {"EPOCH", "epoch", ROTA_TABLE_NUMBER, false},
     {"SERVICEABLE", "serviceable", ROTA_TABLE_FLAG, false},
 };
 static const struct rota_table TABLE = ROTA_TABLE_OF(NULL, COLUMNS);
 
-static void add_node(struct rota_json *json, const struct rota_replica *node)
+static void add_owner(struct rota_json *json, const struct rota_space_table_side *side, size_t zone,
+                      const struct rota_space_table_claim *claim)
 {
-    rota_json_add_int(json, "node", node->node);
-    rota_json_add_string(json, "address", node->address);
-    rota_json_add_bool(json, "serviceable", node->is_serviceable);
-    rota_json_add_uint(json, "epoch", node->epoch);
+    rota_json_add_text(json, "zone", side->zones[zone].name);
+    rota_json_add_text(json, "address", side->nodes.items[claim->owner - 1]);
+    rota_json_add_uint(json, "epoch", claim->epoch);
+    rota_json_add_bool(json, "serviceable", !claim->is_moving);
 }
 
-/* The map as rows of a table: one object per line, for each replica and each shard without one. */
-static void append_rows(struct rota_buffer *buffer, const struct rota_directory_map *map)
+/* The map as rows of a table: one object per line, for each owner and each shard without one. */
+static void append_rows(struct rota_buffer *buffer, const struct rota_space_table_side *side)
 {
-    const struct rota_directory_shard *shards = map->shards.items;
-    for (size_t i = 0; i < map->shards.n; i++) {
-        const struct rota_replica *nodes = shards[i].nodes.items;
-        for (size_t j = 0; j == 0 || j < shards[i].nodes.n; j++) {
+    for (uint32_t i = 0; i < side->n_shards; i++) {
+        bool has_owner = false;
+        for (size_t zone = 0; zone <= side->n_zones; zone++) {
             struct rota_json json = {.buffer = buffer};
+            bool is_owned = zone < side->n_zones && side->zones[zone].claims[i].owner > 0;
+            if (!is_owned && (zone < side->n_zones || has_owner))
+                continue;
+            has_owner = true;
             rota_json_begin_object(&json);
-            rota_json_add_string(&json, "channel", shards[i].channel);
-            if (shards[i].nodes.n > 0)
-                add_node(&json, &nodes[j]);
+            rota_json_add_uint(&json, "shard", i);
+            if (is_owned)
+                add_owner(&json, side, zone, &side->zones[zone].claims[i]);
             rota_json_end_object(&json);
             rota_buffer_append_char(buffer, '\n');
         }
     }
 }
 
-static void add_shard(struct rota_json *json, const struct rota_directory_shard *shard)
+static void append_json(struct rota_buffer *buffer, const struct rota_space_table *table,
+                        const char *space)
 {
-    const struct rota_replica *nodes = shard->nodes.items;
-    rota_json_begin_object(json);
-    rota_json_add_string(json, "channel", shard->channel);
-    rota_json_add_array(json, "nodes");
-    for (size_t j = 0; j < shard->nodes.n; j++) {
-        rota_json_begin_object(json);
-        add_node(json, &nodes[j]);
-        rota_json_end_object(json);
-    }
-    rota_json_end_array(json);
-    rota_json_end_object(json);
-}
-
-static void append_json(struct rota_buffer *buffer, const struct rota_directory_map *map)
-{
-    static const struct rota_directory_collection unnamed = {0};
-    const struct rota_directory_collection *collection =
-        map->collection ? map->collection : &unnamed;
+    const struct rota_space_table_side *side = &table->now;
     struct rota_json json = {.buffer = buffer};
     rota_json_begin_object(&json);
-    rota_json_add_string(&json, "database", collection->database);
-    rota_json_add_string(&json, "collection", collection->name);
-    rota_json_add_int(&json, "id", collection->id);
-    rota_json_add_uint(&json, "version", map->version);
+    rota_json_add_text(&json, "space", space);
+    rota_json_add_text(&json, "engine", table->engine);
+    rota_json_add_uint(&json, "version", table->version);
     rota_json_add_array(&json, "shards");
-    for (size_t i = 0; i < map->shards.n; i++)
-        add_shard(&json, (const struct rota_directory_shard *)map->shards.items + i);
+    for (uint32_t i = 0; i < side->n_shards; i++) {
+        rota_json_begin_object(&json);
+        rota_json_add_uint(&json, "shard", i);
+        rota_json_add_array(&json, "nodes");
+        for (size_t zone = 0; zone < side->n_zones; zone++) {
+            if (side->zones[zone].claims[i].owner == 0)
+                continue;
+            rota_json_begin_object(&json);
+            add_owner(&json, side, zone, &side->zones[zone].claims[i]);
+            rota_json_end_object(&json);
+        }
+        rota_json_end_array(&json);
+        rota_json_end_object(&json);
+    }
     rota_json_end_array(&json);
     rota_json_end_object(&json);
     rota_buffer_append_char(buffer, '\n');
@@ -92,31 +92,24 @@ static void append_json(struct rota_buffer *buffer, const struct rota_directory_
 
 static int print_reply(const struct rota_reply *reply, const struct get *options)
 {
-    struct rota_directory_reply message;
-    struct rota_arena arena = {0};
+    struct rota_space_table table;
     struct rota_buffer buffer = {0};
-    rota_message_decode(&ROTA_DIRECTORY_REPLY, rota_str_of(reply->message, reply->size), &message,
-                        &arena, NULL);
-    bool is_map = message.shards != NULL;
-    bool is_json = options->json || options->output == ROTA_TABLE_JSON;
-    if (is_map && is_json)
-        append_json(&buffer, message.shards);
-    else if (is_map)
-        append_rows(&buffer, message.shards);
-    rota_arena_deinit(&arena);
-    if (!is_map)
-        return rota_cli_fail(ROTA_CLI_NO, "malformed reply: expected a map of shards");
+    struct rota_error error;
+    bool is_whole, is_json = options->json || options->output == ROTA_TABLE_JSON;
+    rota_space_table_init(&table, 0);
+    enum rota_code code =
+        rota_map_watch_apply(&table, rota_str_of(reply->message, reply->size), &is_whole, &error);
+    if (!code && !is_whole)
+        code = rota_error_set(&error, ROTA_ERR_IO, "the directory sent a part of a map");
+    if (!code && is_json)
+        append_json(&buffer, &table, options->of.collection);
+    else if (!code)
+        append_rows(&buffer, &table.now);
+    rota_space_table_deinit(&table);
+    if (code)
+        return rota_cli_fail_error(&error);
     return is_json ? rota_cli_print(&buffer)
                    : rota_cli_answer(&rota_cmd_directory_get, options->output, &buffer);
-}
-
-/* Encode the request into `buffer`. */
-static void pack_request(const struct get *options, struct rota_buffer *buffer)
-{
-    const struct rota_directory_collection collection = {
-        rota_str(options->of.database), rota_str(options->of.collection), options->of.id};
-    rota_message_encode(&ROTA_DIRECTORY_GET, &(struct rota_directory_request){&collection, 0},
-                        buffer);
 }
 
 /* Ask one node. Any answer fills `*reply`. */
@@ -131,9 +124,12 @@ static enum rota_code ask(uv_loop_t *loop, const char *address, struct rota_tls 
     enum rota_code code = rota_channel_open(loop, address, &with, &channel, error);
     if (code)
         return code;
-    pack_request(options, &request);
+    rota_message_encode(
+        &ROTA_DIRECTORY_SPACE_REQUEST,
+        &(struct rota_directory_space_request){.space = rota_str(options->of.collection)},
+        &request);
     struct rota_call_options call = {
-        .method = rota_str("/rota.v1.Directory/GetShards"),
+        .method = rota_str("/rota.v1.Directory/GetSpace"),
         .request = rota_buffer_str(&request),
         .timeout = options->of.timeout,
     };
@@ -143,7 +139,7 @@ static enum rota_code ask(uv_loop_t *loop, const char *address, struct rota_tls 
     return code;
 }
 
-/* Ask one node after the other until one knows the collection. If none does, the error is that of
+/* Ask one node after the other until one knows the space. If none does, the error is that of
  * the last one. Returns the exit code. */
 static int ask_all(uv_loop_t *loop, const struct rota_collection_nodes *nodes,
                    const struct get *options)
@@ -194,16 +190,15 @@ const struct rota_cli_command rota_cmd_directory_get = {
     .command =
         {
             .name = "directory get",
-            .summary = "Print the shard map of a collection",
+            .summary = "Print the owners of the shards of a space or a cache",
             .description =
-                "A node has a collection for each space, and one named cache/NAME for each of its "
-                "caches.\n\nColumns, for each replica: SHARD (its channel); NODE (with -o wide) "
-                "and ADDRESS; EPOCH of its "
-                "claim; whether it is SERVICEABLE now. A shard without replicas has - as its node. "
-                "Exits 1 if there is no such collection or no directory is reachable.\n\nWith "
-                "--json: "
-                "{\"database\", \"collection\", \"id\", \"version\", \"shards\": [{\"channel\", "
-                "\"nodes\": [{\"node\", \"address\", \"serviceable\", \"epoch\"}]}]}.",
+                "Asks a node for the map that clients get. A collection is a space of this name; "
+                "cache/NAME is a cache, which has an owner of each shard in each zone.\n\nColumns, "
+                "for each owner: SHARD; ZONE (with -o wide); ADDRESS; EPOCH of its claim; "
+                "SERVICEABLE is `no` while the shard moves to it. A shard without owners has - as "
+                "its address. Exits 1 if there is no such space or no node is reachable.\n\nWith "
+                "--json: {\"space\", \"engine\", \"version\", \"shards\": [{\"shard\", \"nodes\": "
+                "[{\"zone\", \"address\", \"epoch\", \"serviceable\"}]}]}.",
             .options = GET_OPTIONS,
             .n_options = sizeof GET_OPTIONS / sizeof *GET_OPTIONS,
             .examples =

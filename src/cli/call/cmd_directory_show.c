@@ -61,13 +61,8 @@ struct shards {
 
 static void no_map(const struct shards *shards, struct rota_str text, struct rota_error *error)
 {
-    const struct rota_collection_options *of = &shards->options->of;
-    if (of->id)
-        rota_error_set(error, ROTA_ERR_UNAVAILABLE, "no map of collection %lld: %.*s",
-                       (long long)of->id, ROTA_STR_ARGS(text));
-    else
-        rota_error_set(error, ROTA_ERR_UNAVAILABLE, "no map of collection %s/%s: %.*s",
-                       of->database, of->collection, ROTA_STR_ARGS(text));
+    rota_error_set(error, ROTA_ERR_UNAVAILABLE, "no map of collection %s: %.*s",
+                   shards->options->of.collection, ROTA_STR_ARGS(text));
 }
 
 static enum rota_code open_probe(struct shards *shards, const struct rota_probe_handler *handler,
@@ -198,8 +193,8 @@ const struct rota_cli_command rota_cmd_directory_show = {
                 " A node with an open circuit is not probed until it is half-open.\n\nExits 0 if "
                 "every shard has replicas, and every replica serves, is serviceable according to "
                 "the map and has a closed circuit. Exits 1 otherwise, or if there is no such "
-                "collection or no directory is reachable.\n\nWith --json: {\"database\", "
-                "\"collection\", \"id\", \"well\", \"shards\": [{\"channel\", \"replicas\": "
+                "collection or no directory is reachable.\n\nWith --json: {"
+                "\"collection\", \"well\", \"shards\": [{\"channel\", \"replicas\": "
                 "[{\"node\", \"address\", \"epoch\", \"serviceable\", \"well\", \"health\", "
                 "\"circuit\", \"available\", \"in_flight\", \"score\", \"probes\", \"errors\", "
                 "\"p50_us\", \"p99_us\", \"problem\"}]}]}. Quantiles are null if there was no "

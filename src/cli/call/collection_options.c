@@ -34,9 +34,8 @@ enum rota_code rota_collection_options_check(const struct rota_collection_option
     struct rota_collection_nodes made = {0};
     if (!*node)
         return rota_error_set(error, ROTA_ERR_INVALID, "--node must not be empty");
-    if (options->id == 0 && !*options->collection)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "no collection given: use --collection or --id");
+    if (!*options->collection)
+        return rota_error_set(error, ROTA_ERR_INVALID, "no collection given: use --collection");
     made.text = strdup(node);
     if (!made.text)
         return rota_error_no_memory(error, "for the addresses");

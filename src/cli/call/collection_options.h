@@ -1,5 +1,5 @@
-/* collection_options: the options by which commands name a directory and one of its
- * collections, and their rules. */
+/* collection_options: the options by which commands name nodes to ask and a collection, that is a
+ * space, and their rules. */
 #pragma once
 
 #include "base/option.h"
@@ -9,8 +9,7 @@
 #include <rota/experimental/shards.h>
 
 struct rota_collection_options {
-    const char *node, *database, *collection;
-    int64_t id;
+    const char *node, *collection;
     rota_time timeout;
     struct rota_tls_words tls;
     bool insecure;
@@ -38,25 +37,12 @@ void rota_collection_options_nodes_deinit(struct rota_collection_nodes *nodes);
      ROTA_OPTION_INTO(TEXT, result, of.node),                                                      \
      .value_name = "ADDRESS",                                                                      \
      .help = "comma-separated directories; the first that answers is used " ROTA_NODE_HELP},       \
-        {.name = "database",                                                                       \
-         ROTA_OPTION_INTO(TEXT, result, of.database),                                              \
-         .value_name = "NAME",                                                                     \
-         .default_text = "default",                                                                \
-         .max = ROTA_SHARD_NAME_MAX,                                                               \
-         .help = "database of the collection"},                                                    \
         {.name = "collection",                                                                     \
          ROTA_OPTION_INTO(TEXT, result, of.collection),                                            \
          .value_name = "NAME",                                                                     \
          .default_text = "",                                                                       \
          .max = ROTA_SHARD_NAME_MAX,                                                               \
-         .help = "name of the collection"},                                                        \
-        {.name = "id",                                                                             \
-         ROTA_OPTION_INTO(INT, result, of.id),                                                     \
-         .value_name = "N",                                                                        \
-         .default_text = "0",                                                                      \
-         .min = 0,                                                                                 \
-         .max = INT64_MAX,                                                                         \
-         .help = "id of the collection; 0: find it by name"},                                      \
+         .help = "name of the collection: that of a space, or cache/NAME"},                        \
         {.name = "timeout",                                                                        \
          ROTA_OPTION_INTO(SPAN, result, of.timeout),                                               \
          .value_name = "DURATION",                                                                 \

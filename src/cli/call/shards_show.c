@@ -183,9 +183,7 @@ static void append_json(const struct rota_probe *probe, struct rota_buffer *buff
     struct rota_json json = {.buffer = buffer};
     const struct rota_collection_options *of = probe->options;
     rota_json_begin_object(&json);
-    rota_json_add_text(&json, "database", of->id ? NULL : of->database);
-    rota_json_add_text(&json, "collection", of->id ? NULL : of->collection);
-    rota_json_add_int(&json, "id", probe->map->collection);
+    rota_json_add_text(&json, "collection", of->collection);
     rota_json_add_bool(&json, "well", rota_probe_is_all_well(probe));
     rota_json_add_array(&json, "shards");
     for (size_t i = 0; i < probe->map->n_channels; i++)

@@ -243,7 +243,7 @@ static void ask(struct rota_probe_node *node)
     struct rota_error error;
     rota_time timeout = probe->options->timeout;
     struct rota_shards_request request = {
-        .name = {.database = rota_str(probe->options->database), .id = probe->map->collection},
+        .name = {.id = probe->map->collection},
         .mode = ROTA_SHARDS_NAMED,
         .channel = node->channel,
         .method = rota_str("/grpc.health.v1.Health/Check"),
@@ -293,9 +293,7 @@ void rota_probe_visit(struct rota_probe *probe)
 {
     struct rota_error error;
     struct rota_shards_query query = {
-        .name = {.database = rota_str(probe->options->database),
-                 .collection = rota_str(probe->options->collection),
-                 .id = probe->options->id},
+        .name = {.collection = rota_str(probe->options->collection)},
         .timeout = probe->options->timeout,
         .on_map = on_map,
         .data = probe,

@@ -16,7 +16,8 @@ struct lease {
 #define SPACE_OPTION                                                                               \
     {                                                                                              \
         .name = "space", ROTA_OPTION_INTO(TEXT, struct lease, space), .value_name = "NAME",        \
-        .default_text = "cache", .min = 1, .max = ROTA_STORE_NAME_MAX, .help = "name of the space" \
+        .default_text = "cache/cache", .min = 1, .max = ROTA_STORE_NAME_MAX,                       \
+        .help = "name of the space; that of a cache is cache/NAME"                                 \
     }
 #define JSON_OPTION                                                                                \
     {                                                                                              \

@@ -307,13 +307,13 @@ enum rota_code rota_store_check_request(const struct rota_store_request *request
             code = check_name("the dc", request->dc, error);
         return code ? code : check_name("the space", request->space, error);
     case ROTA_STORE_HISTORY:
-    case ROTA_STORE_DCS:
         return check_name("the space", request->space, error);
     case ROTA_STORE_HOLD:
         if (request->span < 0 || request->span > 365 * ROTA_DAY)
             return rota_error_set(error, ROTA_ERR_INVALID, "a freeze lasts at most a year");
         return request->space.size ? check_name("the space", request->space, error) : ROTA_OK;
     case ROTA_STORE_SPACES:
+    case ROTA_STORE_DCS:
         return request->space.size ? check_name("the space", request->space, error) : ROTA_OK;
     case ROTA_STORE_BEAT:
     case ROTA_STORE_MEMBER_STATE:

@@ -212,8 +212,9 @@ static enum rota_code do_history(struct rota_store_session *session,
 static void read_dc(const struct rota_sql_result *result, size_t row, void *made)
 {
     *(struct rota_store_dc *)made = (struct rota_store_dc){
-        .name = rota_sql_bytes_at(result, row, 0),
-        .shards = (uint32_t)rota_sql_int_at(result, row, 1),
+        .space = rota_sql_bytes_at(result, row, 0),
+        .name = rota_sql_bytes_at(result, row, 1),
+        .shards = (uint32_t)rota_sql_int_at(result, row, 2),
     };
 }
 
@@ -223,9 +224,12 @@ static enum rota_code do_dcs(struct rota_store_session *session,
 {
     const struct rota_store_argument arguments[] = {ROTA_STORE_STR("space", request->space)};
     enum rota_code code;
-    answer->dcs =
-        list_rows(session, "SELECT dc, shards FROM rota_dcs WHERE space = :space ORDER BY dc",
-                  arguments, 1, sizeof *answer->dcs, read_dc, answer, &answer->n_dcs, &code);
+    const char *text = request->space.size
+                           ? "SELECT space, dc, shards FROM rota_dcs WHERE space = :space "
+                             "ORDER BY space, dc"
+                           : "SELECT space, dc, shards FROM rota_dcs ORDER BY space, dc";
+    answer->dcs = list_rows(session, text, arguments, request->space.size > 0, sizeof *answer->dcs,
+                            read_dc, answer, &answer->n_dcs, &code);
     return code;
 }
 

@@ -1,9 +1,9 @@
 #include "node/documents/node_report.h"
 
 #include "node/documents/peers.h"
-#include "node/node_directory.h"
 #include "node/node_inside.h"
 #include "node/role/role_cache.h"
+#include "run/call/space_directory.h"
 #include "wire/message/message_json.h"
 
 #include <string.h>
@@ -35,8 +35,8 @@ static struct rota_nodes_node *report_node(const struct rota_node *node, struct 
         .calls = counts.calls,
         .calls_total = counts.calls_total,
         .shards = node->n_shards,
-        .collections = rota_node_directory_n_collections(node->directory),
-        .watchers = rota_node_directory_n_watchers(node->directory),
+        .collections = rota_space_directory_n_spaces(node->space_directory),
+        .watchers = rota_space_directory_n_watchers(node->space_directory),
     };
     return report;
 }

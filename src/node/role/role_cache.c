@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "io/clock.h"
+#include "node/node_caches.h"
 #include "node/node_inside.h"
 #include "run/call/cache_service.h"
 #include "run/call/get_server_inside.h"
@@ -239,6 +240,7 @@ static size_t count_shards(const struct cache_role *role)
 static void on_shards(void *data)
 {
     const struct cache_role *role = ((struct collection *)data)->role;
+    rota_node_caches_changed(role->node->caches);
     rota_health_set(role->node->health, "rota.v1.Cache", count_shards(role) > 0, NULL);
 }
 
@@ -291,7 +293,7 @@ static enum rota_code open_service(struct collection *collection, struct rota_er
                                                               : ROTA_LEASE_WANTED_MAX;
     struct rota_cache_service_options options = {
         .store = collection->role->store,
-        .space = settings->name,
+        .name = settings->name,
         .dc = collection->role->dc,
         .source = settings->source,
         .host = node->advertise, /* whose lock of the data directory we hold */
@@ -385,8 +387,8 @@ static const char *roles_of_cache(void *data)
     for (size_t i = 0; i < role->n_collections; i++) {
         const struct collection *collection = &role->collections[i];
         if (collection->is_ready && n < sizeof role->roles)
-            n += (size_t)snprintf(role->roles + n, sizeof role->roles - n, ",cache/%s",
-                                  collection->settings->name);
+            n += (size_t)snprintf(role->roles + n, sizeof role->roles - n,
+                                  "," ROTA_CACHE_SERVICE_PREFIX "%s", collection->settings->name);
     }
     return role->roles;
 }

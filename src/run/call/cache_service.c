@@ -24,6 +24,7 @@ struct rota_cache_service {
     struct rota_get_server *gets;
     uint32_t wanted, wanted_max;
     size_t n_shards;
+    char space[ROTA_STORE_ROLES_MAX];
     bool is_giving_back; /* the lease is being closed */
     bool was_held, is_ready, is_leaving, is_left, is_closed, is_refused;
     void (*on_closed)(void *data);
@@ -136,8 +137,8 @@ static void on_lease_refused(void *data, const struct rota_error *error)
         note_failure(service, error);
     else
         rota_log(service->options.log, rota_clock_wall(), ROTA_LOG_ERROR, "lease rejected",
-                 ROTA_LOG_FACT("space", service->options.space),
-                 ROTA_LOG_FACT("dc", service->options.dc), ROTA_LOG_FACT("error", error->text));
+                 ROTA_LOG_FACT("space", service->space), ROTA_LOG_FACT("dc", service->options.dc),
+                 ROTA_LOG_FACT("error", error->text));
 }
 
 static bool is_held(void *data, const struct rota_interval *shard, uint64_t epoch)
@@ -237,7 +238,7 @@ static enum rota_code open_lease(struct rota_cache_service *service, struct rota
 {
     const struct rota_cache_service_options *options = &service->options;
     struct rota_lease_options with = {
-        .space = options->space,
+        .space = service->space,
         .dc = options->dc,
         .host = options->host,
         .shards = (uint32_t)options->shards,
@@ -268,8 +269,7 @@ static enum rota_code open_service(struct rota_cache_service *service, struct ro
                                                  .message_max = MESSAGE_MAX,
                                                  .metrics = service->options.metrics,
                                                  .data = service};
-    char role[ROTA_STORE_ROLES_MAX];
-    enum rota_code code = rota_cache_service_role(service->options.space, role, error);
+    enum rota_code code = rota_cache_service_role(service->options.name, service->space, error);
     if (!code)
         code = open_source(service, error);
     if (!code)
@@ -366,12 +366,13 @@ size_t rota_cache_service_n_shards(const struct rota_cache_service *service)
     return service->n_shards;
 }
 
-enum rota_code rota_cache_service_role(const char *space, char role[ROTA_STORE_ROLES_MAX],
+enum rota_code rota_cache_service_role(const char *name, char role[ROTA_STORE_ROLES_MAX],
                                        struct rota_error *error)
 {
-    if (strchr(space, ','))
-        return rota_error_set(error, ROTA_ERR_INVALID, "the name of the space contains a comma");
-    if (snprintf(role, ROTA_STORE_ROLES_MAX, "cache/%s", space) >= ROTA_STORE_ROLES_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID, "the name of the space is too long");
+    if (strchr(name, ','))
+        return rota_error_set(error, ROTA_ERR_INVALID, "the name of the cache contains a comma");
+    if (snprintf(role, ROTA_STORE_ROLES_MAX, ROTA_CACHE_SERVICE_PREFIX "%s", name) >=
+        ROTA_STORE_ROLES_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID, "the name of the cache is too long");
     return ROTA_OK;
 }

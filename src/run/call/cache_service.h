@@ -13,13 +13,17 @@
 #include <rota/log.h>
 #include <rota/time.h>
 
+/* The collection NAME is space cache/NAME in the store. */
+#define ROTA_CACHE_SERVICE_PREFIX "cache/"
+
 struct rota_cache_service;
 struct rota_metrics;
 struct rota_server_call;
 
 /* The texts are kept. */
 struct rota_cache_service_options {
-    const char *store, *space, *dc, *source;
+    const char *store, *dc, *source;
+    const char *name; /* of the collection */
     const char *host; /* its name as a holder of leases */
     int64_t shards, memory;
     int64_t wanted;     /* initial number of shards */
@@ -68,6 +72,6 @@ void rota_cache_service_close(struct rota_cache_service *service, void (*on_clos
 /* How many shards it holds. */
 size_t rota_cache_service_n_shards(const struct rota_cache_service *service);
 
-/* Write the role of the members that serve a collection. */
-enum rota_code rota_cache_service_role(const char *space, char role[ROTA_STORE_ROLES_MAX],
+/* Write the role of the members that serve a collection, which is also the name of its space. */
+enum rota_code rota_cache_service_role(const char *name, char role[ROTA_STORE_ROLES_MAX],
                                        struct rota_error *error);

@@ -11,10 +11,6 @@
 
 #define TIMEOUT_DEFAULT (10 * ROTA_SEC)
 
-/* A dead connection to a directory is detected within these, while a watch delivers nothing. */
-#define KEEPALIVE_INTERVAL (10 * ROTA_SEC)
-#define KEEPALIVE_TIMEOUT  (5 * ROTA_SEC)
-
 uint32_t rota_service_shard_of(struct rota_str key, uint32_t n_shards)
 {
     return rota_hash_shard(key, n_shards);
@@ -56,8 +52,8 @@ static void on_timer(uv_timer_t *timer)
         struct rota_service_moment *moment = (struct rota_service_moment *)first;
         rota_heap_remove(&client->moments, first);
         if (moment->space)
-            rota_service_client_map_watch(moment->space,
-                                          (struct rota_watch_event){.type = ROTA_WATCH_TICK});
+            rota_map_watch_step(&moment->space->watch,
+                                (struct rota_watch_event){.type = ROTA_WATCH_TICK});
         else
             rota_service_client_call_answer(moment->call);
     }
@@ -100,7 +96,7 @@ void rota_service_client_call_refuse(struct rota_service_call *call, enum rota_s
 /* The shard, as soon as the number of shards is known. */
 static void find_shard(struct rota_service_call *call)
 {
-    uint32_t n_shards = call->space->table.now.n_shards;
+    uint32_t n_shards = call->space->watch.table.now.n_shards;
     uint32_t shard = call->has_shard ? call->shard : rota_hash_shard(call->key, n_shards);
     if (call->channel[0] != '\0' && shard == call->shard)
         return;
@@ -137,17 +133,18 @@ void rota_service_client_call_answer(struct rota_service_call *call)
     if (call->asked == 0)
         return;
     stop_waiting(call);
-    if (space->table.is_known)
+    if (space->watch.table.is_known)
         find_shard(call);
-    if (rota_follow_look(&call->follow, &space->table, rota_clock_mono(), call->shard,
+    if (rota_follow_look(&call->follow, &space->watch.table, rota_clock_mono(), call->shard,
                          rota_space_node, &shard, &until))
-        rota_service_client_map_watch(
-            space, (struct rota_watch_event){.type = ROTA_WATCH_SERVED,
-                                             .is_waited = !rota_list_is_empty(&space->waiting)});
+        rota_map_watch_step(&space->watch, (struct rota_watch_event){
+                                               .type = ROTA_WATCH_SERVED,
+                                               .is_waited = !rota_list_is_empty(&space->waiting)});
     if (call->follow.reason == ROTA_FOLLOW_NO_SHARD) {
         struct rota_error error;
         rota_error_set(&error, ROTA_ERR_INVALID, "space %s has no shard %u: it has %u shards",
-                       space->name, (unsigned)call->shard, (unsigned)space->table.now.n_shards);
+                       space->name, (unsigned)call->shard,
+                       (unsigned)space->watch.table.now.n_shards);
         rota_service_client_call_refuse(call, ROTA_STATUS_INVALID_ARGUMENT, error.text);
         return;
     }
@@ -157,8 +154,8 @@ void rota_service_client_call_answer(struct rota_service_call *call)
     }
     rota_list_push(&space->waiting, &call->waiting);
     rota_service_client_moment_set(call->client, &call->moment, until);
-    rota_service_client_map_watch(space, (struct rota_watch_event){.type = ROTA_WATCH_START});
-    rota_service_client_map_watch(space, (struct rota_watch_event){.type = ROTA_WATCH_WAITED});
+    rota_map_watch_step(&space->watch, (struct rota_watch_event){.type = ROTA_WATCH_START});
+    rota_map_watch_step(&space->watch, (struct rota_watch_event){.type = ROTA_WATCH_WAITED});
 }
 
 /* --- hooks --- */
@@ -186,7 +183,7 @@ static void on_report(void *data, struct rota_shards_call *call, rota_time now,
     struct rota_service_call *ours = call->run->user;
     bool is_redirected =
         action->failure == ROTA_FAILURE_STALE && action->claim &&
-        rota_space_table_learn(&ours->space->table, now, ours->shard, action->claim);
+        rota_space_table_learn(&ours->space->watch.table, now, ours->shard, action->claim);
     rota_follow_failed(&ours->follow, now, action->node, action->epoch, action->failure,
                        &client->random);
     if (is_redirected)
@@ -210,8 +207,8 @@ static void on_free(void *data, struct rota_shards_call *call)
 static void explain_wait(const struct rota_service_call *call, struct rota_buffer *text)
 {
     const struct rota_service_space *space = call->space;
-    const char *node = call->node, *reason = space->problem;
-    const char *directory = rota_channel_target(call->client->channels[space->directory]);
+    const char *node = call->node, *reason = space->watch.problem;
+    const char *directory = rota_map_watch_node(&space->watch);
     switch (call->follow.reason) {
     case ROTA_FOLLOW_NO_MAP:
         rota_buffer_print(text,
@@ -414,7 +411,7 @@ enum rota_code rota_service_client_follow(struct rota_service_client *client, st
                               "service client: the name of a space has 1 to 200 bytes");
     enum rota_code code = find_space(client, name, &space, error);
     if (code == ROTA_OK)
-        rota_service_client_map_watch(space, (struct rota_watch_event){.type = ROTA_WATCH_START});
+        rota_map_watch_step(&space->watch, (struct rota_watch_event){.type = ROTA_WATCH_START});
     return code;
 }
 
@@ -423,11 +420,12 @@ bool rota_service_client_look(struct rota_service_client *client, struct rota_st
 {
     struct rota_service_space *space = rota_map_get(&client->spaces, name);
     struct rota_space_table_shard found;
-    if (!space || !rota_space_table_look(&space->table, rota_clock_mono(), shard, true, &found))
+    if (!space ||
+        !rota_space_table_look(&space->watch.table, rota_clock_mono(), shard, true, &found))
         return false;
     *view = (struct rota_service_view){
-        .n_shards = space->table.now.n_shards,
-        .engine = rota_str(space->table.engine),
+        .n_shards = space->watch.table.now.n_shards,
+        .engine = rota_str(space->watch.table.engine),
         .owner = found.n_replicas > 0 ? found.replicas[0].address : rota_str(""),
         .epoch = found.n_replicas > 0 ? found.replicas[0].epoch : 0,
         .is_moving = found.is_moving,
@@ -463,7 +461,7 @@ void rota_service_client_close(struct rota_service_client *client)
     rota_shards_close(client->shards);
     ROTA_LIST_DRAIN (call, &client->calls, struct rota_service_call, link)
         on_free(client, call->call); /* the rest of it goes with the shards */
-    for (size_t i = 0; i < client->n_nodes; i++)
+    for (size_t i = 0; i < client->nodes.n; i++)
         rota_channel_close(client->channels[i]);
     uv_close((uv_handle_t *)&client->timer, on_timer_closed);
 }
@@ -490,8 +488,9 @@ static enum rota_code open_parts(struct rota_service_client *client,
                                                  .token = options->token,
                                                  .connect_timeout = ROTA_WATCH_FIRST_WITHIN,
                                                  .backoff_max = ROTA_WATCH_PAUSE_MAX,
-                                                 .keepalive_interval = KEEPALIVE_INTERVAL,
-                                                 .keepalive_timeout = KEEPALIVE_TIMEOUT};
+                                                 .keepalive_interval = ROTA_MAP_WATCH_KEEPALIVE,
+                                                 .keepalive_timeout =
+                                                     ROTA_MAP_WATCH_KEEPALIVE_TIMEOUT};
     enum rota_code code = rota_shards_open(client->loop, &shards, &client->shards, error);
     if (code)
         return code;
@@ -499,7 +498,7 @@ static enum rota_code open_parts(struct rota_service_client *client,
     for (size_t i = 0; !code && i < options->n_nodes; i++) {
         code = rota_channel_open(client->loop, options->nodes[i], &channel, &client->channels[i],
                                  error);
-        client->n_nodes += !code;
+        client->nodes.n += !code;
     }
     return code;
 }
@@ -523,6 +522,8 @@ enum rota_code rota_service_client_open(struct uv_loop_s *loop,
     uint64_t seed = options->seed ? options->seed : (uint64_t)rota_clock_mono() ^ (uintptr_t)client;
     client->loop = loop;
     client->retries = options->retries;
+    client->nodes =
+        (struct rota_map_watch_nodes){.channels = client->channels, .random = &client->random};
     client->hooks = (struct rota_shards_hooks){.ask = on_ask,
                                                .report = on_report,
                                                .start = on_start,

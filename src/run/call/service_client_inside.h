@@ -3,12 +3,12 @@
  *     client --one for each name--> space --those that wait--> call
  *
  * A call is one of shards_inside.h, with retries, connections and health checks as there; only its
- * replicas come from here. The map of a space comes from a directory: watch_fsm decides which,
- * space_table keeps the map, follow decides for each call whether it goes or waits. */
+ * replicas come from here. The map of a space comes from a directory (map_watch.h); follow decides
+ * for each call whether it goes or waits. */
 #pragma once
 
 #include "core/call/service/follow.h"
-#include "core/call/service/watch_fsm.h"
+#include "run/call/map_watch.h"
 #include "run/call/shards_hooks.h"
 #include "wire/grpc/call_notes.h"
 
@@ -24,15 +24,9 @@ struct rota_service_moment {
 struct rota_service_space {
     struct rota_service_client *client;
     int64_t id; /* among the spaces of this client */
-    struct rota_space_table table;
-    struct rota_watch_fsm watch;
+    struct rota_map_watch watch;
     struct rota_service_moment moment;
-    struct rota_call *rpc; /* the watch */
-    uint64_t rpc_number;
-    size_t directory;                  /* the node that was asked last */
-    char problem[ROTA_ERROR_TEXT_MAX]; /* why the last watch ended; "": none has */
-    struct rota_list_node waiting;     /* calls, for the map */
-    size_t name_size;
+    struct rota_list_node waiting; /* calls, for the map */
     char name[];
 };
 
@@ -62,7 +56,7 @@ struct rota_service_client {
     struct rota_shards *shards;
     struct rota_shards_hooks hooks;
     struct rota_channel *channels[ROTA_SERVICE_NODES_MAX];
-    size_t n_nodes;
+    struct rota_map_watch_nodes nodes;
     char *zone; /* NULL: none is preferred */
     int64_t retries;
     uv_timer_t timer;
@@ -91,16 +85,9 @@ void rota_service_client_call_refuse(struct rota_service_call *call, enum rota_s
 
 /* --- service_client_map.c --- */
 
-/* Apply a WatchSpaceReply or GetSpaceReply. After an error the next one must be a snapshot. */
-enum rota_code rota_service_client_map_apply(struct rota_space_table *table, struct rota_str reply,
-                                             bool *is_whole, struct rota_error *error);
-
 struct rota_service_space *rota_service_client_map_space_open(struct rota_service_client *client,
                                                               struct rota_str name);
 void rota_service_client_map_space_free(struct rota_service_space *space);
-
-/* Step its machine, and carry out the actions. */
-void rota_service_client_map_watch(struct rota_service_space *space, struct rota_watch_event event);
 
 /* The map has changed: calls that wait look again. */
 void rota_service_client_map_space_wake(struct rota_service_space *space);

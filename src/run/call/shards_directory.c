@@ -1,386 +1,303 @@
-/* The map source that asks a directory: rota.v1.Directory, at one or more addresses that know the
- * same.
- *
- * A question goes to one address and to the next when that is unreachable; for the last one it
- * waits. A collection that was answered is then watched: the directory sends the map again when
- * it changes. A broken watch is started again, at another address, after a growing pause. */
-#include "run/call/shards_inside.h"
+/* A question is answered from the watch of its space, as soon as that has the whole map; then the
+ * directory sends what changes. A map that is asked for again at once has not helped: if the
+ * directory sends nothing new, another one is watched. A watch ends when a map has changed that is
+ * no longer read. */
+#include "run/call/shards_directory.h"
 
-#include "core/call/backoff.h"
+#include "base/hash.h"
 #include "io/clock.h"
 #include "io/timer.h"
+#include "run/call/map_watch.h"
+#include "run/call/shards_inside.h"
 
+#include <rota/space.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-#define WATCH_PAUSE_MAX (2 * ROTA_SEC)
-
-struct question {
-    uint64_t number;
-    struct directory *directory;
-    struct rota_call *rpc;
-    size_t asked;   /* the address that was asked last */
-    size_t n_tried; /* addresses */
-    struct rota_buffer request;
-};
-
-struct watch {
-    int64_t collection;
-    struct directory *directory;
-    struct rota_call *rpc; /* NULL: between two attempts */
-    size_t asked;          /* the address that it is at, or was last */
-    uint64_t version;      /* of the map we have, as that address counts */
-    bool is_heard;         /* since it is there */
-    struct rota_backoff backoff;
-    rota_time again_at;
-};
+enum { NUMBER_MAX = 11 }; /* bytes of a shard's, with its NUL */
 
 struct directory {
     struct rota_shards *shards;
     struct rota_channel *channels[ROTA_SHARDS_DIRECTORIES_MAX];
-    size_t n_channels, current;
-    struct rota_map questions, watches;
-    uv_timer_t timer;
+    struct rota_map_watch_nodes nodes;
+    struct rota_map questions, follows;
 };
 
-static void directory_free(struct directory *directory)
+/* A space, by the id of its collection. */
+struct follow {
+    struct directory *directory;
+    int64_t id;
+    struct rota_map_watch watch;
+    uv_timer_t timer; /* of the watch */
+    struct rota_list_node questions;
+    uint64_t history, version; /* of the map that the cache was given; 0: none */
+    rota_time told_at;
+    bool is_missing; /* the store has no such space */
+    char name[];
+};
+
+struct question {
+    uint64_t number;
+    struct rota_list_node link;
+};
+
+/* --- maps --- */
+
+enum rota_code rota_shards_directory_space(struct rota_str database, struct rota_str collection,
+                                           char text[ROTA_SHARDS_DIRECTORY_NAME_MAX + 1],
+                                           struct rota_error *error)
 {
-    const struct rota_map_entry *entry;
-    size_t place = 0;
-    while ((entry = rota_map_next(&directory->questions, &place))) {
-        struct question *question = entry->value;
-        rota_buffer_deinit(&question->request);
-        free(question);
+    bool is_default =
+        database.size == 0 || rota_str_is_equal(database, rota_str(ROTA_SHARDS_DIRECTORY_DEFAULT));
+    size_t size = collection.size + (is_default ? 0 : database.size + 1);
+    if (collection.size == 0 || size > ROTA_SHARDS_DIRECTORY_NAME_MAX ||
+        memchr(collection.data, '\0', collection.size) ||
+        (!is_default && memchr(database.data, '\0', database.size)))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "the name of a collection, with its database, has 1 to %d bytes, and "
+                              "no NUL",
+                              ROTA_SHARDS_DIRECTORY_NAME_MAX);
+    snprintf(text, ROTA_SHARDS_DIRECTORY_NAME_MAX + 1, "%.*s%s%.*s",
+             is_default ? 0 : (int)database.size, is_default ? "" : database.data,
+             is_default ? "" : "/", ROTA_STR_ARGS(collection));
+    return ROTA_OK;
+}
+
+static void read_shard(const struct rota_space_table_side *side, uint32_t shard,
+                       struct rota_shard_channel *channel, struct rota_replica *replicas)
+{
+    channel->replicas = replicas;
+    for (size_t i = 0; i < side->n_zones; i++) {
+        const struct rota_space_table_claim *claim = &side->zones[i].claims[shard];
+        struct rota_str address =
+            rota_str(claim->owner > 0 ? side->nodes.items[claim->owner - 1] : "");
+        if (claim->owner > 0)
+            replicas[channel->n_replicas++] = (struct rota_replica){
+                rota_space_node(address), address, claim->epoch, !claim->is_moving};
     }
-    place = 0;
-    while ((entry = rota_map_next(&directory->watches, &place)))
-        free(entry->value);
-    rota_map_deinit(&directory->questions);
-    rota_map_deinit(&directory->watches);
-    free(directory);
 }
 
-/* Use another one from now on, unless another question has switched already. */
-static void move_on(struct directory *directory, size_t asked)
+enum rota_code rota_shards_directory_map(const struct rota_space_table *table,
+                                         struct rota_arena *arena, struct rota_shards_map *map,
+                                         struct rota_error *error)
 {
-    if (directory->current == asked)
-        directory->current = (asked + 1) % directory->n_channels;
-}
-
-/* --- messages --- */
-
-const struct rota_directory_map *rota_shards_directory_decode_map(struct rota_str reply,
-                                                                  struct rota_arena *arena)
-{
-    struct rota_directory_reply message;
-    rota_message_decode(&ROTA_DIRECTORY_REPLY, reply, &message, arena, NULL);
-    return message.shards;
-}
-
-bool rota_shards_directory_read_map(const struct rota_directory_map *from, struct rota_arena *arena,
-                                    void (*use)(void *data, const struct rota_shards_map *map),
-                                    void *data)
-{
-    const struct rota_directory_collection *collection = from ? from->collection : NULL;
-    if (!collection || collection->id == 0)
-        return false;
-    const struct rota_directory_shard *shards = from->shards.items;
-    struct rota_shard_channel *channels = rota_arena_take(arena, from->shards.n * sizeof *channels);
-    if (!channels)
-        return false;
-    for (size_t i = 0; i < from->shards.n; i++)
-        channels[i] = (struct rota_shard_channel){shards[i].channel, shards[i].nodes.items,
-                                                  shards[i].nodes.n};
-    use(data,
-        &(struct rota_shards_map){collection->id, channels, from->shards.n, collection->name});
-    return true;
-}
-
-/* --- watches --- */
-
-static void watch_start(struct watch *watch);
-
-static struct watch *find_watch(const struct directory *directory, int64_t collection)
-{
-    return rota_map_get(&directory->watches, rota_str_of(&collection, sizeof collection));
-}
-
-static void watch_end(struct watch *watch)
-{
-    rota_map_remove(&watch->directory->watches,
-                    rota_str_of(&watch->collection, sizeof watch->collection));
-    if (watch->rpc)
-        rota_call_cancel(watch->rpc);
-    free(watch);
-}
-
-static void on_timer(uv_timer_t *timer);
-
-static void arm_timer(struct directory *directory)
-{
-    const struct rota_map_entry *entry;
-    rota_time at = ROTA_TIME_NEVER, now = rota_clock_mono();
-    size_t place = 0;
-    while ((entry = rota_map_next(&directory->watches, &place))) {
-        const struct watch *watch = entry->value;
-        if (!watch->rpc)
-            at = rota_time_min(at, watch->again_at);
+    const struct rota_space_table_side *side = &table->now;
+    size_t n = side->n_shards;
+    if (n > ROTA_SHARD_CHANNELS_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "%zu shards, and a collection has at most %d: "
+                              "<rota/service_client.h> calls the shards of larger spaces",
+                              n, ROTA_SHARD_CHANNELS_MAX);
+    struct rota_shard_channel *channels = rota_arena_take(arena, n * sizeof *channels);
+    struct rota_replica *replicas =
+        rota_arena_take(arena, (n * side->n_zones + 1) * sizeof *replicas);
+    char *names = rota_arena_take(arena, n * NUMBER_MAX);
+    if (!channels || !replicas || !names)
+        return rota_error_no_memory(error, "for a map of shards");
+    for (uint32_t i = 0; i < n; i++) {
+        char *name = names + (size_t)i * NUMBER_MAX;
+        snprintf(name, NUMBER_MAX, "%u", (unsigned)i);
+        channels[i] = (struct rota_shard_channel){.name = rota_str(name)};
+        read_shard(side, i, &channels[i], replicas + i * side->n_zones);
     }
-    rota_timer_set(&directory->timer, on_timer, now, at);
+    *map = (struct rota_shards_map){.channels = channels, .n_channels = n};
+    return ROTA_OK;
+}
+
+/* Whether the directory that is watched has sent all that it has. */
+static bool is_current(const struct follow *follow)
+{
+    return follow->watch.table.is_known && follow->watch.fsm.state == ROTA_WATCH_WATCHING &&
+           follow->watch.fsm.first_by == ROTA_TIME_NEVER;
+}
+
+static void free_question(struct directory *directory, struct question *question)
+{
+    rota_map_remove(&directory->questions, rota_str_of(&question->number, sizeof question->number));
+    rota_list_remove(&question->link);
+    free(question);
+}
+
+/* Answer the questions with a map, or with an error. */
+static void answer_questions(struct follow *follow, const struct rota_shards_map *map,
+                             const struct rota_error *error)
+{
+    struct directory *directory = follow->directory;
+    follow->told_at = rota_clock_mono();
+    ROTA_LIST_DRAIN (question, &follow->questions, struct question, link) {
+        uint64_t number = question->number;
+        free_question(directory, question);
+        rota_shards_tell(directory->shards, number, map, error);
+    }
+}
+
+/* Tell the cache, if there is something new or a question. */
+static void tell_map(struct follow *follow)
+{
+    struct rota_shards *shards = follow->directory->shards;
+    const struct rota_space_table *table = &follow->watch.table;
+    struct rota_arena arena = {0};
+    struct rota_shards_map map;
+    struct rota_error error;
+    bool is_news = follow->history != table->history || follow->version != table->version;
+    bool is_cached = rota_shard_cache_peek(shards->cache, follow->id) != NULL;
+    enum rota_code code = rota_shards_directory_map(table, &arena, &map, &error);
+    if (code) {
+        answer_questions(follow, NULL, &error);
+    } else {
+        map.id = follow->id;
+        map.name = follow->watch.name;
+        if (is_news && is_cached && follow->version > 0) {
+            shards->n_changes++;
+            rota_shards_replace(shards, &map);
+        }
+        answer_questions(follow, &map, NULL);
+    }
+    follow->history = table->history;
+    follow->version = table->version;
+    rota_arena_deinit(&arena);
+}
+
+/* --- follows --- */
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+static void follow_end(struct follow *follow)
+{
+    rota_map_remove(&follow->directory->follows, rota_str_of(&follow->id, sizeof follow->id));
+    rota_map_watch_cancel(&follow->watch);
+    rota_map_watch_deinit(&follow->watch);
+    uv_close((uv_handle_t *)&follow->timer, on_timer_closed);
+}
+
+static bool is_unread(const struct follow *follow)
+{
+    return rota_list_is_empty(&follow->questions) &&
+           !rota_shard_cache_peek(follow->directory->shards->cache, follow->id);
+}
+
+static void on_news(void *data, bool is_changed)
+{
+    struct follow *follow = data;
+    struct rota_shards *shards = follow->directory->shards;
+    if (is_changed && follow->watch.table.history == follow->history)
+        rota_map_watch_step(&follow->watch, (struct rota_watch_event){.type = ROTA_WATCH_SERVED});
+    if (follow->is_missing || (is_changed && is_unread(follow)))
+        follow_end(follow);
+    else if (is_changed && is_current(follow))
+        tell_map(follow);
+    rota_shards_settle(shards, true);
+}
+
+static void on_missing(void *data, const char *text)
+{
+    struct follow *follow = data;
+    struct rota_error error;
+    rota_error_set(&error, ROTA_ERR_NOT_FOUND, "%s", text);
+    rota_shards_invalidate(follow->directory->shards, &follow->id, 1);
+    answer_questions(follow, NULL, &error);
+    follow->is_missing = true;
 }
 
 static void on_timer(uv_timer_t *timer)
 {
-    struct directory *directory = timer->data;
-    const struct rota_map_entry *entry;
-    rota_time now = rota_clock_mono();
-    size_t place = 0;
-    while ((entry = rota_map_next(&directory->watches, &place))) {
-        struct watch *watch = entry->value;
-        if (!watch->rpc && watch->again_at <= now)
-            watch_start(watch);
-    }
-    arm_timer(directory);
+    struct follow *follow = timer->data;
+    struct rota_shards *shards = follow->directory->shards;
+    rota_map_watch_step(&follow->watch, (struct rota_watch_event){.type = ROTA_WATCH_TICK});
+    rota_shards_settle(shards, true);
 }
 
-static void watch_broke(struct watch *watch)
+static void on_deadline(void *data, rota_time at)
 {
-    watch->rpc = NULL;
-    move_on(watch->directory, watch->asked);
-    watch->again_at = rota_time_add(
-        rota_clock_mono(), rota_backoff_failed(&watch->backoff, &watch->directory->shards->random));
+    struct follow *follow = data;
+    rota_timer_set(&follow->timer, on_timer, rota_clock_mono(), at);
 }
 
-static void replace_map(void *data, const struct rota_shards_map *map)
+static struct follow *find_follow(const struct directory *directory, int64_t id)
 {
-    struct watch *watch = data;
-    if (map->id == watch->collection)
-        rota_shards_replace(watch->directory->shards, map);
+    return rota_map_get(&directory->follows, rota_str_of(&id, sizeof id));
 }
 
-/* Versions belong to the directory, and a restarted or another directory may count from less:
- * its clock is unknown. So the first version on a stream only has to differ from ours, and the
- * others are ordered. */
-static bool is_news(const struct watch *watch, uint64_t version)
+/* Those of maps that are no longer read make room. */
+static void end_unread(struct directory *directory)
 {
-    return watch->is_heard ? version > watch->version : version != watch->version;
-}
-
-static void on_change(void *data, struct rota_call *call, struct rota_str message)
-{
-    struct watch *watch = data;
-    struct rota_shards *shards = watch->directory->shards;
-    (void)call;
-    rota_backoff_succeeded(&watch->backoff);
-    if (!rota_shard_cache_peek(shards->cache, watch->collection)) {
-        watch_end(watch); /* the map is no longer read */
-        return;
-    }
-    struct rota_arena arena = {0};
-    const struct rota_directory_map *map = rota_shards_directory_decode_map(message, &arena);
-    if (map && is_news(watch, map->version)) {
-        watch->version = map->version;
-        watch->is_heard = true;
-        shards->n_changes++;
-        if (!rota_shards_directory_read_map(map, &arena, replace_map, watch))
-            rota_shards_invalidate(shards, &watch->collection, 1);
-    }
-    rota_arena_deinit(&arena);
-}
-
-static void on_watch_end(void *data, struct rota_call *call, const struct rota_call_result *result)
-{
-    struct watch *watch = data;
-    struct directory *directory = watch->directory;
-    (void)call;
-    watch->rpc = NULL;
-    if (result->status == ROTA_STATUS_NOT_FOUND) {
-        rota_shards_invalidate(directory->shards, &watch->collection, 1);
-        watch_end(watch);
-    } else if (result->status == ROTA_STATUS_UNIMPLEMENTED) {
-        watch_end(watch);
-    } else {
-        watch_broke(watch);
-    }
-    arm_timer(directory);
-}
-
-static void watch_start(struct watch *watch)
-{
-    struct directory *directory = watch->directory;
-    const struct rota_directory_collection collection = {.id = watch->collection};
-    const struct rota_directory_request message = {&collection, watch->version};
-    struct rota_buffer request = {0};
-    watch->is_heard = false;
-    watch->asked = directory->current;
-    rota_message_encode(&ROTA_DIRECTORY_WATCH, &message, &request);
-    struct rota_call_options options = {
-        .method = rota_str("/rota.v1.Directory/WatchShards"),
-        .request = rota_buffer_str(&request),
-        .on_message = on_change,
-        .on_end = on_watch_end,
-        .data = watch,
-    };
-    if (request.failed ||
-        rota_channel_call(directory->channels[watch->asked], &options, &watch->rpc, NULL))
-        watch_broke(watch);
-    rota_buffer_deinit(&request);
-}
-
-/* Watches of maps that are no longer read make room. */
-static void drop_unread(struct directory *directory)
-{
-    for (size_t place = 0; place < directory->watches.capacity;) {
-        struct watch *watch = directory->watches.entries[place].value;
-        if (watch && !rota_shard_cache_peek(directory->shards->cache, watch->collection))
-            watch_end(watch); /* the place is filled again */
+    for (size_t place = 0; place < directory->follows.capacity;) {
+        struct follow *follow = directory->follows.entries[place].value;
+        if (follow && is_unread(follow))
+            follow_end(follow); /* the place is filled again */
         else
             place++;
     }
 }
 
-/* The collection's map was just answered in this version, by this address. */
-static void watch_add(struct directory *directory, int64_t collection, uint64_t version,
-                      size_t address)
+static enum rota_code follow_space(struct directory *directory, int64_t id, const char *name,
+                                   struct follow **result, struct rota_error *error)
 {
-    struct watch *watch = find_watch(directory, collection);
-    if (watch) {
-        if (address == watch->asked && version > watch->version)
-            watch->version = version;
-        return;
+    static const struct rota_map_watch_handler HANDLER = {on_news, on_missing, on_deadline};
+    size_t size = strlen(name);
+    if (directory->follows.size >= ROTA_SHARDS_WATCHES_MAX)
+        end_unread(directory);
+    if (directory->follows.size >= ROTA_SHARDS_WATCHES_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "shards: more than %d collections in use",
+                              ROTA_SHARDS_WATCHES_MAX);
+    struct follow *follow = calloc(1, sizeof *follow + size + 1);
+    if (!follow)
+        return rota_error_no_memory(error, "for the directory of shards");
+    snprintf(follow->name, size + 1, "%s", name);
+    follow->directory = directory;
+    follow->id = id;
+    rota_list_init(&follow->questions);
+    if (!rota_map_put(&directory->follows, rota_str_of(&follow->id, sizeof follow->id), follow)) {
+        free(follow);
+        return rota_error_no_memory(error, "for the directory of shards");
     }
-    if (directory->watches.size >= ROTA_SHARDS_WATCHES_MAX)
-        drop_unread(directory);
-    if (directory->watches.size >= ROTA_SHARDS_WATCHES_MAX)
-        return;
-    watch = calloc(1, sizeof *watch);
-    if (!watch)
-        return;
-    watch->collection = collection;
-    watch->directory = directory;
-    watch->version = version;
-    watch->backoff.max = WATCH_PAUSE_MAX;
-    if (!rota_map_put(&directory->watches,
-                      rota_str_of(&watch->collection, sizeof watch->collection), watch)) {
-        free(watch);
-        return;
-    }
-    watch_start(watch);
-    arm_timer(directory);
+    uv_timer_init(directory->shards->loop, &follow->timer);
+    follow->timer.data = follow;
+    rota_map_watch_init(&follow->watch, rota_str_of(follow->name, size), &directory->nodes,
+                        &HANDLER, follow);
+    *result = follow;
+    return ROTA_OK;
 }
 
 /* --- questions --- */
 
-static void question_free(struct question *question)
+/* A space has no id of its own: a collection has one that follows from its name. */
+static int64_t id_of(const char *space)
 {
-    rota_map_remove(&question->directory->questions,
-                    rota_str_of(&question->number, sizeof question->number));
-    rota_buffer_deinit(&question->request);
-    free(question);
+    int64_t id = (int64_t)(rota_hash_xxh64(0, rota_str(space)) >> 1);
+    return id > 0 ? id : 1;
 }
 
-/* Takes the question. */
-static void question_failed(struct question *question, enum rota_code code, struct rota_str text)
+static enum rota_code find_space(struct directory *directory, const struct rota_shards_name *name,
+                                 struct follow **result, struct rota_error *error)
 {
-    struct directory *directory = question->directory;
-    uint64_t number = question->number;
-    struct rota_error error;
-    rota_error_set(&error, code, "directory %s: %.*s",
-                   rota_channel_target(directory->channels[question->asked]), ROTA_STR_ARGS(text));
-    question_free(question);
-    rota_shards_tell(directory->shards, number, NULL, &error);
-}
-
-struct answer {
-    struct question *question;
-    int64_t collection;
-};
-
-static void answer_question(void *data, const struct rota_shards_map *map)
-{
-    struct answer *answer = data;
-    answer->collection = map->id;
-    rota_shards_tell(answer->question->directory->shards, answer->question->number, map, NULL);
-}
-
-/* Takes the question. */
-static void question_answered(struct question *question, struct rota_str message)
-{
-    struct directory *directory = question->directory;
-    struct answer told = {.question = question};
-    struct rota_arena arena = {0};
-    const struct rota_directory_map *map = rota_shards_directory_decode_map(message, &arena);
-    if (rota_shards_directory_read_map(map, &arena, answer_question, &told)) {
-        size_t address = question->asked;
-        question_free(question);
-        watch_add(directory, told.collection, map->version, address);
-    } else {
-        question_failed(question, ROTA_ERR_IO,
-                        rota_str("malformed reply: expected a map of shards"));
+    char space[ROTA_SHARDS_DIRECTORY_NAME_MAX + 1];
+    int64_t id = name->id;
+    if (name->collection.size > 0) {
+        enum rota_code code =
+            rota_shards_directory_space(name->database, name->collection, space, error);
+        if (code)
+            return code;
+        id = id_of(space);
     }
-    rota_arena_deinit(&arena);
+    *result = find_follow(directory, id);
+    if ((name->id != 0 && name->id != id) || (name->collection.size == 0 && !*result))
+        return rota_error_set(error, ROTA_ERR_NOT_FOUND,
+                              "no collection with id %lld is in use here: use its name",
+                              (long long)name->id);
+    return *result ? ROTA_OK : follow_space(directory, id, space, result, error);
 }
 
-static void question_send(struct question *question);
-
-static void question_try_next(struct question *question, struct rota_str text)
+/* The cache was given the same just now, and the map did not help. */
+static bool is_doubtful(const struct follow *follow)
 {
-    struct directory *directory = question->directory;
-    move_on(directory, question->asked);
-    if (++question->n_tried < directory->n_channels)
-        question_send(question);
-    else
-        question_failed(question, ROTA_ERR_UNAVAILABLE, text);
-}
-
-static void on_reply(void *data, struct rota_call *call, const struct rota_call_result *result)
-{
-    struct question *question = data;
-    struct directory *directory = question->directory;
-    (void)call;
-    question->rpc = NULL;
-    if (result->status == ROTA_STATUS_OK)
-        question_answered(question, result->message);
-    else if (result->status == ROTA_STATUS_NOT_FOUND)
-        question_failed(question, ROTA_ERR_NOT_FOUND, result->text);
-    else if (result->status == ROTA_STATUS_INVALID_ARGUMENT)
-        question_failed(question, ROTA_ERR_INVALID, result->text);
-    else
-        question_try_next(question, result->text);
-    rota_shards_settle(directory->shards, true);
-}
-
-static void question_send(struct question *question)
-{
-    struct directory *directory = question->directory;
-    struct rota_error error;
-    struct rota_call_options options = {
-        .method = rota_str("/rota.v1.Directory/GetShards"),
-        .request = rota_buffer_str(&question->request),
-        .wait_for_ready = question->n_tried + 1 == directory->n_channels,
-        .on_end = on_reply,
-        .data = question,
-    };
-    question->asked = directory->current;
-    if (rota_channel_call(directory->channels[question->asked], &options, &question->rpc, &error))
-        question_try_next(question, rota_str(error.text));
-}
-
-static bool is_name(struct rota_str text)
-{
-    return text.size <= ROTA_SHARD_NAME_MAX && !(text.size && memchr(text.data, '\0', text.size));
-}
-
-static enum rota_code pack_question(struct question *question, const struct rota_shards_name *name,
-                                    struct rota_error *error)
-{
-    const struct rota_directory_collection which = {name->database, name->collection, name->id};
-    if (!is_name(name->database) || !is_name(name->collection))
-        return rota_error_set(error, ROTA_ERR_INVALID, "a name must not contain a NUL byte");
-    rota_message_encode(&ROTA_DIRECTORY_GET, &(struct rota_directory_request){&which, 0},
-                        &question->request);
-    if (question->request.failed)
-        return rota_error_no_memory(error, "for a request to the directory");
-    return ROTA_OK;
+    const struct rota_space_table *table = &follow->watch.table;
+    return follow->version > 0 && follow->history == table->history &&
+           follow->version == table->version &&
+           rota_clock_mono() < rota_time_add(follow->told_at, ROTA_SHARD_TTL / 2);
 }
 
 static void ask_directory(void *data, struct rota_shards *shards, uint64_t number,
@@ -388,25 +305,29 @@ static void ask_directory(void *data, struct rota_shards *shards, uint64_t numbe
 {
     struct directory *directory = data;
     struct question *question = calloc(1, sizeof *question);
+    struct follow *follow;
     struct rota_error error;
-    if (!question) {
-        rota_error_no_memory(&error, "for a request to the directory");
-        rota_shards_tell(shards, number, NULL, &error);
-        return;
+    enum rota_code code = question ? find_space(directory, name, &follow, &error)
+                                   : rota_error_no_memory(&error, "for a request to the directory");
+    if (!code) {
+        question->number = number;
+        if (!rota_map_put(&directory->questions,
+                          rota_str_of(&question->number, sizeof question->number), question))
+            code = rota_error_no_memory(&error, "for a request to the directory");
     }
-    question->number = number;
-    question->directory = directory;
-    enum rota_code code = pack_question(question, name, &error);
-    if (code == ROTA_OK &&
-        !rota_map_put(&directory->questions,
-                      rota_str_of(&question->number, sizeof question->number), question))
-        code = rota_error_no_memory(&error, "for a request to the directory");
     if (code) {
-        question_free(question);
+        free(question);
         rota_shards_tell(shards, number, NULL, &error);
         return;
     }
-    question_send(question);
+    rota_list_push(&follow->questions, &question->link);
+    rota_map_watch_step(&follow->watch, (struct rota_watch_event){.type = ROTA_WATCH_START});
+    if (is_current(follow)) {
+        if (is_doubtful(follow))
+            rota_map_watch_step(&follow->watch,
+                                (struct rota_watch_event){.type = ROTA_WATCH_WAITED});
+        tell_map(follow);
+    }
 }
 
 static void forget_question(void *data, uint64_t number)
@@ -414,41 +335,52 @@ static void forget_question(void *data, uint64_t number)
     struct directory *directory = data;
     struct question *question =
         rota_map_get(&directory->questions, rota_str_of(&number, sizeof number));
-    if (!question)
-        return;
-    if (question->rpc)
-        rota_call_cancel(question->rpc);
-    move_on(directory, question->asked); /* it took too long */
-    question_free(question);
+    if (question)
+        free_question(directory, question);
 }
 
-/* Why the directory that would be asked now is unreachable, or that it does not respond. */
+/* Why a directory that is asked is unreachable, or that it does not respond. */
 static bool explain_failure(void *data, struct rota_error *error)
 {
     const struct directory *directory = data;
-    const struct rota_channel *channel = directory->channels[directory->current];
+    const struct rota_map_entry *entry;
+    const struct follow *follow = NULL;
+    size_t place = 0;
+    while ((!follow || is_current(follow)) && (entry = rota_map_next(&directory->follows, &place)))
+        follow = entry->value;
+    if (!follow || is_current(follow))
+        return false;
+    const struct rota_channel *channel = directory->channels[follow->watch.node];
     const struct rota_error *reason = rota_channel_reason(channel);
-    if (rota_channel_state(channel) == ROTA_CHANNEL_READY || reason->code == ROTA_OK)
+    if (rota_channel_state(channel) != ROTA_CHANNEL_READY && reason->code != ROTA_OK)
+        rota_error_set(error, reason->code, "the directory is unreachable: %s", reason->text);
+    else if (follow->watch.problem[0] && rota_channel_state(channel) == ROTA_CHANNEL_READY)
+        rota_error_set(error, ROTA_ERR_UNAVAILABLE, "the directory %s: %s",
+                       rota_channel_target(channel), follow->watch.problem);
+    else
         rota_error_set(error, ROTA_ERR_UNAVAILABLE, "the directory %s does not respond",
                        rota_channel_target(channel));
-    else
-        rota_error_set(error, reason->code, "the directory is unreachable: %s", reason->text);
     return true;
 }
 
 /* --- life --- */
 
-static void on_closed(uv_handle_t *handle)
-{
-    directory_free(handle->data);
-}
-
 static void close_directory(void *data)
 {
     struct directory *directory = data;
-    for (size_t i = 0; i < directory->n_channels; i++)
+    const struct rota_map_entry *entry;
+    size_t place = 0;
+    while ((entry = rota_map_next(&directory->questions, &place)))
+        free(entry->value);
+    rota_map_deinit(&directory->questions);
+    while (directory->follows.size > 0) {
+        place = 0;
+        follow_end(rota_map_next(&directory->follows, &place)->value);
+    }
+    rota_map_deinit(&directory->follows);
+    for (size_t i = 0; i < directory->nodes.n; i++)
         rota_channel_close(directory->channels[i]);
-    uv_close((uv_handle_t *)&directory->timer, on_closed);
+    free(directory);
 }
 
 enum rota_code rota_shards_directory_new(struct rota_shards *shards,
@@ -456,12 +388,13 @@ enum rota_code rota_shards_directory_new(struct rota_shards *shards,
                                          struct rota_error *error)
 {
     const struct rota_shards_options *options = &shards->options;
-    struct rota_channel_options with = {
+    const struct rota_channel_options with = {
         .tls = options->tls,
         .insecure = options->insecure,
-        .backoff_max = WATCH_PAUSE_MAX,
-        /* A question to a silent directory times out first, and is asked again. */
-        .connect_timeout = 2 * ROTA_SHARD_FLIGHT_TIMEOUT,
+        .connect_timeout = ROTA_WATCH_FIRST_WITHIN,
+        .backoff_max = ROTA_WATCH_PAUSE_MAX,
+        .keepalive_interval = ROTA_MAP_WATCH_KEEPALIVE,
+        .keepalive_timeout = ROTA_MAP_WATCH_KEEPALIVE_TIMEOUT,
     };
     if (options->n_directories == 0)
         return rota_error_set(error, ROTA_ERR_INVALID,
@@ -473,10 +406,10 @@ enum rota_code rota_shards_directory_new(struct rota_shards *shards,
     if (!directory)
         return rota_error_no_memory(error, "for the directory of shards");
     directory->shards = shards;
+    directory->nodes =
+        (struct rota_map_watch_nodes){.channels = directory->channels, .random = &shards->random};
     rota_map_init(&directory->questions, rota_random_next(&shards->random));
-    rota_map_init(&directory->watches, rota_random_next(&shards->random));
-    uv_timer_init(shards->loop, &directory->timer);
-    directory->timer.data = directory;
+    rota_map_init(&directory->follows, rota_random_next(&shards->random));
     for (size_t i = 0; i < options->n_directories; i++) {
         enum rota_code code = rota_channel_open(shards->loop, options->directories[i], &with,
                                                 &directory->channels[i], error);
@@ -484,7 +417,7 @@ enum rota_code rota_shards_directory_new(struct rota_shards *shards,
             close_directory(directory);
             return code;
         }
-        directory->n_channels++;
+        directory->nodes.n++;
     }
     *source = (struct rota_shards_source){.ask = ask_directory,
                                           .forget = forget_question,

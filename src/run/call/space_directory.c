@@ -2,7 +2,6 @@
 
 #include "base/list.h"
 #include "base/map.h"
-#include "core/own/space_feed.h"
 #include "io/clock.h"
 #include "io/timer.h"
 #include "wire/message/directory_message.h"
@@ -19,7 +18,6 @@ struct encoded {
 
 struct entry {
     struct rota_space_directory *directory;
-    struct rota_space *space;
     struct rota_space_feed feed;
     struct rota_list_node watchers;
     struct encoded *parts; /* of the snapshot */
@@ -27,6 +25,8 @@ struct entry {
     uint64_t history; /* of what is encoded */
     struct encoded deltas[ROTA_SPACE_DIRECTORY_DELTAS];
     size_t n_deltas; /* ever */
+    size_t name_size;
+    char name[];
 };
 
 struct watcher {
@@ -85,31 +85,43 @@ static void not_found(struct rota_space_directory *directory, struct watcher *wa
 
 /* --- encoding --- */
 
-static struct rota_directory_claim claim_of(const struct rota_space_feed *feed, uint32_t shard)
+static void add_claim(struct entry *entry, uint32_t number, bool is_listed)
 {
-    const struct rota_space_shard *known = &feed->shards[shard];
+    const struct rota_space_feed *feed = &entry->feed;
+    const struct rota_space_shard *known = &feed->claims[number];
     bool is_owned = known->owner != ROTA_SPACE_NOBODY && known->state != ROTA_SPACE_UNOWNED;
-    return (struct rota_directory_claim){
-        .shard = shard,
+    const struct rota_directory_claim claim = {
+        .shard = number % feed->n_shards,
         .owner = is_owned ? known->owner + 1 : 0,
         .epoch = known->epoch,
         .is_moving = is_owned && known->state == ROTA_SPACE_MOVING,
     };
+    rota_directory_message_claims_add(&entry->directory->writer, &claim, is_listed);
 }
 
+static uint64_t lower(uint64_t base, const struct rota_space_feed *feed, uint32_t claim)
+{
+    return feed->claims[claim].epoch < base ? feed->claims[claim].epoch : base;
+}
+
+/* Each zone for itself. */
 static void encode_part(struct entry *entry, uint32_t first, uint32_t n, struct rota_buffer *bytes)
 {
     struct rota_directory_claims_writer *writer = &entry->directory->writer;
-    const struct rota_space_shard *shards = entry->feed.shards;
-    uint64_t base = UINT64_MAX;
-    for (uint32_t i = first; i < first + n; i++)
-        base = shards[i].epoch < base ? shards[i].epoch : base;
-    writer->claims = (struct rota_directory_claims){.first_shard = first, .base_epoch = base};
-    for (uint32_t i = first; i < first + n; i++) {
-        struct rota_directory_claim claim = claim_of(&entry->feed, i);
-        rota_directory_message_claims_add(writer, &claim, false);
+    const struct rota_space_feed *feed = &entry->feed;
+    for (uint32_t end, from = first; from < first + n; from = end) {
+        uint32_t zone = from / feed->n_shards;
+        uint64_t base = UINT64_MAX;
+        end = (zone + 1) * feed->n_shards < first + n ? (zone + 1) * feed->n_shards : first + n;
+        for (uint32_t i = from; i < end; i++)
+            base = lower(base, feed, i);
+        writer->claims = (struct rota_directory_claims){.zone = rota_str(feed->zones[zone]),
+                                                        .first_shard = from % feed->n_shards,
+                                                        .base_epoch = base};
+        for (uint32_t i = from; i < end; i++)
+            add_claim(entry, i, false);
+        rota_directory_message_claims_end(writer, bytes);
     }
-    rota_directory_message_claims_end(writer, bytes);
 }
 
 static void encode_changes(struct entry *entry, uint64_t from, uint64_t to,
@@ -117,17 +129,19 @@ static void encode_changes(struct entry *entry, uint64_t from, uint64_t to,
 {
     struct rota_directory_claims_writer *writer = &entry->directory->writer;
     const struct rota_space_feed *feed = &entry->feed;
-    uint64_t base = UINT64_MAX;
-    for (uint64_t i = from; i < to; i++) {
-        uint64_t epoch = feed->shards[rota_space_feed_shard(feed, i)].epoch;
-        base = epoch < base ? epoch : base;
+    for (uint32_t zone = 0; zone < feed->n_zones; zone++) {
+        uint64_t base = UINT64_MAX;
+        for (uint64_t i = from; i < to; i++)
+            if (rota_space_feed_claim(feed, i) / feed->n_shards == zone)
+                base = lower(base, feed, rota_space_feed_claim(feed, i));
+        writer->claims =
+            (struct rota_directory_claims){.zone = rota_str(feed->zones[zone]), .base_epoch = base};
+        for (uint64_t i = from; i < to; i++)
+            if (rota_space_feed_claim(feed, i) / feed->n_shards == zone)
+                add_claim(entry, rota_space_feed_claim(feed, i), true);
+        if (writer->n > 0)
+            rota_directory_message_claims_end(writer, bytes);
     }
-    writer->claims = (struct rota_directory_claims){.base_epoch = base};
-    for (uint64_t i = from; i < to; i++) {
-        struct rota_directory_claim claim = claim_of(feed, rota_space_feed_shard(feed, i));
-        rota_directory_message_claims_add(writer, &claim, true);
-    }
-    rota_directory_message_claims_end(writer, bytes);
 }
 
 static void forget_encoded(struct entry *entry)
@@ -146,8 +160,8 @@ static void forget_encoded(struct entry *entry)
 static const struct encoded *find_part(struct entry *entry, const struct rota_space_piece *piece)
 {
     const struct rota_space_feed *feed = &entry->feed;
-    size_t n = (feed->n_shards + ROTA_SPACE_FEED_PIECE - 1) / ROTA_SPACE_FEED_PIECE;
-    size_t index = piece->first_shard / ROTA_SPACE_FEED_PIECE;
+    size_t n = (feed->n_claims + ROTA_SPACE_FEED_PIECE - 1) / ROTA_SPACE_FEED_PIECE;
+    size_t index = piece->first_claim / ROTA_SPACE_FEED_PIECE;
     if (entry->history != feed->history || entry->n_parts != n)
         forget_encoded(entry);
     if (!entry->parts && !(entry->parts = calloc(n, sizeof *entry->parts)))
@@ -158,7 +172,7 @@ static const struct encoded *find_part(struct entry *entry, const struct rota_sp
     if (part->is_filled && part->to >= feed->changed[index])
         return part;
     rota_buffer_clear(&part->bytes);
-    encode_part(entry, piece->first_shard, piece->n_shards, &part->bytes);
+    encode_part(entry, piece->first_claim, piece->n_claims, &part->bytes);
     part->to = feed->n_changes;
     part->is_filled = !part->bytes.failed;
     return part->is_filled ? part : NULL;
@@ -190,9 +204,9 @@ static bool find_claims(struct entry *entry, const struct rota_space_piece *piec
 {
     const struct encoded *found = NULL;
     *bytes = rota_str("");
-    if (piece->n_shards == 0 && piece->from == piece->to)
+    if (piece->n_claims == 0 && piece->from == piece->to)
         return true;
-    found = piece->n_shards > 0 ? find_part(entry, piece) : find_delta(entry, piece);
+    found = piece->n_claims > 0 ? find_part(entry, piece) : find_delta(entry, piece);
     if (found)
         *bytes = rota_buffer_str(&found->bytes);
     return found != NULL;
@@ -202,12 +216,11 @@ static bool find_claims(struct entry *entry, const struct rota_space_piece *piec
 static bool encode_head(struct entry *entry, const struct rota_space_piece *piece)
 {
     struct rota_space_directory *directory = entry->directory;
-    const struct rota_space_map *map = rota_space_map(entry->space);
     struct rota_directory_space_node *nodes = calloc(piece->n_nodes + 1, sizeof *nodes);
     if (!nodes)
         return false;
     for (size_t i = 0; i < piece->n_nodes; i++)
-        nodes[i].address = map->nodes[piece->first_node + i];
+        nodes[i].address = rota_str(entry->feed.nodes.items[piece->first_node + i]);
     struct rota_directory_update update = {
         .history = entry->feed.history,
         .version = entry->feed.version,
@@ -471,34 +484,37 @@ static uint64_t random_seed(void)
     return seed;
 }
 
-enum rota_code rota_space_directory_add(struct rota_space_directory *directory,
-                                        struct rota_space *space, struct rota_error *error)
+static struct entry *add_entry(struct rota_space_directory *directory, struct rota_str name)
 {
-    struct rota_str name = rota_space_map(space)->name;
-    struct entry *entry = calloc(1, sizeof *entry);
+    struct entry *entry = calloc(1, sizeof *entry + name.size);
     if (!entry)
-        return rota_error_no_memory(error, "for the directory of spaces");
+        return NULL;
     entry->directory = directory;
-    entry->space = space;
+    entry->name_size = name.size;
+    memcpy(entry->name, name.data, name.size);
     rota_list_init(&entry->watchers);
     rota_space_feed_init(&entry->feed, random_seed());
-    if (!rota_map_put(&directory->spaces, name, entry)) {
-        free(entry);
-        return rota_error_no_memory(error, "for the directory of spaces");
-    }
-    rota_space_feed_update(&entry->feed, rota_space_map(space));
-    return ROTA_OK;
+    if (rota_map_put(&directory->spaces, rota_str_of(entry->name, name.size), entry))
+        return entry;
+    free(entry);
+    return NULL;
 }
 
-void rota_space_directory_changed(struct rota_space_directory *directory, struct rota_space *space)
+enum rota_code rota_space_directory_set(struct rota_space_directory *directory,
+                                        const struct rota_space_map *map,
+                                        const struct rota_space_zones *zones,
+                                        struct rota_error *error)
 {
-    const struct rota_space_map *map = rota_space_map(space);
     struct entry *entry = find_entry(directory, map->name);
-    if (!entry || entry->space != space)
-        return;
-    rota_space_feed_update(&entry->feed, map); /* without memory the next update has it */
+    if (directory->is_ended)
+        return ROTA_OK;
+    if (!entry)
+        entry = add_entry(directory, map->name);
+    if (!entry || !rota_space_feed_update(&entry->feed, map, zones))
+        return rota_error_no_memory(error, "for the directory of spaces");
     ROTA_LIST_EACH (watcher, &entry->watchers, struct watcher, link)
         serve(watcher);
+    return ROTA_OK;
 }
 
 static void entry_free(struct entry *entry)
@@ -592,6 +608,11 @@ enum rota_code rota_space_directory_open(struct uv_loop_s *loop, struct rota_ser
     }
     *result = directory;
     return ROTA_OK;
+}
+
+size_t rota_space_directory_n_spaces(const struct rota_space_directory *directory)
+{
+    return directory->spaces.size;
 }
 
 size_t rota_space_directory_n_watchers(const struct rota_space_directory *directory)

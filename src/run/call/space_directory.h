@@ -1,9 +1,11 @@
-/* space_directory: the maps of spaces for clients, GetSpace and WatchSpace of rota.v1.Directory.
+/* space_directory: the maps of spaces for clients, that is rota.v1.Directory.
  *
- * It serves the spaces that this process has opened. A space that it does not know is looked up in
+ * It serves the spaces that this process knows. A space that it does not know is looked up in
  * the store first: only the store can say that there is none. Updates are encoded once for all
  * watchers (core/own/space_feed.h). */
 #pragma once
+
+#include "core/own/space_feed.h"
 
 #include <rota/experimental/store_ask.h>
 #include <rota/server.h>
@@ -22,7 +24,7 @@ enum {
 #define ROTA_SPACE_DIRECTORY_PATIENCE (2 * ROTA_SEC)
 
 /* Serve; `server` is kept. `look_up` is called when a client asks for a space that is not known:
- * ask the store, add the spaces that are new, then call rota_space_directory_looked_up(). Gives
+ * ask the store, set the spaces that are new, then call rota_space_directory_looked_up(). Gives
  * `*directory`; rota_space_directory_close() ends it. */
 enum rota_code rota_space_directory_open(struct uv_loop_s *loop, struct rota_server *server,
                                          void (*look_up)(void *data), void *data,
@@ -32,12 +34,12 @@ enum rota_code rota_space_directory_open(struct uv_loop_s *loop, struct rota_ser
 /* Takes `directory`, which may be NULL, after the server was closed. */
 void rota_space_directory_close(struct rota_space_directory *directory);
 
-/* A space, kept until the directory is ended. */
-enum rota_code rota_space_directory_add(struct rota_space_directory *directory,
-                                        struct rota_space *space, struct rota_error *error);
-
-/* The space has changed: its watchers are sent the change. */
-void rota_space_directory_changed(struct rota_space_directory *directory, struct rota_space *space);
+/* A space is as in this map now, copied: its watchers are sent what has changed. `zones`: NULL if a
+ * shard has one owner. Without memory the next one has the changes. */
+enum rota_code rota_space_directory_set(struct rota_space_directory *directory,
+                                        const struct rota_space_map *map,
+                                        const struct rota_space_zones *zones,
+                                        struct rota_error *error);
 
 /* The store no longer has the space: watches of it end with NOT_FOUND. */
 void rota_space_directory_remove(struct rota_space_directory *directory, struct rota_str name);
@@ -50,4 +52,5 @@ void rota_space_directory_looked_up(struct rota_space_directory *directory,
 /* Forget all spaces, before they are closed. Watches end, and later calls are rejected. */
 void rota_space_directory_end(struct rota_space_directory *directory);
 
+size_t rota_space_directory_n_spaces(const struct rota_space_directory *directory);
 size_t rota_space_directory_n_watchers(const struct rota_space_directory *directory);

@@ -254,13 +254,16 @@ static enum rota_code read_section(struct reader *reader,
     struct rota_spell spell = {.word = table->name};
     char near[ROTA_SPELL_HINT_MAX];
     for (size_t i = 0; i < made->n_kinds; i++) {
-        rota_spell_offer(&spell, made->kinds[i].name);
+        if (!made->kinds[i].gone)
+            rota_spell_offer(&spell, made->kinds[i].name);
         if (rota_str_is_equal(table->name, rota_str(made->kinds[i].name)))
             kind = &made->kinds[i];
     }
     if (!kind)
         return refuse(reader, table->line, "unknown section %.*s%s", ROTA_STR_ARGS(table->name),
                       rota_spell_hint(&spell, near));
+    if (kind->gone)
+        return refuse(reader, table->line, "[[%s]] is gone: %s", kind->name, kind->gone);
     if (!table->is_array)
         return refuse(reader, table->line, "a section must start with [[%s]]", kind->name);
     void *values = rota_arena_take(&made->arena, kind->size);

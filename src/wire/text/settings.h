@@ -38,6 +38,7 @@ struct rota_settings_kind {
     const struct rota_option *options;
     size_t n_options;
     size_t size;
+    const char *gone; /* what to do instead of a former section, which is refused; or NULL */
 };
 
 struct rota_settings_section {

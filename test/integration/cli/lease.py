@@ -21,7 +21,7 @@ def store():
             yield url, database
 
 
-def add_lease(database, dc, shard, host, instance, epoch, last_ping, space="cache"):
+def add_lease(database, dc, shard, host, instance, epoch, last_ping, space="cache/cache"):
     with database:
         database.execute(
             "INSERT INTO rota_leases (space, dc, shard, shards, host, instance, epoch, locked_at, last_ping, ttl_ms, pings)"
@@ -35,7 +35,7 @@ def leases_are_listed_with_their_state():
     with store() as (url, database):
         far = 4000000000 * SECOND
         with database:
-            database.execute("INSERT INTO rota_dcs VALUES ('cache', 'east', 8), ('queue', 'east', 3)")
+            database.execute("INSERT INTO rota_dcs VALUES ('cache/cache', 'east', 8), ('queue', 'east', 3)")
         add_lease(database, "east", 0, "a:1", 5, 70, far)
         add_lease(database, "east", 1, "b:1", 5, 71, 1700000000 * SECOND)
         add_lease(database, "east", 2, "b:1", 0, 72, 1700000000 * SECOND)
@@ -75,7 +75,7 @@ def history_is_listed_newest_first():
         with database:
             for number in range(3):
                 database.execute(
-                    "INSERT INTO rota_history (space, dc, shard, host, epoch, is_release, at) VALUES ('cache', 'east', ?, 'a:1', ?, ?, ?)",
+                    "INSERT INTO rota_history (space, dc, shard, host, epoch, is_release, at) VALUES ('cache/cache', 'east', ?, 'a:1', ?, ?, ?)",
                     (number, 10 + number, number == 2, (1700000000 + number) * SECOND),
                 )
         lines = ok("lease", "history", "--store", url).lines()
@@ -102,7 +102,7 @@ def hold_is_set_and_ended():
         assert b"any space until 2" in ok("lease", "freeze", "--store", url, "--for", "1h", "--dry-run").out
         assert b"would end" in ok("lease", "freeze", "--store", url, "--for", "0", "--dry-run").out
         add_lease(database, "east", 0, "a:1", 7, 70, 4000000000 * SECOND)
-        plan = ok("lease", "freeze", "--store", url, "--for", "1h", "--space", "cache", "--dry-run", "--json").json()
+        plan = ok("lease", "freeze", "--store", url, "--for", "1h", "--space", "cache/cache", "--dry-run", "--json").json()
         assert "1 shards: 1 are held" in plan["plan"][0] and plan["is_done"] is False, plan
         assert held() == before
         refuse("lease", "freeze", "--store", url, name="--for")

@@ -21,7 +21,7 @@ class World:
 
     def __enter__(self):
         self.files = Files().__enter__()
-        self.idle = self.files.write("idle", "default idle 1 idle-0 1 127.0.0.1:1\n")
+        self.idle = self.files.write("idle", "idle x 0 127.0.0.1:1 1\n")
         self.map = str(self.files.path / "map")
         self.nodes, self.processes = {}, []
         self.addresses = {node: f"127.0.0.1:{free_port()}" for node in (1, 2, 3)}
@@ -53,7 +53,7 @@ class World:
         self.nodes[node].wait()
 
     def write(self, nodes=(1, 2, 3), note=""):
-        replace(self.map, "".join(f"default books 7 b-{shard} {node} {self.addresses[node]} epoch=4{note}\n"
+        replace(self.map, "".join(f"books zone-{node} {shard} {self.addresses[node]} 4{note}\n"
                                   for shard in (0, 1) for node in nodes))
 
     def show(self, *more, timeout="5s"):
@@ -64,8 +64,9 @@ class World:
                         "--timeout", timeout, *more)
 
 
-def by_node(answer):
-    return {r["node"]: r for shard in answer.json()["shards"] for r in shard["replicas"]}
+def by_node(world, answer):
+    numbers = {address: node for node, address in world.addresses.items()}
+    return {numbers[r["address"]]: r for shard in answer.json()["shards"] for r in shard["replicas"]}
 
 
 @test
@@ -74,21 +75,21 @@ def shards_that_are_well_are_shown_with_exit_code_0():
         answer = world.show()
         assert answer.code == 0 and not answer.err, (answer.code, answer.out, answer.err)
         rows = [line.decode().split("\t") for line in answer.lines()]
-        assert [(r[0], r[1], r[2]) for r in rows] == [
-            (f"b-{shard}", str(node), world.addresses[node]) for shard in (0, 1) for node in (1, 2, 3)], rows
+        assert [(r[0], r[2]) for r in rows] == [
+            (str(shard), world.addresses[node]) for shard in (0, 1) for node in (1, 2, 3)], rows
         for row in rows:
             assert row[3:6] == ["4", "serving", "closed"] and row[8] == "0/5" and row[10] == "-", row
             assert row[6] != "-" and len(row) == 11, row
         document = world.show("--json", "--rounds", "2").json()
-        assert (document["database"], document["collection"], document["id"]) == ("default", "books", 7)
-        assert document["well"] is True and [s["channel"] for s in document["shards"]] == ["b-0", "b-1"]
+        assert document["collection"] == "books"
+        assert document["well"] is True and [s["channel"] for s in document["shards"]] == ["0", "1"]
         first = document["shards"][0]["replicas"][0]
         assert first["p99_us"] >= first["p50_us"] > 0 and first["score"] > 0, first
         assert (first["probes"], first["errors"], first["in_flight"], first["problem"]) == (2, 0, 0, None), first
-        assert ok("directory", "show", "--id", "7", env={"ROTA_NODE": f"127.0.0.1:1,{world.address}"}).lines()
+        assert ok("directory", "show", "--collection", "books", env={"ROTA_NODE": f"127.0.0.1:1,{world.address}"}).lines()
         table = without_colors(on_terminal("directory", "show", "--node", world.address, "--collection", "books"))
         assert "SHARD  ADDRESS" in table and table.count("closed") == 6, table
-        assert world.show("-o", "wide").out.startswith(b"SHARD  NODE"), "no titles"
+        assert world.show("-o", "wide").out.split()[:2] == [b"SHARD", b"NODE"], "no titles"
         assert world.show("-o", "json").json()["well"] is True
 
 
@@ -98,7 +99,7 @@ def shards_that_are_not_well_are_shown_with_exit_code_1():
         world.kill(2)
         world.nodes[3].send_signal(signal.SIGSTOP)
         answer = world.show("--json", "--rounds", "3", timeout="1s")
-        nodes = by_node(answer)
+        nodes = by_node(world, answer)
         assert answer.code == 1 and answer.json()["well"] is False, answer.out
         assert {n: (r["health"], r["circuit"], r["well"]) for n, r in nodes.items()} == {
             1: ("serving", "closed", True), 2: ("failing", "open", False), 3: ("failing", "open", False)}, nodes
@@ -108,22 +109,22 @@ def shards_that_are_not_well_are_shown_with_exit_code_1():
         assert "refused" in nodes[2]["problem"] and nodes[3]["problem"].endswith(" in time"), nodes
         assert nodes[2]["p50_us"] is None
         world.nodes[3].send_signal(signal.SIGCONT)
-        nodes = by_node(world.show("--json", "--rounds", "50"))
+        nodes = by_node(world, world.show("--json", "--rounds", "50"))
         assert nodes[1]["probes"] == 50 and nodes[2]["probes"] < 50, nodes  # an open circuit is left alone
         world.start(2)
         assert world.show("--rounds", "1").code == 0
-        world.write(note=" serviceable=false")
+        world.write(note=" moving")
         while (answer := world.show("--rounds", "1")).code == 0:
             pass  # the directory has not read it yet
         assert answer.lines()[0].endswith(b"\tnot serviceable according to the map"), answer.out
 
 
-def follow(watch, node, until):
+def follow(watch, address, until):
     """Events of the node, up to the first one that is `until`."""
     seen = []
     while not seen or seen[-1] != until:
         event = watch.json()
-        if event.get("node") == node:
+        if event.get("address") == address:
             seen.append(event["event"])
     return seen
 
@@ -138,16 +139,16 @@ def circuit_is_seen_to_open_half_open_and_close():
             assert (event["event"], event["health"], event["shards"]) == ("closed", "serving", 2), event
         # One that is dead.
         world.kill(2)
-        assert follow(watch, 2, "open") == ["closed", "open"]  # failing, and given up
-        seen = follow(watch, 2, "half-open")
+        assert follow(watch, world.addresses[2], "open") == ["closed", "open"]  # failing, and given up
+        seen = follow(watch, world.addresses[2], "half-open")
         world.start(2)
-        seen += follow(watch, 2, "closed")
+        seen += follow(watch, world.addresses[2], "closed")
         assert seen[-2:] == ["half-open", "closed"] and set(seen[:-1]) <= {"open", "half-open"}, seen
         # One that is frozen, which accepts connections all the same.
         world.nodes[3].send_signal(signal.SIGSTOP)
-        assert follow(watch, 3, "open") == ["closed", "open"]
+        assert follow(watch, world.addresses[3], "open") == ["closed", "open"]
         world.nodes[3].send_signal(signal.SIGCONT)
-        assert follow(watch, 3, "closed")[-2:] == ["half-open", "closed"]
+        assert follow(watch, world.addresses[3], "closed")[-2:] == ["half-open", "closed"]
         watch.process.send_signal(signal.SIGINT)
         assert watch.process.wait(60) == 0
 
@@ -156,18 +157,20 @@ def circuit_is_seen_to_open_half_open_and_close():
 def changes_of_the_map_are_reported():
     with World() as world, world.watch() as watch:
         assert watch.line() == "map\tshards=2\treplicas=6"
-        first = sorted(watch.line() for _ in (1, 2, 3))
-        assert first == [f"closed\t{n}\t{world.addresses[n]}\tserving\tshards=2" for n in (1, 2, 3)], first
+        first = [watch.line().split("\t") for _ in (1, 2, 3)]
+        numbers = {address: number for _, number, address, *_ in first}
+        assert sorted(first) == sorted(["closed", numbers[at], at, "serving", "shards=2"]
+                                       for at in world.addresses.values()), first
         world.write(nodes=(1, 2))
-        assert watch.line() == f"gone\t3\t{world.addresses[3]}\tserving\tshards=0"
+        assert watch.line() == f"gone\t{numbers[world.addresses[3]]}\t{world.addresses[3]}\tserving\tshards=0"
         assert watch.line() == "map\tshards=2\treplicas=4"
-        replace(world.map, "default papers 8 p-0 1 127.0.0.1:1\n")
+        replace(world.map, "papers x 0 127.0.0.1:1 1\n")
         line = watch.line()
-        assert line.startswith("refused\tno map of collection default/books: "), line
+        assert line.startswith("refused\tno map of collection books: "), line
         world.write(nodes=(1, 3))
-        assert watch.line().startswith("gone\t2\t")
+        assert watch.line().startswith(f"gone\t{numbers[world.addresses[2]]}\t")
         assert watch.line() == "map\tshards=2\treplicas=4"
-        assert watch.line() == f"closed\t3\t{world.addresses[3]}\tserving\tshards=2"
+        assert watch.line() == f"closed\t{numbers[world.addresses[3]]}\t{world.addresses[3]}\tserving\tshards=2"
         watch.interrupt()
 
 
@@ -198,9 +201,9 @@ def shards_without_a_map_are_refused_in_a_sentence():
     with World() as world:
         for verb in ("show", "watch"):
             papers = ("directory", verb, "--collection", "papers")
-            refuse(*papers, "--node", world.address, code=1, name=["default/papers", "has no collection"])
+            refuse(*papers, "--node", world.address, code=1, name=["papers", "does not exist"])
             refuse(*papers, "--node", f"127.0.0.1:{free_port()}", "--timeout", "300ms", code=1,
-                   name=["default/papers", "refused"])
+                   name=["papers", "refused"])
             refuse(*papers, "--node", "nowhere", name="nowhere")
             refuse(*papers, "--node", f"{world.address},:", name='":"')
             refuse(*papers, "--node", "10.0.0.1:1", "--timeout", "300ms", code=1, name="insecure")
@@ -208,7 +211,7 @@ def shards_without_a_map_are_refused_in_a_sentence():
             refuse(*papers, "--node", "", name="--node")
             refuse("directory", verb, "--node", world.address, name="--collection")
         path = pathlib.Path(world.map)
-        path.write_text("default books 7 b-0 1 nowhere\n")
+        path.write_text("books x 0 nowhere 1\n")
         while (answer := world.show("--rounds", "1")).code == 0:
             pass  # the directory has not read it yet
         assert b"failing" in answer.out and b"nowhere" in answer.lines()[0].split(b"\t")[-1], answer.out

@@ -42,7 +42,7 @@ def unreachable_nodes_are_named_once_and_with_a_hint():
 @test
 def commands_without_node_ask_this_machine():
     for call in (["space", "list"], ["queue", "list"], ["node", "list"], ["events"], ["get", "key"],
-                 ["directory", "get", "--id", "1"], ["directory", "show", "--id", "1"]):
+                 ["directory", "get", "--collection", "x"], ["directory", "show", "--collection", "x"]):
         for env in ({"ROTA_NODE": ""}, {"ROTA_NODE": "", "ROTA_STORE": ""}):
             answer = run(*call, "--timeout", "300ms", env=env)
             # Somebody may even be there.

@@ -21,7 +21,7 @@
 #include <rota/time.h>
 
 enum {
-    ROTA_SPACE_TABLE_ZONES_MAX = 8,
+    ROTA_SPACE_TABLE_ZONES_MAX = 16,
     ROTA_SPACE_TABLE_LEARNED_MAX = 4096, /* claims from rejections */
 };
 
