@@ -6,7 +6,6 @@
 #include "io/net/http.h"
 #include "io/pairs.h"
 #include "run/call/cache.h"
-#include "run/call/directory.h"
 #include "run/call/space_directory.h"
 #include "run/own/space_service.h"
 
@@ -265,7 +264,6 @@ static void services_scenario(void)
     struct rota_server *server = NULL;
     struct rota_health *health = NULL;
     struct rota_reflection *reflection = NULL;
-    struct rota_directory *shards = NULL;
     struct rota_space_directory *spaces = NULL;
     struct rota_space_service *service = NULL;
     begin();
@@ -273,7 +271,6 @@ static void services_scenario(void)
         OPEN(rota_health_open(server, &health, &error)) &&
         OPEN(rota_health_set(health, "rota.v1.Queue", true, &error)) &&
         OPEN(rota_reflection_open(server, NULL, 0, &reflection, &error)) &&
-        OPEN(rota_directory_open(server, &shards, &error)) &&
         OPEN(rota_space_service_open(server, NULL, on_done, NULL, &service, &error)))
         (void)OPEN(rota_space_directory_open(&loop, server, on_nothing, NULL, &spaces, &error));
     if (spaces)
@@ -283,7 +280,6 @@ static void services_scenario(void)
     rota_server_close(server);
     rota_space_directory_close(spaces);
     rota_space_service_close(service);
-    rota_directory_close(shards);
     rota_reflection_close(reflection);
     rota_health_close(health);
     end();
