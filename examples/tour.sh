@@ -29,19 +29,19 @@ show "Who owns these keys? Three replicas each, spread over the zones." \
 show "Where are the partitions of a queue? With a batch of 4 they never share a host." \
     "rota route --hosts examples/cluster.hosts --namespace shop --queue orders --type workflow --partitions 8 --batch 4 --mode slots"
 
-show "What would move if a host joined? Mode slots stays close to the least." \
+show "What would move if a host joined? Mode slots stays close to the minimum." \
     "rota plan --hosts examples/cluster.hosts --queues 500 --partitions 8 --batch 8 --mode slots --add '10.0.1.7:7000 zone=east'"
 
 show "The same with mode lookup, for comparison." \
     "rota plan --hosts examples/cluster.hosts --queues 500 --partitions 8 --batch 8 --mode lookup --add '10.0.1.7:7000 zone=east' | head -n 5"
 
-show "Would the rest bear the loss of a zone?" \
+show "Can the rest absorb the loss of a zone?" \
     "rota plan --hosts examples/cluster.hosts --queues 500 --partitions 8 --batch 8 --mode slots --remove-zone west"
 
 show "Settings are per namespace, queue and type; this is what one queue gets, and why." \
     "rota config show examples/cluster.toml --namespace shop --queue orders --type workflow"
 
-show "A gradual change flips key by key: has this one flipped, and when does it?" \
+show "A gradual change switches key by key: which value has this key now, and when does it switch?" \
     "rota gradual --key shop:orders:1 --start 1769904000000000000 --end 1769907600000000000 --now 1769905800000000000"
 
 printf '\nMore: %srota --help%s (in build/src/cli), README.md, docs/placement.md.\n' "$bold" "$plain"

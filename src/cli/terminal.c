@@ -225,7 +225,7 @@ void rota_terminal_progress_count(struct rota_progress *progress, uint64_t done)
     fflush(stderr);
 }
 
-void rota_terminal_progress_say(struct rota_progress *progress, struct rota_str text)
+void rota_terminal_progress_show_text(struct rota_progress *progress, struct rota_str text)
 {
     struct winsize size;
     char piece[ROTA_QUOTE_PIECE_MAX];
@@ -253,7 +253,7 @@ void rota_terminal_progress_print(struct rota_progress *progress, const char *fo
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    rota_terminal_progress_say(progress, rota_str(text));
+    rota_terminal_progress_show_text(progress, rota_str(text));
 }
 
 void rota_terminal_progress_step(struct rota_progress *progress, uint64_t done, uint64_t total)

@@ -85,7 +85,7 @@ void rota_terminal_progress_step(struct rota_progress *progress, uint64_t done, 
 /* The same when the total is unknown. */
 void rota_terminal_progress_count(struct rota_progress *progress, uint64_t done);
 /* The same with a sentence, which is escaped and cut at the end of the line. */
-void rota_terminal_progress_say(struct rota_progress *progress, struct rota_str text);
+void rota_terminal_progress_show_text(struct rota_progress *progress, struct rota_str text);
 void rota_terminal_progress_print(struct rota_progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void rota_terminal_progress_end(struct rota_progress *progress);

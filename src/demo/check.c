@@ -31,7 +31,8 @@ const char *rota_check_fault_name(enum rota_check_fault fault)
     return NAMES[fault];
 }
 
-void rota_check_tell(struct rota_check *check, enum rota_check_fault fault, const char *format, ...)
+void rota_check_report_fault(struct rota_check *check, enum rota_check_fault fault,
+                             const char *format, ...)
 {
     va_list arguments;
     check->n[fault]++;
@@ -58,8 +59,9 @@ uint64_t rota_check_count(struct rota_check *check, const char *name, uint64_t v
     for (size_t i = 0; i < reply.size && reply.data[i] >= '0' && reply.data[i] <= '9'; i++)
         now = 10 * now + (uint64_t)(reply.data[i] - '0');
     if (now == 0 || (value > 0 && now != value + 1))
-        rota_check_tell(check, ROTA_CHECK_COUNT_WRONG, "counter %.80s went from %llu to %llu", name,
-                        (unsigned long long)value, (unsigned long long)now);
+        rota_check_report_fault(check, ROTA_CHECK_COUNT_WRONG,
+                                "counter %.80s went from %llu to %llu", name,
+                                (unsigned long long)value, (unsigned long long)now);
     return now;
 }
 
@@ -68,21 +70,22 @@ void rota_check_get(struct rota_check *check, const char *key, const struct rota
 {
     switch (item->state) {
     case ROTA_GET_KEY_MISSING:
-        rota_check_tell(check, ROTA_CHECK_GET_UNANSWERED, "multi-get of %.80s failed: %s", key,
-                        item->reason ? item->reason : "no reason given");
+        rota_check_report_fault(check, ROTA_CHECK_GET_UNANSWERED, "multi-get of %.80s failed: %s",
+                                key, item->reason ? item->reason : "no reason given");
         break;
     case ROTA_GET_KEY_ABSENT:
         if (expected)
-            rota_check_tell(check, ROTA_CHECK_GET_WRONG, "multi-get of %.80s returned no value",
-                            key);
+            rota_check_report_fault(check, ROTA_CHECK_GET_WRONG,
+                                    "multi-get of %.80s returned no value", key);
         break;
     case ROTA_GET_KEY_FOUND:
         if (!expected)
-            rota_check_tell(check, ROTA_CHECK_GET_WRONG,
-                            "multi-get of %.80s returned a value for a key without one", key);
+            rota_check_report_fault(check, ROTA_CHECK_GET_WRONG,
+                                    "multi-get of %.80s returned a value for a key without one",
+                                    key);
         else if (!rota_str_is_equal(item->value, rota_str(expected)))
-            rota_check_tell(check, ROTA_CHECK_GET_WRONG,
-                            "multi-get of %.80s returned a wrong value", key);
+            rota_check_report_fault(check, ROTA_CHECK_GET_WRONG,
+                                    "multi-get of %.80s returned a wrong value", key);
         break;
     }
 }

@@ -54,9 +54,9 @@ struct rota_check {
 const char *rota_check_fault_name(enum rota_check_fault fault);
 
 /* Count one more, with a sentence. A check starts zeroed. */
-__attribute__((format(printf, 3, 4))) void rota_check_tell(struct rota_check *check,
-                                                           enum rota_check_fault fault,
-                                                           const char *format, ...);
+__attribute__((format(printf, 3, 4))) void rota_check_report_fault(struct rota_check *check,
+                                                                   enum rota_check_fault fault,
+                                                                   const char *format, ...);
 
 /* All faults together; 0: none were seen. */
 uint64_t rota_check_n_faults(const struct rota_check *check);

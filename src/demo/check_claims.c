@@ -47,9 +47,9 @@ static struct rota_check_claim *find_or_add_claim(struct rota_check_claims *clai
     if (i > 0 && of->claims.items[i - 1].epoch == epoch)
         return &of->claims.items[i - 1];
     if (claims->n_claims == ROTA_CHECK_CLAIMS_MAX || !rota_vector_push(&of->claims, made)) {
-        rota_check_tell(claims->check, ROTA_CHECK_UNCHECKED,
-                        "epoch %llu of shard %u of %.80s is not checked: too many epochs",
-                        (unsigned long long)epoch, shard, claims->name);
+        rota_check_report_fault(claims->check, ROTA_CHECK_UNCHECKED,
+                                "epoch %llu of shard %u of %.80s is not checked: too many epochs",
+                                (unsigned long long)epoch, shard, claims->name);
         return NULL;
     }
     claims->n_claims++;
@@ -66,10 +66,10 @@ static void compare_owner(struct rota_check_claims *claims, uint32_t shard, uint
     if (claim->owner == owner || claim->is_disputed)
         return;
     claim->is_disputed = true;
-    rota_check_tell(claims->check, ROTA_CHECK_TWO_OWNERS,
-                    "shard %u of %.80s has two owners, %.40s and %.40s, under epoch %llu", shard,
-                    claims->name, claims->nodes[claim->owner], claims->nodes[owner],
-                    (unsigned long long)claim->epoch);
+    rota_check_report_fault(claims->check, ROTA_CHECK_TWO_OWNERS,
+                            "shard %u of %.80s has two owners, %.40s and %.40s, under epoch %llu",
+                            shard, claims->name, claims->nodes[claim->owner], claims->nodes[owner],
+                            (unsigned long long)claim->epoch);
 }
 
 static const struct rota_check_claim *later_one(const struct rota_check_claims *claims,
@@ -94,11 +94,12 @@ void rota_check_claims_held(struct rota_check_claims *claims, uint32_t shard, ui
     const struct rota_check_claim *later = later_one(claims, shard, epoch, asked);
     if (later && !claim->is_old) {
         claim->is_old = true;
-        rota_check_tell(claims->check, ROTA_CHECK_OLD_OWNER,
-                        "shard %u of %.80s: %.40s owns it under the stale epoch %llu after %.40s "
-                        "had epoch %llu",
-                        shard, claims->name, claims->nodes[owner], (unsigned long long)epoch,
-                        claims->nodes[later->owner], (unsigned long long)later->epoch);
+        rota_check_report_fault(
+            claims->check, ROTA_CHECK_OLD_OWNER,
+            "shard %u of %.80s: %.40s owns it under the stale epoch %llu after %.40s "
+            "had epoch %llu",
+            shard, claims->name, claims->nodes[owner], (unsigned long long)epoch,
+            claims->nodes[later->owner], (unsigned long long)later->epoch);
     }
     if (!claim->held_at)
         claim->held_at = claims->now;
@@ -106,14 +107,14 @@ void rota_check_claims_held(struct rota_check_claims *claims, uint32_t shard, ui
     claims->shards[shard].is_awaited = false;
 }
 
-void rota_check_claims_told(struct rota_check_claims *claims, uint32_t shard, uint32_t teller,
-                            size_t owner, uint64_t epoch, uint64_t asked)
+void rota_check_claims_reported(struct rota_check_claims *claims, uint32_t shard, uint32_t teller,
+                                size_t owner, uint64_t epoch, uint64_t asked)
 {
     assert(shard < claims->n_shards && teller < claims->n_nodes);
     size_t place = (size_t)teller * claims->n_shards + shard;
     claims->now++;
     if (epoch < claims->told[place].epoch && claims->told[place].at <= asked)
-        rota_check_tell(
+        rota_check_report_fault(
             claims->check, ROTA_CHECK_EPOCH_FELL,
             "the epoch of shard %u of %.80s fell from %llu to %llu, as reported by %.40s", shard,
             claims->name, (unsigned long long)claims->told[place].epoch, (unsigned long long)epoch,
@@ -139,7 +140,7 @@ void rota_check_claims_judge(struct rota_check_claims *claims)
 {
     for (uint32_t i = 0; i < claims->n_shards; i++)
         if (claims->shards[i].is_awaited)
-            rota_check_tell(claims->check, ROTA_CHECK_SHARD_UNOWNED,
-                            "shard %u of %.80s has no owner although all nodes are up", i,
-                            claims->name);
+            rota_check_report_fault(claims->check, ROTA_CHECK_SHARD_UNOWNED,
+                                    "shard %u of %.80s has no owner although all nodes are up", i,
+                                    claims->name);
 }

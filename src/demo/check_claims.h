@@ -67,8 +67,8 @@ void rota_check_claims_held(struct rota_check_claims *claims, uint32_t shard, ui
 
 /* Node `teller` says that the shard's epoch is this one, and `owner`'s; SIZE_MAX: of no known
  * node. */
-void rota_check_claims_told(struct rota_check_claims *claims, uint32_t shard, uint32_t teller,
-                            size_t owner, uint64_t epoch, uint64_t asked);
+void rota_check_claims_reported(struct rota_check_claims *claims, uint32_t shard, uint32_t teller,
+                                size_t owner, uint64_t epoch, uint64_t asked);
 
 /* All nodes are well from now on: each shard must be held once more. `n_awaited` are left. */
 void rota_check_claims_await(struct rota_check_claims *claims);

@@ -22,7 +22,7 @@ static void report_job(struct rota_check_jobs *jobs, enum rota_check_fault fault
                        struct rota_job_id id, const char *what)
 {
     char text[ROTA_JOB_ID_TEXT];
-    rota_check_tell(jobs->check, fault, "job %s %s", rota_job_id_format(id, text), what);
+    rota_check_report_fault(jobs->check, fault, "job %s %s", rota_job_id_format(id, text), what);
 }
 
 bool rota_check_jobs_acknowledged(struct rota_check_jobs *jobs, struct rota_job_id id,
@@ -57,8 +57,8 @@ static void note_done(struct rota_check_jobs *jobs, struct rota_check_job *job, 
     jobs->n_done++;
     job->is_done = true;
     if (n_done > 1)
-        rota_check_tell(jobs->check, ROTA_CHECK_JOB_TWICE, "job %s was completed %zu times",
-                        rota_job_id_format(job->id, text), n_done);
+        rota_check_report_fault(jobs->check, ROTA_CHECK_JOB_TWICE, "job %s was completed %zu times",
+                                rota_job_id_format(job->id, text), n_done);
     if (!is_right)
         report_job(jobs, ROTA_CHECK_JOB_WRONG, job->id,
                    "has a result that does not match its payload");

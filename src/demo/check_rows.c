@@ -51,8 +51,8 @@ static struct rota_check_partition *find_or_add_partition(struct rota_check_rows
     if (!found && rows->partitions.size < ROTA_CHECK_PARTITIONS_MAX)
         found = make_partition(rows, name);
     if (!found)
-        rota_check_tell(rows->check, ROTA_CHECK_UNCHECKED,
-                        "partition %.100s is not checked: too many partitions", name);
+        rota_check_report_fault(rows->check, ROTA_CHECK_UNCHECKED,
+                                "partition %.100s is not checked: too many partitions", name);
     return found;
 }
 
@@ -106,7 +106,7 @@ static void tell_late(struct rota_check_rows *rows, const struct rota_check_part
     if (reader->is_late)
         return;
     reader->is_late = true;
-    rota_check_tell(
+    rota_check_report_fault(
         rows->check, ROTA_CHECK_ROW_LATE,
         "partition %.100s is read under the stale token %llu after a reader started under %llu",
         partition->name, (unsigned long long)reader->token, (unsigned long long)later);
@@ -127,15 +127,16 @@ void rota_check_rows_start(struct rota_check_rows *rows, const char *name, uint6
         return;
     size_t i = place_of_token(partition, token);
     if (find_reader(partition, token)) {
-        rota_check_tell(rows->check, ROTA_CHECK_TWO_READERS,
-                        "partition %.100s was started twice under token %llu", name,
-                        (unsigned long long)token);
+        rota_check_report_fault(rows->check, ROTA_CHECK_TWO_READERS,
+                                "partition %.100s was started twice under token %llu", name,
+                                (unsigned long long)token);
         return;
     }
     if (partition->readers.size == ROTA_CHECK_READERS_MAX ||
         !rota_vector_push(&partition->readers, made)) {
-        rota_check_tell(rows->check, ROTA_CHECK_UNCHECKED,
-                        "a reader of partition %.100s is not checked: too many readers", name);
+        rota_check_report_fault(rows->check, ROTA_CHECK_UNCHECKED,
+                                "a reader of partition %.100s is not checked: too many readers",
+                                name);
         return;
     }
     struct rota_check_reader *readers = partition->readers.items;
@@ -151,10 +152,10 @@ static void check_next_rows(struct rota_check_rows *rows, struct rota_check_part
                             struct rota_check_reader *reader, int64_t from, int64_t to)
 {
     if (from != reader->reached || to < from)
-        rota_check_tell(rows->check,
-                        from > reader->reached ? ROTA_CHECK_ROW_LOST : ROTA_CHECK_ROW_TWICE,
-                        "a reader of partition %.100s continues at row %lld but was at row %lld",
-                        partition->name, (long long)from, (long long)reader->reached);
+        rota_check_report_fault(
+            rows->check, from > reader->reached ? ROTA_CHECK_ROW_LOST : ROTA_CHECK_ROW_TWICE,
+            "a reader of partition %.100s continues at row %lld but was at row %lld",
+            partition->name, (long long)from, (long long)reader->reached);
     if (to > reader->reached)
         reader->reached = to;
     if (partition->reached < reader->mark)
@@ -173,9 +174,10 @@ void rota_check_rows_read(struct rota_check_rows *rows, const char *name, uint64
     if (!partition)
         return;
     if (!reader || reader->who != who) {
-        rota_check_tell(rows->check, ROTA_CHECK_TWO_READERS,
-                        "partition %.100s is read under token %llu by a task that does not own it",
-                        name, (unsigned long long)token);
+        rota_check_report_fault(
+            rows->check, ROTA_CHECK_TWO_READERS,
+            "partition %.100s is read under token %llu by a task that does not own it", name,
+            (unsigned long long)token);
         return;
     }
     reader->last_at = at;
@@ -237,9 +239,9 @@ static void judge_begin(struct rota_check_rows *rows, const struct rota_check_pa
         least = i == 0 || end < least ? end : least;
     }
     if (!is_right)
-        rota_check_tell(rows->check, mark < least ? ROTA_CHECK_ROW_TWICE : ROTA_CHECK_ROW_LOST,
-                        "partition %.100s starts at the wrong row %lld", partition->name,
-                        (long long)mark);
+        rota_check_report_fault(
+            rows->check, mark < least ? ROTA_CHECK_ROW_TWICE : ROTA_CHECK_ROW_LOST,
+            "partition %.100s starts at the wrong row %lld", partition->name, (long long)mark);
 }
 
 static void judge_readers(struct rota_check_rows *rows,
@@ -249,20 +251,22 @@ static void judge_readers(struct rota_check_rows *rows,
     int64_t reached = readers[0].mark, committed = readers[0].mark;
     for (size_t i = 0; i < partition->readers.size; i++) {
         if (readers[i].mark > reached)
-            rota_check_tell(rows->check, ROTA_CHECK_ROW_LOST,
-                            "rows %lld to %lld of partition %.100s were skipped",
-                            (long long)reached, (long long)readers[i].mark - 1, partition->name);
+            rota_check_report_fault(rows->check, ROTA_CHECK_ROW_LOST,
+                                    "rows %lld to %lld of partition %.100s were skipped",
+                                    (long long)reached, (long long)readers[i].mark - 1,
+                                    partition->name);
         if (readers[i].mark < committed)
-            rota_check_tell(rows->check, ROTA_CHECK_ROW_TWICE,
-                            "partition %.100s restarts at row %lld, but row %lld was committed",
-                            partition->name, (long long)readers[i].mark, (long long)committed);
+            rota_check_report_fault(
+                rows->check, ROTA_CHECK_ROW_TWICE,
+                "partition %.100s restarts at row %lld, but row %lld was committed",
+                partition->name, (long long)readers[i].mark, (long long)committed);
         reached = readers[i].reached > reached ? readers[i].reached : reached;
         committed = readers[i].committed > committed ? readers[i].committed : committed;
     }
     if (partition->end >= 0 && reached > partition->end)
-        rota_check_tell(rows->check, ROTA_CHECK_ROW_TWICE,
-                        "partition %.100s was read up to row %lld but ends at row %lld",
-                        partition->name, (long long)reached, (long long)partition->end);
+        rota_check_report_fault(rows->check, ROTA_CHECK_ROW_TWICE,
+                                "partition %.100s was read up to row %lld but ends at row %lld",
+                                partition->name, (long long)reached, (long long)partition->end);
 }
 
 static void judge_parent(struct rota_check_rows *rows, const struct rota_check_partition *child,
@@ -273,7 +277,7 @@ static void judge_parent(struct rota_check_rows *rows, const struct rota_check_p
     for (size_t i = 0; i < parent->readers.size; i++)
         is_early |= parent->readers.items[i].last_at > begun_at;
     if (is_early)
-        rota_check_tell(
+        rota_check_report_fault(
             rows->check, ROTA_CHECK_PARTITION_EARLY,
             "partition %.80s was started before the last row of its parent %.80s was read",
             child->name, parent->name);
@@ -284,8 +288,8 @@ void rota_check_rows_judge(struct rota_check_rows *rows)
     for (size_t i = 0; i < rows->partitions.size; i++) {
         const struct rota_check_partition *partition = rows->partitions.items[i];
         if (partition->is_awaited)
-            rota_check_tell(rows->check, ROTA_CHECK_PARTITION_FORGOTTEN,
-                            "no task reads partition %.100s", partition->name);
+            rota_check_report_fault(rows->check, ROTA_CHECK_PARTITION_FORGOTTEN,
+                                    "no task reads partition %.100s", partition->name);
         if (partition->readers.size == 0)
             continue;
         judge_readers(rows, partition);

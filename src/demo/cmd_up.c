@@ -483,7 +483,7 @@ static void list_nodes(struct up *up)
 static void on_line(void *data, struct rota_up_process *process, const char *line)
 {
     (void)process;
-    rota_up_group_hear(&((struct up *)data)->ledger.rows, line);
+    rota_up_group_read_line(&((struct up *)data)->ledger.rows, line);
 }
 
 static bool start_workers(struct up *up)

@@ -200,7 +200,7 @@ void rota_up_claims_close(struct rota_up_claims *claims); /* accepts NULL */
 void rota_up_group_begin(struct rota_check_rows *rows);
 
 /* A task has printed a line. */
-void rota_up_group_hear(struct rota_check_rows *rows, const char *line);
+void rota_up_group_read_line(struct rota_check_rows *rows, const char *line);
 
 /* --- all of it: up_ledger.c --- */
 

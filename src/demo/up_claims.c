@@ -51,7 +51,7 @@ static void take_shard(const struct ask *ask, uint32_t shard, struct rota_messag
     bool is_owned = claim->state == ROTA_SPACE_OWNED && claim->owner > 0 && claim->owner <= nodes.n;
     size_t owner = is_owned ? find_node(ask->claims, nodes.items[claim->owner - 1]) : SIZE_MAX;
     if (claim->epoch)
-        rota_check_claims_told(check, shard, ask->node, owner, claim->epoch, ask->asked);
+        rota_check_claims_reported(check, shard, ask->node, owner, claim->epoch, ask->asked);
     if (claim->held)
         rota_check_claims_held(check, shard, ask->node, claim->held, ask->asked);
 }

@@ -39,9 +39,9 @@ static void on_reply(void *data, const struct rota_service_reply *reply)
     if (reply->status == ROTA_STATUS_NOT_FOUND && counter->value == 0)
         return; /* the servers have yet to create the space */
     if (reply->status != ROTA_STATUS_OK) {
-        rota_check_tell(counts->check, ROTA_CHECK_COUNT_UNANSWERED, "counter %s: %s: %.*s",
-                        counter->name, rota_status_name(reply->status), (int)reply->text.size,
-                        reply->text.data);
+        rota_check_report_fault(counts->check, ROTA_CHECK_COUNT_UNANSWERED, "counter %s: %s: %.*s",
+                                counter->name, rota_status_name(reply->status),
+                                (int)reply->text.size, reply->text.data);
         return;
     }
     counts->n_counts++;
@@ -84,8 +84,8 @@ static void on_tick(uv_timer_t *timer)
     uv_timer_stop(timer);
     for (size_t i = 0; i < COUNTERS; i++)
         if (counts->counters[i].value == 0)
-            rota_check_tell(counts->check, ROTA_CHECK_COUNT_UNANSWERED, "counter %s never replied",
-                            counts->counters[i].name);
+            rota_check_report_fault(counts->check, ROTA_CHECK_COUNT_UNANSWERED,
+                                    "counter %s never replied", counts->counters[i].name);
     counts->on_checked(counts->data);
 }
 

@@ -51,7 +51,7 @@ static void note_end(struct rota_check_rows *rows, const char *name, int64_t fro
     }
 }
 
-void rota_up_group_hear(struct rota_check_rows *rows, const char *line)
+void rota_up_group_read_line(struct rota_check_rows *rows, const char *line)
 {
     char event[32], name[256];
     int64_t token, at, who, mark, from, to;

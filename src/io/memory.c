@@ -122,9 +122,9 @@ const char *rota_memory_bound_name(enum rota_memory_bound bound)
     return "the address space (ulimit -v)";
 }
 
-void rota_memory_trim(void)
+void rota_memory_set_up(void)
 {
 #ifdef __GLIBC__
-    malloc_trim(0);
+    mallopt(M_MMAP_THRESHOLD, ROTA_MEMORY_MAPPED);
 #endif
 }

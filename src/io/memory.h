@@ -38,9 +38,12 @@ enum rota_memory_verdict rota_memory_judge(const struct rota_memory *memory, uin
 /* "the machine", "the control group", "the address space". Any thread. */
 const char *rota_memory_bound_name(enum rota_memory_bound bound);
 
-/* Return freed memory to the system, also between blocks in use. Takes about ten milliseconds
- * for each 100 MB, in which no other thread can allocate. Any thread. */
-void rota_memory_trim(void);
+/* From now on, malloc() maps blocks of ROTA_MEMORY_MAPPED bytes and more by themselves, and free()
+ * returns them to the system at once, whatever is in use beside them. Otherwise glibc raises that
+ * size to that of the largest block freed so far, and what is freed between blocks in use stays
+ * with the process until malloc_trim(), which holds up all threads: 0.1 to 0.5 s for 1 GB. */
+enum { ROTA_MEMORY_MAPPED = 512 << 10 };
+void rota_memory_set_up(void);
 
 /* What the control groups allow, by the files below `root`, which is "" except in tests;
  * UINT64_MAX when there is no limit. */

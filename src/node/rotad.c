@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "io/clock.h"
 #include "io/file.h"
+#include "io/memory.h"
 #include "io/notify.h"
 #include "node/node.h"
 #include "wire/text/config_text.h"
@@ -366,6 +367,7 @@ int main(int argc, char **argv)
     struct rota_error error;
     struct rota_node_settings values = {0};
     struct process process = {.words = &words, .argc = argc, .argv = argv};
+    rota_memory_set_up();
     if (argc == 3 && strcmp(argv[1], "help") == 0 && strcmp(argv[2], "--json") == 0)
         return help_json();
     switch (rota_command_parse(rotad_command(), argc - 1, argv + 1, &words, &none, &error)) {

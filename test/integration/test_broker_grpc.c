@@ -304,6 +304,30 @@ static void oversized_requests_are_refused_with_field_and_bound(void **state)
     assert_bound(world, "Add", &ROTA_QUEUE_ADD, &add_needy, "unique", "256");
 }
 
+static void a_priority_is_set_within_its_bounds(void **state)
+{
+    static const int64_t FINE[] = {INT16_MIN, INT16_MAX, 7};
+    static const int64_t WRONG[] = {INT16_MIN - 1, INT16_MAX + 1, INT64_MAX};
+    struct world *world = *state;
+    static struct told told;
+    struct rota_queue_description seen;
+    struct name name = must_add(world, "jobs", "x");
+    struct rota_queue_about about = {.queue = JOBS, .id = id_of(&name)};
+    for (size_t i = 0; i < sizeof FINE / sizeof FINE[0]; i++) {
+        about.priority = FINE[i];
+        assert_int_equal(ask(world, "SetPriority", &ROTA_QUEUE_PRIORITY, &about, &told),
+                         ROTA_STATUS_OK);
+        about.priority = WRONG[i];
+        assert_bound(world, "SetPriority", &ROTA_QUEUE_PRIORITY, &about, "priority", "32767");
+        assert_int_equal(ask(world, "Describe", &ROTA_QUEUE_DESCRIBE, &about, &told),
+                         ROTA_STATUS_OK);
+        read_reply(world, &ROTA_QUEUE_DESCRIPTION, &told, &seen);
+        const struct rota_queue_job_info *info = seen.job;
+        const struct rota_queue_job_spec *spec = info->spec;
+        assert_int_equal(spec->priority, FINE[i]);
+    }
+}
+
 static void a_payload_over_the_limit_is_refused(void **state)
 {
     struct world *world = *state;
@@ -705,6 +729,7 @@ int main(void)
         TEST(a_batch_of_completions_answers_for_each),
         TEST(hostile_requests_are_refused_with_a_sentence),
         TEST(oversized_requests_are_refused_with_field_and_bound),
+        TEST(a_priority_is_set_within_its_bounds),
         TEST(a_payload_over_the_limit_is_refused),
         TEST(jobs_of_a_node_come_as_a_whole_or_not_at_all),
         TEST(a_paused_queue_hands_nothing_out),

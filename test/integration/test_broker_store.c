@@ -62,7 +62,8 @@ static void steal(void)
     const struct rota_store_partition partition = {.queue = JOBS};
     struct rota_error error;
     uint64_t epoch;
-    if (rota_store_jobs_take(theirs, 77, rota_str("thief"), &partition, 1, &epoch, &error))
+    if (rota_store_jobs_take_partitions(theirs, 77, rota_str("thief"), &partition, 1, &epoch,
+                                        &error))
         fail_msg("%s", error.text);
 }
 

@@ -35,6 +35,8 @@ struct world {
     size_t n_reads, n_ended, n_changed;
     struct ended ended[CALLS];
     size_t n_calls;
+    bool is_quick; /* it answers at once */
+    size_t depth;
 };
 
 static void source_read(struct rota_cache_source *source, struct rota_cache_read *read)
@@ -42,6 +44,11 @@ static void source_read(struct rota_cache_source *source, struct rota_cache_read
     struct world *world = (struct world *)source;
     assert_true(world->n_reads < READS);
     world->reads[world->n_reads++] = read;
+    if (!world->is_quick)
+        return;
+    assert_int_equal(++world->depth, 1); /* its stack does not grow with the keys */
+    rota_cache_read_done(read, NULL);
+    world->depth--;
 }
 
 static void source_on_changed(void *data)
@@ -235,6 +242,24 @@ static void one_read_answers_all_callers(void **state)
     last(&world);
     for (size_t i = 0; i < 20; i++)
         assert_string_equal(world.ended[i].text, "0=h");
+    world_close(&world);
+}
+
+static void a_source_that_answers_at_once_is_not_read_from_inside_its_answer(void **state)
+{
+    enum { KEYS = 3 * ROTA_CACHE_READ_KEYS_MAX };
+    static char keys[8 * KEYS];
+    struct world world;
+    size_t size = 0;
+    (void)state;
+    for (int i = 0; i < KEYS; i++)
+        size += (size_t)snprintf(keys + size, sizeof keys - size, "%s%d", i ? " " : "", i);
+    world_open(&world, NULL, ROTA_HOUR);
+    world.is_quick = true;
+    ask(&world, keys);
+    assert_string_equal(last(&world), "");
+    assert_int_equal(world.ended[0].status, ROTA_STATUS_OK);
+    assert_int_equal(world.n_reads, 3);
     world_close(&world);
 }
 
@@ -530,6 +555,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_value_is_read_once),
         cmocka_unit_test(one_read_answers_all_callers),
+        cmocka_unit_test(a_source_that_answers_at_once_is_not_read_from_inside_its_answer),
         cmocka_unit_test(keys_requested_during_a_read_are_read_together),
         cmocka_unit_test(a_failure_reaches_all_waiters_and_is_not_cached),
         cmocka_unit_test(one_bad_key_fails_alone),

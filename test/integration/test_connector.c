@@ -332,6 +332,56 @@ static void a_connector_without_a_loop_has_a_consumer_thread(void **state)
     uv_sem_destroy(&desk.done);
 }
 
+/* A broker that greets each worker, on its own thread. */
+static void on_greeted(void *data, struct rota_connector_peer *peer)
+{
+    struct desk *desk = data;
+    rota_connector_send(desk->connector, peer, desk->text, rota_str("hello"), NULL);
+}
+
+struct early {
+    struct end *end;
+    uv_sem_t done;
+    enum rota_code code;
+};
+
+static void on_early(void *data, struct rota_connector_peer *from, struct rota_str message)
+{
+    struct early *early = data;
+    early->code = rota_connector_send(early->end->connector, from, early->end->text, message, NULL);
+    uv_sem_post(&early->done);
+}
+
+static void a_handler_may_answer_before_the_consumer_knows_of_the_session(void **state)
+{
+    struct desk desk = {0};
+    struct early early = {.end = &worker};
+    struct rota_error error;
+    (void)state;
+    uv_sem_init(&early.done, 0);
+    struct rota_connector_options options = {
+        .address = "127.0.0.1:0", .on_connected = on_greeted, .data = &desk};
+    assert_int_equal(rota_connector_open_broker(&options, &desk.connector, &error), 0);
+    assert_int_equal(rota_connector_register(desk.connector, "text", &desk.text, &error), 0);
+    assert_int_equal(rota_connector_start(desk.connector, &error), 0);
+    options = end_options(&worker, &loop);
+    options.address = rota_connector_address(desk.connector);
+    options.name = "alpha";
+    memset(&worker, 0, sizeof worker);
+    assert_int_equal(rota_connector_open_worker(&options, &worker.connector, &error), 0);
+    assert_int_equal(rota_connector_register(worker.connector, "text", &worker.text, &error), 0);
+    assert_int_equal(
+        rota_connector_register_handler(worker.connector, worker.text, on_early, &early, &error),
+        0);
+    assert_int_equal(rota_connector_start(worker.connector, &error), 0);
+    uv_sem_wait(&early.done); /* the loop does not run meanwhile */
+    assert_int_equal(early.code, ROTA_OK);
+    assert_int_equal(worker.n_connected, 0);
+    rota_connector_close(desk.connector, NULL, NULL);
+    end_close(&worker, &loop);
+    uv_sem_destroy(&early.done);
+}
+
 /* --- bounds --- */
 
 static void a_message_that_is_too_large_is_refused(void **state)
@@ -519,6 +569,7 @@ int main(void)
         TEST(a_type_has_one_name_one_number_and_one_handler),
         TEST(an_unhandled_type_is_counted_logged_and_harmless),
         TEST(a_connector_without_a_loop_has_a_consumer_thread),
+        TEST(a_handler_may_answer_before_the_consumer_knows_of_the_session),
         TEST(a_message_that_is_too_large_is_refused),
         TEST(a_flood_is_held_back_and_nothing_is_lost),
         TEST(other_machines_need_keys_or_an_explicit_option),

@@ -398,6 +398,33 @@ static void one_of_many_shards_is_lost_alone(void **state)
     close_lease(&one);
 }
 
+static void pings_of_more_shards_than_fit_into_a_request_take_several(void **state)
+{
+    enum { MANY = ROTA_STORE_PINGS_MAX + 2 };
+    (void)state;
+    struct rota_lease_options options = options_of(&one, "a");
+    options.shards = options.wanted = MANY;
+    options.ttl = 10 * ROTA_MIN; /* no ping is due for long */
+    open_lease(&one, &options);
+    await(&loop, &one.n_starts, MANY);
+    while (!rota_list_is_empty(&one.lease->driver.asks))
+        uv_run(&loop, UV_RUN_ONCE);
+    struct rota_sql *admin = store_admin();
+    int64_t before = store_sql(admin, "SELECT MAX(pings) FROM rota_leases");
+    for (uint32_t i = 0; i < MANY; i++)
+        rota_lease_ask(one.lease,
+                       &(struct rota_lease_action){.type = ROTA_LEASE_PING,
+                                                   .shard = i,
+                                                   .epoch = rota_lease_epoch(one.lease, i)});
+    rota_lease_ask_pings(one.lease);
+    while (!rota_list_is_empty(&one.lease->driver.asks))
+        uv_run(&loop, UV_RUN_ONCE);
+    assert_int_equal(store_sql(admin, "SELECT MIN(pings) FROM rota_leases"), before + 1);
+    assert_int_equal(store_sql(admin, "SELECT MAX(pings) FROM rota_leases"), before + 1);
+    rota_sql_close(admin);
+    close_lease(&one);
+}
+
 /* The store was unreachable when it was closed: its rows are still there, and last for an hour. */
 static void reopened_lease_releases_shards_it_could_not_release_before(void **state)
 {
@@ -460,6 +487,7 @@ int main(void)
         TEST(other_number_of_shards_is_refused_once),
         TEST(two_leases_of_one_process_do_not_share),
         TEST(one_of_many_shards_is_lost_alone),
+        TEST(pings_of_more_shards_than_fit_into_a_request_take_several),
         TEST(reopened_lease_releases_shards_it_could_not_release_before),
         TEST(bad_options_are_refused),
         TEST(file_that_is_replaced_is_lost_memory), /* last: there is one only of SQLite */

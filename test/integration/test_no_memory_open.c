@@ -4,12 +4,18 @@
 
 #include "await.h"
 #include "io/net/http.h"
+#include "run/call/cache.h"
+#include "run/call/directory.h"
+#include "run/call/space_directory.h"
+#include "run/own/space_service.h"
 
 #include <rota/experimental/broker.h>
 #include <rota/experimental/config_watch.h>
+#include <rota/experimental/health.h>
 #include <rota/experimental/lease.h>
 #include <rota/experimental/members.h>
 #include <rota/experimental/queue_watch.h>
+#include <rota/experimental/reflection.h>
 #include <rota/server.h>
 #include <rota/space.h>
 #include <rota/store.h>
@@ -198,26 +204,121 @@ static void a_space(void **state)
     no_memory_each(space_scenario, false);
 }
 
+/* --- where a cache reads --- */
+
+static void sources_scenario(void)
+{
+    const struct rota_cache_source_options with = {0};
+    struct rota_cache_source *file = NULL, *table = NULL;
+    struct rota_cache *cache = NULL;
+    begin();
+    if (OPEN(rota_cache_file_open(&loop, path_of("pairs"), &with, &file, &error)) &&
+        OPEN(rota_cache_sql_open(&loop, url(), "pairs:k:v", &with, &table, &error))) {
+        const struct rota_cache_options options = {.source = file, .memory = 1 << 20, .seed = 1};
+        (void)OPEN(rota_cache_open(&options, &cache, &error));
+    }
+    if (table)
+        table->close(table);
+    if (file)
+        file->close(file);
+    rota_cache_close(cache);
+    end();
+}
+
+static void sources_of_a_cache(void **state)
+{
+    (void)state;
+    await_write(path_of("pairs"), "a\tb\n");
+    no_memory_everywhere(sources_scenario);
+}
+
+/* --- what a server serves beside --- */
+
+static void on_nothing(void *data)
+{
+    (void)data;
+}
+
+static void on_done(void *data, struct rota_str space, const char *text, const char *actor)
+{
+    (void)data, (void)space, (void)text, (void)actor;
+}
+
+static void services_scenario(void)
+{
+    struct rota_server *server = NULL;
+    struct rota_health *health = NULL;
+    struct rota_reflection *reflection = NULL;
+    struct rota_directory *shards = NULL;
+    struct rota_space_directory *spaces = NULL;
+    struct rota_space_service *service = NULL;
+    begin();
+    if (OPEN(rota_server_open(&loop, NULL, &server, &error)) &&
+        OPEN(rota_health_open(server, &health, &error)) &&
+        OPEN(rota_health_set(health, "rota.v1.Queue", true, &error)) &&
+        OPEN(rota_reflection_open(server, NULL, 0, &reflection, &error)) &&
+        OPEN(rota_directory_open(server, &shards, &error)) &&
+        OPEN(rota_space_service_open(server, NULL, on_done, NULL, &service, &error)))
+        (void)OPEN(rota_space_directory_open(&loop, server, on_nothing, NULL, &spaces, &error));
+    if (spaces)
+        rota_space_directory_end(spaces);
+    if (service)
+        rota_space_service_end(service);
+    rota_server_close(server);
+    rota_space_directory_close(spaces);
+    rota_space_service_close(service);
+    rota_directory_close(shards);
+    rota_reflection_close(reflection);
+    rota_health_close(health);
+    end();
+}
+
+static void services_of_a_server(void **state)
+{
+    (void)state;
+    no_memory_everywhere(services_scenario);
+}
+
 /* --- brokers with journals --- */
 
-static void broker_scenario(void)
+/* Takes the members. */
+static void open_broker(const struct rota_work_broker_options *options)
 {
     const struct rota_server_options of_server = {.message_max = ROTA_WORK_BROKER_MESSAGE_MAX};
-    char directory[128];
-    snprintf(directory, sizeof directory, "%s", path_of("jobs"));
-    const struct rota_work_broker_options options = {
-        .directory = directory, .partitions = 1, .segment_size = 65536};
     struct rota_server *server = NULL;
     struct rota_work_broker *broker = NULL;
-    begin();
-    if (OPEN(rota_server_open(&loop, &of_server, &server, &error)) &&
-        OPEN(rota_work_broker_open(&loop, server, &options, &broker, &error))) {
+    if (!OPEN(rota_server_open(&loop, &of_server, &server, &error))) {
+        if (options->members)
+            options->members->stop(options->members);
+    } else if (OPEN(rota_work_broker_open(&loop, server, options, &broker, &error))) {
         no_memory_end();
         for (int i = 0; i < 3; i++)
             uv_run(&loop, UV_RUN_ONCE);
     }
     rota_server_close(server);
     rota_work_broker_close(broker);
+}
+
+static void broker_scenario(void)
+{
+    char directory[128];
+    snprintf(directory, sizeof directory, "%s", path_of("jobs"));
+    const struct rota_work_broker_options options = {
+        .directory = directory, .partitions = 1, .segment_size = 65536};
+    begin();
+    open_broker(&options);
+    end();
+}
+
+static void member_scenario(void)
+{
+    char settings[128];
+    snprintf(settings, sizeof settings, "%s", path_of("config"));
+    struct rota_work_broker_options options = {
+        .is_memory = true, .advertise = "127.0.0.1:1", .settings_file = settings};
+    begin();
+    if (OPEN(rota_hosts_list_new("127.0.0.1:1,127.0.0.1:2", &options.members, &error)))
+        open_broker(&options);
     end();
 }
 
@@ -225,6 +326,13 @@ static void a_broker_with_a_journal(void **state)
 {
     (void)state;
     no_memory_everywhere(broker_scenario);
+}
+
+static void a_broker_among_others(void **state)
+{
+    (void)state;
+    await_write(path_of("config"), "");
+    no_memory_everywhere(member_scenario);
 }
 
 /* --- HTTP --- */
@@ -325,6 +433,9 @@ int main(void)
         cmocka_unit_test(watched_files),
         cmocka_unit_test(a_server_for_browsers),
         cmocka_unit_test(a_broker_with_a_journal),
+        cmocka_unit_test(a_broker_among_others),
+        cmocka_unit_test(sources_of_a_cache),
+        cmocka_unit_test(services_of_a_server),
         cmocka_unit_test(a_lease),
         cmocka_unit_test(a_space),
     };

@@ -491,6 +491,34 @@ def a_node_without_its_database_refuses_jobs_until_it_is_back():
 
 
 @with_server
+def callers_do_not_learn_where_the_database_is():
+    about = message(_1="hidden", _2=bytes(16), _3=1)
+    jobs = ("Describe", "Cancel", "Complete", "Fail", "Extend", "Retry", "SetPriority", "List", "Queues", "Workers", "Nodes")
+    requests = [("Queue/Add", message(_1=message(_1="hidden"))), ("Queue/AddBatch", message(_1=[message(_1="hidden")])),
+                *((f"Queue/{method}", about) for method in jobs),
+                ("Queue/Poll", message(_1="hidden", _5=10)), ("Space/List", b""), ("Space/Show", message(_1="none")),
+                ("Directory/GetSpace", message(_1="none")), ("Nodes/Show", b""),
+                ("Nodes/Documents", message(_1=["cluster", "queues", "spaces"])), ("Nodes/Events", b"")]
+    hidden = [f":{DATABASE.port}", databases.USER + "@", databases.DATABASE, databases.PASSWORD, "://"]
+    with Node() as node:
+        node.add("job", queue="hidden")
+        client = grpc_raw.Client(node.node, TIMEOUT, **{"grpc-timeout": "2S"})
+        DATABASE.stop()
+        try:
+            wait_until(lambda: node.logged("store unreachable"), "that it is given up")
+            said = b""
+            for method, request in requests:
+                stream = client.start("/rota.v1." + method, request)
+                said += (client.await_reply(stream) or b"") + client.trailers.get(stream, b"")
+        finally:
+            client.close()
+            DATABASE.start()
+        assert b"the store is unreachable" in said, said
+        assert [text for text in hidden if text.encode() in said] == [], said
+        assert databases.USER + "@" in "".join(node.log), node.log  # who runs the node can look it up
+
+
+@with_server
 def observers_do_not_wait_for_an_unreachable_database():
     with contextlib.ExitStack() as stack:
         node = stack.enter_context(Node())

@@ -27,6 +27,8 @@ struct seen {
     bool closes, drains; /* in on_start */
     size_t n_refusals;   /* with `is_start_answered`: starts that are refused before one succeeds */
     const char *problem;
+    bool keeps_stops; /* unanswered */
+    uint64_t stopped_epoch;
 };
 
 static void on_closed(void *data)
@@ -63,6 +65,9 @@ static void on_stop(void *data, uint32_t shard, uint64_t epoch, rota_time until)
     struct seen *seen = data;
     (void)until;
     seen->n_stops++;
+    seen->stopped_epoch = epoch;
+    if (seen->keeps_stops)
+        return;
     rota_space_stopped(seen->space, shard, epoch);
     rota_space_stopped(seen->space, shard, epoch); /* once more is ignored */
 }
@@ -445,6 +450,35 @@ static void unreadable_row_is_ignored(void **state)
     close_space(&seen);
 }
 
+static void count_gained(void *data, struct rota_str line)
+{
+    *(size_t *)data += memmem(line.data, line.size, "lease gained", 12) != NULL;
+}
+
+static void shard_that_is_regained_starts_once_the_former_stop_is_answered(void **state)
+{
+    struct seen seen = {.keeps_stops = true};
+    size_t n_gained = 0;
+    const struct rota_log log = {.level = ROTA_LOG_INFO, .write = count_gained, .data = &n_gained};
+    (void)state;
+    struct rota_space_options options = options_of(&seen, "lease", 1);
+    options.name = "regained";
+    options.ttl = 3 * ROTA_SEC;
+    options.log = &log;
+    open_space(&seen, &options);
+    await(&loop, &seen.n_starts, 1);
+    run_sql("UPDATE rota_leases SET instance = 1, epoch = epoch + 1 WHERE space = 'regained'");
+    await(&loop, &seen.n_stops, 1);
+    run_sql("UPDATE rota_leases SET instance = 0 WHERE space = 'regained'");
+    await(&loop, &n_gained, 2);
+    assert_int_equal(seen.n_starts, 1);
+    rota_space_stopped(seen.space, 0, seen.stopped_epoch);
+    assert_int_equal(seen.n_starts, 2);
+    seen.keeps_stops = false;
+    close_space(&seen);
+    assert_int_equal(seen.n_stops, 2);
+}
+
 static void lease_that_wants_too_many_says_so(void **state)
 {
     struct seen seen = {0};
@@ -554,6 +588,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(seats_decide_the_owners, setup, teardown),
         cmocka_unit_test_setup_teardown(unreadable_row_is_ignored, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            shard_that_is_regained_starts_once_the_former_stop_is_answered, setup, teardown),
         cmocka_unit_test_setup_teardown(lease_that_wants_too_many_says_so, setup, teardown),
         cmocka_unit_test_setup_teardown(group_without_a_log_says_so, setup, teardown),
         cmocka_unit_test_setup_teardown(state_set_by_members_applies_to_this_node, setup, teardown),

@@ -216,7 +216,7 @@ static void of_two_requests_at_once_one_is_done(void **state)
         rota_space_admin_create(&other, store, &options, false, on_outcome, &outcomes[1], &error),
         ROTA_OK);
     RUN_UNTIL(outcomes[0].is_told && outcomes[1].is_told);
-    assert_outcome(outcomes[0], ROTA_OK, "is created");
+    assert_outcome(outcomes[0], ROTA_OK, "was created");
     assert_outcome(outcomes[1], ROTA_ERR_INVALID, "was changed at the same time");
 }
 

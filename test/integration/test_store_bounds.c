@@ -271,6 +271,12 @@ static void members(void **state)
     request.verb = ROTA_STORE_MEMBER_STATE;
     FINE(request, member.state, ROTA_STORE_MEMBER_EVICTED);
     REFUSED(request, member.state, ROTA_STORE_MEMBER_EVICTED + 1, "the state");
+    FINE(request, member.drain_in, 365 * ROTA_DAY);
+    REFUSED(request, member.drain_in, 365 * ROTA_DAY + 1, "within a year");
+    REFUSED(request, member.drain_in, -1, "within a year");
+    request.member.drain_in = ROTA_SEC;
+    REFUSED(request, member.state, ROTA_STORE_MEMBER_DRAINING, "only an active member");
+    request.member.drain_in = 0;
     FINE(request, member.address, rota_str("a,b")); /* so that one that is there can be named */
     request.verb = ROTA_STORE_MEMBER_REMOVE;
     FINE(request, member.address, rota_str("a,b"));

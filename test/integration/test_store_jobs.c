@@ -35,7 +35,8 @@ static uint64_t take(struct rota_store_session *session, uint64_t instance, cons
     for (size_t i = 0; i < n; i++)
         partitions[i] =
             (struct rota_store_partition){.queue = rota_str(queue), .number = first + (uint32_t)i};
-    if (rota_store_jobs_take(session, instance, rota_str("host:1"), partitions, n, &epoch, &error))
+    if (rota_store_jobs_take_partitions(session, instance, rota_str("host:1"), partitions, n,
+                                        &epoch, &error))
         fail_msg("%s", error.text);
     return epoch;
 }
@@ -163,9 +164,9 @@ static void a_take_waits_for_an_open_turn(void **state)
                      epoch);
     struct rota_store_session *hasty = store_open_with(300 * ROTA_MSEC);
     const struct rota_store_partition partition = {.queue = rota_str("q")};
-    assert_int_not_equal(
-        rota_store_jobs_take(hasty, THEIRS, rota_str("host:2"), &partition, 1, &other, &error),
-        ROTA_OK);
+    assert_int_not_equal(rota_store_jobs_take_partitions(hasty, THEIRS, rota_str("host:2"),
+                                                         &partition, 1, &other, &error),
+                         ROTA_OK);
     rota_store_session_close(hasty);
     rota_sql_rollback(ours->sql);
     assert_true(take(theirs, THEIRS, "q", 0, 1) > epoch);

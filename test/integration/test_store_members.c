@@ -74,16 +74,20 @@ static void await_members(const char *wanted)
         await(&loop, &n_changes, n_changes + 1);
 }
 
-static void set_state(const char *address, enum rota_store_member_state state)
+static void set_member(struct rota_store_member member)
 {
     struct rota_store_session *session = store_open();
-    struct rota_store_request request = {.verb = ROTA_STORE_MEMBER_STATE,
-                                         .member = {.address = rota_str(address), .state = state}};
+    struct rota_store_request request = {.verb = ROTA_STORE_MEMBER_STATE, .member = member};
     struct rota_store_answer answer = {0};
     store_must(session, &request, &answer);
     assert_true(answer.is_done);
     rota_store_session_answer_deinit(&answer);
     rota_store_session_close(session);
+}
+
+static void set_state(const char *address, enum rota_store_member_state state)
+{
+    set_member((struct rota_store_member){.address = rota_str(address), .state = state});
 }
 
 static int setup(void **state)
@@ -156,6 +160,24 @@ static void operators_drain_and_evict(void **state)
     rota_heartbeat_close(c);
 }
 
+static void drain_that_is_due_comes_unless_the_state_is_set_before(void **state)
+{
+    (void)state;
+    open_members(NULL);
+    struct rota_heartbeat *a = beat("a:1", ""), *b = beat("b:1", "");
+    await_members("+a:1 +b:1");
+    set_member((struct rota_store_member){.address = rota_str("a:1"), .drain_in = ROTA_USEC});
+    await_members("a:1 +b:1");
+    set_member((struct rota_store_member){.address = rota_str("a:1"), .drain_in = ROTA_DAY});
+    await_members("+a:1 +b:1"); /* that of before is gone */
+    set_member((struct rota_store_member){.address = rota_str("b:1"), .drain_in = ROTA_USEC});
+    await_members("+a:1 b:1");
+    set_state("b:1", ROTA_STORE_MEMBER_IN);
+    await_members("+a:1 +b:1");
+    rota_heartbeat_close(a);
+    rota_heartbeat_close(b);
+}
+
 static void empty_live_list_keeps_the_membership(void **state)
 {
     (void)state;
@@ -198,6 +220,7 @@ int main(void)
         TEST(processes_with_heartbeats_are_members),
         TEST(role_chooses_among_them),
         TEST(operators_drain_and_evict),
+        TEST(drain_that_is_due_comes_unless_the_state_is_set_before),
         TEST(empty_live_list_keeps_the_membership),
         TEST(bad_members_are_refused),
     };

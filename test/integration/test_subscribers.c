@@ -38,7 +38,7 @@ static enum rota_code add(const char *name, struct rota_error *error)
 static const char *told(void)
 {
     called[0] = '\0';
-    rota_subscribers_tell(&list, rota_subscribers_number(&list), call, "news");
+    rota_subscribers_notify(&list, rota_subscribers_number(&list), call, "news");
     return called;
 }
 
@@ -82,7 +82,7 @@ static void one_that_is_added_meanwhile_receives_the_next(void **state)
     uint64_t number = rota_subscribers_number(&list);
     assert_int_equal(add("y", NULL), ROTA_OK); /* between the number and the news */
     called[0] = '\0';
-    rota_subscribers_tell(&list, number, call, "news");
+    rota_subscribers_notify(&list, number, call, "news");
     assert_string_equal(called, "abcx");
 }
 

@@ -73,6 +73,36 @@ static void both_know_the_peer_by_its_certificate(void **state)
                         "CN=worker-7 URI:rota:worker-7 DNS:w7.example");
 }
 
+static void a_peer_is_named_by_its_common_name_or_a_dns_name(void **state)
+{
+    static const char *const others[] = {"",       "worker-",       "worker-70", "Worker-7", "w7",
+                                         "a.wild", "rota:worker-7", "127.0.0.1", "server-1"};
+    (void)state;
+    write_second(make("worker-7", "URI:rota:worker-7,DNS:w7.example,DNS:*.wild", &streams.ca));
+    use_server(streams.certificate_path, streams.key_path, streams.ca_path);
+    use_client(path_2[0], path_2[1], streams.ca_path);
+    streams_listen("127.0.0.1:0");
+    streams_meet();
+    const struct rota_stream *worker = streams.server[0].stream, *server = streams.client.stream;
+    assert_true(rota_stream_is_named(worker, "worker-7"));
+    assert_true(rota_stream_is_named(worker, "w7.example"));
+    assert_true(rota_stream_is_named(worker, "*.wild"));
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        assert_false(rota_stream_is_named(worker, others[i]));
+    assert_true(rota_stream_is_named(server, "server-1"));
+    assert_true(rota_stream_is_named(server, "localhost"));
+    assert_false(rota_stream_is_named(server, "127.0.0.1"));
+}
+
+static void a_peer_without_certificate_has_no_name(void **state)
+{
+    (void)state;
+    streams_listen("127.0.0.1:0");
+    streams_meet();
+    assert_false(rota_stream_is_named(streams.server[0].stream, "server-1"));
+    assert_false(rota_stream_is_named(streams.server[0].stream, ""));
+}
+
 static void an_identity_is_printable_and_bounded(void **state)
 {
     char names[2000] = "DNS:a";
@@ -634,6 +664,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         UNDER_TLS(both_know_the_peer_by_its_certificate),
+        UNDER_TLS(a_peer_is_named_by_its_common_name_or_a_dns_name),
+        UNDER_TLS(a_peer_without_certificate_has_no_name),
         UNDER_TLS(an_identity_is_printable_and_bounded),
         UNDER_TLS(a_client_without_certificate_is_refused_where_one_is_demanded),
         UNDER_TLS(a_refused_client_that_writes_learns_why),

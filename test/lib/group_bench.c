@@ -123,7 +123,9 @@ enum rota_code bench_step(struct bench *bench, int i, struct rota_group_event ev
 {
     struct bench_task *task = &bench->tasks[i];
     size_t n;
+    task->fsm.fold.n_partitions += bench->n_more;
     enum rota_code code = rota_group_fsm_step(&task->fsm, bench->now, &event, NULL);
+    task->fsm.fold.n_partitions -= bench->n_more;
     const struct rota_group_action *actions = rota_group_fsm_actions(&task->fsm, &n);
     for (size_t j = 0; j < n; j++)
         bench_do(bench, task, &actions[j]);

@@ -45,6 +45,7 @@ struct bench {
     struct rota_group_record *log[BENCH_LOG];
     size_t n_log;
     struct bench_task tasks[BENCH_TASKS];
+    size_t n_more;    /* partitions that tasks count without having them */
     bool may_overlap; /* who is cut off may not have noticed yet */
 };
 

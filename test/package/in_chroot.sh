@@ -25,7 +25,7 @@ fi
 
 # What the packages stand on, and what a developer has.
 apt-get update
-apt-get install -y --no-install-recommends gcc libc6-dev cmake make pkg-config curl mandoc systemd
+apt-get install -y --no-install-recommends gcc libc6-dev cmake make pkg-config curl mandoc python3 systemd
 for package in *.deb; do
     dpkg-deb -f "$package" Depends | tr ',' '\n' | grep -v '^ *librota0\>' | paste -sd,
 done | while read -r needs; do

@@ -45,6 +45,7 @@ cp /etc/resolv.conf /etc/hosts "$root/etc/"
 mkdir "$root/tmp/rota"
 cp "$directory"/*.deb "$top/test/package/CMakeLists.txt" "$top/test/package/in_chroot.sh" "$root/tmp/rota/"
 cp "$top/test/package/in_unit.sh" "$root/root/"
+(cd "$top" && cp --parents test/integration/test_tour.py test/lib/own_mounts.py test/lib/tap.py docs/start-*.md "$root/tmp/rota/")
 
 # step LOG COMMAND...: a part of it, whose output is of interest when it fails.
 step() {
@@ -60,14 +61,22 @@ step() {
     return $code
 }
 
-# In namespaces of their own, so that neither processes nor mounts are left however it ends.
+# In namespaces of their own, so that neither processes nor mounts are left however it ends; the
+# pages, which name ports, also in a network of their own.
+network=
 inside() {
-    unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" \
+    # shellcheck disable=SC2086 # no word, or one
+    unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" $network \
         chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 "$@"
 }
 
 say "installing and using the packages there"
 step use inside sh /tmp/rota/in_chroot.sh use
+say "pasting the pages that need nothing but the packages"
+network=--net
+step pages inside ROTA_TEST_MOUNTS=own sh -c 'mount -t devpts -o ptmxmode=0666 devpts /dev/pts && cd /tmp/rota &&
+    python3 test/integration/test_tour.py /usr docs/start-queue.md docs/start-cache.md docs/start-group.md'
+network=
 say "booting it, with the node in its unit"
 step unit sh "$top/test/package/boot.sh" "$root" 'sh /root/in_unit.sh' ||
     say "NOT TRIED: $(tail -n 1 "$directory/unit.log")"

@@ -38,7 +38,8 @@ static void pieces_of_any_size_keep_their_bytes(void **state)
             check(piece);
             rota_blocks_give(&blocks, piece->bytes, piece->size);
         }
-        piece->size = 1 + (size_t)rota_random_below(&chance, ROTA_BLOCKS_SMALL_MAX + 20);
+        piece->size =
+            1 + (size_t)rota_random_below(&chance, i % 8 ? ROTA_BLOCKS_SMALL_MAX + 20 : 40000);
         piece->fill = (char)i;
         piece->bytes = rota_blocks_take(&blocks, piece->size);
         assert_non_null(piece->bytes);
@@ -49,7 +50,7 @@ static void pieces_of_any_size_keep_their_bytes(void **state)
             check(&pieces[i]);
             rota_blocks_give(&blocks, pieces[i].bytes, pieces[i].size);
         }
-    assert_int_equal(blocks.large_bytes, 0);
+    assert_int_equal(blocks.huge_bytes, 0);
     rota_blocks_deinit(&blocks);
 }
 
@@ -67,16 +68,38 @@ static void returned_blocks_are_not_counted(void **state)
     for (size_t i = 0; i < N; i++)
         rota_blocks_give(&blocks, pieces[i], SIZE);
     assert_int_equal(rota_blocks_bytes(&blocks), 0);
-    char *large = rota_blocks_take(&blocks, N);
-    assert_in_range(rota_blocks_bytes(&blocks), N, N + 32);
-    rota_blocks_give(&blocks, large, N);
+    char *huge = rota_blocks_take(&blocks, ROTA_BLOCKS_MAX + 1);
+    assert_in_range(rota_blocks_bytes(&blocks), ROTA_BLOCKS_MAX + 1, ROTA_BLOCKS_MAX + 33);
+    rota_blocks_give(&blocks, huge, ROTA_BLOCKS_MAX + 1);
     assert_int_equal(rota_blocks_bytes(&blocks), 0);
+    rota_blocks_deinit(&blocks);
+}
+
+/* An eighth at most is lost, and each size fits. */
+static void sizes_are_close_to_each_other(void **state)
+{
+    struct rota_blocks blocks;
+    (void)state;
+    rota_blocks_init(&blocks);
+    for (size_t size = 1; size <= ROTA_BLOCKS_MAX; size += 1 + size / 100) {
+        char *piece = rota_blocks_take(&blocks, size);
+        assert_non_null(piece);
+        memset(piece, 1, size);
+        size_t bytes = rota_blocks_bytes(&blocks);
+        assert_in_range(bytes, size + 4, size + 4 + 7 + size / 8);
+        rota_blocks_give(&blocks, piece, size);
+    }
+    char *largest = rota_blocks_take(&blocks, ROTA_BLOCKS_MAX);
+    assert_non_null(largest);
+    assert_int_equal(blocks.huge_bytes, 0);
+    rota_blocks_give(&blocks, largest, ROTA_BLOCKS_MAX);
     rota_blocks_deinit(&blocks);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sizes_are_close_to_each_other),
         cmocka_unit_test(pieces_of_any_size_keep_their_bytes),
         cmocka_unit_test(returned_blocks_are_not_counted),
     };

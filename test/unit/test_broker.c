@@ -799,22 +799,6 @@ static void attempt_that_takes_too_long_is_followed_by_the_backoff(void **state)
     assert_true(rota_str_is_equal(last->reason, rota_str("the attempt timed out")));
 }
 
-static void small_broker_that_becomes_empty_has_not_shrunk(void **state)
-{
-    (void)state;
-    struct rota_job_id ids[10];
-    uint64_t number;
-    for (size_t i = 0; i < 10; i++)
-        ids[i] = bench_add(&bench, "x");
-    assert_false(rota_broker_has_shrunk(bench.broker));
-    for (size_t i = 0; i < 10; i++)
-        assert_int_equal(
-            rota_broker_cancel(bench.broker, bench.now, rota_str("q"), ids[i], &number, NULL),
-            ROTA_OK);
-    bench_settle(&bench);
-    assert_false(rota_broker_has_shrunk(bench.broker));
-}
-
 /* Whatever a record holds of a job, and of all that is not a job, takes room in a journal. */
 static void size_of_a_rewrite_counts_all_that_there_is(void **state)
 {
@@ -1146,7 +1130,6 @@ int main(void)
         RULE(states_are_not_reported_while_jobs_are_not_watched),
         RULE(state_is_reported_with_its_record_cause_and_session),
         RULE(attempt_that_takes_too_long_is_followed_by_the_backoff),
-        RULE(small_broker_that_becomes_empty_has_not_shrunk),
         RULE(size_of_a_rewrite_counts_all_that_there_is),
         RULE(queue_removed_while_paused_takes_its_lanes_along),
         RULE(every_call_brings_the_time),

@@ -385,7 +385,7 @@ static void after_its_deadline_a_job_neither_starts_nor_continues(void **state)
     assert_int_equal(bench_state(&bench, late), ROTA_JOB_DEAD);
 }
 
-static void a_job_is_not_begun_before_its_time(void **state)
+static void a_job_is_not_started_before_its_time(void **state)
 {
     (void)state;
     struct rota_job_spec spec = {.not_before = bench.now.wall + ROTA_MIN};
@@ -498,7 +498,7 @@ int main(void)
         RULE(after_its_timeout_an_attempt_is_its_workers_to_end_for_a_while),
         RULE(an_attempt_that_takes_too_long_is_stopped),
         RULE(after_its_deadline_a_job_neither_starts_nor_continues),
-        RULE(a_job_is_not_begun_before_its_time),
+        RULE(a_job_is_not_started_before_its_time),
         RULE(a_jump_of_the_wall_clock_neither_shortens_nor_lengthens_a_delay),
         RULE(the_enqueue_time_never_goes_back),
         RULE(a_monotonic_clock_that_goes_back_is_not_believed),

@@ -125,7 +125,7 @@ static void a_worker_never_has_more_than_its_slots(void **state)
     assert_int_equal(bench_count(&bench, ROTA_WORK_DO_DISPATCH, BENCH_NONE), 4);
 }
 
-static void a_worker_has_no_more_slots_than_any_may_have(void **state)
+static void the_slots_of_a_worker_are_bounded(void **state)
 {
     struct rota_worker_view view;
     size_t place = 0;
@@ -513,7 +513,7 @@ int main(void)
         RULE(among_queues_the_oldest_goes_first),
         RULE(a_worker_gets_nothing_of_queues_it_does_not_serve),
         RULE(a_worker_never_has_more_than_its_slots),
-        RULE(a_worker_has_no_more_slots_than_any_may_have),
+        RULE(the_slots_of_a_worker_are_bounded),
         RULE(free_workers_take_turns),
         RULE(jobs_that_come_together_go_out_by_priority),
         RULE(a_choice_costs_as_much_with_hundreds_of_sets_as_with_few),

@@ -258,7 +258,7 @@ static void worker_that_is_idle_beside_its_job_is_noticed(void **state)
     queue->is_paused = true;
 }
 
-static void broker_that_has_not_begun_is_not_judged(void **state)
+static void broker_that_has_not_started_is_not_judged(void **state)
 {
     (void)state;
     set_scene();
@@ -283,7 +283,7 @@ int main(void)
         RULE(timer_out_of_order_is_noticed),
         RULE(ended_job_out_of_its_list_is_noticed),
         RULE(worker_that_is_idle_beside_its_job_is_noticed),
-        RULE(broker_that_has_not_begun_is_not_judged),
+        RULE(broker_that_has_not_started_is_not_judged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,7 +75,7 @@ static void first_failover_is_immediate_and_later_ones_wait_longer(void **state)
     teardown(&world);
 }
 
-static void wait_that_would_outlast_the_deadline_is_not_begun(void **state)
+static void wait_that_would_outlast_the_deadline_is_not_started(void **state)
 {
     struct world world;
     (void)state;
@@ -90,7 +90,7 @@ static void wait_that_would_outlast_the_deadline_is_not_begun(void **state)
 }
 
 /* Of one call that is as long as its wait, and of one that is a little longer. */
-static void wait_that_ends_with_the_deadline_is_not_begun(void **state)
+static void wait_that_ends_with_the_deadline_is_not_started(void **state)
 {
     (void)state;
     rota_time waits = ROTA_TIME_NEVER;
@@ -222,8 +222,8 @@ int main(void)
         cmocka_unit_test(call_that_must_not_run_twice_is_not_sent_again),
         cmocka_unit_test(try_that_times_out_may_have_been_sent),
         cmocka_unit_test(first_failover_is_immediate_and_later_ones_wait_longer),
-        cmocka_unit_test(wait_that_would_outlast_the_deadline_is_not_begun),
-        cmocka_unit_test(wait_that_ends_with_the_deadline_is_not_begun),
+        cmocka_unit_test(wait_that_would_outlast_the_deadline_is_not_started),
+        cmocka_unit_test(wait_that_ends_with_the_deadline_is_not_started),
         cmocka_unit_test(budget_bounds_the_retries_of_all_calls),
         cmocka_unit_test(budget_never_keeps_a_call_from_a_replica_that_is_well),
         cmocka_unit_test(call_ended_by_the_budget_names_it),

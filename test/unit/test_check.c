@@ -473,9 +473,9 @@ static void successive_owners_pass(void **state)
     hold(0, A, 1);
     uint64_t before = asked();
     hold(0, B, 2);
-    rota_check_claims_held(&claims, 0, A, 1, before);     /* may have been so before B had it */
-    rota_check_claims_told(&claims, 0, C, A, 1, asked()); /* C has not heard of it yet */
-    rota_check_claims_told(&claims, 0, C, B, 2, asked());
+    rota_check_claims_held(&claims, 0, A, 1, before);         /* may have been so before B had it */
+    rota_check_claims_reported(&claims, 0, C, A, 1, asked()); /* C has not heard of it yet */
+    rota_check_claims_reported(&claims, 0, C, B, 2, asked());
     hold(0, A, 3);
     hold(1, A, 1);
     assert_nothing_told();
@@ -490,7 +490,7 @@ static void two_owners_of_an_epoch_are_reported(void **state)
     hold(0, B, 7);
     assert_told(ROTA_CHECK_TWO_OWNERS, 1);
     hold(0, B, 8);
-    rota_check_claims_told(&claims, 0, C, A, 8, asked());
+    rota_check_claims_reported(&claims, 0, C, A, 8, asked());
     assert_told(ROTA_CHECK_TWO_OWNERS, 2);
     assert_string_equal(check.told[0].text,
                         "shard 0 of shards has two owners, node-1 and node-2, under epoch 7");
@@ -522,12 +522,12 @@ static void epoch_that_falls_is_reported(void **state)
 {
     (void)state;
     uint64_t before = asked();
-    rota_check_claims_told(&claims, 0, C, SIZE_MAX, 5, before);
-    rota_check_claims_told(&claims, 0, C, SIZE_MAX, 4, before); /* an answer in flight */
+    rota_check_claims_reported(&claims, 0, C, SIZE_MAX, 5, before);
+    rota_check_claims_reported(&claims, 0, C, SIZE_MAX, 4, before); /* an answer in flight */
     assert_nothing_told();
-    rota_check_claims_told(&claims, 0, C, SIZE_MAX, 4, asked());
+    rota_check_claims_reported(&claims, 0, C, SIZE_MAX, 4, asked());
     assert_told(ROTA_CHECK_EPOCH_FELL, 1);
-    rota_check_claims_told(&claims, 0, B, SIZE_MAX, 4, asked()); /* another may be behind */
+    rota_check_claims_reported(&claims, 0, B, SIZE_MAX, 4, asked()); /* another may be behind */
     assert_told(ROTA_CHECK_EPOCH_FELL, 1);
 }
 
@@ -556,7 +556,7 @@ static void each_fault_has_a_name_and_the_first_have_sentences(void **state)
             assert_string_not_equal(rota_check_fault_name((enum rota_check_fault)i),
                                     rota_check_fault_name((enum rota_check_fault)n));
     for (int i = 0; i < 2 * ROTA_CHECK_TOLD_EACH; i++)
-        rota_check_tell(&check, ROTA_CHECK_JOB_LOST, "number %d", i);
+        rota_check_report_fault(&check, ROTA_CHECK_JOB_LOST, "number %d", i);
     assert_int_equal(check.n_told, ROTA_CHECK_TOLD_EACH);
     assert_int_equal(rota_check_n_faults(&check), 2 * ROTA_CHECK_TOLD_EACH);
 }
@@ -742,14 +742,14 @@ static void epochs_that_come_late_keep_their_order(void **state)
 static void epoch_that_is_reported_again_has_not_fallen(void **state)
 {
     (void)state;
-    rota_check_claims_told(&claims, 0, C, SIZE_MAX, 5, asked());
+    rota_check_claims_reported(&claims, 0, C, SIZE_MAX, 5, asked());
     uint64_t before = asked();
-    rota_check_claims_told(&claims, 0, C, SIZE_MAX, 5, asked());
+    rota_check_claims_reported(&claims, 0, C, SIZE_MAX, 5, asked());
     assert_nothing_told();
-    rota_check_claims_told(&claims, 0, C, SIZE_MAX, 4, before); /* 5 was known by then */
+    rota_check_claims_reported(&claims, 0, C, SIZE_MAX, 4, before); /* 5 was known by then */
     assert_told(ROTA_CHECK_EPOCH_FELL, 1);
-    rota_check_claims_told(&claims, 1, C, SIZE_MAX, 4, asked());
-    rota_check_claims_told(&claims, 0, A, 7, 4, asked()); /* not a known node */
+    rota_check_claims_reported(&claims, 1, C, SIZE_MAX, 4, asked());
+    rota_check_claims_reported(&claims, 0, A, 7, 4, asked()); /* not a known node */
     assert_told(ROTA_CHECK_EPOCH_FELL, 1);
     assert_int_equal(claims.n_claims, 0);
 }

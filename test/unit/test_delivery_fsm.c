@@ -331,6 +331,26 @@ static void slots_that_were_not_reported_are_learned(void **state)
     assert_int_equal(settle(bench), 1);
 }
 
+static rota_time heard_at(const struct bench *bench)
+{
+    struct rota_worker_view view;
+    size_t place = 0;
+    assert_true(rota_broker_next_worker(bench->broker, &place, &view));
+    return view.heard_at;
+}
+
+/* For people: how long a worker has been silent. It is asked now and then whatever it does. */
+static void an_answer_shows_when_a_worker_was_last_seen(void **state)
+{
+    struct bench *bench = *state;
+    ready(bench, 1, NULL, 0);
+    assert_int_equal(heard_at(bench), bench->now);
+    bench->now += ROTA_MIN;
+    step(bench,
+         (struct rota_delivery_event){.type = ROTA_DELIVERY_HOLDS, .worker = &bench->worker});
+    assert_int_equal(heard_at(bench), bench->now);
+}
+
 static void a_session_that_ended_is_unknown(void **state)
 {
     struct bench *bench = *state;
@@ -722,6 +742,7 @@ int main(void)
         RULE(an_end_of_another_nodes_job_goes_there_and_frees_the_slot),
         RULE(a_node_that_drains_hands_nothing_out),
         RULE(slots_that_were_not_reported_are_learned),
+        RULE(an_answer_shows_when_a_worker_was_last_seen),
         RULE(a_session_that_ended_is_unknown),
         RULE(an_answer_counts_for_the_rounds_before_its_question_only),
         RULE(attempts_in_flight_stay_with_a_worker_that_is_ready_again),

@@ -235,7 +235,7 @@ static void cancel_before_the_shards_are_known_ends_at_once(void **state)
     teardown(&world);
 }
 
-static void actions_not_taken_yet_are_not_begun(void **state)
+static void actions_not_taken_yet_are_not_started(void **state)
 {
     struct rota_random random;
     struct rota_execute_fsm fsm;
@@ -383,7 +383,7 @@ int main(void)
         cmocka_unit_test(named_shard_runs_alone_and_must_be_on_the_map),
         cmocka_unit_test(cancel_reaches_every_call_and_ends_with_the_last),
         cmocka_unit_test(cancel_before_the_shards_are_known_ends_at_once),
-        cmocka_unit_test(actions_not_taken_yet_are_not_begun),
+        cmocka_unit_test(actions_not_taken_yet_are_not_started),
         cmocka_unit_test(answer_of_the_directory_is_a_failure_or_a_map),
         cmocka_unit_test(call_that_is_started_twice_asks_once),
         cmocka_unit_test(cancelled_call_has_failed_whatever_its_parts_report),

@@ -426,6 +426,20 @@ static void task_without_partitions_leaves_the_group_at_once(void **state)
     bench_free(bench);
 }
 
+static void task_that_leaves_before_it_may_run_leaves_the_group_at_once(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_open(bench, 0, one, 1);
+    bench_settle(bench);
+    bench_round_to(bench, "0", "0");
+    assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_WAITING);
+    bench_step(bench, 0, (struct rota_group_event){.type = ROTA_GROUP_LEAVE});
+    assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_DONE);
+    assert_int_equal(bench->tasks[0].n_leaves, 1);
+    bench_free(bench);
+}
+
 /* Between a round and its epoch a child can't be made known. A position behind it would lose it. */
 static void leaving_task_drops_positions_after_an_unwritten_child(void **state)
 {
@@ -520,6 +534,67 @@ static void snapshot_is_written_and_a_newcomer_begins_from_it(void **state)
     assert_agreed(bench, "012");
     assert_int_equal(bench->tasks[0].n_starts + bench->tasks[1].n_starts, 6);
     bench_free(bench);
+}
+
+static void snapshot_is_given_up_when_a_piece_of_it_does_not_count(void **state)
+{
+    enum { N = 600, LONG = 500 }; /* more than ROTA_GROUP_CHUNK_MAX */
+    static char names[N][LONG + 1];
+    struct rota_group_seed seeds[N] = {0};
+    struct bench *bench = bench_new();
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        snprintf(names[i], sizeof names[i], "%0*d", LONG, i);
+        seeds[i].name = rota_str(names[i]);
+    }
+    bench_begin(bench, 2, seeds, N);
+    struct rota_group_fsm *leader = &bench->tasks[0].fsm;
+    assert_int_equal(leader->fold.leader, leader->me);
+    leader->fold.n_records = 1 << 20; /* as if there were so many */
+    bench_ok(bench, 0);
+    assert_int_equal(bench->tasks[0].n_appends, 1); /* the first piece is in flight */
+    assert_non_null(leader->snapshot);
+    bench_round_to(bench, "10", "10");
+    bench_append(bench, 1, true, true); /* the epoch comes before it */
+    bench_settle(bench);
+    assert_int_equal(leader->fold.counts.verdicts[ROTA_GROUP_OLD_EPOCH], 1);
+    assert_null(leader->snapshot);
+    assert_int_equal(leader->fold.replay_from, 0);
+    bench_free(bench);
+}
+
+static void check_room(const char *parent)
+{
+    struct bench *bench = bench_new();
+    struct bench_task *task = &bench->tasks[0];
+    bench_open_with(bench, 0,
+                    (struct rota_group_fsm_options){
+                        .seeds = one, .n_seeds = 1, .progress_every = 3 * ROTA_SEC});
+    bench_settle(bench);
+    bench_round(bench, "0");
+    bench->n_more = ROTA_GROUP_PARTITIONS_MAX;
+    bench_child(bench, 0, parent, "c", NULL);
+    bench_settle(bench);
+    assert_int_equal(task->n_refused, 1);
+    assert_int_equal(task->refusal, ROTA_GROUP_IS_FULL);
+    assert_int_equal(wait_of(bench), 3 * ROTA_SEC);
+    bench->n_more = 0;
+    bench_tick(bench, 3 * ROTA_SEC - 1);
+    bench_settle(bench);
+    assert_null(bench_find(bench, 0, "c"));
+    assert_int_equal(wait_of(bench), 1);
+    bench_tick(bench, 1);
+    bench_settle(bench);
+    assert_non_null(bench_find(bench, 0, "c"));
+    assert_int_equal(task->n_refused, 1);
+    bench_free(bench);
+}
+
+static void partitions_are_created_once_the_group_has_room(void **state)
+{
+    (void)state;
+    check_room("p");
+    check_room(""); /* of no parent */
 }
 
 /* Two tasks with the six partitions, and as many snapshots as asked for. */
@@ -1173,9 +1248,12 @@ int main(void)
         cmocka_unit_test(task_that_is_done_leaves_the_group_once_everything_has_stopped),
         cmocka_unit_test(hand_off_waits_for_an_interval_after_each_round),
         cmocka_unit_test(task_without_partitions_leaves_the_group_at_once),
+        cmocka_unit_test(task_that_leaves_before_it_may_run_leaves_the_group_at_once),
         cmocka_unit_test(leaving_task_drops_positions_after_an_unwritten_child),
         cmocka_unit_test(log_that_comes_back_is_read_from_where_it_was_left),
         cmocka_unit_test(missing_epoch_leads_to_joining_again),
+        cmocka_unit_test(snapshot_is_given_up_when_a_piece_of_it_does_not_count),
+        cmocka_unit_test(partitions_are_created_once_the_group_has_room),
         cmocka_unit_test(snapshot_is_written_and_a_newcomer_begins_from_it),
         cmocka_unit_test(start_searches_past_records_of_others),
         cmocka_unit_test(record_skipped_before_a_snapshot_keeps_its_reason),

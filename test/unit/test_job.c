@@ -254,6 +254,7 @@ static void generated_id_is_distinguished_from_others(void **state)
 static void a_reason_is_cut_between_characters_and_only_if_it_is_too_long(void **state)
 {
     enum { MARK = sizeof "... (cut)" - 1 };
+    static const char SMILE[] = {'\xf0', '\x9f', '\x98', '\x80'};
     static char text[ROTA_JOB_REASON_MAX + 1], room[ROTA_JOB_REASON_MAX];
     (void)state;
     memset(text, 'x', sizeof text);
@@ -266,7 +267,7 @@ static void a_reason_is_cut_between_characters_and_only_if_it_is_too_long(void *
     assert_memory_equal(cut.data + cut.size - MARK, "... (cut)", MARK);
     for (size_t n = 1; n <= 4; n++) { /* bytes of the character that does not fit any more */
         memset(text, 'x', sizeof text);
-        memcpy(text + ROTA_JOB_REASON_MAX - MARK - (n - 1), "\xf0\x9f\x98\x80", 4);
+        memcpy(text + ROTA_JOB_REASON_MAX - MARK - (n - 1), SMILE, sizeof SMILE);
         cut = rota_job_reason_cut(rota_str_of(text, sizeof text), room);
         assert_int_equal(cut.size, ROTA_JOB_REASON_MAX - (n - 1));
         assert_memory_equal(cut.data, text, cut.size - MARK);

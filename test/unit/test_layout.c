@@ -52,11 +52,11 @@ static void more_are_read_first_and_then_written(void **state)
     struct rota_work_layout layout = want(laid(4, 4, 4), 8), next;
     (void)state;
     check(layout, 8, 4, 8);
-    rota_layout_fsm_look(&fsm, 0, &layout, 100);
+    rota_layout_fsm_follow_layout(&fsm, 0, &layout, 100);
     assert_false(ask(&fsm, 0, 99, 0, &next)); /* one has not heard of it */
     assert_true(ask(&fsm, ROTA_LAYOUT_ASK, 100, 7, &next));
     check(next, 8, 8, 8);
-    rota_layout_fsm_look(&fsm, ROTA_LAYOUT_ASK, &next, 101);
+    rota_layout_fsm_follow_layout(&fsm, ROTA_LAYOUT_ASK, &next, 101);
     assert_false(rota_layout_fsm_ask(&fsm, ROTA_LAYOUT_ASK, 2));
     assert_int_equal(rota_layout_fsm_deadline(&fsm), ROTA_TIME_NEVER);
 }
@@ -68,7 +68,7 @@ static void fewer_are_written_first_and_read_until_all_are_empty(void **state)
     rota_time now = 0;
     (void)state;
     check(layout, 4, 4, 8);
-    rota_layout_fsm_look(&fsm, now, &layout, 100);
+    rota_layout_fsm_follow_layout(&fsm, now, &layout, 100);
     assert_false(ask(&fsm, now, 100, 1, &next)); /* a job is left */
     assert_false(ask(&fsm, now += ROTA_LAYOUT_ASK, 100, 0, &next));
     assert_false(ask(&fsm, now += ROTA_LAYOUT_ASK, 99, 0, &next)); /* one knows of nothing */
@@ -82,7 +82,7 @@ static void our_own_jobs_count_like_those_of_others(void **state)
     struct rota_layout_fsm fsm = {0};
     struct rota_work_layout layout = laid(4, 4, 8), next;
     (void)state;
-    rota_layout_fsm_look(&fsm, 0, &layout, 100);
+    rota_layout_fsm_follow_layout(&fsm, 0, &layout, 100);
     for (rota_time now = 0; now < 10 * ROTA_LAYOUT_ASK; now += ROTA_LAYOUT_ASK) {
         assert_true(rota_layout_fsm_ask(&fsm, now, 0)); /* alone */
         assert_false(rota_layout_fsm_step(&fsm, now, 1, &next));
@@ -96,10 +96,10 @@ static void a_request_between_both_counts_takes_two_steps(void **state)
     struct rota_work_layout layout = want(laid(4, 4, 16), 8), next;
     (void)state;
     check(layout, 8, 4, 16);
-    rota_layout_fsm_look(&fsm, 0, &layout, 100);
+    rota_layout_fsm_follow_layout(&fsm, 0, &layout, 100);
     assert_true(ask(&fsm, 0, 100, 5, &next));
     check(next, 8, 8, 16);
-    rota_layout_fsm_look(&fsm, 0, &next, 101);
+    rota_layout_fsm_follow_layout(&fsm, 0, &next, 101);
     assert_false(ask(&fsm, 0, 101, 0, &next));
     assert_true(ask(&fsm, ROTA_LAYOUT_ASK, 101, 0, &next));
     check(next, 8, 8, 8);
@@ -110,10 +110,10 @@ static void another_request_starts_over(void **state)
     struct rota_layout_fsm fsm = {0};
     struct rota_work_layout layout = laid(4, 4, 8), next;
     (void)state;
-    rota_layout_fsm_look(&fsm, 0, &layout, 100);
+    rota_layout_fsm_follow_layout(&fsm, 0, &layout, 100);
     assert_false(ask(&fsm, 0, 100, 0, &next));
     uint64_t former = fsm.round;
-    rota_layout_fsm_look(&fsm, 1, &layout, 200);
+    rota_layout_fsm_follow_layout(&fsm, 1, &layout, 200);
     assert_true(rota_layout_fsm_ask(&fsm, 1, 1));
     rota_layout_fsm_answer(&fsm, former, &layout, 200, 0); /* comes late */
     assert_false(rota_layout_fsm_step(&fsm, 1, 0, &next));
@@ -146,7 +146,7 @@ static void a_node_with_another_layout_of_the_same_time_does_not_know_ours(void 
     struct rota_layout_fsm fsm = {0};
     struct rota_work_layout layout = laid(8, 4, 8), other = laid(8, 4, 16), next;
     (void)state;
-    rota_layout_fsm_look(&fsm, 0, &layout, 100);
+    rota_layout_fsm_follow_layout(&fsm, 0, &layout, 100);
     assert_true(rota_layout_fsm_ask(&fsm, 0, 1));
     rota_layout_fsm_answer(&fsm, fsm.round, &other, 100, 0);
     assert_false(rota_layout_fsm_step(&fsm, 0, 0, &next));
@@ -160,12 +160,12 @@ static void a_former_leader_stops_and_starts_over(void **state)
     struct rota_layout_fsm fsm = {0};
     struct rota_work_layout layout = laid(4, 4, 8), next;
     (void)state;
-    rota_layout_fsm_look(&fsm, 0, &layout, 100);
+    rota_layout_fsm_follow_layout(&fsm, 0, &layout, 100);
     assert_false(ask(&fsm, 0, 100, 0, &next)); /* one round of two */
     uint64_t round = fsm.round;
     rota_layout_fsm_rest(&fsm);
     assert_int_equal(rota_layout_fsm_deadline(&fsm), ROTA_TIME_NEVER);
-    rota_layout_fsm_look(&fsm, ROTA_LAYOUT_ASK, &layout, 100);
+    rota_layout_fsm_follow_layout(&fsm, ROTA_LAYOUT_ASK, &layout, 100);
     assert_false(ask(&fsm, ROTA_LAYOUT_ASK, 100, 0, &next)); /* the first once more */
     assert_true(fsm.round > round);
     assert_true(ask(&fsm, 2 * ROTA_LAYOUT_ASK, 100, 0, &next));
@@ -371,7 +371,7 @@ static void put_in_force(struct world *world, struct rota_work_layout layout, ro
         layout.write = layout.wanted;
     world->known[0] = layout;
     world->at[0] = at;
-    rota_layout_fsm_look(&world->fsm, world->now, &layout, at);
+    rota_layout_fsm_follow_layout(&world->fsm, world->now, &layout, at);
     world->n_asked = NODES;
 }
 
@@ -445,7 +445,7 @@ static bool run(uint64_t seed, enum plant plant)
         world.known[i] = laid(6, 6, 6);
         world.at[i] = 1;
     }
-    rota_layout_fsm_look(&world.fsm, 0, &world.known[0], 1);
+    rota_layout_fsm_follow_layout(&world.fsm, 0, &world.known[0], 1);
     for (int i = 0; i < TURNS; i++, world.now += ROTA_LAYOUT_ASK / 8) {
         bool is_settled = rota_layout_is_settled(&world.known[0]);
         n_settled += is_settled;

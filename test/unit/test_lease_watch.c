@@ -25,7 +25,7 @@ static int teardown(void **state)
 
 static bool see(rota_time now, uint32_t shard, uint64_t instance, uint64_t epoch, uint64_t pings)
 {
-    return rota_lease_watch_see(
+    return rota_lease_watch_see_row(
         &watch, now, US,
         &(struct rota_lease_row){
             .shard = shard, .instance = instance, .epoch = epoch, .pings = pings, .ttl = TTL});
@@ -78,7 +78,7 @@ static void shards_that_lost_their_holder_count_until_a_ttl_after_the_next_took_
     assert_int_equal(rota_lease_watch_orphans(&watch, TTL), 2);
 
     /* One is ours now, one another's. */
-    rota_lease_watch_take(&watch, TTL, 3, 6, US);
+    rota_lease_watch_note_grant(&watch, TTL, 3, 6, US);
     assert_int_equal(dead_at(TTL), 1);
     see(TTL + 1, 4, THEM + 1, 6, 10);
     assert_int_equal(dead_at(TTL + 1), 0);
@@ -104,7 +104,7 @@ static void a_shard_released_by_a_live_holder_is_not_lost(void **state)
     see(TTL / 3, 3, 0, 5, 10); /* seen to be free */
     see(TTL / 3 + 1, 3, THEM + 1, 6, 11);
     see(TTL / 3, 4, THEM + 1, 6, 11); /* free between two looks */
-    rota_lease_watch_take(&watch, TTL / 3, 5, 6, US);
+    rota_lease_watch_note_grant(&watch, TTL / 3, 5, 6, US);
     assert_int_equal(rota_lease_watch_orphans(&watch, TTL / 3 + 1), 0);
 
     /* Nor what was taken from the dead and is free again. */
@@ -144,7 +144,7 @@ static void dead_rows_that_were_ours_come_first_and_there_are_not_too_many(void 
     for (uint32_t shard = 0; shard < 64; shard++)
         see(0, shard, THEM, 5, 9);
     for (uint32_t shard = 20; shard <= 40; shard += 20)
-        rota_lease_watch_see(
+        rota_lease_watch_see_row(
             &watch, 0, US,
             &(struct rota_lease_row){
                 .shard = shard, .is_ours = true, .instance = THEM, .epoch = 5, .pings = 9});
@@ -195,7 +195,7 @@ static void absurd_rows_do_no_harm(void **state)
     rota_time ttls[] = {INT64_MIN, -1, 0, ROTA_LEASE_TTL_MIN, ROTA_LEASE_TTL_MAX, INT64_MAX};
     for (size_t i = 0; i < sizeof ttls / sizeof ttls[0]; i++) {
         struct rota_lease_row row = {.shard = 2, .instance = THEM, .pings = i, .ttl = ttls[i]};
-        rota_lease_watch_see(&watch, 0, US, &row);
+        rota_lease_watch_see_row(&watch, 0, US, &row);
         assert_int_equal(rota_lease_watch_dead_at(&watch),
                          i < 4 ? ROTA_LEASE_TTL_MIN : ROTA_LEASE_TTL_MAX);
     }

@@ -22,7 +22,7 @@ static size_t settle(struct rota_load_read *read, const char *key)
 {
     uint32_t index;
     size_t n = 0;
-    while (rota_loads_settle(&loads, read, rota_str(key), &index))
+    while (rota_loads_next_asker(&loads, read, rota_str(key), &index))
         n++;
     return n;
 }
@@ -32,7 +32,7 @@ static size_t settle_rest(struct rota_load_read *read)
     struct rota_str name;
     uint32_t index;
     size_t n = 0;
-    while (rota_loads_settle_rest(&loads, read, &name, &index))
+    while (rota_loads_next_asker_left(&loads, read, &name, &index))
         n++;
     return n;
 }
@@ -51,7 +51,7 @@ static void one_read_serves_all_askers(void **state)
     assert_int_equal(ask(&askers[49], "k", 49), ROTA_OK); /* while it is being read */
     assert_null(rota_loads_begin(&loads));
     for (struct rota_load_asker *asker;
-         (asker = rota_loads_settle(&loads, read, rota_str("k"), &index));) {
+         (asker = rota_loads_next_asker(&loads, read, rota_str("k"), &index));) {
         assert_ptr_equal(asker, &askers[index]);
         assert_int_equal(asker->n_waiting, 0);
         assert_false(told[index]);
@@ -106,8 +106,8 @@ static void a_key_asked_for_twice_is_given_out_twice(void **state)
     ask(&asker, "", 1);
     struct rota_load_read *read = rota_loads_begin(&loads);
     assert_int_equal(read->keys.size, 1);
-    assert_non_null(rota_loads_settle(&loads, read, rota_str(""), &first));
-    assert_non_null(rota_loads_settle(&loads, read, rota_str(""), &second));
+    assert_non_null(rota_loads_next_asker(&loads, read, rota_str(""), &first));
+    assert_non_null(rota_loads_next_asker(&loads, read, rota_str(""), &second));
     assert_int_equal(first + second, 1);
     rota_loads_end(&loads, read);
     rota_loads_deinit(&loads);
@@ -206,7 +206,7 @@ static void end_read(struct chance *chance, size_t i, bool splits)
         rota_loads_split(&loads, read);
         return;
     }
-    while ((asker = rota_loads_settle_rest(&loads, read, &name, &index))) {
+    while ((asker = rota_loads_next_asker_left(&loads, read, &name, &index))) {
         assert_ptr_equal(asker, &chance->askers[index]);
         assert_true(chance->waits[index]-- > 0);
     }

@@ -208,7 +208,7 @@ static void load_keys(void)
             no_memory_end();
             continue;
         }
-        for (; rota_loads_settle_rest(&loads, read, &name, &index); n_settled++)
+        for (; rota_loads_next_asker_left(&loads, read, &name, &index); n_settled++)
             assert_int_equal(name.data[0], 'a' + (int)index);
         rota_loads_end(&loads, read);
     }

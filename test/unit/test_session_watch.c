@@ -34,7 +34,8 @@ static struct rota_session_row row(uint64_t place, uint64_t pings)
 #define SEE(now, ...)                                                                              \
     do {                                                                                           \
         const struct rota_session_row rows_[] = {__VA_ARGS__};                                     \
-        assert_true(rota_session_watch_see(&watch, (now), rows_, sizeof rows_ / sizeof *rows_));   \
+        assert_true(                                                                               \
+            rota_session_watch_see_rows(&watch, (now), rows_, sizeof rows_ / sizeof *rows_));      \
     } while (0)
 
 /* The places that `ours` removes, as the digits of a number. */

@@ -160,6 +160,9 @@ struct rota_store_member {
     rota_time ttl;                      /* duration */
     enum rota_store_member_state state; /* set by an operator; not changed by BEAT */
     rota_time heartbeat;                /* database clock; only in answers */
+    /* Only for MEMBER_STATE, with the state IN: the member drains after this duration, unless its
+     * state is set again before; 0: it does not. */
+    rota_time drain_in;
 };
 
 struct rota_store_space {

@@ -366,7 +366,7 @@ static void on_signal(uv_signal_t *handle, int number)
     struct live *live = handle->data;
     switch (number) {
     case SIGTSTP: /* suspended by the user; execution continues after raise() */
-        rota_top_screen_give_back(&live->terminal);
+        rota_top_screen_leave(&live->terminal);
         raise(SIGSTOP);
         break;
     case SIGCONT:
@@ -376,7 +376,7 @@ static void on_signal(uv_signal_t *handle, int number)
         stop(live);
         return;
     }
-    if (!rota_top_screen_take(&live->terminal))
+    if (!rota_top_screen_enter(&live->terminal))
         stop(live);
     measure_terminal(live);
     draw(live);
@@ -397,9 +397,9 @@ static void run_live(struct live *live)
     uv_poll_start(&live->keys, UV_READABLE, on_keys);
     uv_timer_start(&live->timer, on_timer, 0, EVERY_MS);
     measure_terminal(live);
-    if (rota_top_screen_take(&live->terminal))
+    if (rota_top_screen_enter(&live->terminal))
         uv_run(loop, UV_RUN_DEFAULT);
-    rota_top_screen_give_back(&live->terminal);
+    rota_top_screen_leave(&live->terminal);
     if (live->call)
         rota_call_cancel(live->call);
     uv_close((uv_handle_t *)&live->timer, NULL);

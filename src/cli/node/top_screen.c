@@ -28,7 +28,7 @@ bool rota_top_screen_write(struct rota_str bytes)
     return true;
 }
 
-bool rota_top_screen_take(struct rota_top_screen_terminal *terminal)
+bool rota_top_screen_enter(struct rota_top_screen_terminal *terminal)
 {
     struct termios own;
     if (terminal->is_taken)
@@ -45,7 +45,7 @@ bool rota_top_screen_take(struct rota_top_screen_terminal *terminal)
     return rota_top_screen_write(rota_str("\033[?1049h\033[?25l"));
 }
 
-void rota_top_screen_give_back(struct rota_top_screen_terminal *terminal)
+void rota_top_screen_leave(struct rota_top_screen_terminal *terminal)
 {
     if (!terminal->is_taken)
         return;

@@ -16,8 +16,8 @@ struct rota_top_screen_terminal {
 /* False: standard input or output is not a terminal, or can't be drawn on. */
 bool rota_top_screen_is_there(void);
 
-bool rota_top_screen_take(struct rota_top_screen_terminal *terminal);
-void rota_top_screen_give_back(struct rota_top_screen_terminal *terminal);
+bool rota_top_screen_enter(struct rota_top_screen_terminal *terminal);
+void rota_top_screen_leave(struct rota_top_screen_terminal *terminal);
 
 /* Write all of it; false: the terminal is gone. */
 bool rota_top_screen_write(struct rota_str bytes);

@@ -55,7 +55,7 @@ static void on_tick(uv_timer_t *tick)
         waiter->is_asking =
             !rota_queue_describe(waiter->queue, waiter->job, false, on_described, waiter, NULL);
     waiter->n_ticks++;
-    rota_terminal_progress_say(&waiter->progress, rota_buffer_str(&waiter->text));
+    rota_terminal_progress_show_text(&waiter->progress, rota_buffer_str(&waiter->text));
 }
 
 static void on_interrupt(uv_signal_t *interrupt, int number)

@@ -51,7 +51,7 @@ enum rota_group_verdict {
 
     /* Well-formed, but it does not count (see the rules). */
     ROTA_GROUP_OLD_EPOCH,    /* its epoch is over */
-    ROTA_GROUP_EARLY_EPOCH,  /* its epoch has not begun */
+    ROTA_GROUP_EARLY_EPOCH,  /* its epoch has not started */
     ROTA_GROUP_BROKEN_CHAIN, /* an epoch that does not follow the one in force */
     ROTA_GROUP_LEADERLESS,   /* an epoch without its author, or with too many members */
     ROTA_GROUP_STRANGER,     /* the author is not a member */

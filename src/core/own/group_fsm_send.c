@@ -319,14 +319,13 @@ static void settle_state(struct rota_group_fsm *fsm, rota_time now,
         fsm->has_news = true;
 }
 
-/* The outcome of the record in flight is known, from `record`, which may be a copy of it. */
+/* The outcome of the record in flight is known, from `record`, which may be a copy of it. A piece
+ * of a snapshot counts unless an epoch came before it, which ends the snapshot. */
 static void settle_send(struct rota_group_fsm *fsm, rota_time now,
                         const struct rota_group_record *record, bool is_counted)
 {
     if (fsm->send.record->kind == ROTA_GROUP_STATE)
         settle_state(fsm, now, record, is_counted);
-    else if (!is_counted)
-        rota_group_fsm_send_end_snapshot(fsm);
     clear_send(&fsm->send);
 }
 

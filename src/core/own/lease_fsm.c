@@ -262,7 +262,8 @@ static void hear_claimed(struct rota_lease_fsm *fsm, rota_time now,
     else if (slot)
         lose_shard(fsm, slot, ROTA_LEASE_WHY_TAKEN, false);
 
-    rota_lease_watch_take(&fsm->watch, now, event->shard, event->epoch, fsm->options.instance);
+    rota_lease_watch_note_grant(&fsm->watch, now, event->shard, event->epoch,
+                                fsm->options.instance);
     uint32_t limit = fsm->is_extra ? fsm->n_most : fsm->n_share;
     if (is_new && now < until && !fsm->is_closing && fsm->n_held < limit) {
         start_shard(fsm, event->shard, event->epoch, until);
@@ -301,7 +302,7 @@ static void hear_listed(struct rota_lease_fsm *fsm, rota_time now,
     for (size_t i = 0; i < event->n_rows; i++) {
         const struct rota_lease_row *row = &event->rows[i];
         n_listed += row->shard < fsm->options.n_shards;
-        if (!rota_lease_watch_see(&fsm->watch, now, fsm->options.instance, row))
+        if (!rota_lease_watch_see_row(&fsm->watch, now, fsm->options.instance, row))
             earlier = row;
         fsm->has_hope |= is_takeable(fsm, row);
         if (is_stray(fsm, row) && n_strays < fsm->options.n_wanted) {

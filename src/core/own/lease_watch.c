@@ -33,8 +33,8 @@ static rota_time clamp_ttl(rota_time ttl)
     return ttl < ROTA_LEASE_TTL_MAX ? ttl : ROTA_LEASE_TTL_MAX;
 }
 
-bool rota_lease_watch_see(struct rota_lease_watch *watch, rota_time now, uint64_t instance,
-                          const struct rota_lease_row *row)
+bool rota_lease_watch_see_row(struct rota_lease_watch *watch, rota_time now, uint64_t instance,
+                              const struct rota_lease_row *row)
 {
     if (row->shard >= watch->n_shards || row->epoch > ROTA_LEASE_EPOCH_MAX)
         return true;
@@ -98,8 +98,8 @@ static rota_time death_of(const struct rota_lease_sight *sight)
                                                : ROTA_TIME_NEVER;
 }
 
-void rota_lease_watch_take(struct rota_lease_watch *watch, rota_time now, uint32_t shard,
-                           uint64_t epoch, uint64_t instance)
+void rota_lease_watch_note_grant(struct rota_lease_watch *watch, rota_time now, uint32_t shard,
+                                 uint64_t epoch, uint64_t instance)
 {
     rota_lease_watch_learn(watch, shard, epoch);
     if (shard >= watch->n_shards)

@@ -54,15 +54,15 @@ void rota_lease_watch_deinit(struct rota_lease_watch *watch);
 
 /* A row was read at `now`; `instance` is our own. False when the database went back: see above.
  * A row beyond the shards, or with an epoch out of bounds, is ignored. */
-bool rota_lease_watch_see(struct rota_lease_watch *watch, rota_time now, uint64_t instance,
-                          const struct rota_lease_row *row);
+bool rota_lease_watch_see_row(struct rota_lease_watch *watch, rota_time now, uint64_t instance,
+                              const struct rota_lease_row *row);
 
 /* An epoch of the shard is known from another source: a grant, a ping, a caller. */
 void rota_lease_watch_learn(struct rota_lease_watch *watch, uint32_t shard, uint64_t epoch);
 
 /* A claim of ours was granted: the shard is ours under this epoch, whatever the rows showed. */
-void rota_lease_watch_take(struct rota_lease_watch *watch, rota_time now, uint32_t shard,
-                           uint64_t epoch, uint64_t instance);
+void rota_lease_watch_note_grant(struct rota_lease_watch *watch, rota_time now, uint32_t shard,
+                                 uint64_t epoch, uint64_t instance);
 
 /* The highest epoch known of a shard; 0: none is. */
 uint64_t rota_lease_watch_newest(const struct rota_lease_watch *watch, uint32_t shard);

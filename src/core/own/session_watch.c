@@ -63,8 +63,8 @@ static const struct rota_session_sight *find_seen(const struct rota_session_watc
     return NULL;
 }
 
-bool rota_session_watch_see(struct rota_session_watch *watch, rota_time now,
-                            const struct rota_session_row *rows, size_t n_rows)
+bool rota_session_watch_see_rows(struct rota_session_watch *watch, rota_time now,
+                                 const struct rota_session_row *rows, size_t n_rows)
 {
     rota_time gap = gap_until(watch, now);
     size_t at = 0;

@@ -53,8 +53,8 @@ void rota_session_watch_deinit(struct rota_session_watch *watch);
 
 /* The whole list was read at `now`, the first to act first. False without memory: nothing has
  * changed. */
-bool rota_session_watch_see(struct rota_session_watch *watch, rota_time now,
-                            const struct rota_session_row *rows, size_t n_rows);
+bool rota_session_watch_see_rows(struct rota_session_watch *watch, rota_time now,
+                                 const struct rota_session_row *rows, size_t n_rows);
 
 /* Start counting again: the table was unreachable, so no heartbeat could be seen. */
 void rota_session_watch_forget(struct rota_session_watch *watch);

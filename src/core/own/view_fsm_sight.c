@@ -49,7 +49,7 @@ static void watch_rows(struct rota_view_fsm *fsm, rota_time now)
     if (!is_there)
         rows[n++] = (struct rota_session_row){
             .place = ours, .pings = fsm->n_asked, .session = fsm->options.ttl};
-    bool is_seen = rota_session_watch_see(&fsm->watch, now, rows, n);
+    bool is_seen = rota_session_watch_see_rows(&fsm->watch, now, rows, n);
     free(rows);
     while (is_seen && fsm->actions.n_asks < ROTA_VIEW_ASKS_MAX - 4 &&
            (dead = rota_session_watch_next(&fsm->watch, ours, &place))) {

@@ -362,7 +362,8 @@ uint64_t rota_journal_files_edge(const struct rota_journal_files *files)
 
 /* --- opening --- */
 
-enum rota_code rota_journal_files_look(struct rota_journal_files *files, struct rota_error *error)
+enum rota_code rota_journal_files_check_directory(struct rota_journal_files *files,
+                                                  struct rota_error *error)
 {
     struct stat status;
     if (stat(files->directory, &status) != 0)
@@ -388,7 +389,7 @@ static enum rota_code make_directory(struct rota_journal_files *files, struct ro
     } else if (errno != EEXIST) {
         return rota_journal_files_refuse(files->directory, "can't be created", error);
     }
-    return rota_journal_files_look(files, error);
+    return rota_journal_files_check_directory(files, error);
 }
 
 /* On a small disk a small one: it must leave room for what it protects. */

@@ -150,7 +150,8 @@ int rota_journal_files_sync(struct rota_journal_files *files, int fd);
 int rota_journal_files_allocate(struct rota_journal_files *files, int fd, size_t size);
 
 /* Check the directory itself, and note whether it is open to all users. */
-enum rota_code rota_journal_files_look(struct rota_journal_files *files, struct rota_error *error);
+enum rota_code rota_journal_files_check_directory(struct rota_journal_files *files,
+                                                  struct rota_error *error);
 
 /* Read all segments, and make the last one ready to be written to. */
 enum rota_code rota_journal_read_files(struct rota_journal_files *files,

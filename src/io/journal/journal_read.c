@@ -236,7 +236,7 @@ enum rota_code rota_journal_read_files_check(const char *directory, struct rota_
         return ROTA_OK;
     if (!(files.directory = strdup(directory)))
         return rota_error_no_memory(error, "to check %s", directory);
-    enum rota_code code = rota_journal_files_look(&files, error);
+    enum rota_code code = rota_journal_files_check_directory(&files, error);
     if (!code)
         code = list_segments(&reading);
     for (size_t i = 0; !code && i < reading.indexes.size; i++)

@@ -7,7 +7,7 @@
 
 enum { LINES_MAX = 64, NOTES_MAX = 256 };
 
-void rota_sync_kafka_tell(struct rota_kafka *kafka, const struct rota_sync_event *event)
+void rota_sync_kafka_report_event(struct rota_kafka *kafka, const struct rota_sync_event *event)
 {
     if (!kafka->is_failed && !kafka->is_closing)
         kafka->on_event(kafka->data, event);
@@ -67,16 +67,16 @@ static void on_note(void *owner, const struct rota_kafka_note *note)
                  ROTA_LOG_FACT("topic", kafka->setup.rebalance_topic),
                  ROTA_LOG_FACT("partitions", note->n_slots),
                  ROTA_LOG_FACT("members", note->n_members));
-    rota_sync_kafka_tell(kafka,
-                         &(struct rota_sync_event){
-                             .type = note->type,
-                             .generation = note->generation,
-                             .sent_at = note->sent_at,
-                             .members = note->members,
-                             .n_members = note->n_members,
-                             .is_leader = note->is_leader,
-                             .error = note->type == ROTA_SYNC_GROUP_LOST ? &note->error : NULL,
-                         });
+    rota_sync_kafka_report_event(
+        kafka, &(struct rota_sync_event){
+                   .type = note->type,
+                   .generation = note->generation,
+                   .sent_at = note->sent_at,
+                   .members = note->members,
+                   .n_members = note->n_members,
+                   .is_leader = note->is_leader,
+                   .error = note->type == ROTA_SYNC_GROUP_LOST ? &note->error : NULL,
+               });
 }
 
 static void kafka_leave(struct rota_sync *sync)

@@ -132,8 +132,8 @@ static bool is_everybody_ready(const struct rota_kafka_hold *hold)
     return true;
 }
 
-bool rota_sync_kafka_hold_look(struct rota_kafka_hold *hold, rd_kafka_t *client,
-                               const struct rota_kafka_setup *setup)
+bool rota_sync_kafka_hold_may_proceed(struct rota_kafka_hold *hold, rd_kafka_t *client,
+                                      const struct rota_kafka_setup *setup)
 {
     rota_time now = rota_clock_boot();
     bool is_checker = now >= hold->check_at;

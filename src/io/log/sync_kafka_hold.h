@@ -30,5 +30,5 @@ void rota_sync_kafka_hold_begin(struct rota_kafka_hold *hold, const struct rota_
                                 int32_t generation);
 /* Whether we may proceed; asks the coordinator, not before `look_at`. When it says so without
  * `may_go`, the others have not been notified yet. */
-bool rota_sync_kafka_hold_look(struct rota_kafka_hold *hold, rd_kafka_t *client,
-                               const struct rota_kafka_setup *setup);
+bool rota_sync_kafka_hold_may_proceed(struct rota_kafka_hold *hold, rd_kafka_t *client,
+                                      const struct rota_kafka_setup *setup);

@@ -108,7 +108,7 @@ static inline struct rota_kafka *rota_kafka_job_owner(struct rota_letter *letter
 }
 
 /* Report an event, unless the object is ending. It may be closing when this returns. */
-void rota_sync_kafka_tell(struct rota_kafka *kafka, const struct rota_sync_event *event);
+void rota_sync_kafka_report_event(struct rota_kafka *kafka, const struct rota_sync_event *event);
 /* Report FAILED, and end all work. */
 void rota_sync_kafka_fail(struct rota_kafka *kafka, const struct rota_error *error);
 

@@ -22,8 +22,8 @@
 enum { EVENTS_MAX = 256, BYTES_MAX = 4 << 20 };
 
 /* How long an existing topic may be missing: brokers that start, or elect a controller, do not know
- * of all. */
-#define MISSING_MAX (10 * ROTA_SEC)
+ * of all, and on a busy machine that takes longer than 10 s. */
+#define MISSING_MAX (30 * ROTA_SEC)
 
 /* How long they may fail to answer before we report it: a new topic has no leader at first. */
 #define UNREACHABLE_AFTER (1 * ROTA_SEC)
@@ -41,7 +41,7 @@ static void answer_append(struct rota_kafka *kafka, struct rota_kafka_append *ap
         .offset = offset,
     };
     append->is_used = false;
-    rota_sync_kafka_tell(kafka, &event);
+    rota_sync_kafka_report_event(kafka, &event);
 }
 
 static void refuse_all(struct rota_kafka *kafka)
@@ -61,7 +61,8 @@ static void lose_log(struct rota_kafka *kafka, const struct rota_error *error)
     kafka->phase = ROTA_KAFKA_LOOKING;
     kafka->look_at = 0;
     kafka->has_end = kafka->wants_read = false;
-    rota_sync_kafka_tell(kafka, &(struct rota_sync_event){.type = ROTA_SYNC_LOST, .error = error});
+    rota_sync_kafka_report_event(kafka,
+                                 &(struct rota_sync_event){.type = ROTA_SYNC_LOST, .error = error});
     refuse_all(kafka); /* whether they are there will be seen */
 }
 
@@ -79,9 +80,9 @@ static void check_end(struct rota_kafka *kafka)
     if (!kafka->has_end || kafka->position < kafka->end || kafka->phase != ROTA_KAFKA_READING)
         return;
     kafka->has_end = false;
-    rota_sync_kafka_tell(kafka, &(struct rota_sync_event){.type = ROTA_SYNC_OK,
-                                                          .end = kafka->end,
-                                                          .sent_at = kafka->end_sent_at});
+    rota_sync_kafka_report_event(kafka, &(struct rota_sync_event){.type = ROTA_SYNC_OK,
+                                                                  .end = kafka->end,
+                                                                  .sent_at = kafka->end_sent_at});
 }
 
 /* Reported and logged once, and not for a short failure; librdkafka's message gives the reason. */
@@ -98,7 +99,7 @@ static void note_unreachable(struct rota_kafka *kafka, const struct rota_error *
     kafka->is_trouble_told = true;
     rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_WARN, "log unreachable",
              ROTA_LOG_FACT("log", kafka->sync.name), ROTA_LOG_FACT("reason", trouble.text));
-    rota_sync_kafka_tell(
+    rota_sync_kafka_report_event(
         kafka, &(struct rota_sync_event){.type = ROTA_SYNC_UNREACHABLE, .error = &trouble});
 }
 
@@ -122,7 +123,7 @@ static void on_opened(struct rota_kafka *kafka, const struct rota_kafka_job *job
              ROTA_LOG_FACT("log", kafka->sync.name),
              ROTA_LOG_FACT("topic", kafka->setup.sync_topic), ROTA_LOG_FACT("first", job->first),
              ROTA_LOG_FACT("end", job->end));
-    rota_sync_kafka_tell(
+    rota_sync_kafka_report_event(
         kafka,
         &(struct rota_sync_event){.type = ROTA_SYNC_OPENED, .first = job->first, .end = job->end});
 }
@@ -189,7 +190,6 @@ static void on_asked(struct rota_kafka *kafka, const struct rota_kafka_job *job)
     if (kafka->phase != ROTA_KAFKA_READING)
         return; /* the read is another one by now */
     if (job->code == ROTA_ERR_NOT_FOUND && is_missing_for_good(kafka, now)) {
-        kafka->missing_since = 0;
         lose_log(kafka, &job->error);
     } else if (job->code) {
         note_unreachable(kafka, &job->error);
@@ -343,7 +343,7 @@ static void on_record(struct rota_kafka *kafka, const rd_kafka_message_t *messag
     kafka->position = event.offset + 1;
     if (kafka->known < kafka->position)
         kafka->known = kafka->position;
-    rota_sync_kafka_tell(kafka, &event);
+    rota_sync_kafka_report_event(kafka, &event);
 }
 
 /* Events of the read other than records. */
@@ -456,8 +456,9 @@ static void on_wake(uv_async_t *wake)
 {
     struct rota_kafka *kafka = wake->data;
     for (size_t i = 0; i < kafka->refused.size; i++)
-        rota_sync_kafka_tell(kafka, &(struct rota_sync_event){.type = ROTA_SYNC_NOT_APPENDED,
-                                                              .number = kafka->refused.items[i]});
+        rota_sync_kafka_report_event(kafka,
+                                     &(struct rota_sync_event){.type = ROTA_SYNC_NOT_APPENDED,
+                                                               .number = kafka->refused.items[i]});
     kafka->refused.size = 0;
     if (!kafka->has_clients || kafka->phase == ROTA_KAFKA_OVER)
         return;

@@ -349,7 +349,8 @@ static void hold_membership(struct rota_kafka_member *member)
         return;
     bool is_over = rota_clock_boot() >= member->hold_until;
     if (!is_over && member->is_marked && member->has_round) {
-        is_over = rota_sync_kafka_hold_look(&member->hold, member->client, member->options.setup);
+        is_over =
+            rota_sync_kafka_hold_may_proceed(&member->hold, member->client, member->options.setup);
         if (is_over)
             tell_go(member);
     }

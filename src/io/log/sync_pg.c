@@ -85,7 +85,7 @@ static int pg_hear(struct rota_sync_signal *base)
 {
     struct signal *signal = (struct signal *)base;
     size_t n = 0;
-    if (rota_sql_hear(signal->sql, &n, NULL))
+    if (rota_sql_receive_notices(signal->sql, &n, NULL))
         return ROTA_SYNC_HEARD_LOST;
     return n > 0 ? ROTA_SYNC_HEARD_NEWS : 0;
 }

@@ -105,7 +105,8 @@ static bool see_members(struct rota_sync_sql *sync, uint64_t *place)
         rows.items[rows.size++] = row;
     }
     if (is_well)
-        is_well = rota_session_watch_see(&sync->sessions, turn->heard_at, rows.items, rows.size);
+        is_well =
+            rota_session_watch_see_rows(&sync->sessions, turn->heard_at, rows.items, rows.size);
     rota_vector_deinit(&rows);
     return is_well;
 }

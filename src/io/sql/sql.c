@@ -253,7 +253,8 @@ int rota_sql_fd(const struct rota_sql *sql)
     return sql->driver->fd && !sql->is_lost ? sql->driver->fd(sql->self) : -1;
 }
 
-enum rota_code rota_sql_hear(struct rota_sql *sql, size_t *n_notices, struct rota_error *error)
+enum rota_code rota_sql_receive_notices(struct rota_sql *sql, size_t *n_notices,
+                                        struct rota_error *error)
 {
     struct rota_error inner = {0};
     enum rota_code code = check_alive(sql, error);

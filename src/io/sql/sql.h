@@ -112,7 +112,8 @@ int rota_sql_fd(const struct rota_sql *sql);
 
 /* Receive notifications, without waiting; no statement may be in flight. `*n_notices` is how
  * many NOTIFY were among them. */
-enum rota_code rota_sql_hear(struct rota_sql *sql, size_t *n_notices, struct rota_error *error);
+enum rota_code rota_sql_receive_notices(struct rota_sql *sql, size_t *n_notices,
+                                        struct rota_error *error);
 
 /* Run one statement. `result`, which may be NULL, is emptied and filled. A result above the bounds
  * is ROTA_ERR_LIMIT, and the statement's effects remain.

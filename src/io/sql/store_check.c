@@ -201,9 +201,15 @@ static enum rota_code check_member(const struct rota_store_request *request,
         code = check_address(member->address, is_beat, error);
     for (size_t i = 0; !code && i < request->n_keys; i++)
         code = check_address(request->keys[i], is_beat, error);
-    if (!code && request->verb == ROTA_STORE_MEMBER_STATE)
-        return check_number("the state", (uint64_t)member->state, 0, ROTA_STORE_MEMBER_EVICTED,
-                            error);
+    if (!code && request->verb == ROTA_STORE_MEMBER_STATE) {
+        code =
+            check_number("the state", (uint64_t)member->state, 0, ROTA_STORE_MEMBER_EVICTED, error);
+        if (!code && (member->drain_in < 0 || member->drain_in > 365 * ROTA_DAY))
+            code = rota_error_set(error, ROTA_ERR_INVALID, "a drain is due within a year");
+        if (!code && member->drain_in > 0 && member->state != ROTA_STORE_MEMBER_IN)
+            code = rota_error_set(error, ROTA_ERR_INVALID, "only an active member drains later");
+        return code;
+    }
     if (code || !is_beat)
         return code;
     code = check_text("the roles", member->roles, ROTA_STORE_ROLES_MAX, true, error);

@@ -371,10 +371,11 @@ static enum rota_code take_row(struct rota_store_session *session, uint64_t inst
                           arguments, NULL, error);
 }
 
-enum rota_code rota_store_jobs_take(struct rota_store_session *session, uint64_t instance,
-                                    struct rota_str owner,
-                                    const struct rota_store_partition *partitions,
-                                    size_t n_partitions, uint64_t *epoch, struct rota_error *error)
+enum rota_code rota_store_jobs_take_partitions(struct rota_store_session *session,
+                                               uint64_t instance, struct rota_str owner,
+                                               const struct rota_store_partition *partitions,
+                                               size_t n_partitions, uint64_t *epoch,
+                                               struct rota_error *error)
 {
     uint64_t given = 0;
     enum rota_code code = rota_sql_look(session->sql, error);

@@ -66,10 +66,11 @@ enum rota_code rota_store_jobs_write(struct rota_store_session *session,
                                      struct rota_store_turn *turn, struct rota_error *error);
 
 /* Take partitions; all get the same epoch, which is also the owner's life from now on. */
-enum rota_code rota_store_jobs_take(struct rota_store_session *session, uint64_t instance,
-                                    struct rota_str owner,
-                                    const struct rota_store_partition *partitions,
-                                    size_t n_partitions, uint64_t *epoch, struct rota_error *error);
+enum rota_code rota_store_jobs_take_partitions(struct rota_store_session *session,
+                                               uint64_t instance, struct rota_str owner,
+                                               const struct rota_store_partition *partitions,
+                                               size_t n_partitions, uint64_t *epoch,
+                                               struct rota_error *error);
 
 /* Jobs of a partition by id, after `after` ("": from the first): `id`, `record`, `payload`.
  * None: the end. */

@@ -81,6 +81,7 @@ static const struct table tables[] = {
              {"ttl_ms", "int", "dead this long after its last heartbeat, in milliseconds"},
              {"heartbeat", "int", "last heartbeat"},
              {"name", "name", "name of the node; empty: its address serves as the name"},
+             {"drain_at", "int", "an active node is draining from this time; 0: no drain is due"},
          }},
     {.name = "rota_spaces",
      .what = "Spaces and their configuration",
@@ -222,6 +223,7 @@ static const struct step {
     {8, .table = "rota_layouts", .column = "start_at"},
     {8, .table = "rota_layouts", .column = "end_at"},
     {9, .table = "rota_members", .column = "name"},
+    {10, .table = "rota_members", .column = "drain_at"},
 };
 
 enum { N_STEPS = sizeof steps / sizeof *steps };

@@ -261,8 +261,9 @@ static enum rota_code do_members(struct rota_store_session *session,
     enum rota_code code;
     answer->members =
         list_rows(session,
-                  "SELECT address, roles, zone, weight, state, start_at, stop_at, "
-                  "ttl_ms, heartbeat, name FROM rota_members ORDER BY address",
+                  "SELECT address, roles, zone, weight, CASE WHEN state = 0 AND drain_at > 0 "
+                  "AND drain_at <= $now THEN 1 ELSE state END, start_at, stop_at, ttl_ms, "
+                  "heartbeat, name FROM rota_members ORDER BY address",
                   NULL, 0, sizeof *answer->members, read_member, answer, &answer->n_members, &code);
     return code;
 }
@@ -324,12 +325,15 @@ static enum rota_code change_members(struct rota_store_session *session,
                                      struct rota_store_answer *answer)
 {
     struct rota_sql_result result = {0};
-    const struct rota_store_argument state = ROTA_STORE_INT("state", request->member.state);
+    const struct rota_store_argument arguments[] = {
+        ROTA_STORE_INT("state", request->member.state),
+        ROTA_STORE_INT("drain_in", rota_store_us(request->member.drain_in)),
+    };
     enum rota_code code = rota_store_text_now(session, &answer->db_now, &answer->error);
     if (code)
         return code == ROTA_ERR_UNKNOWN ? ROTA_ERR_UNAVAILABLE : code;
     rota_store_text_begin(session);
-    bool is_written = rota_store_text_append(session, text, &state, 1);
+    bool is_written = rota_store_text_append(session, text, arguments, 2);
     for (size_t i = 0; is_written && i <= request->n_keys; i++) {
         const struct rota_store_argument address =
             ROTA_STORE_STR("address", address_at(request, i));
@@ -450,7 +454,12 @@ static enum rota_code dispatch_request(struct rota_store_session *session,
         return do_members(session, answer);
     case ROTA_STORE_MEMBER_STATE:
         return change_members(session, request,
-                              "UPDATE rota_members SET state = :state WHERE address IN (", answer);
+                              request->member.drain_in > 0
+                                  ? "UPDATE rota_members SET state = :state, "
+                                    "drain_at = $now + :drain_in WHERE address IN ("
+                                  : "UPDATE rota_members SET state = :state, drain_at = 0 "
+                                    "WHERE address IN (",
+                              answer);
     case ROTA_STORE_MEMBER_REMOVE:
         return change_members(session, request, "DELETE FROM rota_members WHERE address IN (",
                               answer);

@@ -16,7 +16,9 @@
 
 struct rota_node_service {
     struct rota_node *node;
-    uv_timer_t timer;
+    uv_timer_t timer, weigh_timer;
+    uint32_t weight;                   /* that is due, set by ... */
+    char actor[ROTA_SERVER_ACTOR_MAX]; /* ... this caller */
     struct rota_list_node followers;
 };
 
@@ -400,9 +402,29 @@ static void on_evict(void *data, struct rota_server_call *call)
 
 /* --- life --- */
 
+static enum rota_code set_weight(struct rota_node_service *service, struct rota_error *error)
+{
+    struct rota_node *node = service->node;
+    if (!node->heartbeat)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "this node is not a member of the cluster now");
+    node->weight = service->weight;
+    rota_node_note(node, ROTA_EVENT_OPERATOR, rota_str(node->advertise),
+                   "has weight %g now, set by %s", (double)node->weight / ROTA_WEIGHT_ONE,
+                   service->actor);
+    return rota_node_open_heartbeat(node, false, error);
+}
+
+static void on_weigh_timer(uv_timer_t *timer)
+{
+    struct rota_node_service *service = timer->data;
+    set_weight(service, NULL); /* one that leaves needs none */
+}
+
 static void on_weigh(void *data, struct rota_server_call *call)
 {
-    struct rota_node *node = ((struct rota_node_service *)data)->node;
+    struct rota_node_service *service = data;
+    struct rota_node *node = service->node;
     struct rota_arena arena = {0};
     struct rota_nodes_change request;
     struct rota_nodes_changed changed = {.is_done = true, .node = rota_str(node->advertise)};
@@ -421,12 +443,12 @@ static void on_weigh(void *data, struct rota_server_call *call)
         refuse_call(call, ROTA_STATUS_FAILED_PRECONDITION,
                     "this node is not a member of the cluster now");
     else {
-        node->weight = (uint32_t)request.weight;
-        char actor[ROTA_SERVER_ACTOR_MAX];
-        rota_node_note(node, ROTA_EVENT_OPERATOR, rota_str(node->advertise),
-                       "has weight %g now, set by %s", (double)node->weight / ROTA_WEIGHT_ONE,
-                       rota_server_call_actor(call, actor));
-        if (rota_node_open_heartbeat(node, false, &error))
+        service->weight = (uint32_t)request.weight;
+        rota_server_call_actor(call, service->actor);
+        uv_timer_stop(&service->weigh_timer);
+        if (request.delay_ms > 0)
+            uv_timer_start(&service->weigh_timer, on_weigh_timer, request.delay_ms, 0);
+        if (request.delay_ms == 0 && set_weight(service, &error))
             refuse_call(call, ROTA_STATUS_UNAVAILABLE, error.text);
         else
             reply_message(call, &ROTA_NODES_CHANGED, &changed);
@@ -460,7 +482,8 @@ enum rota_code rota_node_service_open(struct rota_node *node, struct rota_node_s
     made->node = node;
     rota_list_init(&made->followers);
     uv_timer_init(node->loop, &made->timer);
-    made->timer.data = made;
+    uv_timer_init(node->loop, &made->weigh_timer);
+    made->timer.data = made->weigh_timer.data = made;
     *service = made;
     for (size_t i = 0; !code && i < sizeof METHODS / sizeof METHODS[0]; i++) {
         struct rota_server_method method = METHODS[i];
@@ -475,11 +498,17 @@ static void on_closed(uv_handle_t *handle)
     free(handle->data);
 }
 
+static void on_weigh_timer_closed(uv_handle_t *handle)
+{
+    struct rota_node_service *service = handle->data;
+    uv_close((uv_handle_t *)&service->timer, on_closed);
+}
+
 void rota_node_service_close(struct rota_node_service *service)
 {
     if (!service)
         return;
     ROTA_LIST_DRAIN (follower, &service->followers, struct follower, link)
         end_follower(follower, ROTA_STATUS_UNAVAILABLE);
-    uv_close((uv_handle_t *)&service->timer, on_closed);
+    uv_close((uv_handle_t *)&service->weigh_timer, on_weigh_timer_closed);
 }

@@ -11,6 +11,7 @@
 struct change {
     struct rota_node *node;
     enum rota_store_member_state state;
+    rota_time after; /* of a drain; 0: now */
     bool is_dry_run;
     rota_node_on_changed *on_changed;
     void *data;
@@ -59,8 +60,14 @@ static void on_set(void *data, const struct rota_store_answer *answer)
         fail_change(change, ROTA_ERR_NOT_FOUND, "no such node");
     } else {
         rota_peers_renew(change->node->peers);
-        rota_node_note(change->node, ROTA_EVENT_OPERATOR, rota_str(change->address), "%s, by %s",
-                       WORDS[change->state], change->call ? change->actor : "a plan");
+        if (change->after > 0)
+            rota_node_note(change->node, ROTA_EVENT_OPERATOR, rota_str(change->address),
+                           "is to be drained in %g s, by a plan",
+                           (double)change->after / (double)ROTA_SEC);
+        else
+            rota_node_note(change->node, ROTA_EVENT_OPERATOR, rota_str(change->address),
+                           "%s, by %s", WORDS[change->state],
+                           change->call ? change->actor : "a plan");
         finish_change(change, NULL, true);
     }
 }
@@ -69,7 +76,9 @@ static void set_member_state(struct change *change)
 {
     const struct rota_store_request request = {
         .verb = ROTA_STORE_MEMBER_STATE,
-        .member = {.address = rota_str(change->address), .state = change->state}};
+        .member = {.address = rota_str(change->address),
+                   .state = change->after > 0 ? ROTA_STORE_MEMBER_IN : change->state,
+                   .drain_in = change->after}};
     struct rota_error error;
     rota_list_push(&change->node->changes, &change->link);
     enum rota_code code = rota_store_ask(change->node->store, &request, on_set, change, &error);
@@ -132,20 +141,21 @@ static void on_cluster(void *data, const struct rota_error *error, struct rota_s
         rota_topic_ask_queues(change->node, false, on_queues, change);
 }
 
-void rota_node_change(struct rota_node *node, struct rota_str name,
-                      enum rota_store_member_state state, bool is_dry_run,
-                      rota_node_on_changed *on_changed, void *data, struct rota_server_call *call)
+/* NULL: there is no such node, and the caller was told so. */
+static struct change *make_change(struct rota_node *node, struct rota_str name,
+                                  enum rota_store_member_state state,
+                                  rota_node_on_changed *on_changed, void *data,
+                                  struct rota_server_call *call)
 {
     struct rota_error error;
     struct change *change = name.size <= ROTA_STORE_NAME_MAX ? calloc(1, sizeof *change) : NULL;
     if (!change) {
         rota_error_set(&error, ROTA_ERR_NOT_FOUND, "no such node");
         on_changed(data, call, &error, NULL);
-        return;
+        return NULL;
     }
     change->node = node;
     change->state = state;
-    change->is_dry_run = is_dry_run;
     change->on_changed = on_changed;
     change->data = data;
     change->call = call;
@@ -153,6 +163,28 @@ void rota_node_change(struct rota_node *node, struct rota_str name,
         rota_server_call_actor(call, change->actor);
     if (name.size > 0)
         memcpy(change->address, name.data, name.size);
+    return change;
+}
+
+void rota_node_change_drain(struct rota_node *node, struct rota_str address, rota_time after,
+                            rota_node_on_changed *on_changed, void *data)
+{
+    struct change *change =
+        make_change(node, address, ROTA_STORE_MEMBER_DRAINING, on_changed, data, NULL);
+    if (!change)
+        return;
+    change->after = after;
+    set_member_state(change);
+}
+
+void rota_node_change(struct rota_node *node, struct rota_str name,
+                      enum rota_store_member_state state, bool is_dry_run,
+                      rota_node_on_changed *on_changed, void *data, struct rota_server_call *call)
+{
+    struct change *change = make_change(node, name, state, on_changed, data, call);
+    if (!change)
+        return;
+    change->is_dry_run = is_dry_run;
     rota_topic_ask(node, &rota_topics[ROTA_TOPIC_CLUSTER], on_cluster, change);
 }
 

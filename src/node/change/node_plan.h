@@ -6,9 +6,9 @@
  * if it is gradual, sets weights of others and partitions, batch and mode of queues, waits for new
  * nodes, and reports how many shards have changed their owner.
  *
- * A gradual change of a queue is part of its layout, which all nodes keep: it continues even if
- * the node that received the request fails. Only that node drains and weighs the hosts one after
- * the other, and remembers the prediction. */
+ * A gradual change continues even if the node that received the request fails: of a queue it is
+ * part of the layout, which all nodes keep, a drain that is due is in the store, and a weight that
+ * is due is known to its host. Only that node remembers the prediction. */
 #pragma once
 
 #include "base/arena.h"

@@ -10,15 +10,10 @@
 
 /* --- applying --- */
 
-static void on_freed(uv_handle_t *handle)
-{
-    rota_node_plan_free(handle->data);
-}
-
 static void free_unused(struct rota_node_plan *plan)
 {
     if (plan->is_freed && plan->n_under_way == 0 && plan->n_looks == 0)
-        uv_close((uv_handle_t *)&plan->timer, on_freed);
+        rota_node_plan_free(plan);
 }
 
 /* A drain in progress still calls us back, and a comparison may be in a worker thread. */
@@ -26,11 +21,10 @@ static void release_plan(struct rota_node_plan *plan)
 {
     rota_list_remove(&plan->link);
     plan->is_freed = true;
-    uv_timer_stop(&plan->timer);
     free_unused(plan);
 }
 
-static void change_queues(struct rota_node_plan *plan);
+static void ask_more(struct rota_node_plan *plan);
 
 static void settle_step(struct rota_node_plan *plan, const char *failure)
 {
@@ -40,7 +34,7 @@ static void settle_step(struct rota_node_plan *plan, const char *failure)
     if (plan->is_freed)
         free_unused(plan);
     else if (!plan->is_asking)
-        change_queues(plan);
+        ask_more(plan);
 }
 
 void rota_node_plan_apply_look_ended(struct rota_node_plan *plan)
@@ -118,9 +112,12 @@ static void ask_host(struct rota_node_plan *plan, struct rota_str host, const ch
     }
 }
 
-static void weigh_host(struct rota_node_plan *plan, const struct rota_node_plan_host *host)
+static void weigh_host(struct rota_node_plan *plan, const struct rota_node_plan_host *host,
+                       rota_time after)
 {
-    const struct rota_nodes_change request = {.node = host->name, .weight = host->weight_after};
+    const struct rota_nodes_change request = {.node = host->name,
+                                              .weight = host->weight_after,
+                                              .delay_ms = (uint64_t)(after / ROTA_MSEC)};
     ask_host(plan, host->name, "/rota.v1.Nodes/Weigh", &ROTA_NODES_WEIGH, &request);
 }
 
@@ -151,11 +148,28 @@ bool rota_node_plan_apply_is_in_progress(const struct rota_node_plan *plan)
            plan->n_under_way > 0;
 }
 
-/* Every queue is asked for now, a few at a time: when its partitions change is up to the layout,
- * which the nodes keep. */
-static void change_queues(struct rota_node_plan *plan)
+/* The hosts that change do so one after the other, if the plan is gradual. */
+static void change_host(struct rota_node_plan *plan, const struct rota_node_plan_host *host)
+{
+    rota_time after = plan->n_changed++ * plan->every;
+    plan->n_under_way++;
+    if (rota_node_plan_apply_is_going(host))
+        rota_node_change_drain(plan->node, host->name, after, on_drained, plan);
+    else
+        weigh_host(plan, host, after);
+}
+
+/* Every change is asked for now, a few at a time: when a host drains is up to the store, when it
+ * has another weight to the host, when the partitions of a queue change to its layout, which the
+ * nodes keep. */
+static void ask_more(struct rota_node_plan *plan)
 {
     plan->is_asking = true;
+    while (plan->next_host < plan->hosts.size && plan->n_under_way < ROTA_NODE_PLAN_ASKS_MAX) {
+        const struct rota_node_plan_host *host = &plan->hosts.items[plan->next_host++];
+        if (is_changed(host))
+            change_host(plan, host);
+    }
     while (plan->next_thing < plan->things.size && plan->n_under_way < ROTA_NODE_PLAN_ASKS_MAX) {
         const struct rota_node_plan_thing *thing = &plan->things.items[plan->next_thing++];
         if (!rota_node_plan_is_changed(thing))
@@ -164,34 +178,6 @@ static void change_queues(struct rota_node_plan *plan)
         lay_out(plan, thing);
     }
     plan->is_asking = false;
-}
-
-static void change_host(struct rota_node_plan *plan, const struct rota_node_plan_host *host)
-{
-    plan->n_under_way++;
-    if (rota_node_plan_apply_is_going(host))
-        rota_node_change(plan->node, host->name, ROTA_STORE_MEMBER_DRAINING, false, on_drained,
-                         plan, NULL);
-    else
-        weigh_host(plan, host);
-}
-
-/* Change the next host; all at once if it is not gradual. */
-static void on_turn(uv_timer_t *timer)
-{
-    struct rota_node_plan *plan = timer->data;
-    while (plan->next_host < plan->hosts.size) {
-        const struct rota_node_plan_host *host = &plan->hosts.items[plan->next_host++];
-        if (!is_changed(host))
-            continue;
-        change_host(plan, host);
-        if (plan->gradual > 0)
-            break;
-    }
-    while (plan->next_host < plan->hosts.size && !is_changed(&plan->hosts.items[plan->next_host]))
-        plan->next_host++;
-    if (plan->next_host >= plan->hosts.size)
-        uv_timer_stop(timer);
 }
 
 static void forget_oldest(struct rota_node *node)
@@ -223,12 +209,9 @@ enum rota_code rota_node_plan_apply(struct rota_node_plan *plan, uint64_t *id,
     rota_node_note(node, ROTA_EVENT_OPERATOR, rota_str("plan"),
                    "%llu is applied: %zu nodes and queues to change", (unsigned long long)plan->id,
                    n_hosts + n_queues);
-    uint64_t every = n_hosts > 1 ? (uint64_t)(plan->gradual / ROTA_MSEC) / (n_hosts - 1) : 0;
-    uv_timer_init(node->loop, &plan->timer);
-    plan->timer.data = plan;
+    plan->every = n_hosts > 1 ? plan->gradual / (rota_time)(n_hosts - 1) : 0;
     rota_list_push(&node->plans, &plan->link);
-    uv_timer_start(&plan->timer, on_turn, 0, every ? every : 1);
-    change_queues(plan);
+    ask_more(plan);
     return ROTA_OK;
 }
 

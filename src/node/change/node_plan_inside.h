@@ -56,8 +56,8 @@ struct rota_node_plan {
 
     /* When it is applied. */
     uint64_t id;
-    uv_timer_t timer;
     size_t next_host, next_thing; /* the next to handle */
+    rota_time every, n_changed;   /* hosts change this far apart; so many do */
     uint32_t n_under_way;         /* changes that are not answered */
     uint32_t n_looks;             /* comparisons in progress */
     bool is_freed;

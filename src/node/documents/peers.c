@@ -410,7 +410,7 @@ static void tick_round(struct rota_peers *peers)
     peers->is_ticking = true;
 }
 
-void rota_peers_look(struct rota_peers *peers, struct rota_peers_wait *wait)
+void rota_peers_refresh(struct rota_peers *peers, struct rota_peers_wait *wait)
 {
     rota_time now = rota_clock_boot();
     wait->since = now;

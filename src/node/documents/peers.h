@@ -65,7 +65,7 @@ struct rota_peers_wait {
     rota_time since;
     struct rota_list_node link;
 };
-void rota_peers_look(struct rota_peers *peers, struct rota_peers_wait *wait);
+void rota_peers_refresh(struct rota_peers *peers, struct rota_peers_wait *wait);
 
 /* Something was changed: earlier reports are no longer fresh. */
 void rota_peers_renew(struct rota_peers *peers);

@@ -171,7 +171,7 @@ void rota_topic_ask(struct rota_node *node, const struct rota_topic *topic,
     if (ask && topic->method)
         call_method(ask, rota_str(""));
     else if (ask && topic->is_of_all)
-        rota_peers_look(node->peers, &ask->wait);
+        rota_peers_refresh(node->peers, &ask->wait);
     else if (ask)
         write_document(ask);
 }

@@ -100,7 +100,7 @@ static void pump_loads(struct rota_cache *cache)
         struct rota_str name;
         uint32_t index;
         struct rota_load_asker *asker;
-        while ((asker = rota_loads_settle_rest(&cache->loads, load, &name, &index)))
+        while ((asker = rota_loads_next_asker_left(&cache->loads, load, &name, &index)))
             fail_job(cache, job_of(asker), ROTA_STATUS_RESOURCE_EXHAUSTED,
                      "not enough memory to read");
         rota_loads_end(&cache->loads, load);
@@ -126,7 +126,7 @@ void rota_cache_read_value(struct rota_cache_read *read, struct rota_str key, st
     struct rota_load_asker *asker;
     uint32_t index;
     keep_value(read, key, &value);
-    while ((asker = rota_loads_settle(&cache->loads, read->read, key, &index))) {
+    while ((asker = rota_loads_next_asker(&cache->loads, read->read, key, &index))) {
         if (!give_value(job_of(asker), index, value))
             end_full(cache, job_of(asker));
         else if (asker->n_waiting == 0)
@@ -139,7 +139,7 @@ void rota_cache_read_refuse(struct rota_cache_read *read, struct rota_str key, c
     struct rota_cache *cache = read->cache;
     struct rota_load_asker *asker;
     uint32_t index;
-    while ((asker = rota_loads_settle(&cache->loads, read->read, key, &index))) {
+    while ((asker = rota_loads_next_asker(&cache->loads, read->read, key, &index))) {
         rota_get_batch_refuse(job_of(asker)->batch, index, text);
         if (asker->n_waiting == 0)
             end_job(job_of(asker));
@@ -159,7 +159,7 @@ static void settle_rest(struct rota_cache_read *read, const struct rota_error *e
     struct rota_load_asker *asker;
     struct rota_str name, kept = {NONE, 0};
     uint32_t index;
-    while ((asker = rota_loads_settle_rest(&cache->loads, read->read, &name, &index))) {
+    while ((asker = rota_loads_next_asker_left(&cache->loads, read->read, &name, &index))) {
         if (error && !is_refusal(error)) {
             /* Whatever happened, the read can be repeated elsewhere. */
             enum rota_code code =

@@ -82,7 +82,7 @@ static void on_timer(uv_timer_t *timer)
     while ((first = rota_heap_first(&get->moments)) && first->at <= now)
         rota_get_run_step((struct rota_get_run *)first,
                           &(struct rota_get_fsm_event){.type = ROTA_GET_TICK});
-    rota_get_settle(get, true);
+    rota_get_finish_event(get, true);
 }
 
 /* --- consequences of a step --- */
@@ -107,13 +107,13 @@ static void tell_program(struct rota_get *get)
     while (!get->is_closed && (first = rota_list_first(&get->told))) {
         struct rota_get_run *run = ROTA_LIST_ITEM(first, struct rota_get_run, told);
         rota_list_remove(first);
-        rota_get_result_tell(run);
+        rota_get_result_report(run);
     }
     rota_link_leave();
     get->is_telling = false;
 }
 
-void rota_get_settle(struct rota_get *get, bool is_from_loop)
+void rota_get_finish_event(struct rota_get *get, bool is_from_loop)
 {
     if (get->is_closed)
         return;

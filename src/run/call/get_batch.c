@@ -32,7 +32,7 @@ void rota_get_batch_free(struct rota_get_batch *batch)
     free(batch);
 }
 
-struct rota_get_batch *rota_get_batch_take(struct rota_get_server *server,
+struct rota_get_batch *rota_get_batch_open(struct rota_get_server *server,
                                            struct rota_server_call *call)
 {
     struct rota_get_batch *batch = server->at_rest;
@@ -189,7 +189,7 @@ static bool is_still_held(const struct rota_get_batch *batch, const struct rota_
 
 bool rota_get_batch_is_cancelled(const struct rota_get_batch *batch)
 {
-    struct rota_get_head head = rota_get_server_look(batch->server);
+    struct rota_get_head head = rota_get_server_current_head(batch->server);
     return rota_server_call_is_cancelled(batch->call) || !is_still_held(batch, &head);
 }
 
@@ -365,7 +365,7 @@ static void count_keys(struct rota_get_batch *batch)
 
 void rota_get_batch_finish(struct rota_get_batch *batch)
 {
-    struct rota_get_head head = rota_get_server_look(batch->server);
+    struct rota_get_head head = rota_get_server_current_head(batch->server);
     if (!is_still_held(batch, &head)) {
         rota_get_batch_reply_shard(batch, head);
         return;

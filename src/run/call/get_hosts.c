@@ -142,7 +142,7 @@ static void on_ping(void *data, struct rota_call *rpc, const struct rota_call_re
         rota_interval_map_failed(get->map, peer->id);
     }
     rota_get_cache_reader_clear(&get->reader);
-    rota_get_settle(get, true);
+    rota_get_finish_event(get, true);
 }
 
 static void ping_peer(struct rota_get_peer *peer)
@@ -224,7 +224,7 @@ enum rota_code rota_get_set_hosts(struct rota_get *get, const struct rota_get_ho
         code = set_hosts(get, list.items, list.size, error);
     rota_vector_deinit(&list);
     if (!code)
-        rota_get_settle(get, false);
+        rota_get_finish_event(get, false);
     return code;
 }
 
@@ -254,7 +254,7 @@ static void on_members_changed(void *data, const struct rota_members_change *cha
     struct rota_get *get = data;
     (void)change;
     follow_members(get, get->options.members);
-    rota_get_settle(get, false); /* it may be the program that has changed them */
+    rota_get_finish_event(get, false); /* it may be the program that has changed them */
 }
 
 /* Several clients may have the same members. */

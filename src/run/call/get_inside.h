@@ -143,7 +143,7 @@ void rota_get_name_collection(const struct rota_get *get, struct rota_metadata *
 
 /* Report a changed map to runs, results to the program (when the loop is the caller), and set
  * the timer. */
-void rota_get_settle(struct rota_get *get, bool is_from_loop);
+void rota_get_finish_event(struct rota_get *get, bool is_from_loop);
 
 /* --- get_run.c --- */
 
@@ -177,7 +177,7 @@ void rota_get_hosts_ping_all(struct rota_get *get, rota_time now);
 /* --- get_result.c --- */
 
 /* Call the program back. */
-void rota_get_result_tell(struct rota_get_run *run);
+void rota_get_result_report(struct rota_get_run *run);
 
 /* --- get_metrics.c --- */
 

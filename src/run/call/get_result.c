@@ -250,7 +250,7 @@ static const char *write_text(struct rota_get_run *run, const struct rota_get_re
     return copy ? copy : "keys are missing, and there is not enough memory to list them";
 }
 
-void rota_get_result_tell(struct rota_get_run *run)
+void rota_get_result_report(struct rota_get_run *run)
 {
     struct rota_get_result result = {.elapsed = run->ended_at - run->started_at, .text = ""};
     run->unheld = NULL;

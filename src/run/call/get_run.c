@@ -193,7 +193,7 @@ static void on_answer(void *data, struct rota_call *rpc, const struct rota_call_
     leave_call(get, call);
     rota_get_run_step(run, &event);
     rota_get_cache_reader_clear(&get->reader);
-    rota_get_settle(get, true);
+    rota_get_finish_event(get, true);
 }
 
 /* --- sending --- */
@@ -532,7 +532,7 @@ enum rota_code rota_get_start(struct rota_get *get, const struct rota_get_reques
     drive(run, now);
     if (result)
         *result = run;
-    rota_get_settle(get, false);
+    rota_get_finish_event(get, false);
     return ROTA_OK;
 }
 
@@ -542,5 +542,5 @@ void rota_get_cancel(struct rota_get_run *run)
     if (!rota_get_fsm_is_done(&run->fsm))
         rota_get_run_step(run, &(struct rota_get_fsm_event){.type = ROTA_GET_CANCEL});
     rota_get_run_end(run);
-    rota_get_settle(get, false);
+    rota_get_finish_event(get, false);
 }

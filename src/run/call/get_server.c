@@ -14,7 +14,7 @@
 
 /* --- the claim --- */
 
-struct rota_get_head rota_get_server_look(struct rota_get_server *server)
+struct rota_get_head rota_get_server_current_head(struct rota_get_server *server)
 {
     const struct rota_get_server_options *options = &server->options;
     server->looked.size = 0;
@@ -160,7 +160,7 @@ static bool read_batch(struct rota_get_batch *batch, uint64_t *epoch)
 
 void rota_get_server_take(struct rota_get_server *server, struct rota_server_call *call)
 {
-    struct rota_get_batch *batch = rota_get_batch_take(server, call);
+    struct rota_get_batch *batch = rota_get_batch_open(server, call);
     uint64_t epoch = 0;
     if (!batch) {
         rota_get_server_count(server, ROTA_GET_ENDED_FAILED);
@@ -174,7 +174,7 @@ void rota_get_server_take(struct rota_get_server *server, struct rota_server_cal
         return;
     struct rota_get_head head = {0};
     if (!server->on_idle)
-        head = rota_get_server_look(server);
+        head = rota_get_server_current_head(server);
     /* A caller that knows a later epoch than any of ours knows claims that came after ours. */
     head.all_matched = head.n_shards > 0 && epoch <= server->epoch && all_match(batch, &head);
     if (batch->n_keys == 0)

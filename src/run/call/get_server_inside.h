@@ -56,7 +56,7 @@ struct rota_get_server {
     struct rota_get_batch *at_rest;
     size_t n_at_rest, n_batches; /* in use */
     ROTA_VECTOR(struct rota_get_held) held;
-    ROTA_VECTOR(struct rota_interval_claim) looked; /* room for rota_get_server_look() */
+    ROTA_VECTOR(struct rota_interval_claim) looked; /* room for rota_get_server_current_head() */
     uint64_t epoch;                                 /* the highest that it ever had */
     void (*on_idle)(void *data);                    /* when the last batch ends; NULL: stays */
     void *idle_data;
@@ -83,13 +83,13 @@ void rota_get_server_cancel(void *data, struct rota_server_call *call);
 void rota_get_server_leave(struct rota_get_server *server, void (*on_idle)(void *data), void *data);
 
 /* What an answer that is sent now may say about the shards; valid until the next look. */
-struct rota_get_head rota_get_server_look(struct rota_get_server *server);
+struct rota_get_head rota_get_server_current_head(struct rota_get_server *server);
 void rota_get_server_free(struct rota_get_server *server);
 
 /* --- get_batch.c --- */
 
 /* A batch for the call; NULL when there is no memory. */
-struct rota_get_batch *rota_get_batch_take(struct rota_get_server *server,
+struct rota_get_batch *rota_get_batch_open(struct rota_get_server *server,
                                            struct rota_server_call *call);
 void rota_get_batch_free(struct rota_get_batch *batch);
 

@@ -1,7 +1,6 @@
 #include "run/connector/connector_inside.h"
 
 #include "io/clock.h"
-#include "io/memory.h"
 
 #include <stdlib.h>
 
@@ -56,7 +55,6 @@ static void cut_guest(struct rota_connector *connector, int fd, const char *why)
 {
     rota_zmq_cut(connector->socket, fd);
     forget_guest(connector, fd);
-    connector->has_cut = true;
     rota_count(&connector->counters.n_turned_away, 1);
     if (rota_connector_lines_may_log(connector, ROTA_CONNECTOR_LINE_TURNED_AWAY))
         rota_log(connector->options.log, rota_clock_wall(), ROTA_LOG_WARN, "worker rejected",
@@ -80,9 +78,6 @@ static void look_at_guests(struct rota_connector *connector, rota_time now)
 {
     if (!connector->guests_at || now < connector->guests_at)
         return;
-    if (connector->has_cut)
-        rota_memory_trim();
-    connector->has_cut = false;
     for (size_t i = connector->guests.size; i-- > 0;) {
         struct rota_connector_guest guest = connector->guests.items[i];
         if (rota_zmq_received(connector->socket, guest.fd) > ROTA_CONNECTOR_GUEST_BYTES)
@@ -90,8 +85,7 @@ static void look_at_guests(struct rota_connector *connector, rota_time now)
         else if (now - guest.since >= ROTA_CONNECTOR_GUEST_TIME)
             cut_guest(connector, guest.fd, "no hello in time");
     }
-    bool is_again = connector->guests.size > 0 || connector->has_cut;
-    connector->guests_at = is_again ? now + ROTA_CONNECTOR_GUEST_LOOK : 0;
+    connector->guests_at = connector->guests.size > 0 ? now + ROTA_CONNECTOR_GUEST_LOOK : 0;
 }
 
 /* --- hello --- */

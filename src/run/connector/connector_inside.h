@@ -148,7 +148,6 @@ struct rota_connector {
 
     ROTA_VECTOR(struct rota_connector_guest) guests; /* a broker's, the oldest first */
     rota_time guests_at;                             /* when to look at them; 0: there are none */
-    bool has_cut;                                    /* their memory is to be returned */
 
     struct rota_sessions sessions;      /* a broker's */
     struct rota_join_fsm join;          /* a worker's */

@@ -53,8 +53,8 @@ static enum rota_code on_content(void *data, struct rota_str content, struct rot
     rota_cell_swap(&watch->cell, rota_config_ref(config));
     rota_log(watch->options.log, rota_clock_wall(), ROTA_LOG_INFO, "config changed",
              ROTA_LOG_FACT("file", watch->path));
-    rota_subscribers_tell(&watch->subscribers, rota_subscribers_number(&watch->subscribers),
-                          call_subscriber, config);
+    rota_subscribers_notify(&watch->subscribers, rota_subscribers_number(&watch->subscribers),
+                            call_subscriber, config);
     rota_config_unref(config);
     return ROTA_OK;
 }

@@ -65,8 +65,8 @@ static void notify_subscribers(struct rota_members *members)
         return;
     members->is_telling = true;
     for (struct news *news; !members->is_closed && (news = members->news);) {
-        rota_subscribers_tell(&members->subscribers, news->number, call_subscriber,
-                              &news->actions.change);
+        rota_subscribers_notify(&members->subscribers, news->number, call_subscriber,
+                                &news->actions.change);
         members->news = news->next;
         news_free(news);
     }

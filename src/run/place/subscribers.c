@@ -82,10 +82,10 @@ void rota_subscribers_remove(struct rota_subscribers *list, const char *name)
         sweep_removed(list, false);
 }
 
-void rota_subscribers_tell(struct rota_subscribers *list, uint64_t number,
-                           void (*call)(rota_subscriber_function *function, void *data,
-                                        const void *news),
-                           const void *news)
+void rota_subscribers_notify(struct rota_subscribers *list, uint64_t number,
+                             void (*call)(rota_subscriber_function *function, void *data,
+                                          const void *news),
+                             const void *news)
 {
     list->depth++;
     for (struct rota_subscriber *s = list->first; s && !list->is_stopped; s = s->next)

@@ -46,10 +46,10 @@ static inline uint64_t rota_subscribers_number(struct rota_subscribers *list)
 
 /* Notify all subscribers that were there before `number`: `call` calls one function with its
  * data and `news`. */
-void rota_subscribers_tell(struct rota_subscribers *list, uint64_t number,
-                           void (*call)(rota_subscriber_function *function, void *data,
-                                        const void *news),
-                           const void *news);
+void rota_subscribers_notify(struct rota_subscribers *list, uint64_t number,
+                             void (*call)(rota_subscriber_function *function, void *data,
+                                          const void *news),
+                             const void *news);
 
 /* No function is called from now on. */
 static inline void rota_subscribers_stop(struct rota_subscribers *list)

@@ -29,12 +29,12 @@ static const struct rota_message_field SHARD[] = {
     F(4, UINT, epoch),
 };
 #undef THIS
-static TYPE(SHARD_TYPE, "shard", struct rota_interval_claim, SHARD);
+HOT_ENTRY(ROTA_CACHE_SHARD, "shard", struct rota_interval_claim, SHARD);
 
 #define THIS struct rota_cache_response
 static const struct rota_message_field RESPONSE[] = {
     F_LIST(1, entry, ROTA_CACHE_ENTRY, ROTA_GET_KEYS_MAX),
-    F_LIST(2, shard, SHARD_TYPE, ROTA_GET_SHARDS_MAX),
+    F_LIST(2, shard, ROTA_CACHE_SHARD, ROTA_GET_SHARDS_MAX),
     F(4, BOOL, all_matched),
     F_LIST(5, problem, PROBLEM_TYPE, ROTA_GET_KEYS_MAX),
 };

@@ -21,4 +21,5 @@ struct rota_cache_response {
     struct rota_message_list problem; /* of struct rota_get_problem */
 };
 
-extern const struct rota_message_type ROTA_CACHE_REQUEST, ROTA_CACHE_RESPONSE, ROTA_CACHE_ENTRY;
+extern const struct rota_message_type ROTA_CACHE_REQUEST, ROTA_CACHE_RESPONSE, ROTA_CACHE_ENTRY,
+    ROTA_CACHE_SHARD;

@@ -3,7 +3,7 @@
  * A type says which member of a struct is which field; one reader and one writer serve all types.
  * Reading copies nothing: texts are borrowed from the bytes, lists and nested messages are in an
  * arena. A reader is strict: it rejects what is malformed, has a wrong type, is above its bound or
- * has too many entries; it skips unknown fields.
+ * exceeds its number of entries; it skips unknown fields.
  *
  * Values that are 0 or empty are not written, except for entries of lists. */
 #pragma once

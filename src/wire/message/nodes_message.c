@@ -2,10 +2,13 @@
 
 #include "wire/message/message_table.h"
 
+#include <rota/time.h>
+
 #define THIS struct rota_nodes_change
 static const struct rota_message_field SHOW[] = {F(1, STR, node)};
 static const struct rota_message_field CHANGE[] = {F(1, STR, node), F(2, BOOL, is_dry_run)};
-static const struct rota_message_field WEIGH[] = {F(1, STR, node), F(2, UINT, weight)};
+static const struct rota_message_field WEIGH[] = {F(1, STR, node), F(2, UINT, weight),
+                                                  F_MAX(3, UINT, delay_ms, ROTA_DAY / ROTA_MSEC)};
 #undef THIS
 TYPE(ROTA_NODES_SHOW, "request", struct rota_nodes_change, SHOW);
 TYPE(ROTA_NODES_CHANGE, "request", struct rota_nodes_change, CHANGE);

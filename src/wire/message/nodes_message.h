@@ -17,7 +17,7 @@ enum {
 struct rota_nodes_change {
     struct rota_str node;
     bool is_dry_run;
-    uint64_t weight;
+    uint64_t weight, delay_ms;
 };
 
 struct rota_nodes_shown {

@@ -178,7 +178,7 @@ static void take_reply(struct rota_get_step *step, size_t index,
     };
     struct rota_get_visit *visit = &fsm->visits.items[try->visit];
     struct rota_get_taken taken =
-        rota_get_keys_take(&fsm->keys, &fsm->lists.items[try->first], try->n_keys, &entries);
+        rota_get_keys_use_answer(&fsm->keys, &fsm->lists.items[try->first], try->n_keys, &entries);
     if (taken.n_left == try->n_keys) {
         on_failed(step, index, ROTA_FAILURE_INTERNAL, event->cost); /* else: forever */
         return;

@@ -177,8 +177,8 @@ static void take_problem(struct rota_get_keys *keys, const uint32_t *list, size_
     }
 }
 
-struct rota_get_taken rota_get_keys_take(struct rota_get_keys *keys, const uint32_t *list, size_t n,
-                                         const struct rota_get_entries *entries)
+struct rota_get_taken rota_get_keys_use_answer(struct rota_get_keys *keys, const uint32_t *list,
+                                               size_t n, const struct rota_get_entries *entries)
 {
     struct rota_get_taken taken = {0};
     for (size_t i = 0; i < entries->n; i++) {

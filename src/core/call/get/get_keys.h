@@ -98,8 +98,8 @@ struct rota_get_taken {
 
 /* Use the answer for the keys that the try asked for, `list` in growing order; keys with neither
  * entry nor problem are absent. */
-struct rota_get_taken rota_get_keys_take(struct rota_get_keys *keys, const uint32_t *list, size_t n,
-                                         const struct rota_get_entries *entries);
+struct rota_get_taken rota_get_keys_use_answer(struct rota_get_keys *keys, const uint32_t *list,
+                                               size_t n, const struct rota_get_entries *entries);
 
 struct rota_get_fsm_result rota_get_keys_result(const struct rota_get_keys *keys, size_t index);
 

@@ -181,16 +181,16 @@ static struct rota_load_asker *settle_next_wait(struct rota_loads *loads, struct
 }
 
 /* A source may answer with a key that was not asked for, or that another read has. */
-struct rota_load_asker *rota_loads_settle(struct rota_loads *loads, struct rota_load_read *read,
-                                          struct rota_str name, uint32_t *index)
+struct rota_load_asker *rota_loads_next_asker(struct rota_loads *loads, struct rota_load_read *read,
+                                              struct rota_str name, uint32_t *index)
 {
     struct rota_load_key *key = rota_map_get(&loads->keys, name);
     return key && key->read == read ? settle_next_wait(loads, key, index) : NULL;
 }
 
-struct rota_load_asker *rota_loads_settle_rest(struct rota_loads *loads,
-                                               struct rota_load_read *read, struct rota_str *name,
-                                               uint32_t *index)
+struct rota_load_asker *rota_loads_next_asker_left(struct rota_loads *loads,
+                                                   struct rota_load_read *read,
+                                                   struct rota_str *name, uint32_t *index)
 {
     for (; read->n_settled < read->loads.size; read->n_settled++) {
         struct rota_load_asker *asker =

@@ -72,11 +72,11 @@ struct rota_load_read *rota_loads_begin(struct rota_loads *loads);
 /* Take one asker of a key of the read: one of the key with this name, or any that is left, whose
  * key is then in `*name`, valid until the read ends. NULL when there is none. Do not ask between
  * the first of these calls and the end. */
-struct rota_load_asker *rota_loads_settle(struct rota_loads *loads, struct rota_load_read *read,
-                                          struct rota_str name, uint32_t *index);
-struct rota_load_asker *rota_loads_settle_rest(struct rota_loads *loads,
-                                               struct rota_load_read *read, struct rota_str *name,
-                                               uint32_t *index);
+struct rota_load_asker *rota_loads_next_asker(struct rota_loads *loads, struct rota_load_read *read,
+                                              struct rota_str name, uint32_t *index);
+struct rota_load_asker *rota_loads_next_asker_left(struct rota_loads *loads,
+                                                   struct rota_load_read *read,
+                                                   struct rota_str *name, uint32_t *index);
 
 /* The read is over. Takes `read`, which has no askers left. */
 void rota_loads_end(struct rota_loads *loads, struct rota_load_read *read);

@@ -411,18 +411,6 @@ size_t rota_broker_n_jobs(const struct rota_broker *broker)
     return broker->n_live;
 }
 
-bool rota_broker_has_shrunk(struct rota_broker *broker)
-{
-    enum { JOB_SIZE = 200 }; /* about the size of a job without its payload */
-    size_t held = broker->bytes + broker->n_live * JOB_SIZE;
-    if (held > broker->peak)
-        broker->peak = held;
-    if (broker->peak - held < ROTA_BROKER_SHRINK_MIN || held > broker->peak - broker->peak / 8)
-        return false;
-    broker->peak = held;
-    return true;
-}
-
 uint64_t rota_broker_last_number(const struct rota_broker *broker)
 {
     return broker->journal.last_number;

@@ -80,7 +80,6 @@ enum {
 
 /* How long a setting that was reset is remembered; nodes ask each other more often. */
 #define ROTA_BROKER_SETTING_NEWS (1 * ROTA_MIN)
-#define ROTA_BROKER_SHRINK_MIN   ((size_t)64 << 20)
 
 /* Zero means the default. */
 struct rota_broker_options {
@@ -783,10 +782,6 @@ size_t rota_broker_n_jobs(const struct rota_broker *broker);
 /* Jobs of all queues. */
 size_t rota_broker_n_in_state(const struct rota_broker *broker, enum rota_job_state state);
 
-/* Whether jobs hold much less memory than before: ROTA_BROKER_SHRINK_MIN bytes, and an eighth of
- * the maximum since this was last true. Then returning free memory to the system is worth it.
- * Cheap enough for every turn; a steady load never triggers it. */
-bool rota_broker_has_shrunk(struct rota_broker *broker);
 uint64_t rota_broker_last_number(const struct rota_broker *broker);
 
 /* How many lanes were examined so far to choose jobs. */

@@ -61,7 +61,6 @@ struct rota_broker {
     ROTA_VECTOR(uint32_t) timers;   /* extras, a heap; preallocated */
     size_t counts[ROTA_JOB_STATES]; /* jobs of all queues */
     size_t n_live, bytes;
-    size_t peak;           /* the maximum that jobs held, see rota_broker_has_shrunk() */
     uint32_t first_unsafe; /* the first job, by record, whose record is not on disk */
     struct rota_broker_adding adding;
     struct rota_broker_ended ended;

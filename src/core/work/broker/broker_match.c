@@ -150,13 +150,30 @@ void rota_broker_match_send_starts(struct rota_broker *broker)
                 broker->matching.starts.size * sizeof *broker->matching.starts.items);
 }
 
+void rota_broker_match_start(struct rota_broker *broker, struct rota_work_worker *worker,
+                             uint32_t job_number, uint64_t attempt)
+{
+    struct rota_job *job = rota_job_at(&broker->jobs, job_number);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    worker->name->n_refs++;
+    rota_broker_job_start(broker, job_number, attempt, extra->n_attempts + 1, worker->name,
+                          broker->stamp);
+    rota_broker_timer_limit_attempt(broker, extra);
+    rota_broker_worker_take(broker, worker, job_number);
+
+    struct rota_work_record *record = rota_broker_note(broker, ROTA_WORK_START, job);
+    record->attempt = attempt;
+    record->n_attempts = extra->n_attempts;
+    record->worker = rota_str_of(worker->name->bytes, worker->name->size);
+}
+
 static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker, uint32_t number,
                      uint64_t attempt)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, number);
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     extra->handed = (uint32_t)++broker->matching.n_handed;
-    rota_broker_worker_start(broker, worker, number, attempt);
+    rota_broker_match_start(broker, worker, number, attempt);
     if (broker->options.has_rows)
         await_start(broker, job, worker->session);
     else
@@ -172,7 +189,8 @@ static bool dispatch_job(struct rota_broker *broker, struct rota_work_worker *wo
         return false;
     struct rota_job_extra *extra = rota_broker_timer_need_extra(broker, number);
     if (!extra ||
-        !rota_vector_reserve(&broker->matching.starts, broker->matching.starts.size + 1)) {
+        (broker->options.has_rows &&
+         !rota_vector_reserve(&broker->matching.starts, broker->matching.starts.size + 1))) {
         broker->is_starved = true;
         return false;
     }

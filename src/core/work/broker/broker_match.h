@@ -30,6 +30,10 @@ void rota_broker_match(struct rota_broker *broker);
 /* Hand jobs to one worker, as long as it is free. It may be freed by this. */
 void rota_broker_match_serve(struct rota_broker *broker, struct rota_work_worker *worker);
 
+/* A worker begins an attempt of a job that is in no lane: the START is on record. */
+void rota_broker_match_start(struct rota_broker *broker, struct rota_work_worker *worker,
+                             uint32_t job_number, uint64_t attempt);
+
 /* Send the attempts whose START is written. */
 void rota_broker_match_send_starts(struct rota_broker *broker);
 

@@ -68,23 +68,6 @@ void rota_broker_worker_take(struct rota_broker *broker, struct rota_work_worker
     settle_worker(broker, worker);
 }
 
-void rota_broker_worker_start(struct rota_broker *broker, struct rota_work_worker *worker,
-                              uint32_t job_number, uint64_t attempt)
-{
-    struct rota_job *job = rota_job_at(&broker->jobs, job_number);
-    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
-    worker->name->n_refs++;
-    rota_broker_job_start(broker, job_number, attempt, extra->n_attempts + 1, worker->name,
-                          broker->stamp);
-    rota_broker_timer_limit_attempt(broker, extra);
-    rota_broker_worker_take(broker, worker, job_number);
-
-    struct rota_work_record *record = rota_broker_note(broker, ROTA_WORK_START, job);
-    record->attempt = attempt;
-    record->n_attempts = extra->n_attempts;
-    record->worker = rota_str_of(worker->name->bytes, worker->name->size);
-}
-
 void rota_broker_worker_release(struct rota_broker *broker, uint32_t job_number)
 {
     struct rota_job_extra *extra = extra_of(broker, job_number);
@@ -303,7 +286,7 @@ static bool take_up(struct rota_broker *broker, struct rota_work_worker *worker,
         return false;
     rota_broker_job_leave(broker, job_number);
     extra->handed = (uint32_t)broker->matching.n_handed;
-    rota_broker_worker_start(broker, worker, job_number, attempt);
+    rota_broker_match_start(broker, worker, job_number, attempt);
     rota_broker_tell(broker, job, 0);
     return true;
 }

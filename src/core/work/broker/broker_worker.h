@@ -43,10 +43,6 @@ struct rota_broker_workers {
 
 struct rota_work_worker *rota_broker_worker(const struct rota_broker *broker, uint64_t session);
 
-/* A worker begins an attempt of a job that is in no lane, and that is on record. */
-void rota_broker_worker_start(struct rota_broker *broker, struct rota_work_worker *worker,
-                              uint32_t job_number, uint64_t attempt);
-
 /* A worker has a running attempt from now on, or no longer. */
 void rota_broker_worker_take(struct rota_broker *broker, struct rota_work_worker *worker,
                              uint32_t job_number);

@@ -171,8 +171,8 @@ void rota_layout_route(const struct rota_work_layout *layout, const struct rota_
 
 /* --- the second step --- */
 
-void rota_layout_fsm_look(struct rota_layout_fsm *fsm, rota_time now,
-                          const struct rota_work_layout *layout, rota_time at)
+void rota_layout_fsm_follow_layout(struct rota_layout_fsm *fsm, rota_time now,
+                                   const struct rota_work_layout *layout, rota_time at)
 {
     if (fsm->at == at && rota_layout_is_equal(&fsm->layout, layout))
         return;

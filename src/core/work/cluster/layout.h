@@ -120,8 +120,8 @@ struct rota_layout_fsm {
 
 /* This is in force, since `at`. A new layout starts over: answers about the former one do not
  * count. */
-void rota_layout_fsm_look(struct rota_layout_fsm *fsm, rota_time now,
-                          const struct rota_work_layout *layout, rota_time at);
+void rota_layout_fsm_follow_layout(struct rota_layout_fsm *fsm, rota_time now,
+                                   const struct rota_work_layout *layout, rota_time at);
 
 /* Another node leads it: do not ask, and forget earlier answers. */
 void rota_layout_fsm_rest(struct rota_layout_fsm *fsm);

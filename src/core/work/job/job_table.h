@@ -140,9 +140,7 @@ void rota_job_table_deinit(struct rota_job_table *table);
 
 static inline struct rota_job *rota_job_at(const struct rota_job_table *table, uint32_t number)
 {
-    struct rota_job *jobs =
-        (struct rota_job *)(void *)table->jobs.items.items[number / ROTA_SLAB_CHUNK];
-    return &jobs[number % ROTA_SLAB_CHUNK];
+    return rota_slab_at(&table->jobs, number);
 }
 
 /* A DONE job does not need its payload: it is freed, and so it is empty. */
@@ -155,9 +153,7 @@ static inline struct rota_str rota_job_payload(const struct rota_job *job)
 static inline struct rota_job_extra *rota_job_extra_at(const struct rota_job_table *table,
                                                        uint32_t number)
 {
-    struct rota_job_extra *extras =
-        (struct rota_job_extra *)(void *)table->extras.items.items[number / ROTA_SLAB_CHUNK];
-    return &extras[number % ROTA_SLAB_CHUNK];
+    return rota_slab_at(&table->extras, number);
 }
 
 /* NULL when it has none. */

@@ -4,6 +4,9 @@ void rota_slab_init(struct rota_slab *slab, size_t item_size)
 {
     assert(item_size >= sizeof(uint32_t));
     *slab = (struct rota_slab){.item_size = item_size};
+    slab->shift = 1;
+    while (item_size << slab->shift < ROTA_SLAB_CHUNK_MIN)
+        slab->shift++;
 }
 
 void rota_slab_deinit(struct rota_slab *slab)
@@ -12,7 +15,7 @@ void rota_slab_deinit(struct rota_slab *slab)
         free(slab->items.items[i]);
     rota_vector_deinit(&slab->items);
     rota_vector_deinit(&slab->chunks);
-    *slab = (struct rota_slab){.item_size = slab->item_size};
+    rota_slab_init(slab, slab->item_size);
 }
 
 static void open_chunk(struct rota_slab *slab, uint32_t index)
@@ -40,9 +43,9 @@ void rota_slab_close_chunk(struct rota_slab *slab, uint32_t index)
 bool rota_slab_add_chunk(struct rota_slab *slab)
 {
     uint32_t index = slab->vacant ? slab->vacant - 1 : (uint32_t)slab->chunks.size;
-    if (index >= UINT32_MAX / ROTA_SLAB_CHUNK)
+    if (index >= UINT32_MAX >> slab->shift)
         return false;
-    char *items = malloc(ROTA_SLAB_CHUNK * slab->item_size);
+    char *items = malloc(slab->item_size << slab->shift);
     if (!items)
         return false;
     if (slab->vacant) {
@@ -67,7 +70,7 @@ bool rota_slab_add_chunk(struct rota_slab *slab)
 void rota_slab_settle_chunk(struct rota_slab *slab, uint32_t index)
 {
     struct rota_slab_chunk *chunk = &slab->chunks.items[index];
-    if (chunk->n_used == ROTA_SLAB_CHUNK - 1)
+    if (chunk->n_used == (UINT32_C(1) << slab->shift) - 1)
         open_chunk(slab, index);
     if (chunk->n_used > 0 || (slab->open == index + 1 && !chunk->next))
         return; /* in use, or the only one with room */
@@ -81,16 +84,16 @@ void rota_slab_settle_chunk(struct rota_slab *slab, uint32_t index)
 
 uint32_t rota_slab_next(const struct rota_slab *slab, uint32_t number)
 {
-    uint32_t slot = number % ROTA_SLAB_CHUNK + 1;
-    for (size_t i = number / ROTA_SLAB_CHUNK; i < slab->chunks.size; i++, slot = 0)
+    uint32_t slot = (number & ((UINT32_C(1) << slab->shift) - 1)) + 1;
+    for (size_t i = number >> slab->shift; i < slab->chunks.size; i++, slot = 0)
         if (slot < slab->chunks.items[i].n_touched)
-            return (uint32_t)(i * ROTA_SLAB_CHUNK) + slot;
+            return (uint32_t)(i << slab->shift) + slot;
     return 0;
 }
 
 size_t rota_slab_bytes(const struct rota_slab *slab)
 {
-    return slab->n_chunks * ROTA_SLAB_CHUNK * slab->item_size +
+    return (slab->n_chunks << slab->shift) * slab->item_size +
            slab->items.capacity * sizeof *slab->items.items +
            slab->chunks.capacity * sizeof *slab->chunks.items;
 }

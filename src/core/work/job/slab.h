@@ -2,7 +2,10 @@
  *
  * A number is half the size of a pointer, and survives growth. Items are in chunks, so that
  * nothing is ever moved and only the last chunk has room for growth; an empty chunk is freed,
- * except one spare. Number 0 is not an item. */
+ * except one spare. Number 0 is not an item.
+ *
+ * Chunks are so large that malloc() maps each by itself, if it is set up that way
+ * (io/memory.h): then a chunk that is freed returns to the system at once. */
 #pragma once
 
 #include "base/vector.h"
@@ -10,7 +13,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { ROTA_SLAB_CHUNK = 1024 }; /* items */
+enum { ROTA_SLAB_CHUNK_MIN = 512 << 10 }; /* bytes */
 
 struct rota_slab_chunk {
     uint32_t n_used, n_touched; /* those above `n_touched` were never used */
@@ -23,6 +26,7 @@ struct rota_slab {
     ROTA_VECTOR(char *) items;                  /* of each chunk; enough to find an item */
     ROTA_VECTOR(struct rota_slab_chunk) chunks; /* as many */
     size_t item_size;                           /* at least 4 */
+    unsigned shift;                             /* a chunk has 1 << shift items */
     size_t n_used, n_chunks;
     uint32_t open;   /* the first chunk with room; 1 + index */
     uint32_t vacant; /* the first entry without a chunk; 1 + index */
@@ -33,7 +37,8 @@ void rota_slab_deinit(struct rota_slab *slab);
 
 static inline void *rota_slab_at(const struct rota_slab *slab, uint32_t number)
 {
-    return slab->items.items[number / ROTA_SLAB_CHUNK] + number % ROTA_SLAB_CHUNK * slab->item_size;
+    return slab->items.items[number >> slab->shift] +
+           (number & ((UINT32_C(1) << slab->shift) - 1)) * slab->item_size;
 }
 
 /* Adding, filling, reopening and freeing chunks: needed by few takes and gives, and kept out of
@@ -54,9 +59,9 @@ static inline void *rota_slab_take(struct rota_slab *slab, uint32_t *number)
     if (chunk->free)
         memcpy(&chunk->free, item, sizeof chunk->free);
     slab->n_used++;
-    if (++chunk->n_used == ROTA_SLAB_CHUNK)
+    if (++chunk->n_used == UINT32_C(1) << slab->shift)
         rota_slab_close_chunk(slab, index);
-    *number = index * ROTA_SLAB_CHUNK + slot;
+    *number = (index << slab->shift) + slot;
     return item;
 }
 
@@ -64,14 +69,15 @@ static inline void *rota_slab_take(struct rota_slab *slab, uint32_t *number)
  * until it is taken again. */
 static inline void rota_slab_give(struct rota_slab *slab, uint32_t number)
 {
-    uint32_t index = number / ROTA_SLAB_CHUNK, slot = number % ROTA_SLAB_CHUNK;
+    uint32_t size = UINT32_C(1) << slab->shift;
+    uint32_t index = number >> slab->shift, slot = number & (size - 1);
     struct rota_slab_chunk *chunk = &slab->chunks.items[index];
     assert(number != 0 && chunk->n_used > 0);
     memcpy(rota_slab_at(slab, number), &chunk->free, sizeof chunk->free);
     chunk->free = slot + 1;
     slab->n_used--;
     chunk->n_used--;
-    if (chunk->n_used == ROTA_SLAB_CHUNK - 1 || chunk->n_used == 0)
+    if (chunk->n_used == size - 1 || chunk->n_used == 0)
         rota_slab_settle_chunk(slab, index);
 }
 

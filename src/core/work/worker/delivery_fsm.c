@@ -490,8 +490,10 @@ struct rota_delivery_actions rota_delivery_fsm_step(struct rota_delivery_fsm *fs
             report_slots(fsm, now, worker, event->n);
         break;
     case ROTA_DELIVERY_HOLDS:
-        if (is_ready)
-            take_holds(fsm, now, event);
+        if (!is_ready)
+            break;
+        rota_broker_worker_heard(fsm->options.broker, now, worker->session);
+        take_holds(fsm, now, event);
         break;
     case ROTA_DELIVERY_HAND:
         if (!is_ready)

@@ -3,7 +3,6 @@
 #include "base/hash.h"
 #include "core/call/failure.h"
 #include "io/clock.h"
-#include "io/memory.h"
 #include "run/work/broker/work_broker_workers.h"
 #include "run/work/cluster/work_broker_errand.h"
 #include "run/work/cluster/work_broker_forward.h"
@@ -169,8 +168,6 @@ static void run_turn(struct rota_work_broker *broker)
     rota_work_broker_poll_flush(broker, now.boot, broker->front.fsm.is_draining);
     rota_work_broker_watch_flush(broker);
     rota_work_broker_forward_turn(broker, now);
-    if (rota_broker_has_shrunk(broker->core))
-        rota_memory_trim();
     if (!broker->is_dirty)
         set_timer(broker, now.boot, is_stuck);
 }
@@ -421,8 +418,6 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
         rota_broker_set_watched(made->core, false);
     if (!code && options->directory)
         code = rota_work_broker_journal_open(made, loop, options->directory, error);
-    if (!code && options->directory)
-        rota_memory_trim(); /* the journal contains jobs that are done by its end */
     if (!code && options->store)
         code = rota_work_broker_store_open(made, loop, options->store, error);
     if (!code && options->workers_address)

@@ -182,7 +182,7 @@ static bool drive(struct rota_broker_layouts *layouts, struct lead *lead, struct
         rota_layout_fsm_rest(&lead->fsm); /* another node leads it, or will report the result */
         return false;
     }
-    rota_layout_fsm_look(&lead->fsm, now.boot, &layout, at);
+    rota_layout_fsm_follow_layout(&lead->fsm, now.boot, &layout, at);
     if (rota_layout_fsm_ask(&lead->fsm, now.boot,
                             rota_work_broker_cluster_n_peers(broker->cluster)))
         ask_all_peers(layouts, name_of(lead), lead);

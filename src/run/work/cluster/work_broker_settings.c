@@ -1,15 +1,10 @@
 /* What nodes exchange besides jobs: pauses, weights, and which nodes may hold jobs.
  *
- * The node that changes a setting sends it to all nodes. A node that was down asks for it: each
- * node asks its peers when it starts, when the list changes, and every few seconds; of two settings
- * the later one counts. A node that starts hands nothing out before its peers have answered, or
- * can't, and before it is listed itself: until then other nodes own its partitions, and would start
- * the same jobs again.
- *
- * The list of nodes goes from here to the broker, which remembers the nodes that may hold jobs.
- * A node that stops and has handed over all of its jobs reports that to its peers before it
- * exits. */
+ * The node that changes a setting sends it to all nodes. A node that was down asks for it, as
+ * exchange_fsm says; of two settings the later one counts. The list of nodes goes from here to the
+ * broker, which remembers the nodes that may hold jobs. */
 #include "run/work/cluster/work_broker_settings.h"
+#include "core/work/cluster/exchange_fsm.h"
 #include "run/work/broker/work_broker_inside.h"
 #include "run/work/broker/work_broker_reply.h"
 #include "run/work/cluster/work_broker_handover.h"
@@ -17,11 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define INTERVAL (10 * ROTA_SEC)
-#define ASK_MIN  (100 * ROTA_MSEC) /* when a call found that nodes know different ones */
-#define ASK_MAX  (2 * ROTA_SEC)    /* for answers */
-#define HOLD_MAX (10 * ROTA_SEC)   /* for being listed: one that an operator drains never is */
-#define BYE_MAX  (2 * ROTA_SEC)    /* for the peers to receive our goodbye */
+#define BYE_MAX (2 * ROTA_SEC) /* for the peers to receive our goodbye */
 
 static const char SETTINGS[] = "/rota.peer.v1.QueuePeer/Settings";
 
@@ -37,11 +28,7 @@ struct rota_broker_settings {
     struct rota_work_broker *broker;
     struct rota_broker_cluster_subscriber subscriber;
     struct rota_list_node askings;
-    rota_time ask_at;        /* monotonic */
-    rota_time asked_at;      /* the same: the last time */
-    rota_time hold_until;    /* monotonic; 0: it is over */
-    rota_time answers_until; /* the same; 0: not listed yet */
-    bool has_said_bye;
+    struct rota_exchange_fsm fsm;
 };
 
 /* --- unlisted nodes --- */
@@ -223,21 +210,17 @@ static void take_over_settings(struct rota_broker_settings *settings, struct rot
             warn_unreadable(settings, error.text);
 }
 
-/* Listed, and all peers that answer in time have reported: release what was held back. */
-static void settle_start(struct rota_broker_settings *settings, rota_time now)
+/* Release what was held back, if it is time. */
+static bool begin(struct rota_broker_settings *settings, rota_time now)
 {
     const struct rota_broker_cluster *cluster = settings->broker->cluster;
-    if (settings->hold_until == 0)
-        return;
-    if (settings->answers_until == 0 &&
-        rota_work_broker_cluster_is_listed(cluster, rota_work_broker_cluster_self(cluster)))
-        settings->answers_until = now + ASK_MAX;
-    bool is_told = settings->answers_until > 0 &&
-                   (now >= settings->answers_until || rota_list_is_empty(&settings->askings));
-    if (!is_told && now < settings->hold_until)
-        return;
-    settings->hold_until = 0;
+    bool is_listed =
+        rota_work_broker_cluster_is_listed(cluster, rota_work_broker_cluster_self(cluster));
+    if (!rota_exchange_fsm_begin(&settings->fsm, now, is_listed,
+                                 !rota_list_is_empty(&settings->askings)))
+        return false;
     rota_broker_hold(settings->broker->core, rota_work_broker_now(), false);
+    return true;
 }
 
 static void end_asking(struct asking *asking)
@@ -256,7 +239,7 @@ static void on_settings_end(void *data, struct rota_call *call,
     if (result->status == ROTA_STATUS_OK)
         take_over_settings(settings, result->message);
     end_asking(asking);
-    settle_start(settings, rota_work_broker_now().boot);
+    begin(settings, rota_work_broker_now().boot);
     rota_work_broker_touch(settings->broker);
 }
 
@@ -284,7 +267,7 @@ static void ask_peer(struct rota_broker_settings *settings, struct rota_str peer
     rota_message_encode(&ROTA_QUEUE_SETTINGS_REQUEST, &request, &broker->front.buffer);
     struct rota_call_options options = {.method = rota_str(SETTINGS),
                                         .request = rota_buffer_str(&broker->front.buffer),
-                                        .timeout = is_bye ? BYE_MAX : INTERVAL,
+                                        .timeout = is_bye ? BYE_MAX : ROTA_EXCHANGE_INTERVAL,
                                         .on_end = on_settings_end,
                                         .data = asking};
     asking->settings = settings;
@@ -302,96 +285,75 @@ static void on_route(void *data)
 {
     struct rota_broker_settings *settings = data;
     note_nodes(settings);
-    settings->ask_at = 0;
+    rota_exchange_fsm_ask_now(&settings->fsm);
     rota_work_broker_touch(settings->broker);
 }
 
 /* --- leaving --- */
 
-/* Whether this node has to hand over its jobs, and can. */
-static bool is_to_hand_over(const struct rota_work_broker *broker)
+static struct rota_exchange_sight look(const struct rota_work_broker *broker)
 {
-    bool has_others, has_self;
-    look_at_ring(broker, &has_others, &has_self);
-    return broker->front.fsm.is_draining && has_others &&
-           (!has_self || broker->options.drain_delists);
+    struct rota_exchange_sight sight = {.is_draining = broker->front.fsm.is_draining,
+                                        .delists = broker->options.drain_delists};
+    look_at_ring(broker, &sight.has_others, &sight.is_placed);
+    sight.is_empty = sight.is_draining && rota_broker_is_empty(broker->core) &&
+                     broker->log.durable >= rota_broker_last_number(broker->core);
+    return sight;
 }
 
-/* A node that no longer accepts jobs stays empty. */
-static void say_bye(struct rota_broker_settings *settings)
+static void ask_peers(struct rota_broker_settings *settings, bool is_bye)
 {
-    struct rota_work_broker *broker = settings->broker;
-    bool has_others, has_self;
-    look_at_ring(broker, &has_others, &has_self);
-    bool is_over = broker->front.fsm.is_draining && has_others && !has_self &&
-                   rota_broker_is_empty(broker->core) &&
-                   broker->log.durable >= rota_broker_last_number(broker->core);
-    if (is_over && !settings->has_said_bye)
-        for (size_t i = 0; i < rota_work_broker_cluster_n_peers(broker->cluster); i++)
-            ask_peer(settings, rota_work_broker_cluster_peer(broker->cluster, i), true);
-    settings->has_said_bye = is_over;
+    const struct rota_broker_cluster *cluster = settings->broker->cluster;
+    for (size_t i = 0; i < rota_work_broker_cluster_n_peers(cluster); i++)
+        ask_peer(settings, rota_work_broker_cluster_peer(cluster, i), is_bye);
 }
 
 bool rota_work_broker_settings_has_left(const struct rota_work_broker *broker)
 {
     const struct rota_broker_settings *settings = broker->settings;
-    if (!settings || !is_to_hand_over(broker))
+    bool is_waiting = false;
+    if (!settings)
         return true;
     ROTA_LIST_EACH (asking, &settings->askings, const struct asking, link)
-        if (asking->is_bye)
-            return false;
-    return settings->has_said_bye;
+        is_waiting |= asking->is_bye;
+    struct rota_exchange_sight sight = look(broker);
+    return rota_exchange_fsm_has_left(&settings->fsm, &sight, is_waiting);
 }
 
 void rota_work_broker_settings_take_back(struct rota_broker_settings *settings)
 {
-    if (!settings || !settings->has_said_bye)
-        return;
-    settings->has_said_bye = false;
-    settings->ask_at = 0;
-    rota_work_broker_touch(settings->broker);
+    if (settings && rota_exchange_fsm_take_back(&settings->fsm))
+        rota_work_broker_touch(settings->broker);
 }
 
 void rota_work_broker_settings_ask_soon(struct rota_broker_settings *settings)
 {
     if (!settings)
         return;
-    settings->ask_at = rota_time_min(settings->ask_at, settings->asked_at + ASK_MIN);
+    rota_exchange_fsm_ask_soon(&settings->fsm);
     rota_work_broker_touch(settings->broker);
 }
 
 bool rota_work_broker_settings_are_told(const struct rota_broker_settings *settings)
 {
-    return !settings || settings->hold_until == 0;
+    return !settings || rota_exchange_fsm_has_begun(&settings->fsm);
 }
 
 bool rota_work_broker_settings_turn(struct rota_broker_settings *settings, rota_time now)
 {
     if (!settings)
         return false;
-    struct rota_broker_cluster *cluster = settings->broker->cluster;
-    if (now >= settings->ask_at) {
-        settings->ask_at = now + INTERVAL;
-        settings->asked_at = now;
-        for (size_t i = 0; i < rota_work_broker_cluster_n_peers(cluster); i++)
-            ask_peer(settings, rota_work_broker_cluster_peer(cluster, i), false);
-    }
-    say_bye(settings);
-    bool was_on_hold = settings->hold_until != 0;
-    settle_start(settings, now);
-    return was_on_hold && settings->hold_until == 0;
+    if (rota_exchange_fsm_ask(&settings->fsm, now))
+        ask_peers(settings, false);
+    struct rota_exchange_sight sight = look(settings->broker);
+    if (rota_exchange_fsm_leave(&settings->fsm, &sight))
+        ask_peers(settings, true);
+    return begin(settings, now);
 }
 
 rota_time rota_work_broker_settings_deadline(const struct rota_broker_settings *settings)
 {
-    if (!settings)
-        return ROTA_TIME_NEVER;
-    if (!settings->hold_until)
-        return settings->ask_at;
-    rota_time until = settings->hold_until;
-    if (settings->answers_until)
-        until = rota_time_min(until, settings->answers_until);
-    return rota_time_min(until, settings->ask_at);
+    return settings ? rota_exchange_fsm_deadline(&settings->fsm) : ROTA_TIME_NEVER;
 }
 
 /* --- life --- */
@@ -405,7 +367,7 @@ enum rota_code rota_work_broker_settings_open(struct rota_work_broker *broker,
         return rota_error_no_memory(error, "to ask other nodes");
     made->broker = broker;
     made->subscriber = (struct rota_broker_cluster_subscriber){.on_route = on_route, .data = made};
-    made->hold_until = now.boot + HOLD_MAX;
+    rota_exchange_fsm_init(&made->fsm, now.boot);
     rota_list_init(&made->askings);
     rota_work_broker_cluster_subscribe(broker->cluster, &made->subscriber);
     rota_broker_hold(broker->core, now, true);

@@ -114,7 +114,7 @@ void rota_queue_reply_fail(struct rota_queue_task *task, enum rota_code code,
                            enum rota_status status, const char *text);
 void rota_queue_reply_end(struct rota_queue_task *task, struct rota_str message);
 
-/* Of several adds: note what became of each. ROTA_STATUS_OK when none is left to add; else the
+/* Of several adds: note the outcome of each. ROTA_STATUS_OK when none is left to add; else the
  * reason of one that is, in `text`, too. Does not take the task. */
 enum rota_status rota_queue_reply_settle(struct rota_queue_task *task, struct rota_str message,
                                          char text[ROTA_ERROR_TEXT_MAX]);

@@ -163,11 +163,10 @@ void rota_work_broker_store_parts_work_take(struct rota_letter *letter)
 {
     struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
     struct rota_broker_store *store = own->store;
-    own->code =
-        store->session
-            ? rota_store_jobs_take(store->session, store->instance, rota_str(store->owner),
-                                   store->taken, store->n_taken, &store->taken_epoch, &own->error)
-            : rota_error_set(&own->error, ROTA_ERR_UNAVAILABLE, "not connected");
+    own->code = store->session ? rota_store_jobs_take_partitions(
+                                     store->session, store->instance, rota_str(store->owner),
+                                     store->taken, store->n_taken, &store->taken_epoch, &own->error)
+                               : rota_error_set(&own->error, ROTA_ERR_UNAVAILABLE, "not connected");
 }
 
 void rota_work_broker_store_parts_done_take(struct rota_letter *letter, bool is_cancelled)
