@@ -114,7 +114,7 @@ def grpc_cases():
     yield "/rota.v1.Space/Explain", message(_1="large", _2=SHARDS - 1), True
     yield "/rota.v1.Nodes/Show", b"", True
     yield "/rota.v1.Nodes/Documents", message(_1=["cluster", "queues", "spaces", "calls", "groups"] * 6), True
-    yield "/rota.v1.Directory/GetSpace", message(_1="cache/catalog"), True
+    yield "/rota.v1.Directory/GetSpace", message(_1="catalog"), True
     yield "/rota.v1.Directory/GetSpace", message(_1="large"), True
     yield "/rota.v1.Directory/GetSpace", message(_1="s" * (15 << 20)), False
     keys = message(_1=[b"%d" % i for i in range(KEYS)])
@@ -175,7 +175,6 @@ def stream_cases(client, other):
     service, reflection = b"s" * (15 << 20), "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
     for method, *requests in (
             ("/rota.v1.Nodes/Events", message(_2=["node"] * 4096)),
-            ("/rota.v1.Directory/WatchShards", message(_1=message(_2="catalog"))),
             ("/rota.v1.Directory/WatchSpace", message(_1="large")),
             ("/grpc.health.v1.Health/Watch", b""),
             (reflection, message(_4=service)),
