@@ -11,13 +11,14 @@
 
 enum { N_IDLE = 1000 };
 
-enum transport { ROTA, CPP, CORE, RAW, ZMQ, N_TRANSPORTS };
+enum transport { ROTA, FENCED, CPP, CORE, RAW, ZMQ, N_TRANSPORTS };
 
 static const struct {
     const char *program, *name, *packages;
     double goal_echo, goal_batch; /* of Rota's calls per second, at the cell of the goals */
 } transports[N_TRANSPORTS] = {
     [ROTA] = {"call_rota", "rota", "", 0, 0},
+    [FENCED] = {"call_fenced", "rota, fenced", "", 0, 0},
     [CPP] = {"call_cpp", "gRPC C++",
              "g++ libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc", 10, 6},
     [CORE] = {"call_core", "gRPC C core", "libgrpc-dev", 7, 0},

@@ -1,4 +1,5 @@
-/* Rota's own channel and server. */
+/* Rota's own channel and server; as call_fenced, each call names the shard that it is for and the
+ * epoch that the server owns it by, which the server checks. */
 #include "messages.h"
 
 #include <rota/experimental/rota.h>
@@ -22,12 +23,23 @@ static void on_call(void *data, struct rota_server_call *call)
 static void serve(void)
 {
     struct rota_server *server;
+    struct rota_server_options options = {0};
     struct rota_error error;
-    struct rota_server_method echo = {.path = LOAD_ECHO_PATH, .on_call = on_call};
-    struct rota_server_method batch = {.path = LOAD_BATCH_PATH, .on_call = on_call, .data = &loop};
+    struct rota_server_method echo = {
+        .path = LOAD_ECHO_PATH, .on_call = on_call, .is_fenced = IS_FENCED};
+    struct rota_server_method batch = {
+        .path = LOAD_BATCH_PATH, .on_call = on_call, .is_fenced = IS_FENCED, .data = &loop};
+    struct rota_claim claim = {.space = rota_str("bench"),
+                               .shard = rota_str("7"),
+                               .node = 1,
+                               .epoch = 4711,
+                               .is_held = true};
     uv_loop_init(&loop);
-    if (rota_server_open(&loop, NULL, &server, &error) || rota_server_add(server, &echo, &error) ||
-        rota_server_add(server, &batch, &error) ||
+    if (IS_FENCED && (rota_claims_new(1, &options.claims, &error) ||
+                      rota_claims_set(options.claims, &claim, &error)))
+        load_fail("%s", error.text);
+    if (rota_server_open(&loop, &options, &server, &error) ||
+        rota_server_add(server, &echo, &error) || rota_server_add(server, &batch, &error) ||
         rota_server_listen(server, "127.0.0.1:0", &error))
         load_fail("%s", error.text);
     load_ready(rota_server_address(server, 0));
@@ -39,6 +51,7 @@ static void serve(void)
 static struct load *load;
 static struct rota_channel *channels[LOAD_CONNECTIONS_MAX];
 static uint64_t ids[LOAD_CALLS_MAX];
+static struct rota_metadata fence[2];
 
 static void begin(uint64_t *id);
 
@@ -63,6 +76,8 @@ static void begin(uint64_t *id)
         .method = rota_str(load->is_batch ? LOAD_BATCH_PATH : LOAD_ECHO_PATH),
         .request = rota_buffer_str(&bytes),
         .timeout = LOAD_TIMEOUT_MS * ROTA_MSEC,
+        .metadata = fence,
+        .n_metadata = IS_FENCED ? 2 : 0,
         .on_end = on_end,
         .data = id,
     };
@@ -74,6 +89,8 @@ static void drive(struct load *the_load)
 {
     struct rota_error error;
     load = the_load;
+    fence[0] = (struct rota_metadata){rota_str("rota-shard"), rota_str("bench/7")};
+    fence[1] = (struct rota_metadata){rota_str("rota-epoch"), rota_str("4711")};
     uv_loop_init(&loop);
     for (unsigned i = 0; i < load->n_connections; i++)
         if (rota_channel_open(&loop, load->address, NULL, &channels[i], &error))
@@ -85,5 +102,5 @@ static void drive(struct load *the_load)
 
 int main(int argc, char **argv)
 {
-    return load_main(argc, argv, &(struct load_transport){"call_rota", serve, drive});
+    return load_main(argc, argv, &(struct load_transport){PROGRAM, serve, drive});
 }

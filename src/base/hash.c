@@ -126,6 +126,18 @@ static inline __attribute__((always_inline)) void sip_round(uint64_t v[4])
     v[2] = rotate64(v[2], 32);
 }
 
+/* The last bytes, fewer than 8, in loads that may overlap. */
+static uint64_t load_rest(const char *s, size_t size)
+{
+    if (size >= 4)
+        return load32(s) | (uint64_t)load32(s + size - 4) << 8 * (size - 4);
+    if (size == 0)
+        return 0;
+    size_t middle = size / 2, last = size - 1;
+    return (uint64_t)(unsigned char)s[0] | (uint64_t)(unsigned char)s[middle] << 8 * middle |
+           (uint64_t)(unsigned char)s[last] << 8 * last;
+}
+
 /* The 128-bit key of SipHash is the seed and its complement. */
 uint64_t rota_hash_sip64(uint64_t seed, struct rota_str data)
 {
@@ -144,9 +156,7 @@ uint64_t rota_hash_sip64(uint64_t seed, struct rota_str data)
         sip_round(v);
         v[0] ^= word;
     }
-    uint64_t last = (uint64_t)data.size << 56;
-    for (size_t i = 0; i < left; i++)
-        last |= (uint64_t)(unsigned char)s[i] << 8 * i;
+    uint64_t last = (uint64_t)data.size << 56 | load_rest(s, left);
     v[3] ^= last;
     sip_round(v);
     v[0] ^= last;

@@ -1,4 +1,5 @@
 /* The notes beside a call: whatever is read can be written, and reads back the same. */
+#include "core/own/shard_note.h"
 #include "wire/grpc/call_notes.h"
 
 #include <assert.h>
@@ -8,14 +9,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_shard(struct rota_str text)
 {
-    char room[ROTA_NOTE_NAMES_MAX], again[ROTA_NOTE_NAMES_MAX], written[ROTA_NOTE_SHARD_MAX];
+    char room[ROTA_SHARD_NOTE_NAMES_MAX], again[ROTA_SHARD_NOTE_NAMES_MAX],
+        written[ROTA_SHARD_NOTE_MAX];
     struct rota_str space, shard, other_space, other_shard;
-    if (!rota_call_notes_parse_shard(text, room, &space, &shard))
+    if (!rota_shard_note_parse(text, room, &space, &shard))
         return;
     assert(space.size > 0 && space.size <= ROTA_SHARD_NAME_MAX);
     assert(shard.size > 0 && shard.size <= ROTA_SHARD_NAME_MAX);
-    struct rota_str note = rota_call_notes_format_shard(space, shard, written);
-    assert(rota_call_notes_parse_shard(note, again, &other_space, &other_shard));
+    struct rota_str note = rota_shard_note_format(space, shard, written);
+    assert(rota_shard_note_parse(note, again, &other_space, &other_shard));
     assert(rota_str_is_equal(space, other_space) && rota_str_is_equal(shard, other_shard));
 }
 

@@ -10,6 +10,7 @@
  *     lease_holder call ADDRESS SHARD EPOCH
  *
  * Calls that method and prints the status. */
+#include "core/own/shard_note.h"
 #include "io/clock.h"
 #include "wire/grpc/call_notes.h"
 
@@ -208,13 +209,13 @@ static int run_holder(int argc, char **argv)
 
 static int run_call(char **argv)
 {
-    char note[ROTA_NOTE_SHARD_MAX];
+    char note[ROTA_SHARD_NOTE_MAX];
     struct rota_error error;
     struct rota_channel *channel;
     struct rota_reply reply;
     const struct rota_metadata notes[] = {
         {rota_str(ROTA_NOTE_SHARD),
-         rota_call_notes_format_shard(rota_str("cache"), rota_str(argv[3]), note)},
+         rota_shard_note_format(rota_str("cache"), rota_str(argv[3]), note)},
         {rota_str(ROTA_NOTE_EPOCH), rota_str(argv[4])},
     };
     struct rota_call_options options = {

@@ -366,6 +366,7 @@ static void handler_knows_its_shard(void **state)
     struct rota_channel *channel = channel_to(&world.nodes[1]);
     check_shard(channel, "1/a", "5", "1 1 a 5");
     check_shard(channel, "1/b%20c%25%2F", "6", "1 1 b c%/ 6");
+    check_shard(channel, "1/%61", "5", "1 1 a 5"); /* escaped without need */
     check_shard(channel, "1/a", "5", "1 1 a 5");
     check_shard(channel, "1/a", "five", "0 none none 0");
     check_shard(channel, "a", "5", "0 none none 0");

@@ -1,5 +1,6 @@
 #include "wire/grpc/call_notes.h"
 
+#include "core/own/shard_note.h"
 #include "vectors.h"
 
 #include <limits.h>
@@ -96,11 +97,11 @@ static void epoch_is_a_number_and_nothing_else(void **state)
 /* A shard as it is written; that it reads back is seen to, too. */
 static void check_shard(struct rota_str space, struct rota_str shard, const char *written)
 {
-    char text[ROTA_NOTE_SHARD_MAX], room[ROTA_NOTE_NAMES_MAX];
-    struct rota_str names[2], note = rota_call_notes_format_shard(space, shard, text);
+    char text[ROTA_SHARD_NOTE_MAX], room[ROTA_SHARD_NOTE_NAMES_MAX];
+    struct rota_str names[2], note = rota_shard_note_format(space, shard, text);
     if (written)
         assert_true(rota_str_is_equal(note, rota_str(written)));
-    assert_true(rota_call_notes_parse_shard(note, room, &names[0], &names[1]));
+    assert_true(rota_shard_note_parse(note, room, &names[0], &names[1]));
     assert_true(rota_str_is_equal(names[0], space));
     assert_true(rota_str_is_equal(names[1], shard));
 }
@@ -124,22 +125,19 @@ static void malformed_shard_is_ignored(void **state)
                                         "a/b/c", "a b/c", "a/b ", "a/\xe9", "a/b%4",
                                         "a/b%",  "a/%g0", "a/%-1"};
     static char large[ROTA_SHARD_NAME_MAX + 3];
-    char text[ROTA_NOTE_SHARD_MAX], room[ROTA_NOTE_NAMES_MAX];
+    char text[ROTA_SHARD_NOTE_MAX], room[ROTA_SHARD_NOTE_NAMES_MAX];
     struct rota_str space = {NULL, 7}, shard = {NULL, 7};
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        assert_false(rota_call_notes_parse_shard(rota_str(texts[i]), room, &space, &shard));
+        assert_false(rota_shard_note_parse(rota_str(texts[i]), room, &space, &shard));
     memset(large, 'x', sizeof large);
     large[1] = '/';
-    assert_false(
-        rota_call_notes_parse_shard(rota_str_of(large, sizeof large), room, &space, &shard));
+    assert_false(rota_shard_note_parse(rota_str_of(large, sizeof large), room, &space, &shard));
     assert_int_equal(space.size + shard.size, 14);
-    assert_true(
-        rota_call_notes_parse_shard(rota_str_of(large, sizeof large - 1), room, &space, &shard));
-    assert_int_equal(rota_call_notes_format_shard(rota_str(""), rota_str("b"), text).size, 0);
+    assert_true(rota_shard_note_parse(rota_str_of(large, sizeof large - 1), room, &space, &shard));
+    assert_int_equal(rota_shard_note_format(rota_str(""), rota_str("b"), text).size, 0);
     assert_int_equal(
-        rota_call_notes_format_shard(rota_str("a"), rota_str_of(large, sizeof large), text).size,
-        0);
+        rota_shard_note_format(rota_str("a"), rota_str_of(large, sizeof large), text).size, 0);
 }
 
 int main(void)

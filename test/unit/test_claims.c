@@ -1,4 +1,4 @@
-#include <rota/experimental/claims.h>
+#include "core/own/claims.h"
 
 #include "vectors.h"
 
@@ -134,6 +134,33 @@ static void similar_names_are_distinguished(void **state)
     assert_int_equal(rota_claims_check(claims, 0, rota_str_of("a\0b", 3), rota_str(""), 5),
                      ROTA_CLAIMS_NOT_HELD);
     assert_int_equal(rota_claims_check(claims, 0, claim.space, claim.shard, 5), ROTA_CLAIMS_HELD);
+    rota_claims_free(claims);
+}
+
+static void note_of_a_shard_finds_its_claim(void **state)
+{
+    static const struct {
+        const char *note;
+        uint64_t epoch;
+        enum rota_claims_answer answer;
+    } cases[] = {
+        {"1/s", 5, ROTA_CLAIMS_HELD},
+        {"1/s", 4, ROTA_CLAIMS_STALE},
+        {"1/s", 6, ROTA_CLAIMS_AHEAD},
+        {"1/a%2F%20b", 7, ROTA_CLAIMS_HELD},
+        {"1/a/ b", 7, ROTA_CLAIMS_NOT_HELD},
+        {"1/%73", 5, ROTA_CLAIMS_NOT_HELD}, /* "s", as the format does not write it */
+        {"1/s/", 5, ROTA_CLAIMS_NOT_HELD},
+        {"", 5, ROTA_CLAIMS_NOT_HELD},
+    };
+    struct rota_claims *claims = open_claims();
+    (void)state;
+    assert_int_equal(rota_claims_check_note(claims, 0, rota_str("1/s"), 5), ROTA_CLAIMS_NOT_HELD);
+    assert_int_equal(set(claims, claim_of("s", 1, 5, true)), ROTA_OK);
+    assert_int_equal(set(claims, claim_of("a/ b", 1, 7, true)), ROTA_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(rota_claims_check_note(claims, 0, rota_str(cases[i].note), cases[i].epoch),
+                         cases[i].answer);
     rota_claims_free(claims);
 }
 
@@ -363,6 +390,7 @@ int main(void)
         cmocka_unit_test(late_drop_leaves_the_next_claim_alone),
         cmocka_unit_test(claim_expires_and_renewing_prolongs_it),
         cmocka_unit_test(similar_names_are_distinguished),
+        cmocka_unit_test(note_of_a_shard_finds_its_claim),
         cmocka_unit_test(malformed_claim_is_refused),
         cmocka_unit_test(all_are_listed_and_they_are_bounded),
         cmocka_unit_test(limit_of_a_space_ends_all_its_claims),

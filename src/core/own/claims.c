@@ -1,15 +1,14 @@
-#include <rota/experimental/claims.h>
+#include "core/own/claims.h"
 
 #include "base/map.h"
+#include "core/own/shard_note.h"
 
 #include <stdlib.h>
 
-enum { KEY_MAX = 2 + 2 * ROTA_SHARD_NAME_MAX };
-
-/* A claim as it is stored: its key and its address follow. */
+/* A claim as it is stored: its key, the names of its space and shard, and its address follow. */
 struct record {
     struct rota_claim claim; /* its strings point to the bytes that follow */
-    struct rota_str key;
+    struct rota_str key;     /* the note of its shard, so that a call's note finds it as it is */
 };
 
 /* Until when the claims of a space may be held. */
@@ -46,41 +45,36 @@ void rota_claims_free(struct rota_claims *claims)
     free(claims);
 }
 
-/* The size of the space goes first, so that no two pairs of names have the same key. Empty for
- * names that no claim can have. */
-static struct rota_str write_key(struct rota_str space, struct rota_str shard, char key[KEY_MAX])
-{
-    if (space.size == 0 || space.size > ROTA_SHARD_NAME_MAX || shard.size == 0 ||
-        shard.size > ROTA_SHARD_NAME_MAX)
-        return rota_str_of(key, 0);
-    key[0] = (char)(space.size >> 8);
-    key[1] = (char)space.size;
-    memcpy(key + 2, space.data, space.size);
-    memcpy(key + 2 + space.size, shard.data, shard.size);
-    return rota_str_of(key, 2 + space.size + shard.size);
-}
-
+/* NULL also for names that no claim can have. */
 static struct record *find_claim(const struct rota_claims *claims, struct rota_str space,
                                  struct rota_str shard)
 {
-    char room[KEY_MAX];
-    return rota_map_get(&claims->records, write_key(space, shard, room));
+    char room[ROTA_SHARD_NOTE_MAX];
+    return rota_map_get(&claims->records, rota_shard_note_format(space, shard, room));
+}
+
+/* Copies a text to `*end`, and moves that behind it. */
+static struct rota_str put_text(char **end, struct rota_str text)
+{
+    struct rota_str copy = rota_str_of(*end, text.size);
+    if (text.size > 0)
+        memcpy(*end, text.data, text.size);
+    *end += text.size;
+    return copy;
 }
 
 static struct record *record_new(const struct rota_claim *claim, struct rota_str key)
 {
-    struct record *record = malloc(sizeof *record + key.size + claim->address.size);
+    struct record *record = malloc(sizeof *record + key.size + claim->space.size +
+                                   claim->shard.size + claim->address.size);
     if (!record)
         return NULL;
-    char *text = (char *)(record + 1);
-    memcpy(text, key.data, key.size);
-    if (claim->address.size > 0)
-        memcpy(text + key.size, claim->address.data, claim->address.size);
-    record->key = rota_str_of(text, key.size);
+    char *end = (char *)(record + 1);
     record->claim = *claim;
-    record->claim.space = rota_str_of(text + 2, claim->space.size);
-    record->claim.shard = rota_str_of(text + 2 + claim->space.size, claim->shard.size);
-    record->claim.address = rota_str_of(text + key.size, claim->address.size);
+    record->key = put_text(&end, key);
+    record->claim.space = put_text(&end, claim->space);
+    record->claim.shard = put_text(&end, claim->shard);
+    record->claim.address = put_text(&end, claim->address);
     return record;
 }
 
@@ -110,8 +104,8 @@ static enum rota_code check_news(const struct rota_claim *known, const struct ro
 enum rota_code rota_claims_set(struct rota_claims *claims, const struct rota_claim *claim,
                                struct rota_error *error)
 {
-    char room[KEY_MAX];
-    struct rota_str key = write_key(claim->space, claim->shard, room);
+    char room[ROTA_SHARD_NOTE_MAX];
+    struct rota_str key = rota_shard_note_format(claim->space, claim->shard, room);
     if (key.size == 0)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "claims: a space and a shard have names of 1 to %d bytes",
@@ -224,11 +218,10 @@ size_t rota_claims_size(const struct rota_claims *claims)
     return claims->records.size;
 }
 
-enum rota_claims_answer rota_claims_check(const struct rota_claims *claims, rota_time now,
-                                          struct rota_str space, struct rota_str shard,
-                                          uint64_t epoch)
+static enum rota_claims_answer check_record(const struct rota_claims *claims,
+                                            const struct record *record, rota_time now,
+                                            uint64_t epoch)
 {
-    const struct record *record = find_claim(claims, space, shard);
     if (!record)
         return ROTA_CLAIMS_NOT_HELD;
     if (epoch != record->claim.epoch)
@@ -237,6 +230,19 @@ enum rota_claims_answer rota_claims_check(const struct rota_claims *claims, rota
         return ROTA_CLAIMS_NOT_HELD;
     rota_time until = until_of(claims, &record->claim);
     return until == 0 || now < until ? ROTA_CLAIMS_HELD : ROTA_CLAIMS_NOT_HELD;
+}
+
+enum rota_claims_answer rota_claims_check(const struct rota_claims *claims, rota_time now,
+                                          struct rota_str space, struct rota_str shard,
+                                          uint64_t epoch)
+{
+    return check_record(claims, find_claim(claims, space, shard), now, epoch);
+}
+
+enum rota_claims_answer rota_claims_check_note(const struct rota_claims *claims, rota_time now,
+                                               struct rota_str note, uint64_t epoch)
+{
+    return check_record(claims, rota_map_get(&claims->records, note), now, epoch);
 }
 
 const char *rota_claims_answer_name(enum rota_claims_answer answer)

@@ -1,6 +1,7 @@
 /* Nodes: their connections, the attempts on them, and whether they are well. */
 #include "run/call/shards_inside.h"
 
+#include "core/own/shard_note.h"
 #include "io/clock.h"
 #include "wire/grpc/call_notes.h"
 #include "wire/message/standard_message.h"
@@ -354,7 +355,7 @@ static void send_try(struct rota_shards_attempt *attempt)
     struct rota_shards_call *call = attempt->call;
     const struct rota_shards_request *request = &call->run->request;
     struct rota_error error;
-    char epoch[ROTA_NOTE_NUMBER_MAX], space[ROTA_NOTE_NUMBER_MAX], shard[ROTA_NOTE_SHARD_MAX];
+    char epoch[ROTA_NOTE_NUMBER_MAX], space[ROTA_NOTE_NUMBER_MAX], shard[ROTA_SHARD_NOTE_MAX];
     rota_time left = attempt->deadline - rota_clock_mono();
     snprintf(epoch, sizeof epoch, "%" PRIu64, attempt->epoch);
     const struct rota_shard_map *map =
@@ -366,8 +367,7 @@ static void send_try(struct rota_shards_attempt *attempt)
     struct rota_metadata notes[2 + ROTA_SHARDS_METADATA_MAX] = {
         {rota_str(ROTA_NOTE_EPOCH), rota_str(epoch)},
         {rota_str(ROTA_NOTE_SHARD),
-         rota_call_notes_format_shard(named.size > 0 ? named : rota_str(space), call->channel,
-                                      shard)},
+         rota_shard_note_format(named.size > 0 ? named : rota_str(space), call->channel, shard)},
     };
     size_t n_notes = 2;
     for (size_t i = 0; i < call->run->n_metadata; i++)

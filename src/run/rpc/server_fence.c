@@ -2,58 +2,76 @@
 #include "run/rpc/server_inside.h"
 
 #include "core/call/failure.h"
+#include "core/own/claims.h"
+#include "core/own/shard_note.h"
 #include "io/clock.h"
 #include "wire/grpc/call_notes.h"
 
-#include <rota/experimental/claims.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { TEXT_MAX = 256, SHOWN_MAX = 160 };
 
-/* Both fields have names of the same size, which few other fields have. */
-static inline bool is_note(struct rota_str name, const char note[sizeof ROTA_NOTE_SHARD])
+static const char SHARD[] = ROTA_NOTE_SHARD, EPOCH[] = ROTA_NOTE_EPOCH;
+
+/* Both fields have names of the same size, which few other fields have. Of a known size, they are
+ * compared without a call. */
+static inline bool is_note(const char *name, const char *note)
 {
-    _Static_assert(sizeof ROTA_NOTE_SHARD == sizeof ROTA_NOTE_EPOCH, "names of one size");
-    return name.size == sizeof ROTA_NOTE_SHARD - 1 && memcmp(name.data, note, name.size) == 0;
+    uint64_t left, right;
+    _Static_assert(sizeof SHARD == sizeof EPOCH && sizeof SHARD == 11, "names of ten bytes");
+    memcpy(&left, name, sizeof left);
+    memcpy(&right, note, sizeof right);
+    return left == right && name[8] == note[8] && name[9] == note[9];
 }
 
 /* The names point into the metadata, or into memory of the call if they were escaped. */
 static bool read_names(struct rota_server_route *route)
 {
-    char unused[ROTA_NOTE_NAMES_MAX];
+    char unused[ROTA_SHARD_NOTE_NAMES_MAX];
     bool is_escaped = memchr(route->note.data, '%', route->note.size) != NULL;
-    if (is_escaped && !route->room && !(route->room = malloc(ROTA_NOTE_NAMES_MAX)))
+    if (is_escaped && !route->room && !(route->room = malloc(ROTA_SHARD_NOTE_NAMES_MAX)))
         return false;
-    return rota_call_notes_parse_shard(route->note, is_escaped ? route->room : unused,
-                                       &route->space, &route->shard);
+    return rota_shard_note_parse(route->note, is_escaped ? route->room : unused, &route->space,
+                                 &route->shard);
 }
 
 /* The notes of a call are read once, however often they are asked for. */
-static const struct rota_server_route *route_of(struct rota_server_call *call)
+static struct rota_server_route *notes_of(struct rota_server_call *call)
 {
     struct rota_server_route *route = &call->route;
-    struct rota_str epoch = {0};
+    struct rota_str epoch = {0}, note = {0};
     size_t n;
     if (route->is_read)
         return route;
     const struct rota_metadata *pairs = rota_grpc_head_fields_pairs(&call->h2.head.metadata, &n);
-    route->note = (struct rota_str){0};
     for (size_t i = 0; i < n; i++)
-        if (is_note(pairs[i].name, ROTA_NOTE_EPOCH) && !epoch.data)
+        if (pairs[i].name.size != sizeof SHARD - 1)
+            continue;
+        else if (is_note(pairs[i].name.data, EPOCH) && !epoch.data)
             epoch = pairs[i].value;
-        else if (is_note(pairs[i].name, ROTA_NOTE_SHARD) && !route->note.data)
-            route->note = pairs[i].value;
+        else if (is_note(pairs[i].name.data, SHARD) && !note.data)
+            note = pairs[i].value;
+    route->note = note;
     route->is_read = true;
-    route->is_there = epoch.data || route->note.data;
-    route->is_valid = epoch.size > 0 && route->note.size > 0 &&
-                      rota_call_notes_parse_epoch(epoch, &route->epoch) && read_names(route);
+    route->is_there = epoch.data || note.data;
+    route->has_epoch = epoch.size > 0 && rota_call_notes_parse_epoch(epoch, &route->epoch);
+    route->has_names = false;
+    return route;
+}
+
+static const struct rota_server_route *route_of(struct rota_server_call *call)
+{
+    struct rota_server_route *route = notes_of(call);
+    if (!route->has_names)
+        route->is_valid = route->has_epoch && route->note.size > 0 && read_names(route);
+    route->has_names = true;
     return route;
 }
 
 bool rota_server_fence_call_is_routed(struct rota_server_call *call)
 {
-    return route_of(call)->is_there;
+    return notes_of(call)->is_there;
 }
 
 bool rota_server_call_shard(struct rota_server_call *call, struct rota_str *space,
@@ -134,10 +152,18 @@ static enum rota_claims_answer check_claim(const struct rota_claims *claims,
     return rota_claims_check(claims, rota_clock_boot(), route->space, route->shard, route->epoch);
 }
 
+/* Nearly every call is for a claim that is held, and the text of its note finds it. */
+static bool is_held(const struct rota_claims *claims, struct rota_server_call *call)
+{
+    const struct rota_server_route *route = notes_of(call);
+    return route->has_epoch && rota_claims_check_note(claims, rota_clock_boot(), route->note,
+                                                      route->epoch) == ROTA_CLAIMS_HELD;
+}
+
 bool rota_server_fence(struct rota_server_call *call)
 {
     const struct rota_claims *claims = call->server->options.claims;
-    if (!claims)
+    if (!claims || is_held(claims, call))
         return true;
     const struct rota_server_route *route = route_of(call);
     if (!route->is_valid) {
@@ -163,10 +189,14 @@ bool rota_server_fence(struct rota_server_call *call)
 bool rota_server_call_is_current(struct rota_server_call *call)
 {
     const struct rota_claims *claims = call->server->options.claims;
+    if (!claims)
+        return true;
+    if (call->server->is_closed)
+        return !route_of(call)->is_valid; /* the claims may be gone */
+    if (is_held(claims, call))
+        return true;
     const struct rota_server_route *route = route_of(call);
-    if (claims && call->server->is_closed)
-        return !route->is_valid; /* the claims may be gone */
-    return !claims || !route->is_valid || check_claim(claims, route) == ROTA_CLAIMS_HELD;
+    return !route->is_valid || check_claim(claims, route) == ROTA_CLAIMS_HELD;
 }
 
 void rota_server_call_refuse(struct rota_server_call *call)

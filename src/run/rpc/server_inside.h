@@ -22,15 +22,17 @@
 #include <rota/server.h>
 #include <uv.h>
 
-/* Which claim a call was routed by: its notes, as far as they were read. */
+/* Which claim a call was routed by: its notes, and the names in them once they are asked for. */
 struct rota_server_route {
     struct rota_str note; /* of the shard, as received */
     struct rota_str space, shard;
     uint64_t epoch;
     char *room; /* for names that were escaped; NULL: there were none yet */
     bool is_read;
-    bool is_there; /* the client routes by claims */
-    bool is_valid; /* and its notes can be read */
+    bool is_there;  /* the client routes by claims */
+    bool has_epoch; /* and its epoch can be read */
+    bool has_names; /* whether they can was looked at: */
+    bool is_valid;
 };
 
 /* A call has two users: the session, until its stream is gone, and the handler, until it has

@@ -8,9 +8,9 @@
  *     rota-claim: 12 8 host:7000    in a stale rejection: node, epoch and address of
  *                                   the current leader of the shard
  *
- * Numbers are decimal without sign, one blank between them. In the names of a space and a shard
- * all but printable ASCII is written as %XX, and so are "/" and "%". A note that can't be read
- * is ignored: it is optional, except for a method that requires it. */
+ * Numbers are decimal without sign, one blank between them. core/own/shard_note.h has the text of a
+ * shard. A note that can't be read is ignored: it is optional, except for a method that requires
+ * it. */
 #pragma once
 
 #include <rota/experimental/balancer.h>
@@ -26,21 +26,7 @@ enum {
     ROTA_NOTE_NUMBER_MAX = 24, /* room for a number, with its NUL */
     ROTA_NOTE_COST_MAX = 3 * ROTA_NOTE_NUMBER_MAX,
     ROTA_NOTE_CLAIM_MAX = 2 * ROTA_NOTE_NUMBER_MAX + ROTA_SHARD_NAME_MAX,
-    ROTA_NOTE_NAMES_MAX = 2 * ROTA_SHARD_NAME_MAX,     /* a space and a shard */
-    ROTA_NOTE_SHARD_MAX = 3 * ROTA_NOTE_NAMES_MAX + 1, /* the same, as they are written */
 };
-
-/* Write the shard of a call; empty, which is not sent, when a name is empty or longer than
- * ROTA_SHARD_NAME_MAX. Returns the part of `text` that was written. */
-struct rota_str rota_call_notes_format_shard(struct rota_str space, struct rota_str shard,
-                                             char text[ROTA_NOTE_SHARD_MAX]);
-
-/* The names point into `text`, or into `room` when some of it was escaped. False, and no result,
- * when it is not a shard. */
-bool rota_call_notes_parse_shard(struct rota_str text, char room[ROTA_NOTE_NAMES_MAX],
-                                 struct rota_str *space, struct rota_str *shard);
-
-bool rota_call_notes_parse_epoch(struct rota_str text, uint64_t *epoch);
 
 /* Write a cost, numbers below 0 as 0. Returns `text`. */
 char *rota_call_notes_format_cost(const struct rota_cost *cost, char text[ROTA_NOTE_COST_MAX]);
@@ -56,3 +42,5 @@ char *rota_call_notes_format_claim(int64_t node, uint64_t epoch, struct rota_str
 /* The address of the claim points into `text`; a rejection with a claim implies that its holder
  * is serviceable. */
 bool rota_call_notes_parse_claim(struct rota_str text, struct rota_replica *claim);
+
+bool rota_call_notes_parse_epoch(struct rota_str text, uint64_t *epoch);
