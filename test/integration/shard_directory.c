@@ -52,7 +52,8 @@ static size_t find_word(struct rota_str *words, size_t *n, size_t max, const cha
 
 static void begin_space(struct space *space)
 {
-    space->n_zones = 0;
+    while (space->n_zones > 0)
+        free((char *)space->zones[--space->n_zones].data);
     space->n_shards = 0;
     for (size_t i = 0; i < ZONES; i++)
         for (size_t j = 0; j < SHARDS; j++)

@@ -232,6 +232,8 @@ static void connect_worker(struct world *world, struct worker *worker, const cha
         .name = name,
         .loop = &world->loop,
         .on_connected = on_connected,
+        .reconnect_first = ROTA_HOUR, /* one that was replaced stays away */
+        .reconnect_max = ROTA_HOUR,
         .data = worker,
     };
     assert_int_equal(rota_connector_open_worker(&options, &worker->connector, NULL), ROTA_OK);

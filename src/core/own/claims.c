@@ -53,7 +53,7 @@ static struct record *find_claim(const struct rota_claims *claims, struct rota_s
     return rota_map_get(&claims->records, rota_shard_note_format(space, shard, room));
 }
 
-/* Copies a text to `*end`, and moves that behind it. */
+/* Copies a text to `*end`, which moves to the end of the copy. */
 static struct rota_str put_text(char **end, struct rota_str text)
 {
     struct rota_str copy = rota_str_of(*end, text.size);

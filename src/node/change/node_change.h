@@ -23,8 +23,8 @@ void rota_node_change(struct rota_node *node, struct rota_str name,
                       enum rota_store_member_state state, bool is_dry_run,
                       rota_node_on_changed *on_changed, void *data, struct rota_server_call *call);
 
-/* Drain the node with this address after `after`, whether or not this node still runs then; it is
- * told nothing. */
+/* Drain the node with this address after `after`, whether or not this node still runs then; the
+ * node of this address gets no call. */
 void rota_node_change_drain(struct rota_node *node, struct rota_str address, rota_time after,
                             rota_node_on_changed *on_changed, void *data);
 

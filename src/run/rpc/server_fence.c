@@ -56,16 +56,16 @@ static struct rota_server_route *notes_of(struct rota_server_call *call)
     route->is_read = true;
     route->is_there = epoch.data || note.data;
     route->has_epoch = epoch.size > 0 && rota_call_notes_parse_epoch(epoch, &route->epoch);
-    route->has_names = false;
+    route->is_parsed = false;
     return route;
 }
 
 static const struct rota_server_route *route_of(struct rota_server_call *call)
 {
     struct rota_server_route *route = notes_of(call);
-    if (!route->has_names)
+    if (!route->is_parsed)
         route->is_valid = route->has_epoch && route->note.size > 0 && read_names(route);
-    route->has_names = true;
+    route->is_parsed = true;
     return route;
 }
 

@@ -31,7 +31,7 @@ struct rota_server_route {
     bool is_read;
     bool is_there;  /* the client routes by claims */
     bool has_epoch; /* and its epoch can be read */
-    bool has_names; /* whether they can was looked at: */
+    bool is_parsed; /* the names were read, if they can be: */
     bool is_valid;
 };
 
