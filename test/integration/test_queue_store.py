@@ -45,7 +45,7 @@ def test(function):
 
 def bury():
     """Nobody waits until those who were killed are found dead."""
-    sql("DELETE FROM rota_members;")
+    sql("DELETE FROM rota_members; DELETE FROM rota_space_nodes;")
 
 
 def with_server(function):

@@ -64,6 +64,9 @@ enum {
 
 #define ROTA_VIEW_NOBODY UINT32_MAX
 
+/* The keyed space of the nodes that serve queues. No other space has this name. */
+#define ROTA_VIEW_QUEUES "queues"
+
 enum rota_view_engine {
     ROTA_VIEW_RING,
     ROTA_VIEW_STATIC,
