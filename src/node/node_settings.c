@@ -1,9 +1,9 @@
 #include "node/node_settings.h"
 
-#include "core/own/view.h"
 #include "base/quote.h"
 #include "base/spell.h"
 #include "core/call/get/lru.h"
+#include "core/own/view.h"
 #include "core/place/node_name.h"
 #include "io/log/sync.h"
 #include "node/rules/access.h"

@@ -424,29 +424,39 @@ void rota_space_undrain(struct rota_space *space)
 
 /* --- the members --- */
 
+/* An evicted node is not listed, and withdraws from a keyed space. */
+static void note_placed(struct rota_space *space, const struct rota_member *self)
+{
+    bool was_displaced = space->is_displaced;
+    space->is_listed = space->is_listed || self;
+    if (self || space->options.is_keyed)
+        space->is_displaced = !self || !self->is_placed;
+    if (was_displaced != space->is_displaced)
+        tell_draining(space);
+}
+
+static void note_weight(struct rota_space *space, const struct rota_host *host)
+{
+    struct rota_str zone = space->options.is_keyed ? host->zone : rota_str("");
+    if (host->weight == space->weight && rota_str_is_equal(zone, rota_str(space->zone)))
+        return;
+    space->weight = host->weight;
+    snprintf(space->zone, sizeof space->zone, "%.*s", ROTA_STR_ARGS(zone));
+    rota_space_view_tell(space, ROTA_VIEW_WEIGH);
+}
+
 static void on_members(void *data, const struct rota_members_change *change)
 {
     struct rota_space *space = data;
     size_t n;
-    const struct rota_member *members = rota_members_list(space->options.members, &n);
+    const struct rota_member *members = rota_members_list(space->options.members, &n), *self = NULL;
     (void)change;
-    for (size_t i = 0; i < n; i++) {
-        const struct rota_member *member = &members[i];
-        if (!rota_str_is_equal(member->host.address, rota_str(space->options.member)))
-            continue;
-        bool was_displaced = space->is_displaced;
-        space->is_listed = true;
-        space->is_displaced = !member->is_placed;
-        if (was_displaced != space->is_displaced)
-            tell_draining(space);
-        struct rota_str zone = space->options.is_keyed ? member->host.zone : rota_str("");
-        if (member->host.weight != space->weight ||
-            !rota_str_is_equal(zone, rota_str(space->zone))) {
-            space->weight = member->host.weight;
-            snprintf(space->zone, sizeof space->zone, "%.*s", ROTA_STR_ARGS(zone));
-            rota_space_view_tell(space, ROTA_VIEW_WEIGH);
-        }
-    }
+    for (size_t i = 0; i < n && !self; i++)
+        if (rota_str_is_equal(members[i].host.address, rota_str(space->options.member)))
+            self = &members[i];
+    note_placed(space, self);
+    if (self)
+        note_weight(space, &self->host);
 }
 
 static enum rota_code subscribe_members(struct rota_space *space, struct rota_error *error)
