@@ -319,6 +319,8 @@ struct rota_broker_request *rota_work_broker_front_keep(struct rota_broker_reque
     *kept = *request;
     kept->arena = front->arena;
     front->arena = (struct rota_arena){0};
+    if (kept->front.owner.size > 0) /* without memory it is routed by the view that is known */
+        kept->front.owner = rota_arena_copy(&kept->arena, kept->front.owner);
     return kept;
 }
 
