@@ -95,6 +95,7 @@ struct rota_node {
     struct rota_space_service *space_service;
     struct rota_space_directory *space_directory;
     struct rota_node_spaces *spaces;
+    struct rota_space_members *queue_members; /* of the role "queue"; NULL: without it */
     struct rota_node_caches *caches;
     size_t n_shards;               /* of all spaces, that this node has now */
     struct rota_list_node gone;    /* nodes whose state is being asked for, see node_news.c */

@@ -129,6 +129,9 @@ void rota_node_naming_take_rows(void *data, const struct rota_store_answer *answ
     for (size_t i = 0; i < answer->n_members; i++)
         rota_node_book_note(&node->book, answer->members[i].address, answer->members[i].name,
                             answer->members[i].heartbeat);
+    for (size_t i = 0; i < node->n_roles; i++)
+        if (node->roles[i].role->hear_rows)
+            node->roles[i].role->hear_rows(node->roles[i].data, answer);
     if (!node->is_named && !node->is_failing && node->fsm.state == ROTA_NODE_JOINING)
         seek_name(node, answer);
 }

@@ -3,6 +3,7 @@
 #include "base/quote.h"
 #include "base/spell.h"
 #include "core/call/get/lru.h"
+#include "core/own/view.h"
 #include "core/place/node_name.h"
 #include "io/log/sync.h"
 #include "node/rules/access.h"
@@ -443,6 +444,11 @@ static enum rota_code check_space(const struct rota_settings_section *section,
             error, ROTA_ERR_INVALID,
             "[[space]] on line %u: the name %s may have only letters, digits, '.', '_' and '-'",
             section->line, rota_quote(rota_str(space->name), quoted));
+    if (strcmp(space->name, ROTA_VIEW_QUEUES) == 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "[[space]] on line %u: the name " ROTA_VIEW_QUEUES
+                              " is taken: it is the space of the nodes that serve queues",
+                              section->line);
     bool is_small =
         space->engine == ROTA_NODE_ENGINE_LEASE || space->engine == ROTA_NODE_ENGINE_GROUP;
     if (is_small && space->shards > ROTA_LEASE_SHARDS_MAX)

@@ -1,10 +1,12 @@
 #include "node/node_spaces.h"
 
+#include "core/own/view.h"
 #include "node/node_caches.h"
 
 #include "node/node_inside.h"
 #include "node/rules/space_watch.h"
 #include "run/call/space_directory.h"
+#include "run/own/space_members.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@ struct entry {
     struct rota_space *space;
     struct rota_space_watch watch;
     bool is_member;  /* it is in the settings; else it is only observed */
+    bool is_keyed;   /* it has no shards to show: that of the queues */
     bool is_drained; /* owns nothing, and others know it */
     bool is_closing; /* the store has it no longer */
 
@@ -26,7 +29,7 @@ struct entry {
 
 struct rota_node_spaces {
     struct rota_node *node;
-    struct entry *entries[ROTA_NODE_SPACES_MAX];
+    struct entry *entries[ROTA_NODE_SPACES_MAX + 1]; /* and that of the queues */
     size_t n_entries;
     size_t n_open; /* that are not closed yet; those that were deleted included */
     uv_timer_t timer;
@@ -100,6 +103,10 @@ static void on_change(void *data)
     if (!entry->space || entry->is_closing || entry->spaces->is_closing) /* opened or closed now */
         return;
     const struct rota_space_map *map = rota_space_map(entry->space);
+    if (entry->is_keyed) {
+        note_trouble(entry, map);
+        return;
+    }
     rota_space_directory_set(entry->spaces->node->space_directory, map, NULL, NULL);
     note_engine(entry, map);
     note_held(entry, map);
@@ -117,9 +124,11 @@ static enum rota_code open_entry(struct rota_node_spaces *spaces,
     struct rota_space_options full = *options;
     if (!entry)
         return rota_error_no_memory(error, "for space %s", options->name);
-    *entry = (struct entry){.spaces = spaces, .is_member = options->member != NULL};
+    *entry = (struct entry){
+        .spaces = spaces, .is_member = options->member != NULL, .is_keyed = options->is_keyed};
     full.members = node->members;
-    full.is_alone = !node->settings->advertise; /* then it is the port that we hold */
+    /* We hold the port, or at least the data directory, and with it the jobs. */
+    full.is_alone = options->is_keyed || !node->settings->advertise;
     full.ttl = node->settings->ttl;
     full.on_change = on_change;
     full.log = node->log;
@@ -134,6 +143,10 @@ static enum rota_code open_entry(struct rota_node_spaces *spaces,
     spaces->n_open++;
     if (spaces->is_draining && entry->is_member)
         rota_space_drain(entry->space, NULL, NULL);
+    if (entry->is_keyed) {
+        rota_space_members_follow(node->queue_members, entry->space);
+        return ROTA_OK;
+    }
     code = rota_space_service_add(node->space_service, entry->space, error);
     return code ? code
                 : rota_space_directory_set(node->space_directory, rota_space_map(entry->space),
@@ -157,6 +170,14 @@ static enum rota_code open_own(struct rota_node_spaces *spaces, struct rota_erro
         };
         code = open_entry(spaces, &options, error);
     }
+    /* The members and placement of queues follow from the views of this space. */
+    if (!code && node->queue_members)
+        code = open_entry(spaces,
+                          &(struct rota_space_options){.name = ROTA_VIEW_QUEUES,
+                                                       .member = node->advertise,
+                                                       .engine = "ring",
+                                                       .is_keyed = true},
+                          error);
     return code;
 }
 
@@ -166,8 +187,9 @@ static void observe_space(struct rota_node_spaces *spaces, struct rota_str name)
 {
     struct rota_error error;
     char text[ROTA_NODE_SPACE_NAME_MAX + 1];
-    if (rota_space_service_find(spaces->node->space_service, name) || name.size >= sizeof text ||
-        spaces->n_entries == ROTA_NODE_SPACES_MAX)
+    if (rota_space_service_find(spaces->node->space_service, name) ||
+        rota_str_is_equal(name, rota_str(ROTA_VIEW_QUEUES)) || name.size >= sizeof text ||
+        spaces->n_entries >= ROTA_NODE_SPACES_MAX)
         return;
     snprintf(text, sizeof text, "%.*s", ROTA_STR_ARGS(name));
     if (open_entry(spaces, &(struct rota_space_options){.name = text}, &error))

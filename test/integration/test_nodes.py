@@ -183,6 +183,14 @@ def a_drain_lists_what_moves_up_to_a_bound_of_partitions():
         assert queues[4] == "queues from e on have too many partitions to list what moves", plan
 
 
+def members_of_queues(node):
+    """By the view in the store."""
+    with contextlib.closing(sqlite3.connect(os.path.join(os.path.dirname(node.data), "store.db"))) as store:
+        text = store.execute("SELECT config FROM rota_spaces WHERE name = 'queues'").fetchone()[0]
+    lines = [line.split() for line in (text.decode() if isinstance(text, bytes) else text).splitlines()]
+    return sorted(words[6] for words in lines if words[0] == "member" and words[2] == "0")
+
+
 @test
 def evicted_node_gets_no_work_until_undrained():
     with cluster(ROTAD, 2) as (one, two):
@@ -191,8 +199,10 @@ def evicted_node_gets_no_work_until_undrained():
         assert states(one)[two.name] == "evicted"
         await_true(lambda: not next(entry["is_placed"] for entry in one.get("/api/v1/cluster")["nodes"]
                                     if entry["address"] == two.name))
+        await_true(lambda: members_of_queues(one) == [one.name])
         rota("node", "undrain", two.name, node=one)
         await_true(lambda: states(one)[two.name] == "serving")
+        await_true(lambda: members_of_queues(one) == sorted([one.name, two.name]))
         for verb in ("evict", "show"):
             listed = sorted((one, two), key=lambda node: node.name)
             assert "no such node; the nodes are " + ", ".join(f"{node.title} ({node.name})" for node in listed) in rota(

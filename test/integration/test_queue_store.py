@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
@@ -45,7 +46,7 @@ def test(function):
 
 def bury():
     """Nobody waits until those who were killed are found dead."""
-    sql("DELETE FROM rota_members;")
+    sql("DELETE FROM rota_members; DELETE FROM rota_space_nodes;")
 
 
 def with_server(function):
@@ -488,6 +489,31 @@ def a_node_without_its_database_refuses_jobs_until_it_is_back():
             DATABASE.start()
         assert node.await_state(first, "done")["result"] == "first"
         assert node.await_state(node.add("second", queue="away"), "done")
+
+
+@with_server
+def nodes_with_journals_go_on_without_their_database():
+    with folder() as path, contextlib.ExitStack() as stack:
+        nodes = [stack.enter_context(Node("--durability", "journal", "--data", f"{path}/{i}", "--ttl", "2s"))
+                 for i in range(2)]
+        await_both(nodes)
+        stack.enter_context(Worker(nodes[0], "--", "cat", queue="on"))
+        done = []
+        DATABASE.stop()
+        try:
+            wait_until(lambda: all(node.logged("store down") for node in nodes), "that both miss it")
+            until = time.monotonic() + 6  # three times as long as a node lasts without a heartbeat
+            while time.monotonic() < until:
+                done += [(node, node.add("x", queue="on")) for node in nodes]
+                for node, job in done[-2:]:
+                    assert node.await_state(job, "done")["result"] == "x"
+        finally:
+            DATABASE.start()
+        wait_until(lambda: all(len(node.logged("store up")) > 1 for node in nodes), "that both have it again")
+        await_both(nodes)
+        for node, job in done:
+            assert node.show(job)["state"] == "done"
+        assert nodes[0].await_state(nodes[1].add("y", queue="on"), "done")["result"] == "y"
 
 
 @with_server

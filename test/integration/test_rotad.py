@@ -149,7 +149,7 @@ def bad_settings_are_refused_by_their_place():
                            ("workers = \"0.0.0.0:0\"\n", "workers-key"),
                            ("workers = \"0.0.0.0:0\"\ninsecure = true\n", "workers-key"),
                            ("data = \"a\"\ndata = \"b\"\n", "rotad.toml:2"), ("data = \"\0\"\n", "rotad.toml"),
-                           ("[[space]]\nshards = 5\n", "name"), ("[[space]]\nname = \"a b\"\n", "a b"),
+                           ("[[space]]\nshards = 5\n", "name"), ("[[space]]\nname = \"queues\"\n", "is taken"), ("[[space]]\nname = \"a b\"\n", "a b"),
                            ("[[space]]\nname = \"a\"\nengine = \"rign\"\n", "rotad.toml:3"),
                            ("[[space]]\nname = \"a\"\nshards = 0\n", "rotad.toml:3"),
                            ("[[directory]]\nname = \"a\"\n", "rotad.toml:1: [[directory]] is gone: remove it"),

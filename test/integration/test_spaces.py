@@ -410,7 +410,7 @@ def a_space_is_created_seated_and_deleted_by_command(cluster):
 @test
 def invalid_spaces_are_not_created(cluster):
     one = cluster.nodes[0]
-    for words, name in ((["a b"], "1 to 200"), (["x" * 201], "1 to 200"), (["x", "--engine", "static"], "seats"),
+    for words, name in ((["a b"], "1 to 200"), (["queues"], "is taken"), (["x" * 201], "1 to 200"), (["x", "--engine", "static"], "seats"),
                         (["x", "--seats", one.grpc], "seats"), (["x", "--engine", "lease", "--shards", "131072"], "65536"),
                         (["x", "--engine", "static", "--seats", ",,"], "entry 0")):
         assert name in one.rota("space", "create", *words, code=1 if name == "entry 0" else 2), words

@@ -7,6 +7,7 @@ struct rota_view stored;
 struct node nodes[NODES];
 rota_time now;
 uint64_t unix_ms;
+bool is_keyed;
 
 static void carry_out(struct node *node, struct rota_view_actions todo);
 
@@ -38,6 +39,7 @@ static void answer_read(struct node *node, uint64_t ask, uint64_t known)
                                          .acked = table.rows[i].acked,
                                          .highest = table.rows[i].highest,
                                          .weight = table.rows[i].weight,
+                                         .zone = rota_str(table.rows[i].zone),
                                          .is_draining = table.rows[i].is_draining};
     drive(node, event);
 }
@@ -75,6 +77,7 @@ static void answer(struct node *node, struct rota_view_ask ask)
                                  .is_draining = ask.row.is_draining};
     struct rota_view_event event = {.ask = ask.number};
     snprintf(row.name, sizeof row.name, "%.*s", ROTA_STR_ARGS(ask.row.name));
+    snprintf(row.zone, sizeof row.zone, "%.*s", ROTA_STR_ARGS(ask.row.zone));
     if (ask.view)
         assert_int_equal(rota_view_copy(ask.view, &view, NULL), ROTA_OK);
     if (node->is_deaf || (node->is_blind && ask.type == ROTA_VIEW_READ)) {
@@ -145,7 +148,7 @@ void open_node(int i, struct rota_view_fsm_options options)
     options.space = rota_str("space");
     if (!options.name.data)
         options.name = rota_str(NAMES[i]);
-    options.n_shards = SHARDS;
+    options.n_shards = is_keyed ? 0 : SHARDS;
     options.ttl = TTL;
     options.seed = (uint64_t)i * 7 + 1 + (uint64_t)now;
     if (rota_view_fsm_init(&nodes[i].fsm, now, &options, &error))
@@ -163,7 +166,7 @@ void pass(rota_time span)
         nodes[i].n_stopped = nodes[i].n_started = 0;
     for (rota_time end = now + span; now < end; now += TTL / 100)
         for (size_t i = 0; i < NODES; i++)
-            if (nodes[i].fsm.options.n_shards && now >= rota_view_fsm_deadline(&nodes[i].fsm))
+            if (nodes[i].fsm.options.ttl && now >= rota_view_fsm_deadline(&nodes[i].fsm))
                 drive(&nodes[i], (struct rota_view_event){.type = ROTA_VIEW_TICK});
 }
 
@@ -172,6 +175,7 @@ int set_up(void **state)
     (void)state;
     now = 1000 * ROTA_SEC;
     unix_ms = 0;
+    is_keyed = false;
     table = (struct view_table){0};
     memset(nodes, 0, sizeof nodes);
     return 0;
@@ -181,7 +185,7 @@ int tear_down(void **state)
 {
     (void)state;
     for (size_t i = 0; i < NODES; i++)
-        if (nodes[i].fsm.options.n_shards)
+        if (nodes[i].fsm.options.ttl)
             rota_view_fsm_deinit(&nodes[i].fsm);
     rota_view_deinit(&stored);
     return 0;

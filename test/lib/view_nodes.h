@@ -37,6 +37,7 @@ extern struct rota_view stored;
 extern struct node nodes[NODES];
 extern rota_time now;
 extern uint64_t unix_ms;
+extern bool is_keyed; /* the space has no shards; for nodes opened from now on */
 
 void drive(struct node *node, struct rota_view_event event);
 void open_node(int i, struct rota_view_fsm_options options);

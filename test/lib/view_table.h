@@ -13,6 +13,7 @@ struct view_table_row {
     rota_time ttl;
     uint64_t acked, highest;
     uint32_t weight;
+    char zone[VIEW_TABLE_NAME_MAX];
     bool is_draining;
     rota_time last_ping; /* by the database's clock; nobody reads it */
 };

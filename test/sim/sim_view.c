@@ -18,10 +18,14 @@
  *  - R1: owners and epochs are the same for all who know a view, however they came to it,
  *    and a node that has read knows the view that was there.
  *
+ * In some worlds the space is keyed. Then R1, O1 and O2 are checked of some keys
+ * (view_key_check.h), and P5: who is said to have had a key before is who had it.
+ *
  * After a fall back the database is unreachable until the rows of before are over. O2 is then
  * checked of those who know of what was lost, or whose view comes after it. In some worlds its
  * clock was set back as well, so that numbers and epochs come twice: then O4, O5, O7
  * and the latter part of R1 have to hold. */
+#include "view_key_check.h"
 #include "view_node.h"
 
 #include <string.h>
@@ -58,6 +62,10 @@ enum plant {
     PLANT_NO_REFUSALS,
     PLANT_NO_RETRY,
     PLANT_REFUSES_STILL,
+    PLANT_KEY_EPOCH, /* from here on the space is keyed */
+    PLANT_KEY_ZONES,
+    PLANT_KEY_LIVES,
+    PLANT_KEY_FORMER,
     N_PLANTS,
 };
 
@@ -86,6 +94,10 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"no-refusals", "one node does not look at refusals of others"},
     {"no-retry", "a node that has refused a shard never asks for another try"},
     {"refuses-still", "a refusal outlives the member that made it"},
+    {"key-epoch", "a node counts the epochs of keys from the first view that it knew"},
+    {"key-zones", "one node places keys without a look at zones"},
+    {"key-lives", "a key has the same epoch in the next life of its owner"},
+    {"key-former", "another node is said to have had a key than had it"},
 };
 
 /* --- bugs --- */
@@ -305,7 +317,7 @@ static void drain(struct world *world, uint32_t node, bool is_draining)
 static void disturb(struct world *world, uint32_t node, struct rota_random *random)
 {
     char name[VIEW_TABLE_NAME_MAX];
-    uint32_t shard = (uint32_t)rota_random_below(random, world->n_shards);
+    uint32_t shard = world->n_shards ? (uint32_t)rota_random_below(random, world->n_shards) : 0;
     enum rota_view_engine to = chance(world, 0.5) ? ROTA_VIEW_RING : ROTA_VIEW_STATIC;
     uint32_t weight = 500 * (uint32_t)rota_random_range(random, 1, 4);
     name_of(world, FIRST_HOST + (uint32_t)rota_random_below(random, world->n_hosts), name);
@@ -319,7 +331,10 @@ static void disturb(struct world *world, uint32_t node, struct rota_random *rand
             drain(world, node, !world->hosts[node].is_draining);
         break;
     case 3:
-        drive(world, node, (struct rota_view_event){.type = ROTA_VIEW_WEIGH, .weight = weight});
+        drive(world, node,
+              (struct rota_view_event){.type = ROTA_VIEW_WEIGH,
+                                       .weight = weight,
+                                       .zone = rota_str(weight > 1000 ? "a" : "b")});
         break;
     case 4:
         wish(world, node, (struct rota_view_wish){.type = ROTA_VIEW_UNPIN, .shard = shard});
@@ -562,6 +577,22 @@ static void hurry(struct world *world)
         rota_sim_set_drift(world->sim, node, node % 2 ? 60000 : -60000);
 }
 
+static void check_keys(struct world *world, uint32_t node)
+{
+    bool is_planted = world->plant >= PLANT_KEY_EPOCH;
+    enum key_plant wrong = KEY_PLANT_EPOCH + (enum key_plant)(world->plant - PLANT_KEY_EPOCH);
+    key_check_view(world, node, is_planted ? wrong : KEY_PLANT_NONE);
+}
+
+/* Operators' wishes are refused, apart from weights and drains. */
+static void become_keyed(struct world *world)
+{
+    world->n_shards = 0;
+    world->engine = ROTA_VIEW_RING;
+    world->on_view = check_keys;
+    key_check_begin();
+}
+
 static void run(struct sim_case *run)
 {
     static struct world world;
@@ -572,6 +603,8 @@ static void run(struct sim_case *run)
     enum kind kind = rota_random_chance(&shape, 0.25) ? KIND_STALE : KIND_STORM;
     world.engine = rota_random_chance(&shape, 0.7) ? ROTA_VIEW_RING : ROTA_VIEW_STATIC;
     make_world(&world, run, &shape);
+    if (world.plant ? world.plant >= PLANT_KEY_EPOCH : run->seed % 4 == 0)
+        become_keyed(&world);
     plant(&world);
     if (world.plant == PLANT_NO_GUARD)
         hurry(&world);
@@ -587,7 +620,8 @@ static void run(struct sim_case *run)
         start_database_faults(&world);
     rota_sim_call(world.sim, ROTA_SEC, operate, &world, 0);
     rota_sim_call(world.sim, QUIET_AT + ROTA_MSEC, leave_one, &world, 0);
-    if (rota_random_chance(&shape, 0.5) || world.plant >= PLANT_REFUSER_STARTS)
+    bool fails = rota_random_chance(&shape, 0.5) || world.plant >= PLANT_REFUSER_STARTS;
+    if (fails && world.n_shards > 0)
         let_starts_fail(&world, &shape);
     rota_sim_run(world.sim, END_AT);
     end_world(&world, run);

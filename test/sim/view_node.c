@@ -82,6 +82,7 @@ static void send_ask(struct world *world, uint32_t node, const struct rota_view_
                                           .weight = row->weight,
                                           .is_draining = row->is_draining};
     snprintf(request.row.name, sizeof request.row.name, "%.*s", ROTA_STR_ARGS(row->name));
+    snprintf(request.row.zone, sizeof request.row.zone, "%.*s", ROTA_STR_ARGS(row->zone));
     if (ask->view) {
         request.number = ask->view->number;
         write_text(world, ask->view, &request);
@@ -316,6 +317,8 @@ void drive(struct world *world, uint32_t node, struct rota_view_event event)
     compare_served(world, node);
     if (todo.is_changed)
         compare_views(world, node);
+    if (todo.is_changed && world->on_view)
+        world->on_view(world, node);
 }
 
 /* A node that has read knows the very view that was there. */
@@ -347,6 +350,7 @@ static void hear_sight(struct world *world, uint32_t node, const struct answer *
                                          .acked = answer->rows[i].acked,
                                          .highest = answer->rows[i].highest,
                                          .weight = answer->rows[i].weight,
+                                         .zone = rota_str(answer->rows[i].zone),
                                          .is_draining = answer->rows[i].is_draining};
     if (answer->text_size > 0 || answer->number == 0)
         event.view = &view;
@@ -431,6 +435,7 @@ static void host_start(struct world *world, uint32_t node)
     if (rota_view_fsm_init(&host->fsm, clock_of(world, node),
                            &(struct rota_view_fsm_options){.space = rota_str("space"),
                                                            .name = rota_str(name),
+                                                           .zone = rota_str(node % 2 ? "a" : "b"),
                                                            .n_shards = world->n_shards,
                                                            .engine = world->engine,
                                                            .seats = names,

@@ -116,7 +116,7 @@ struct known_view {
 struct world {
     struct rota_sim *sim;
     int plant;
-    uint32_t n_hosts, n_shards;
+    uint32_t n_hosts, n_shards; /* no shards: the space is keyed */
     bool is_alone, are_twins;
     uint32_t observer; /* a node that takes no part; 0: there is none */
     rota_time give_up_after;
@@ -150,6 +150,7 @@ struct world {
     void (*on_event)(struct world *world, uint32_t node, struct rota_view_event *event);
     void (*on_made)(struct world *world, uint32_t node);
     void (*on_step)(struct world *world, uint32_t node, const struct rota_view_actions *todo);
+    void (*on_view)(struct world *world, uint32_t node);
     bool keeps_stops, stops_late, has_no_end, skips_fence, has_no_clock, changes_views; /* plants */
 };
 

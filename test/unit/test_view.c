@@ -299,7 +299,7 @@ static void numbers_of_a_view_are_within_bounds(void **state)
     CHECKS(view.number, 1, ROTA_OK);
     CHECKS(view.number, ROTA_VIEW_NUMBER_MAX, ROTA_OK);
     CHECKS(view.number, ROTA_VIEW_NUMBER_MAX + 1, ROTA_ERR_INVALID);
-    CHECKS(view.n_shards, 0, ROTA_ERR_INVALID);
+    CHECKS(view.n_shards, 0, ROTA_OK);
     CHECKS(view.n_shards, 1, ROTA_OK);
     CHECKS(view.n_shards, ROTA_VIEW_SHARDS_MAX, ROTA_OK);
     CHECKS(view.n_shards, ROTA_VIEW_SHARDS_MAX + 1, ROTA_ERR_INVALID);

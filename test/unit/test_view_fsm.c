@@ -763,6 +763,70 @@ static void invalid_rows_are_skipped(void **state)
     assert_true(stored.number < 100);
 }
 
+/* --- keyed spaces --- */
+
+static struct rota_str zone_of_member(int i)
+{
+    const struct rota_view *view = rota_view_fsm_view(&nodes[0].fsm);
+    uint32_t member = rota_view_find(view, nodes[i].fsm.options.name);
+    assert_int_not_equal(member, ROTA_VIEW_NOBODY);
+    return view->members.items[member].zone;
+}
+
+static void keyed_space_has_members_with_zones(void **state)
+{
+    (void)state;
+    size_t n_rows;
+    is_keyed = true;
+    open_node(0, (struct rota_view_fsm_options){.zone = rota_str("east")});
+    open_plain(1);
+    pass(TTL);
+    assert_int_equal(rota_view_fsm_view(&nodes[1].fsm)->number, stored.number);
+    assert_int_equal(stored.n_shards, 0);
+    assert_true(rota_str_is_equal(zone_of_member(0), rota_str("east")));
+    assert_int_equal(zone_of_member(1).size, 0);
+    drive(&nodes[1], (struct rota_view_event){
+                         .type = ROTA_VIEW_WEIGH, .weight = 500, .zone = rota_str("west")});
+    drive(&nodes[0], (struct rota_view_event){.type = ROTA_VIEW_DRAIN});
+    pass(TTL);
+    assert_true(rota_view_fsm_is_drained(&nodes[0].fsm));
+    assert_int_equal(rota_view_find(&stored, rota_str("a")), ROTA_VIEW_NOBODY);
+    assert_true(rota_str_is_equal(zone_of_member(1), rota_str("west")));
+    const struct rota_view_row *rows = rota_view_fsm_rows(&nodes[1].fsm, &n_rows);
+    assert_int_equal(n_rows, 2);
+    assert_true(rows[0].is_draining && !rows[1].is_draining);
+}
+
+static void keyed_space_stays_a_ring(void **state)
+{
+    (void)state;
+    const struct rota_str seats[] = {rota_str("a")};
+    const struct rota_view_wish wishes[] = {
+        {.type = ROTA_VIEW_MIGRATE, .to = ROTA_VIEW_STATIC},
+        {.type = ROTA_VIEW_RESEAT, .seats = seats, .n_seats = 1},
+        {.type = ROTA_VIEW_PIN, .name = rota_str("a")},
+        {.type = ROTA_VIEW_REFUSE, .name = rota_str("a"), .why = rota_str("it can't")}};
+    is_keyed = true;
+    open_plain(0);
+    pass(TTL);
+    uint64_t number = stored.number;
+    for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
+        wish(0, wishes[i]);
+        pass(TTL);
+        assert_int_equal(nodes[0].outcome.code, ROTA_ERR_INVALID);
+    }
+    assert_int_equal(stored.number, number);
+}
+
+static void members_of_other_spaces_have_no_zones(void **state)
+{
+    (void)state;
+    open_node(0, (struct rota_view_fsm_options){.zone = rota_str("east")});
+    pass(TTL);
+    assert_int_equal(n_served(0), SHARDS);
+    assert_int_equal(zone_of_member(0).size, 0);
+}
+
 static void options_out_of_bounds_are_refused(void **state)
 {
     static struct rota_str seats[ROTA_VIEW_SEATS_MAX + 1];
@@ -784,7 +848,8 @@ static void options_out_of_bounds_are_refused(void **state)
     } while (0)
     INIT(space, rota_str(""), ROTA_ERR_INVALID);
     INIT(name, rota_str(""), ROTA_ERR_INVALID);
-    INIT(n_shards, 0, ROTA_ERR_INVALID);
+    INIT(n_shards, 0, ROTA_OK);
+    INIT(zone, rota_str("\n"), ROTA_ERR_INVALID);
     INIT(n_shards, ROTA_VIEW_SHARDS_MAX, ROTA_OK);
     INIT(n_shards, ROTA_VIEW_SHARDS_MAX + 1, ROTA_ERR_INVALID);
     INIT(ttl, ROTA_VIEW_TTL_MIN - 1, ROTA_ERR_INVALID);
@@ -798,6 +863,7 @@ static void options_out_of_bounds_are_refused(void **state)
     INIT(n_seats, ROTA_VIEW_SEATS_MAX, ROTA_OK);
     INIT(n_seats, ROTA_VIEW_SEATS_MAX + 1, ROTA_ERR_INVALID);
     options.engine = ROTA_VIEW_STATIC;
+    INIT(n_shards, 0, ROTA_ERR_INVALID);
     INIT(n_seats, 0, ROTA_ERR_INVALID);
     INIT(n_seats, 1, ROTA_OK);
     options.is_observer = true;
@@ -1008,6 +1074,9 @@ int main(void)
         TEST(engine_of_its_own_runs_when_all_have_stopped),
         TEST(engine_of_its_own_halts_out_of_time_and_when_drained),
         TEST(invalid_rows_are_skipped),
+        TEST(keyed_space_has_members_with_zones),
+        TEST(keyed_space_stays_a_ring),
+        TEST(members_of_other_spaces_have_no_zones),
         TEST(options_out_of_bounds_are_refused),
         TEST(options_are_copied_and_have_defaults),
         TEST(pause_is_a_24th_of_a_ttl_at_most),

@@ -77,7 +77,6 @@ static void numbers_are_plain_and_within_bounds(void **state)
     assert_refused("number 9", "number 99999999999999999999999", "view:2: ");
     assert_refused("base 3", "base 0", "out of bounds");
     assert_refused("base 3", "base 10", "out of bounds");
-    assert_refused("shards 8", "shards 0", "0 shards");
     assert_refused("shards 8", "shards 131073", "view:7: ");
     assert_refused("shards 8", "shards 7", "pin of shard 7");
     assert_refused("member 3 5 1000 7 a", "member 3 5 9 7 a", "weight");
@@ -90,7 +89,7 @@ static void unknown_words_are_refused(void **state)
     (void)state;
     assert_refused("rota-view 1", "rota-view 0", "rota-view 1");
     assert_refused("rota-view 1", "rota-view 2", "version 2 is for views with refusals");
-    assert_refused("rota-view 1", "rota-view 3", "written by a newer version");
+    assert_refused("rota-view 1", "rota-view 4", "written by a newer version");
     assert_refused("engine ring", "engine rings", "view:4: ");
     assert_refused("phase stable", "phase", "view:6: ");
     assert_refused("phase stable", "phase shadow", "phase shadow");
@@ -167,6 +166,55 @@ static void refusals_make_it_version_2(void **state)
     rota_buffer_deinit(&again);
 }
 
+static void keyed_space_makes_it_version_3(void **state)
+{
+    (void)state;
+    static const char head[] = "rota-view 3\nnumber 9\nbase 3\nengine ring\nto ring\n"
+                               "phase stable\nshards 0\n";
+    static const char *const wrong[] = {
+        "seat a\n",
+        "member 3 0 1000 7 b c\n",
+        "member 3 0 1000 7 3 b c \n",
+        "member 3 0 1000 7 4 b c\n",
+        "member 3 0 1000 7 0  east\n",
+        "member 3 0 1000 7 2 b c\teast\n",
+        "member 3 0 1000 7 3 b c\npin 4 0 0 b c\n",
+        "member 3 0 1000 7 3 b c\nrefusal 4 0 0 3 b c broken\n",
+    };
+    static const char *const heads[][2] = {
+        {"rota-view 3", "rota-view 1"},
+        {"shards 0", "shards 1"},
+        {"engine ring", "engine static"},
+        {"to ring", "to static"},
+    };
+    struct rota_view view = {0};
+    struct rota_buffer text = {0}, again = {0};
+    rota_buffer_print(&text, "%smember 3 0 1000 7 3 b c east 1\nmember 4 8 500 8 1 d\nend\n", head);
+    assert_int_equal(rota_view_text_parse(rota_buffer_str(&text), &view, NULL), ROTA_OK);
+    assert_true(rota_view_is_keyed(&view));
+    assert_true(rota_str_is_equal(view.members.items[0].name, rota_str("b c")));
+    assert_true(rota_str_is_equal(view.members.items[0].zone, rota_str("east 1")));
+    assert_true(rota_str_is_equal(view.members.items[1].name, rota_str("d")));
+    assert_int_equal(view.members.items[1].zone.size, 0);
+    rota_view_text_format(&view, &again);
+    assert_string_equal(again.data, text.data);
+    rota_view_deinit(&view);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        rota_buffer_clear(&again);
+        rota_buffer_print(&again, "%s%send\n", head, wrong[i]);
+        assert_int_equal(parse(again.data, NULL), ROTA_ERR_INVALID);
+    }
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        const char *at = strstr(text.data, heads[i][0]);
+        rota_buffer_clear(&again);
+        rota_buffer_print(&again, "%.*s%s%s", (int)(at - text.data), text.data, heads[i][1],
+                          at + strlen(heads[i][0]));
+        assert_int_equal(parse(again.data, NULL), ROTA_ERR_INVALID);
+    }
+    rota_buffer_deinit(&text);
+    rota_buffer_deinit(&again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +225,7 @@ int main(void)
         cmocka_unit_test(no_name_appears_twice_at_a_time),
         cmocka_unit_test(too_much_is_refused),
         cmocka_unit_test(refusals_make_it_version_2),
+        cmocka_unit_test(keyed_space_makes_it_version_3),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,7 +83,12 @@ struct rota_work_broker_options {
      * queues and their spread. Kept; NULL: none. */
     const char *settings_file;
 
-    void *reserved[3]; /* must be zero; room for future options */
+    /* The number of the view that the list comes from, and a hint that there is a later one, by
+     * what another node knows. From the loop; may be NULL. */
+    uint64_t (*view)(void *data);
+    void (*on_later_view)(void *data);
+
+    void *reserved[1]; /* must be zero; room for future options */
 };
 
 /* Serves rota.v1.Queue on `server`, which is kept and whose message_max must be at least
@@ -107,7 +112,7 @@ bool rota_work_broker_is_drained(const struct rota_work_broker *broker);
 /* Ends a drain. */
 void rota_work_broker_restore(struct rota_work_broker *broker);
 
-/* Whether this node is listed; always true if it is alone. */
+/* Whether this node has been listed and placed; always true if it is alone. */
 bool rota_work_broker_is_listed(const struct rota_work_broker *broker);
 
 /* Takes `broker`, which may be NULL. Pending records are written if possible; run the loop until

@@ -179,6 +179,7 @@ struct rota_store_node {
     uint64_t acked, highest;
     uint32_t weight; /* in thousandths; 0 means ROTA_WEIGHT_ONE */
     bool is_draining;
+    struct rota_str zone; /* may be empty */
 };
 
 struct rota_store_value {

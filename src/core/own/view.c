@@ -33,7 +33,8 @@ static bool copy_lists(const struct rota_view *view, struct rota_view *copy)
     }
     for (size_t i = 0; i < view->members.size; i++) {
         struct rota_view_member member = view->members.items[i];
-        if (!copy_str(copy, &member.name) || !rota_vector_push(&copy->members, member))
+        if (!copy_str(copy, &member.name) || !copy_str(copy, &member.zone) ||
+            !rota_vector_push(&copy->members, member))
             return false;
     }
     for (size_t i = 0; i < view->pins.size; i++) {
@@ -80,6 +81,11 @@ static bool is_text(struct rota_str text, size_t size_max)
 bool rota_view_name_is_valid(struct rota_str name)
 {
     return is_text(name, ROTA_VIEW_NAME_MAX);
+}
+
+bool rota_view_zone_is_valid(struct rota_str zone)
+{
+    return zone.size == 0 || is_text(zone, ROTA_VIEW_NAME_MAX);
 }
 
 bool rota_view_why_is_valid(struct rota_str why)
@@ -130,9 +136,13 @@ static enum rota_code check_head(const struct rota_view *view, struct rota_error
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "view: number %llu with base %llu are out of bounds",
                               (unsigned long long)view->number, (unsigned long long)view->base);
-    if (view->n_shards < 1 || view->n_shards > ROTA_VIEW_SHARDS_MAX)
+    if (view->n_shards > ROTA_VIEW_SHARDS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "view: %u shards; a space has 1 to %d",
                               view->n_shards, ROTA_VIEW_SHARDS_MAX);
+    if (view->n_shards == 0 && (view->engine != ROTA_VIEW_RING || view->to != ROTA_VIEW_RING ||
+                                view->phase != ROTA_VIEW_STABLE || view->seats.size > 0))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "view: 0 shards; only a stable ring without seats can be keyed");
     bool is_moving = view->phase == ROTA_VIEW_SHADOW || view->phase == ROTA_VIEW_STOPPING;
     if (is_moving == (view->engine == view->to))
         return rota_error_set(error, ROTA_ERR_INVALID, "view: engine %s to %s, phase %s",
@@ -152,12 +162,14 @@ static enum rota_code check_member(const struct rota_view *view,
                                    const struct rota_view_member *member, struct rota_error *error)
 {
     char quoted[ROTA_QUOTE_MAX];
-    if (rota_view_name_is_valid(member->name) && span_is_valid(view, member->span) &&
-        member->instance != 0 && member->weight >= ROTA_WEIGHT_MIN &&
-        member->weight <= ROTA_VIEW_WEIGHT_MAX)
+    bool has_fitting_zone =
+        view->n_shards == 0 ? rota_view_zone_is_valid(member->zone) : member->zone.size == 0;
+    if (rota_view_name_is_valid(member->name) && has_fitting_zone &&
+        span_is_valid(view, member->span) && member->instance != 0 &&
+        member->weight >= ROTA_WEIGHT_MIN && member->weight <= ROTA_VIEW_WEIGHT_MAX)
         return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "view: member %s has an invalid name, weight, instance or range",
+                          "view: member %s has an invalid name, zone, weight, instance or range",
                           rota_quote(member->name, quoted));
 }
 
@@ -375,6 +387,7 @@ static bool seats_are_equal(const struct rota_view *a, const struct rota_view *b
 static bool heads_agree(const struct rota_view *view, const struct rota_view *later)
 {
     return view->base <= later->base && view->engine == later->engine &&
+           (view->n_shards == 0) == (later->n_shards == 0) &&
            (view->phase == ROTA_VIEW_STOPPING) == (later->phase == ROTA_VIEW_STOPPING) &&
            (view->engine != ROTA_VIEW_STATIC || seats_are_equal(view, later));
 }
@@ -409,7 +422,8 @@ bool rota_view_is_before(const struct rota_view *view, const struct rota_view *l
         if (!has_a)
             break;
         if (a.instance != b.instance || a.weight != b.weight ||
-            !rota_str_is_equal(a.name, b.name) || !spans_are_equal(a.span, b.span))
+            !rota_str_is_equal(a.name, b.name) || !rota_str_is_equal(a.zone, b.zone) ||
+            !spans_are_equal(a.span, b.span))
             return false;
     }
     for (i = j = 0;;) {

@@ -16,6 +16,9 @@
  *
  * A member is one incarnation of a node: its name, and an instance that no other incarnation has.
  *
+ * A keyed space has no shards, but an owner for any key: its views are of engine `ring`, without
+ * pins, refusals and seats, and its members have zones. core/own/view_keys.h finds the owners.
+ *
  * Placement: a pin goes before all, if it names a member that has not refused. Then, `ring`: the
  * lookup of "SPACE/SHARD" among the members, by their weights. `static`: seat SHARD modulo the
  * number of seats, which is a node's name; no owner if that node is not a member. `lease` and
@@ -61,6 +64,9 @@ enum {
 
 #define ROTA_VIEW_NOBODY UINT32_MAX
 
+/* The keyed space of the nodes that serve queues. No other space has this name. */
+#define ROTA_VIEW_QUEUES "queues"
+
 enum rota_view_engine {
     ROTA_VIEW_RING,
     ROTA_VIEW_STATIC,
@@ -83,9 +89,9 @@ struct rota_view_span {
 
 struct rota_view_member {
     struct rota_view_span span;
-    struct rota_str name;
-    uint64_t instance; /* not 0 */
-    uint32_t weight;   /* in thousandths: ROTA_WEIGHT_MIN .. ROTA_VIEW_WEIGHT_MAX */
+    struct rota_str name, zone; /* the zone may be empty, and is unless the space is keyed */
+    uint64_t instance;          /* not 0 */
+    uint32_t weight;            /* in thousandths: ROTA_WEIGHT_MIN .. ROTA_VIEW_WEIGHT_MAX */
 };
 
 struct rota_view_pin {
@@ -107,7 +113,7 @@ struct rota_view {
     uint64_t base;   /* 1 .. number */
     enum rota_view_engine engine, to;
     enum rota_view_phase phase;
-    uint32_t n_shards;
+    uint32_t n_shards; /* 0: the space is keyed */
     ROTA_VECTOR(struct rota_str) seats;
     ROTA_VECTOR(struct rota_view_member) members;
     ROTA_VECTOR(struct rota_view_pin) pins;
@@ -133,11 +139,17 @@ int rota_view_compare_refusals(const void *a, const void *b);
 enum rota_code rota_view_check(const struct rota_view *view, struct rota_error *error);
 
 bool rota_view_name_is_valid(struct rota_str name);
+bool rota_view_zone_is_valid(struct rota_str zone); /* it may be empty */
 bool rota_view_why_is_valid(struct rota_str why);
 
 static inline bool rota_view_span_has(struct rota_view_span span, uint64_t number)
 {
     return span.from <= number && (span.to == 0 || number < span.to);
+}
+
+static inline bool rota_view_is_keyed(const struct rota_view *view)
+{
+    return view->number > 0 && view->n_shards == 0;
 }
 
 /* The member of this name as of the view itself, or ROTA_VIEW_NOBODY. */

@@ -12,9 +12,17 @@ static enum rota_code check_options(const struct rota_view_fsm_options *options,
                               "view: a space and a node have names of 1 to %d bytes without "
                               "control characters",
                               ROTA_VIEW_NAME_MAX);
-    if (options->n_shards < 1 || options->n_shards > ROTA_VIEW_SHARDS_MAX)
+    if (!rota_view_zone_is_valid(options->zone))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "view: a zone has at most %d bytes and no control characters",
+                              ROTA_VIEW_NAME_MAX);
+    if (options->n_shards > ROTA_VIEW_SHARDS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "view: %u shards; a space has 1 to %d",
                               options->n_shards, ROTA_VIEW_SHARDS_MAX);
+    if (options->n_shards == 0 && options->engine != ROTA_VIEW_RING)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "view: a keyed space has engine ring, not %s",
+                              rota_view_engine_name(options->engine));
     if (options->ttl < ROTA_VIEW_TTL_MIN || options->ttl > ROTA_VIEW_TTL_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "view: a ttl of %lld ms is not within 100ms to 1h",
@@ -50,9 +58,17 @@ static bool copy_options(struct rota_view_fsm *fsm)
     return is_fine;
 }
 
+/* It changes, and so is not kept in the arena. The zone is valid. */
+static void keep_zone(struct rota_view_fsm *fsm, struct rota_str zone)
+{
+    if (zone.size > 0)
+        memcpy(fsm->zone, zone.data, zone.size);
+    fsm->options.zone = rota_str_of(fsm->zone, zone.size);
+}
+
 static bool make_tables(struct rota_view_fsm *fsm)
 {
-    uint32_t n = fsm->options.n_shards;
+    size_t n = (size_t)fsm->options.n_shards + 1; /* none of them may be NULL */
     fsm->hashes = calloc(n, sizeof *fsm->hashes);
     fsm->owners = calloc(n, sizeof *fsm->owners);
     fsm->epochs = calloc(n, sizeof *fsm->epochs);
@@ -85,6 +101,7 @@ enum rota_code rota_view_fsm_init(struct rota_view_fsm *fsm, rota_time now,
     }
     for (uint32_t shard = 0; shard < o->n_shards; shard++)
         fsm->hashes[shard] = rota_view_hash(o->space, shard);
+    keep_zone(fsm, o->zone);
     rota_random_init(&fsm->random, o->seed);
     rota_view_fsm_apply_forget(fsm);
     fsm->guard = o->ttl / 8;
@@ -201,6 +218,7 @@ static void ask_own(struct rota_view_fsm *fsm, rota_time now, enum rota_view_ask
                                 .acked = fsm->view.number,
                                 .highest = fsm->highest,
                                 .weight = fsm->options.weight,
+                                .zone = fsm->options.zone,
                                 .is_draining = fsm->is_draining};
     fsm->own_type = type;
     fsm->own_acked = row.acked;
@@ -442,6 +460,8 @@ static void handle_event(struct rota_view_fsm *fsm, rota_time now,
     case ROTA_VIEW_WEIGH:
         if (event->weight >= ROTA_WEIGHT_MIN && event->weight <= ROTA_WEIGHT_MAX)
             fsm->options.weight = event->weight;
+        if (rota_view_zone_is_valid(event->zone))
+            keep_zone(fsm, event->zone);
         rota_view_fsm_renew_row(fsm, now);
         return;
     case ROTA_VIEW_WISH:

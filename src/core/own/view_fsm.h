@@ -23,12 +23,13 @@
  * the first view.
  *
  * The store has two tables: views (space: number, text) and members (space, name: instance, pings,
- * ttl, weight, acked, highest, is_draining). What the driver does for each ask, each a transaction:
+ * ttl, weight, zone, acked, highest, is_draining). What the driver does for each ask, each a
+ * transaction:
  *
  *  - JOIN: our row becomes the ask's, if there is none of our name, or it has the
  *    instance `former`. Then JOINED; else TAKEN.
  *  - BEAT: if the row of our name has our instance it becomes the ask's: pings, acked,
- *    highest, weight, is_draining, ttl. Then BEATEN; else GONE.
+ *    highest, weight, zone, is_draining, ttl. Then BEATEN; else GONE.
  *  - LEAVE: the row of our name is removed if it has our instance. LEFT, either way.
  *  - EVICT: the row of `name` is removed if it has just these `instance` and `pings`.
  *    EVICTED, either way: the next read shows the result.
@@ -84,7 +85,8 @@ enum {
 struct rota_view_fsm_options {
     struct rota_str space;
     struct rota_str name;         /* of the node, as others call it */
-    uint32_t n_shards;            /* 1 .. ROTA_VIEW_SHARDS_MAX; as all nodes have it */
+    struct rota_str zone;         /* of the node, in a keyed space; may be empty */
+    uint32_t n_shards;            /* 1 .. ROTA_VIEW_SHARDS_MAX; as all nodes have it; 0: keyed */
     enum rota_view_engine engine; /* of the first view; later the view's counts */
     const struct rota_str *seats; /* the same; of a static space */
     size_t n_seats;
@@ -104,6 +106,7 @@ struct rota_view_row {
     uint64_t acked; /* the latest view after which it has stopped everything that it does not own */
     uint64_t highest; /* the highest epoch that an engine other than views gave it */
     uint32_t weight;
+    struct rota_str zone;
     bool is_draining; /* it wants to own nothing */
 };
 
@@ -122,7 +125,7 @@ enum rota_view_event_type {
     ROTA_VIEW_HINT,     /* another source reports a change: read now */
     ROTA_VIEW_DRAIN,    /* own nothing, from now on; the row stays */
     ROTA_VIEW_UNDRAIN,
-    ROTA_VIEW_WEIGH,    /* our weight is `weight` from now on */
+    ROTA_VIEW_WEIGH,    /* our weight is `weight`, our zone `zone` from now on */
     ROTA_VIEW_WISH,     /* an operator asks for another view: wish */
     ROTA_VIEW_SHUTDOWN, /* stop everything, and leave; drain first to be gentle */
 };
@@ -159,6 +162,7 @@ struct rota_view_event {
     uint64_t unix_ms; /* of the store's clock; 0: not known */
     uint64_t highest;
     uint32_t weight;
+    struct rota_str zone; /* copied */
     struct rota_view_wish wish;
 };
 
@@ -261,6 +265,7 @@ struct rota_view_waiting {
 struct rota_view_fsm {
     struct rota_view_fsm_options options; /* defaults filled in; strings in `texts` */
     struct rota_arena texts;
+    char zone[ROTA_VIEW_NAME_MAX];
     rota_time guard;
     struct rota_random random;
     struct rota_session_watch watch;
@@ -362,6 +367,10 @@ struct rota_view_owner {
 };
 bool rota_view_fsm_owner(const struct rota_view_fsm *fsm, uint32_t shard,
                          struct rota_view_owner *owner);
+
+/* The rows of the space, as of the last read: those of members, and of nodes that drain or join.
+ * Borrowed until the next step. */
+const struct rota_view_row *rota_view_fsm_rows(const struct rota_view_fsm *fsm, size_t *n);
 
 /* In a shadow of ring or static: how many shards would have another owner. */
 enum rota_code rota_view_fsm_differences(const struct rota_view_fsm *fsm, uint32_t *n,

@@ -22,6 +22,12 @@ bool rota_view_fsm_draft_is_acked(const struct rota_view_fsm *fsm, uint64_t numb
     return true;
 }
 
+/* Only keys are placed by zones. */
+static struct rota_str zone_of(const struct rota_view *view, const struct rota_view_row *row)
+{
+    return view->n_shards == 0 ? row->zone : rota_str("");
+}
+
 static uint32_t weight_of(const struct rota_view_row *row)
 {
     return row->weight < ROTA_VIEW_WEIGHT_MAX ? row->weight : ROTA_VIEW_WEIGHT_MAX;
@@ -31,7 +37,7 @@ static uint32_t weight_of(const struct rota_view_row *row)
 static bool is_willing(const struct rota_view_row *row)
 {
     return !row->is_draining && row->instance != 0 && row->weight >= ROTA_WEIGHT_MIN &&
-           rota_view_name_is_valid(row->name);
+           rota_view_name_is_valid(row->name) && rota_view_zone_is_valid(row->zone);
 }
 
 /* --- a draft --- */
@@ -80,7 +86,8 @@ static size_t end_members(struct draft *draft)
             continue;
         const struct rota_view_row *row = rota_view_fsm_draft_row(draft->fsm, member->name);
         if (row && is_willing(row) && row->instance == member->instance &&
-            weight_of(row) == member->weight) {
+            weight_of(row) == member->weight &&
+            rota_str_is_equal(zone_of(draft->next, row), member->zone)) {
             n++;
         } else {
             member->span.to = draft->next->number;
@@ -106,6 +113,7 @@ static void add_members(struct draft *draft, size_t n_present)
             continue;
         struct rota_view_member member = {.span.from = next->number,
                                           .name = copy_name(draft, row->name),
+                                          .zone = copy_name(draft, zone_of(next, row)),
                                           .instance = row->instance,
                                           .weight = weight_of(row)};
         draft->has_failed |= !rota_vector_push(&next->members, member);
@@ -224,8 +232,8 @@ static bool seats_are(const struct rota_view *view, const struct rota_view_wish 
 static enum rota_code wish_seats(struct draft *draft, const struct rota_view_wish *wish)
 {
     struct rota_view *next = draft->next;
-    if (wish->n_seats == 0 || wish->n_seats > ROTA_VIEW_SEATS_MAX)
-        return wish->n_seats == 0 ? ROTA_ERR_INVALID : ROTA_ERR_LIMIT;
+    if (wish->n_seats == 0 || next->n_shards == 0 || wish->n_seats > ROTA_VIEW_SEATS_MAX)
+        return wish->n_seats == 0 || next->n_shards == 0 ? ROTA_ERR_INVALID : ROTA_ERR_LIMIT;
     for (size_t i = 0; i < wish->n_seats; i++)
         if (!rota_view_name_is_valid(wish->seats[i]))
             return ROTA_ERR_INVALID;
@@ -262,6 +270,8 @@ static enum rota_code wish_migrate(struct draft *draft, enum rota_migrate_wish t
                                    const struct rota_view_wish *wish)
 {
     struct rota_migrate before = rota_view_fsm_migrate(draft->next), after = before;
+    if (draft->next->n_shards == 0)
+        return ROTA_ERR_INVALID;
     if (draft->has_migrated)
         return ROTA_ERR_UNAVAILABLE;
     enum rota_code code = rota_migrate_fsm_wish(&after, type, wish->to, NULL);
@@ -343,7 +353,7 @@ static void begin_first(struct draft *draft)
     next->base = next->number;
     next->engine = next->to = options->engine;
     next->n_shards = options->n_shards;
-    for (size_t i = 0; i < options->n_seats; i++) {
+    for (size_t i = 0; i < options->n_seats && options->n_shards > 0; i++) {
         struct rota_str seat = copy_name(draft, options->seats[i]);
         draft->has_failed |= !rota_vector_push(&next->seats, seat);
     }

@@ -23,6 +23,12 @@ const struct rota_view *rota_view_fsm_view(const struct rota_view_fsm *fsm)
     return &fsm->view;
 }
 
+const struct rota_view_row *rota_view_fsm_rows(const struct rota_view_fsm *fsm, size_t *n)
+{
+    *n = fsm->rows.size;
+    return fsm->rows.items;
+}
+
 /* Pins are in the order of their shards, and the one that counts is the last of its own. */
 static bool is_pinned(const struct rota_view *view, uint32_t shard, struct rota_str name)
 {

@@ -18,7 +18,8 @@ static bool copy_rows(struct rota_view_fsm *fsm, const struct rota_view_event *e
     for (size_t i = 0; i < event->n_rows; i++) {
         struct rota_view_row row = event->rows[i];
         row.name = rota_arena_copy(&fsm->row_names, row.name);
-        if (!row.name.data)
+        row.zone = rota_arena_copy(&fsm->row_names, row.zone);
+        if (!row.name.data || !row.zone.data)
             return false;
         if (row.acked > ROTA_VIEW_NUMBER_MAX)
             row.acked = 0;

@@ -271,6 +271,8 @@ static enum rota_code check_node(const struct rota_store_request *request, struc
         code = check_number("the epoch", node->highest, 0, INT64_MAX, error);
     if (!code && node->weight)
         code = check_number("the weight", node->weight, ROTA_WEIGHT_MIN, ROTA_WEIGHT_MAX, error);
+    if (!code && node->zone.size > 0)
+        code = check_name("the zone", node->zone, error);
     return code;
 }
 

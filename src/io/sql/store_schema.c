@@ -107,6 +107,7 @@ static const struct table tables[] = {
              {"highest", "int", "the highest epoch that it had from a lease or a group"},
              {"weight", "int", "in thousandths"},
              {"is_draining", "int", "1: the node is draining"},
+             {"zone", "name", "failure zone of the node; empty: none"},
          }},
     {.name = "rota_jobs",
      .what = "Jobs, written by the owner of their partition",
@@ -224,6 +225,7 @@ static const struct step {
     {8, .table = "rota_layouts", .column = "end_at"},
     {9, .table = "rota_members", .column = "name"},
     {10, .table = "rota_members", .column = "drain_at"},
+    {11, .table = "rota_space_nodes", .column = "zone"},
 };
 
 enum { N_STEPS = sizeof steps / sizeof *steps };

@@ -23,7 +23,7 @@ static enum rota_code change_row_n(struct rota_store_session *session, const cha
 
 #define SET                                                                                        \
     "pings = :pings, ttl_ms = :ttl_ms, acked = :acked, highest = :highest, weight = :weight, "     \
-    "is_draining = :is_draining "
+    "is_draining = :is_draining, zone = :zone "
 #define NODE "WHERE space = :space AND name = :name AND "
 
 /* The clock is read first, so that a missing answer leaves no doubt about what was written. */
@@ -43,6 +43,7 @@ static enum rota_code change_space(struct rota_store_session *session,
         ROTA_STORE_INT("highest", node->highest),
         ROTA_STORE_INT("weight", node->weight ? node->weight : ROTA_WEIGHT_ONE),
         ROTA_STORE_INT("is_draining", node->is_draining),
+        ROTA_STORE_STR("zone", node->zone),
     };
     return change_row(session, text, arguments, answer);
 }
@@ -60,8 +61,8 @@ static enum rota_code join_space(struct rota_store_session *session,
     return change_space(
         session, request,
         "$insert_new rota_space_nodes (space, name, instance, pings, ttl_ms, acked, "
-        "highest, weight, is_draining) VALUES (:space, :name, :instance, :pings, :ttl_ms, "
-        ":acked, :highest, :weight, :is_draining) $or_nothing",
+        "highest, weight, is_draining, zone) VALUES (:space, :name, :instance, :pings, :ttl_ms, "
+        ":acked, :highest, :weight, :is_draining, :zone) $or_nothing",
         answer);
 }
 
@@ -77,10 +78,10 @@ static enum rota_code join_space(struct rota_store_session *session,
     "SELECT 0 AS kind, name, engine, CASE WHEN version = :known AND " DIGEST " THEN '' ELSE "      \
     "config END AS config, version, 0 AS pings, 0 AS ttl_ms, 0 AS acked, 0 AS highest, 0 AS "      \
     "weight, "                                                                                     \
-    "0 AS is_draining FROM rota_spaces WHERE name = :space "                                       \
+    "0 AS is_draining, '' AS zone FROM rota_spaces WHERE name = :space "                           \
     "UNION ALL SELECT 1, name, '', '', instance, pings, ttl_ms, acked, highest, weight, "          \
-    "is_draining FROM rota_space_nodes WHERE space = :space "                                      \
-    "UNION ALL SELECT 2, '', '', '', COALESCE(MAX(epoch), 0), 0, 0, 0, 0, 0, 0 "                   \
+    "is_draining, zone FROM rota_space_nodes WHERE space = :space "                                \
+    "UNION ALL SELECT 2, '', '', '', COALESCE(MAX(epoch), 0), 0, 0, 0, 0, 0, 0, '' "               \
     "FROM rota_leases WHERE space = :space ORDER BY 1, 2"
 
 static struct rota_store_space space_at(const struct rota_sql_result *result, size_t row)
@@ -104,6 +105,7 @@ static struct rota_store_node node_at(const struct rota_sql_result *result, size
         .highest = (uint64_t)rota_sql_int_at(result, row, 8),
         .weight = (uint32_t)rota_sql_int_at(result, row, 9),
         .is_draining = rota_sql_int_at(result, row, 10) != 0,
+        .zone = rota_sql_bytes_at(result, row, 11),
     };
 }
 

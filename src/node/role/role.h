@@ -11,6 +11,7 @@ struct rota_node_cache;
 struct rota_arena;
 struct rota_metrics;
 struct rota_nodes_report;
+struct rota_store_answer;
 
 struct rota_role {
     const char *name; /* as the settings have it */
@@ -23,6 +24,9 @@ struct rota_role {
 
     /* The store has the node's first heartbeat: a good time to read the members. NULL: nothing. */
     void (*look)(void *role_data);
+
+    /* All members of the store, from time to time. NULL: nothing. */
+    void (*hear_rows)(void *role_data, const struct rota_store_answer *answer);
 
     /* Accept nothing new, and hand over what there is; then is_idle is called now and then. */
     void (*drain)(void *role_data);

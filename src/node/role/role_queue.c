@@ -5,6 +5,7 @@
 #include "base/metrics.h"
 #include "io/clock.h"
 #include "node/rules/node_memory.h"
+#include "run/own/space_members.h"
 #include "run/store/store_members.h"
 #include "run/work/cluster/work_broker_settings.h"
 #include "wire/message/nodes_message.h"
@@ -19,7 +20,7 @@ struct queue_role {
     struct rota_node *node;
     rota_time news_second; /* the one that news are counted in */
     size_t n_news;
-    struct rota_members_source *members; /* the broker's */
+    struct rota_space_members *members; /* the broker's */
     struct rota_work_broker *broker;
     char directory[4200];
     char reach[300];
@@ -41,7 +42,7 @@ static void on_listed(void *data)
 }
 
 /* A row that is neither live nor draining or evicted was left by a node that died. */
-static void on_rows(void *data, const struct rota_store_answer *answer)
+static void hear_rows(void *data, const struct rota_store_answer *answer)
 {
     struct queue_role *role = data;
     rota_time ahead = answer->db_now - rota_clock_wall();
@@ -74,6 +75,16 @@ static void on_news(void *data, bool is_job, const char *about, const char *what
         rota_node_note(role->node, ROTA_EVENT_JOB, rota_str(about), "%s", what);
 }
 
+static uint64_t view_number(void *data)
+{
+    return rota_space_members_number(((const struct queue_role *)data)->members);
+}
+
+static void hint_view(void *data)
+{
+    rota_space_members_hint(((struct queue_role *)data)->members);
+}
+
 static enum rota_code open_role(struct rota_node *node, void **role_data, struct rota_error *error)
 {
     const struct rota_node_settings *settings = node->settings;
@@ -82,13 +93,11 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
         return rota_error_no_memory(error, "for queues");
     role->node = node;
     snprintf(role->directory, sizeof role->directory, "%s/jobs", settings->data);
-    enum rota_code code =
-        rota_store_members_new(node->store, "queue", settings->ttl / 10, &role->members, error);
+    enum rota_code code = rota_space_members_new(&role->members, error);
     if (code) {
         free(role);
         return code;
     }
-    rota_store_members_watch(role->members, on_rows, role);
     struct rota_work_broker_options options = {
         .directory = settings->durability == ROTA_DURABILITY_JOURNAL ? role->directory : NULL,
         .store = settings->durability == ROTA_DURABILITY_STORE ? settings->store : NULL,
@@ -100,8 +109,10 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
         .workers_file = settings->workers_list,
         .is_insecure = settings->insecure,
         .token = node->secret,
-        .members = role->members,
+        .members = rota_space_members_source(role->members),
         .advertise = node->advertise,
+        .view = view_number,
+        .on_later_view = hint_view,
         .drain_delists = true,
         .tls = node->peers_tls,
         .partitions = (uint32_t)settings->partitions,
@@ -121,13 +132,14 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
     if (settings->workers[0])
         snprintf(role->reach, sizeof role->reach, "zmq=%s",
                  rota_work_broker_workers_address(role->broker));
+    node->queue_members = role->members;
     *role_data = role;
     return ROTA_OK;
 }
 
 static void refresh_members(void *data)
 {
-    rota_store_members_look(((struct queue_role *)data)->members);
+    rota_space_members_hint(((struct queue_role *)data)->members);
 }
 
 static bool is_ready(const void *data)
@@ -153,6 +165,7 @@ static bool is_idle(const void *data)
 static void close_role(void *data)
 {
     struct queue_role *role = data;
+    role->node->queue_members = NULL;
     rota_work_broker_close(role->broker);
     free(role);
 }
@@ -230,6 +243,7 @@ const struct rota_role rota_role_queue = {
     .open = open_role,
     .is_ready = is_ready,
     .look = refresh_members,
+    .hear_rows = hear_rows,
     .drain = drain_queues,
     .is_idle = is_idle,
     .restore = restore_queues,

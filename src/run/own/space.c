@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "io/clock.h"
 #include "run/own/space_inside.h"
+#include "run/own/space_members.h"
 
 #include <assert.h>
 #include <rota/experimental/members.h>
@@ -374,6 +375,8 @@ void rota_space_finish(struct rota_space *space)
     space->state = NULL;
     if (space->options.claims)
         rota_claims_limit(space->options.claims, rota_str(space->options.name), 0, NULL);
+    if (space->follower)
+        rota_space_members_unfollow(space->follower);
     uv_close((uv_handle_t *)&space->view.driver.timer, on_handle_closed);
     uv_close((uv_handle_t *)&space->change.dry_timer, on_handle_closed);
     uv_close((uv_handle_t *)&space->change.shadow_timer, on_handle_closed);
@@ -421,25 +424,39 @@ void rota_space_undrain(struct rota_space *space)
 
 /* --- the members --- */
 
+/* An evicted node is not listed, and withdraws from a keyed space. */
+static void note_placed(struct rota_space *space, const struct rota_member *self)
+{
+    bool was_displaced = space->is_displaced;
+    space->is_listed = space->is_listed || self;
+    if (self || space->options.is_keyed)
+        space->is_displaced = !self || !self->is_placed;
+    if (was_displaced != space->is_displaced)
+        tell_draining(space);
+}
+
+static void note_weight(struct rota_space *space, const struct rota_host *host)
+{
+    struct rota_str zone = space->options.is_keyed ? host->zone : rota_str("");
+    if (host->weight == space->weight && rota_str_is_equal(zone, rota_str(space->zone)))
+        return;
+    space->weight = host->weight;
+    snprintf(space->zone, sizeof space->zone, "%.*s", ROTA_STR_ARGS(zone));
+    rota_space_view_tell(space, ROTA_VIEW_WEIGH);
+}
+
 static void on_members(void *data, const struct rota_members_change *change)
 {
     struct rota_space *space = data;
     size_t n;
-    const struct rota_member *members = rota_members_list(space->options.members, &n);
+    const struct rota_member *members = rota_members_list(space->options.members, &n), *self = NULL;
     (void)change;
-    for (size_t i = 0; i < n; i++) {
-        const struct rota_member *member = &members[i];
-        if (!rota_str_is_equal(member->host.address, rota_str(space->options.member)))
-            continue;
-        bool was_displaced = space->is_displaced;
-        space->is_displaced = !member->is_placed;
-        if (was_displaced != space->is_displaced)
-            tell_draining(space);
-        if (member->host.weight != space->weight) {
-            space->weight = member->host.weight;
-            rota_space_view_tell(space, ROTA_VIEW_WEIGH);
-        }
-    }
+    for (size_t i = 0; i < n && !self; i++)
+        if (rota_str_is_equal(members[i].host.address, rota_str(space->options.member)))
+            self = &members[i];
+    note_placed(space, self);
+    if (self)
+        note_weight(space, &self->host);
 }
 
 static enum rota_code subscribe_members(struct rota_space *space, struct rota_error *error)
@@ -450,6 +467,7 @@ static enum rota_code subscribe_members(struct rota_space *space, struct rota_er
         space->options.members = NULL;
         return ROTA_OK;
     }
+    space->is_displaced = space->options.is_keyed; /* until it is listed */
     snprintf(space->subscription, sizeof space->subscription, "space %llu",
              (unsigned long long)++n_spaces);
     return rota_members_subscribe(space->options.members, space->subscription, on_members, space,
@@ -494,7 +512,14 @@ static enum rota_code check_options(const struct rota_space_options *o, struct r
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "space %s: unknown engine %.40s; use static, ring, lease or group",
                               o->name, o->engine);
-    if (engine && (o->n_shards < 1 || o->n_shards > engine->n_shards_max))
+    if (!o->is_keyed && o->engine && strcmp(o->name, ROTA_VIEW_QUEUES) == 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "the name " ROTA_VIEW_QUEUES
+                              " is taken: it is the space of the nodes that serve queues");
+    if (o->is_keyed && (o->n_shards > 0 || (engine && engine != &rota_engine_ring)))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "space %s: a keyed space has engine ring and no shards", o->name);
+    if (engine && !o->is_keyed && (o->n_shards < 1 || o->n_shards > engine->n_shards_max))
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "space %s: engine %s takes from 1 to %u shards, not %u", o->name,
                               engine->name, (unsigned)engine->n_shards_max, (unsigned)o->n_shards);
@@ -618,12 +643,13 @@ enum rota_code rota_space_wait(struct rota_space *space, rota_time timeout,
     uv_timer_init(space->loop, &wait.timer);
     wait.timer.data = &wait;
     uv_timer_start(&wait.timer, on_wait_over, (uint64_t)(timeout / ROTA_MSEC), 0);
-    while (space->map.n_owned == 0 && !wait.is_over)
+    bool is_keyed = space->options.is_keyed;
+    while (space->map.n_owned == 0 && !(is_keyed && space->engine) && !wait.is_over)
         uv_run(space->loop, UV_RUN_ONCE);
     uv_close((uv_handle_t *)&wait.timer, on_wait_closed);
     while (!wait.is_closed)
         uv_run(space->loop, UV_RUN_NOWAIT);
-    if (space->map.n_owned > 0)
+    if (space->map.n_owned > 0 || (is_keyed && space->engine))
         return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "space %s: no shard has an owner: %.300s",
                           space->options.name,

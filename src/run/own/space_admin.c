@@ -156,6 +156,10 @@ static enum rota_code check_name(struct rota_str name, struct rota_error *error)
         is_valid = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                    c == '.' || c == '_' || c == '-';
     }
+    if (rota_str_is_equal(name, rota_str(ROTA_VIEW_QUEUES)))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "the name " ROTA_VIEW_QUEUES
+                              " is taken: it is the space of the nodes that serve queues");
     return is_valid ? ROTA_OK
                     : rota_error_set(error, ROTA_ERR_INVALID,
                                      "%s is not the name of a space: 1 to %d letters, digits, '.', "

@@ -88,11 +88,14 @@ struct rota_space {
     uint32_t n_failed, n_wishes; /* shards whose start failed; wishes to send */
 
     struct rota_space_change change;
+    struct rota_space_members *follower; /* of a keyed space; NULL: none */
 
     uint32_t weight; /* of this node */
+    char zone[ROTA_ADDRESS_MAX + 1];
     char subscription[32];
     bool is_draining;  /* requested by the user */
     bool is_displaced; /* according to the members */
+    bool is_listed;    /* they have this node, or had it */
     bool is_drained, is_closing, is_finished;
     void (*on_drained)(void *data);
     void *drained_data;

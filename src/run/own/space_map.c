@@ -272,8 +272,8 @@ enum rota_code rota_space_map_init(struct rota_space *space, uint32_t n_shards,
 {
     free(space->shards); /* of an earlier attempt, which has failed */
     free(space->mine);
-    space->shards = calloc(n_shards, sizeof *space->shards);
-    space->mine = calloc(n_shards, sizeof *space->mine);
+    space->shards = calloc((size_t)n_shards + 1, sizeof *space->shards);
+    space->mine = calloc((size_t)n_shards + 1, sizeof *space->mine);
     if (!space->notes)
         space->notes = calloc(ROTA_SPACE_HISTORY_MAX, sizeof *space->notes);
     if (!space->shards || !space->mine || !space->notes)

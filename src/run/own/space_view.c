@@ -1,6 +1,7 @@
 /* The views of a space: the machine of core/own/view_fsm.h, fed by a store and a timer. */
 #include "io/clock.h"
 #include "run/own/space_inside.h"
+#include "run/own/space_members.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -114,6 +115,8 @@ static void step(struct rota_space *space, const struct rota_view_event *event)
         rota_space_change_hear(space, &todo.outcomes[i]);
         rota_space_start_hear(space, &todo.outcomes[i]);
     }
+    if (space->follower && (todo.is_changed || is_sight))
+        rota_space_members_look(space->follower);
     space->view.is_over |= todo.is_done;
 }
 
@@ -123,8 +126,10 @@ static bool next_event(struct rota_space *space, struct rota_view_event *event)
         struct rota_space_late late = space->view.late.items[0];
         memmove(space->view.late.items, space->view.late.items + 1,
                 --space->view.late.size * sizeof late);
-        *event =
-            (struct rota_view_event){.type = late.type, .ask = late.ask, .weight = space->weight};
+        *event = (struct rota_view_event){.type = late.type,
+                                          .ask = late.ask,
+                                          .weight = space->weight,
+                                          .zone = rota_str(space->zone)};
         return true;
     }
     *event = (struct rota_view_event){.type = ROTA_VIEW_WISH};
@@ -191,8 +196,9 @@ void rota_space_view_tell(struct rota_space *space, enum rota_view_event_type ty
     if (space->view.driver.is_driving)
         rota_space_view_later(space, type, 0);
     else
-        rota_space_view_drive(space,
-                              &(struct rota_view_event){.type = type, .weight = space->weight});
+        rota_space_view_drive(space, &(struct rota_view_event){.type = type,
+                                                               .weight = space->weight,
+                                                               .zone = rota_str(space->zone)});
 }
 
 void rota_space_view_wish(struct rota_space *space)
@@ -254,6 +260,9 @@ static enum rota_code init_fsm(struct rota_space *space, const struct rota_view 
     if (failed)
         return rota_error_set(error, ROTA_ERR_IO, "space %s: no random number: %s", o->name,
                               uv_strerror(failed));
+    if (view->number > 0 && (view->n_shards == 0) != o->is_keyed && o->member)
+        return rota_error_set(error, ROTA_ERR_INVALID, "space %s in the store %s", o->name,
+                              o->is_keyed ? "has shards" : "is keyed, and has no shards");
     if (engine == &rota_engine_static &&
         !split_names(o->seats ? o->seats : member, seats, &n_seats))
         return rota_error_set(error, ROTA_ERR_LIMIT, "space %s: more than %d nodes in the list",
@@ -266,6 +275,7 @@ static enum rota_code init_fsm(struct rota_space *space, const struct rota_view 
         .seats = seats,
         .n_seats = n_seats,
         .weight = space->weight,
+        .zone = rota_str(space->zone),
         .ttl = rota_space_ttl(space) - (o->member ? rota_space_stop_within(space) : 0),
         .is_alone = o->is_alone,
         .is_observer = !o->member,

@@ -57,6 +57,7 @@ static bool read_rows(struct rota_space *space, const struct rota_store_answer *
             .acked = node->acked,
             .highest = node->highest,
             .weight = node->weight,
+            .zone = node->zone,
             .is_draining = node->is_draining,
         };
     }
@@ -189,6 +190,7 @@ static struct rota_store_node node_of(const struct rota_space *space,
         .acked = acked,
         .highest = row->highest,
         .weight = row->weight,
+        .zone = row->zone,
         .is_draining = row->is_draining,
     };
 }

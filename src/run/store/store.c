@@ -190,7 +190,7 @@ void rota_store_fail(struct rota_store *store, const struct rota_error *error)
 /* --- requests --- */
 
 /* The texts of a request, to be copied after it. */
-#define N_TEXTS 15
+#define N_TEXTS 16
 static void list_texts(struct rota_store_request *request, struct rota_str *texts[N_TEXTS])
 {
     struct rota_str *all[N_TEXTS] = {
@@ -201,7 +201,7 @@ static void list_texts(struct rota_store_request *request, struct rota_str *text
         &request->config.text,  &request->table,
         &request->key_column,   &request->value_column,
         &request->node.name,    &request->known_text,
-        &request->member.name,
+        &request->member.name,  &request->node.zone,
     };
     memcpy(texts, all, sizeof all);
 }

@@ -5,6 +5,13 @@
 
 /* --- reading --- */
 
+enum { PLAIN = 1, REFUSALS, KEYED }; /* versions */
+
+static unsigned version_of(const struct rota_view *view)
+{
+    return view->n_shards == 0 ? KEYED : view->refusals.size > 0 ? REFUSALS : PLAIN;
+}
+
 struct reader {
     struct rota_str rest; /* of the text */
     struct rota_str line; /* the rest of the current line */
@@ -149,6 +156,24 @@ static bool take_span(struct reader *reader, struct rota_view_span *span)
            take_number(reader, ROTA_VIEW_NUMBER_MAX, false, &span->to);
 }
 
+/* The zone, after the name, whose size comes first. Leaves the name. */
+static enum rota_code read_zone(struct reader *reader, struct rota_str *zone)
+{
+    uint64_t size;
+    if (!take_number(reader, ROTA_VIEW_NAME_MAX, false, &size) || size > reader->line.size ||
+        (size < reader->line.size && reader->line.data[size] != ' ') ||
+        size + 1 == reader->line.size)
+        return reject_line(reader, ROTA_ERR_INVALID,
+                           "expected \"member\" FROM TO WEIGHT INSTANCE SIZE NODE ZONE");
+    struct rota_str line = reader->line;
+    if (size < line.size)
+        *zone = rota_str_of(line.data + size + 1, line.size - size - 1);
+    *zone = rota_arena_copy(&reader->view->arena, *zone);
+    reader->line = rota_str_of(line.data, size);
+    return zone->data ? ROTA_OK
+                      : reject_line(reader, ROTA_ERR_NO_MEMORY, "not enough memory for a zone");
+}
+
 static enum rota_code read_member(struct reader *reader)
 {
     struct rota_view_member member = {0};
@@ -161,7 +186,9 @@ static enum rota_code read_member(struct reader *reader)
         return reject_line(reader, ROTA_ERR_INVALID,
                            "expected \"member\" FROM TO WEIGHT INSTANCE NODE");
     member.weight = (uint32_t)weight;
-    enum rota_code code = read_name(reader, &member.name);
+    enum rota_code code = reader->version == KEYED ? read_zone(reader, &member.zone) : ROTA_OK;
+    if (!code)
+        code = read_name(reader, &member.name);
     if (!code && !rota_vector_push(&reader->view->members, member))
         code = reject_line(reader, ROTA_ERR_NO_MEMORY, "not enough memory for a member");
     return code;
@@ -213,7 +240,7 @@ static enum rota_code read_lists(struct reader *reader)
         enum rota_code (*read)(struct reader *reader);
     } LISTS[] = {
         {"seat", read_seat}, {"member", read_member}, {"pin", read_pin}, {"refusal", read_refusal}};
-    size_t list = 0, n_lists = reader->version > 1 ? 4 : 3;
+    size_t list = 0, n_lists = reader->version == REFUSALS ? 4 : 3;
     enum rota_code code = next_line(reader);
     while (!code && !rota_str_is_equal(reader->line, rota_str("end"))) {
         while (list < n_lists && !take_word(reader, LISTS[list].word))
@@ -228,9 +255,10 @@ static enum rota_code read_lists(struct reader *reader)
     }
     if (!code && reader->rest.size > 0)
         code = reject_line(reader, ROTA_ERR_INVALID, "unexpected text after the end");
-    if (!code && (reader->version > 1) != (reader->view->refusals.size > 0))
+    if (!code && reader->version != version_of(reader->view))
         code = reject_line(reader, ROTA_ERR_INVALID,
-                           "version 2 is for views with refusals, and only for them");
+                           "version 2 is for views with refusals, version 3 for keyed spaces, and "
+                           "only for them");
     return code;
 }
 
@@ -271,10 +299,10 @@ static void format_name(struct rota_str name, struct rota_buffer *buffer)
 void rota_view_text_format(const struct rota_view *view, struct rota_buffer *buffer)
 {
     rota_buffer_print(
-        buffer, "rota-view %d\nnumber %llu\nbase %llu\nengine %s\nto %s\nphase %s\nshards %u\n",
-        view->refusals.size > 0 ? 2 : 1, (unsigned long long)view->number,
-        (unsigned long long)view->base, rota_view_engine_name(view->engine),
-        rota_view_engine_name(view->to), rota_view_phase_name(view->phase), view->n_shards);
+        buffer, "rota-view %u\nnumber %llu\nbase %llu\nengine %s\nto %s\nphase %s\nshards %u\n",
+        version_of(view), (unsigned long long)view->number, (unsigned long long)view->base,
+        rota_view_engine_name(view->engine), rota_view_engine_name(view->to),
+        rota_view_phase_name(view->phase), view->n_shards);
     for (size_t i = 0; i < view->seats.size; i++) {
         rota_buffer_append_text(buffer, "seat ");
         format_name(view->seats.items[i], buffer);
@@ -284,7 +312,12 @@ void rota_view_text_format(const struct rota_view *view, struct rota_buffer *buf
         rota_buffer_append_text(buffer, "member ");
         format_span(member->span, buffer);
         rota_buffer_print(buffer, "%u %llu ", member->weight, (unsigned long long)member->instance);
-        format_name(member->name, buffer);
+        if (view->n_shards == 0)
+            rota_buffer_print(buffer, "%zu ", member->name.size);
+        rota_buffer_append_str(buffer, member->name);
+        if (member->zone.size > 0)
+            rota_buffer_append_char(buffer, ' ');
+        format_name(member->zone, buffer);
     }
     for (size_t i = 0; i < view->pins.size; i++) {
         const struct rota_view_pin *pin = &view->pins.items[i];

@@ -34,6 +34,7 @@
 #include "core/work/broker/broker.h"
 #include "core/work/cluster/layout.h"
 #include "core/work/cluster/partition_fsm.h"
+#include "core/work/cluster/refresh.h"
 #include "core/work/job/lookup.h"
 
 #include <rota/experimental/random.h>
@@ -82,6 +83,8 @@ struct rota_front_fsm {
 struct rota_front_call {
     bool is_carried;
     rota_time since; /* monotonic: it has waited since then; 0: it has just arrived */
+    struct rota_refresh_call refresh;
+    struct rota_str owner; /* that a later view names; empty: none. Borrowed */
 };
 
 enum rota_front_do {

@@ -9,6 +9,7 @@
 #include "run/work/cluster/work_broker_handover.h"
 #include "run/work/cluster/work_broker_layout.h"
 #include "run/work/cluster/work_broker_layout_file.h"
+#include "run/work/cluster/work_broker_refresh.h"
 #include "run/work/cluster/work_broker_settings.h"
 #include "run/work/store/work_broker_store.h"
 #include "wire/grpc/call_notes.h"
@@ -110,6 +111,7 @@ static void set_timer(struct rota_work_broker *broker, rota_time now, bool is_st
     at = rota_time_min(at, rota_work_broker_handover_deadline(broker->handover));
     at = rota_time_min(at, rota_work_broker_settings_deadline(broker->settings));
     at = rota_time_min(at, rota_work_broker_layout_deadline(broker->layouts));
+    at = rota_time_min(at, rota_work_broker_refresh_deadline(broker, now));
     if (poll)
         at = rota_time_min(at, poll->at);
     at = rota_time_min(at, rota_work_broker_forward_deadline(broker));
@@ -137,6 +139,7 @@ static void run_turn(struct rota_work_broker *broker)
     uv_check_stop(&broker->check);
     uv_idle_stop(&broker->idle);
     rota_work_broker_layout_file_turn(broker->layout_file, now);
+    rota_work_broker_refresh_turn(broker, now.boot);
     bool is_stuck = !rota_work_broker_carry_out(broker);
     while (!is_stuck) {
         bool has_more = rota_work_broker_poll_return(broker);
@@ -343,8 +346,13 @@ static void on_listing(void *data)
         broker->cluster, rota_work_broker_cluster_self(broker->cluster));
     if (broker->was_listed && !is_listed && !broker->front.fsm.is_draining)
         tell_unlisted(broker);
-    bool is_news = is_listed && !broker->was_listed;
+    bool is_placed = rota_work_broker_cluster_is_placed(broker->cluster);
+    bool is_news = is_placed && !broker->was_placed;
+    if (is_placed != broker->is_placed)
+        rota_work_broker_refresh_tell(broker);
     broker->was_listed = is_listed;
+    broker->is_placed = is_placed;
+    broker->was_placed = broker->was_placed || is_placed;
     if (is_news && broker->options.on_listed)
         broker->options.on_listed(broker->options.data);
 }
@@ -359,6 +367,8 @@ static enum rota_code join_cluster(struct rota_work_broker *broker, uv_loop_t *l
         .tls = broker->options.tls,
         .insecure = broker->options.is_insecure,
         .token = broker->options.token,
+        .view = broker->options.view,
+        .data = broker->options.data,
         .log = broker->options.log,
     };
     enum rota_code code = rota_work_broker_cluster_open(loop, &with, &broker->cluster, error);
@@ -461,7 +471,7 @@ bool rota_work_broker_is_drained(const struct rota_work_broker *broker)
 
 bool rota_work_broker_is_listed(const struct rota_work_broker *broker)
 {
-    return rota_work_broker_cluster_is_alone(broker->cluster) || broker->was_listed;
+    return rota_work_broker_cluster_is_alone(broker->cluster) || broker->was_placed;
 }
 
 void rota_work_broker_restore(struct rota_work_broker *broker)

@@ -4,6 +4,7 @@
 #include "run/work/broker/work_broker_method.h"
 #include "run/work/broker/work_broker_reply.h"
 #include "run/work/cluster/work_broker_errand.h"
+#include "run/work/cluster/work_broker_refresh.h"
 #include "run/work/cluster/work_broker_settings.h"
 #include "run/work/store/work_broker_store.h"
 
@@ -255,8 +256,10 @@ static void serve_add(struct rota_broker_request *request)
         accept_new(request);
     else if (rota_work_broker_front_route(request, 0, &action, &error))
         rota_work_broker_reply_bad_add(
-            request->broker, request->call, request->jobs[0].queue, &error,
+            request->broker, request->call, request->jobs, &error,
             rota_front_fsm_is_undone(&request->broker->front.fsm, request->jobs));
+    else if (request->front.owner.size > 0)
+        rota_work_broker_route_add(request, request->front.owner);
     else if (action.what == ROTA_FRONT_ASK_OWNER)
         rota_work_broker_route_add(request, action.owner);
     else
@@ -316,6 +319,8 @@ struct rota_broker_request *rota_work_broker_front_keep(struct rota_broker_reque
     *kept = *request;
     kept->arena = front->arena;
     front->arena = (struct rota_arena){0};
+    if (kept->front.owner.size > 0) /* without memory it is routed by the view that is known */
+        kept->front.owner = rota_arena_copy(&kept->arena, kept->front.owner);
     return kept;
 }
 
@@ -341,17 +346,16 @@ void rota_work_broker_front_resume(struct rota_broker_request *kept)
 
 /* --- calls --- */
 
-static void on_call(void *data, struct rota_server_call *call)
+void rota_work_broker_front_begin(struct rota_work_broker *broker,
+                                  const struct rota_broker_method *method,
+                                  struct rota_server_call *call,
+                                  const struct rota_front_call *about)
 {
-    const struct rota_broker_service *service = data;
-    struct rota_broker_front *front = &service->broker->front;
-    const struct rota_message_type *type = service->method->type;
-    struct rota_broker_request request = {.broker = service->broker,
-                                          .method = service->method,
-                                          .call = call,
-                                          .front.is_carried = is_carried(call)};
+    struct rota_broker_front *front = &broker->front;
+    const struct rota_message_type *type = method->type;
+    struct rota_broker_request request = {
+        .broker = broker, .method = method, .call = call, .front = *about};
     struct rota_error error;
-    rota_server_call_set_data(call, NULL);
     rota_arena_clear(&front->arena);
     assert(!type || type->size <= sizeof request.as);
     if (front->fsm.is_closing) {
@@ -361,13 +365,25 @@ static void on_call(void *data, struct rota_server_call *call)
         if (error.code == ROTA_ERR_LIMIT) /* however often it is tried */
             error.code = ROTA_ERR_INVALID;
         rota_work_broker_reply_error(call, &error, false);
-    } else if (service->method->by == ROTA_BROKER_BY_OWNER_OF_NEW && !read_new_jobs(&request)) {
+    } else if (method->by == ROTA_BROKER_BY_OWNER_OF_NEW && !read_new_jobs(&request)) {
         rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED,
                                 "not enough memory for the request", NULL, 0);
     } else {
         note_operation(&request);
         serve(&request);
     }
+}
+
+static void on_call(void *data, struct rota_server_call *call)
+{
+    const struct rota_broker_service *service = data;
+    struct rota_front_call front = {.is_carried = is_carried(call)};
+    rota_server_call_set_data(call, NULL);
+    if (front.is_carried)
+        rota_work_broker_refresh_hear(service->broker, call, &front);
+    if (front.refresh.wanted == 0 || service->method->by != ROTA_BROKER_BY_OWNER_OF_NEW ||
+        !rota_work_broker_refresh_park(service->broker, service->method, call, &front))
+        rota_work_broker_front_begin(service->broker, service->method, call, &front);
 }
 
 static void on_cancel(void *data, struct rota_server_call *call)
@@ -406,6 +422,7 @@ enum rota_code rota_work_broker_front_open(struct rota_work_broker *broker,
     };
     enum rota_code code = ROTA_OK;
     rota_front_fsm_init(&front->fsm, &options);
+    rota_list_init(&front->parked);
     for (size_t i = 0; !code && i < ROTA_BROKER_METHODS; i++) {
         const struct rota_broker_method *method = &rota_broker_method_all[i];
         front->services[i] = (struct rota_broker_service){broker, method};

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "base/list.h"
 #include "base/map.h"
 #include "core/work/cluster/front_fsm.h"
 #include "wire/message/queue_message.h"
@@ -55,15 +56,17 @@ struct rota_broker_service {
     const struct rota_broker_method *method;
 };
 
-enum { ROTA_BROKER_METHODS = 28 };
+enum { ROTA_BROKER_METHODS = 29 };
 
 struct rota_broker_front {
     struct rota_front_fsm fsm;
     struct rota_broker_service services[ROTA_BROKER_METHODS];
-    struct rota_map errands;   /* by call: those that other nodes answer */
-    uint64_t call_first;       /* the first record that the current call may have to wait for */
-    struct rota_arena arena;   /* of one request */
-    struct rota_buffer buffer; /* of one reply */
+    struct rota_map errands; /* by call: those that other nodes answer */
+    struct rota_refresh refresh;
+    struct rota_list_node parked; /* errands: calls that wait for a later view */
+    uint64_t call_first;          /* the first record that the current call may have to wait for */
+    struct rota_arena arena;      /* of one request */
+    struct rota_buffer buffer;    /* of one reply */
 };
 
 /* --- work_broker_front.c --- */
@@ -78,6 +81,12 @@ void rota_work_broker_front_deinit(struct rota_broker_front *front);
 struct rota_broker_request *rota_work_broker_front_keep(struct rota_broker_request *request);
 void rota_work_broker_front_resume(struct rota_broker_request *kept);
 void rota_work_broker_front_drop(struct rota_broker_request *kept); /* may be NULL */
+
+/* Begin with a call, as if it had just arrived; or once more, in another state. Takes the call. */
+void rota_work_broker_front_begin(struct rota_work_broker *broker,
+                                  const struct rota_broker_method *method,
+                                  struct rota_server_call *call,
+                                  const struct rota_front_call *front);
 
 /* Decide where job `index` goes. An error: it is refused for that. */
 enum rota_code rota_work_broker_front_route(struct rota_broker_request *request, size_t index,

@@ -43,6 +43,7 @@ struct rota_work_broker {
     struct rota_broker_cluster *cluster;
     struct rota_broker_cluster_subscriber listing;
     bool was_listed;                       /* among the nodes */
+    bool is_placed, was_placed;            /* now; at some time */
     struct rota_broker_forward *forward;   /* NULL: alone */
     struct rota_broker_handover *handover; /* NULL: nothing is handed over */
     struct rota_broker_settings *settings; /* NULL: alone, or they are in a store */

@@ -6,6 +6,7 @@
 #include "run/work/cluster/work_broker_forward.h"
 #include "run/work/cluster/work_broker_handover.h"
 #include "run/work/cluster/work_broker_layout.h"
+#include "run/work/cluster/work_broker_refresh.h"
 #include "run/work/cluster/work_broker_settings.h"
 
 #define METHOD(name, by_whom, of_type, handler)                                                    \
@@ -44,6 +45,7 @@ const struct rota_broker_method rota_broker_method_all[] = {
     {PEER("LayOut", &ROTA_QUEUE_LAY_OUT, rota_work_broker_layout_lay_out)},
     {METHOD("List", ALL, &ROTA_QUEUE_LIST, rota_work_broker_operate_list),
      GATHERED(rota_work_broker_gather_list, HOLDERS, LOADED)},
+    {PEER("Look", NULL, rota_work_broker_refresh_look)},
     {METHOD("Nodes", THIS, &ROTA_QUEUE_PAUSE, rota_work_broker_gather_nodes)},
     {METHOD("Pause", ALL, &ROTA_QUEUE_PAUSE, rota_work_broker_operate_pause),
      GATHERED(rota_work_broker_gather_set, LISTED, ANY), FOR_OPERATORS},

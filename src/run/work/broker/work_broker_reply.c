@@ -1,5 +1,6 @@
 #include "run/work/broker/work_broker_reply.h"
 
+#include "base/decimal.h"
 #include "core/call/failure.h"
 #include "run/work/broker/work_broker_inside.h"
 #include "wire/grpc/call_notes.h"
@@ -46,11 +47,11 @@ void rota_work_broker_reply_error(struct rota_server_call *call, const struct ro
 }
 
 void rota_work_broker_reply_bad_add(const struct rota_work_broker *broker,
-                                    struct rota_server_call *call, struct rota_str queue,
+                                    struct rota_server_call *call, const struct rota_front_new *job,
                                     const struct rota_error *error, bool is_undone)
 {
-    char n[16];
-    if (error->code != ROTA_ERR_STALE) {
+    char n[16], view[24];
+    if (error->code != ROTA_ERR_STALE || !job) {
         rota_work_broker_reply_error(call, error, is_undone);
         return;
     }
@@ -58,10 +59,16 @@ void rota_work_broker_reply_bad_add(const struct rota_work_broker *broker,
         rota_work_broker_reply_finish(call, ROTA_STATUS_UNAVAILABLE, error->text, true, false);
         return;
     }
-    snprintf(n, sizeof n, "%u", rota_work_broker_cluster_layout(broker->cluster, queue).write);
+    snprintf(n, sizeof n, "%u", rota_work_broker_cluster_layout(broker->cluster, job->queue).write);
+    const char *end = rota_decimal_put(view, rota_work_broker_cluster_view(broker->cluster));
     const struct rota_metadata notes[] = {
-        note_stale(), note_undone(), {rota_str(ROTA_NOTE_PARTITIONS), rota_str(n)}};
-    rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, error->text, notes, 3);
+        note_stale(),
+        note_undone(),
+        {rota_str(ROTA_NOTE_PARTITIONS), rota_str(n)},
+        {rota_str(ROTA_NOTE_VIEW), rota_str_of(view, (size_t)(end - view))},
+        {rota_str(ROTA_NOTE_OWNER),
+         rota_work_broker_cluster_owner(broker->cluster, job->queue, job->partition)}};
+    rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, error->text, notes, 5);
 }
 
 struct rota_queue_added rota_work_broker_reply_failed_add(const struct rota_error *error,

@@ -13,10 +13,10 @@ struct rota_work_broker;
 void rota_work_broker_reply_error(struct rota_server_call *call, const struct rota_error *error,
                                   bool is_partition);
 
-/* ... an add to a queue: with the number of partitions for new jobs. `is_undone`: the job is
- * certainly not there. */
+/* ... an add, of this job or NULL: with the number of partitions for new jobs, and the owner of
+ * the job's partition. `is_undone`: the job is certainly not there. */
 void rota_work_broker_reply_bad_add(const struct rota_work_broker *broker,
-                                    struct rota_server_call *call, struct rota_str queue,
+                                    struct rota_server_call *call, const struct rota_front_new *job,
                                     const struct rota_error *error, bool is_undone);
 
 /* ... for a reason of front_fsm. `text` replaces that of the reason, unless it is NULL. */

@@ -46,7 +46,7 @@ void rota_work_broker_submit_add(struct rota_broker_request *request)
         rota_server_call_finish(request->call, ROTA_STATUS_ALREADY_EXISTS, error.text, NULL, 0);
     } else if (code) {
         rota_work_broker_reply_bad_add(
-            broker, request->call, spec ? spec->queue : rota_str(""), &error,
+            broker, request->call, spec ? request->jobs : NULL, &error,
             !spec || rota_front_fsm_is_undone(&broker->front.fsm, request->jobs));
     } else {
         struct rota_queue_added added = {.id = rota_queue_message_id_write(done.id, bytes),

@@ -1,5 +1,6 @@
 #include "run/work/cluster/work_broker_cluster.h"
 
+#include "base/decimal.h"
 #include "base/map.h"
 #include "base/vector.h"
 #include "core/work/cluster/layouts.h"
@@ -53,6 +54,8 @@ struct rota_broker_cluster {
     struct rota_tls *tls;
     bool insecure, is_client, has_unlisted;
     const char *token;
+    uint64_t (*view)(void *data);
+    void *data;
     struct rota_layouts layouts;
     uv_timer_t timer;       /* of the next partitions that change */
     rota_time told_at;      /* monotonic: when a change of partitions was last reported */
@@ -294,6 +297,11 @@ void rota_work_broker_cluster_laid_out(struct rota_broker_cluster *cluster)
     notify_listeners(cluster);
 }
 
+bool rota_work_broker_cluster_is_placed(const struct rota_broker_cluster *cluster)
+{
+    return !cluster->members || cluster->self_host != ROTA_RING_NONE;
+}
+
 bool rota_work_broker_cluster_is_listed(const struct rota_broker_cluster *cluster,
                                         struct rota_str address)
 {
@@ -442,12 +450,15 @@ enum rota_code rota_work_broker_cluster_call(struct rota_broker_cluster *cluster
                                              struct rota_call **call, struct rota_error *error)
 {
     struct rota_metadata notes[NOTES_MAX] = {{rota_str(ROTA_NOTE_HOPS), rota_str("1")}};
+    uint64_t view = rota_work_broker_cluster_view(cluster);
+    char number[24];
+    struct rota_str note;
     struct rota_call_options with = *options;
     struct rota_error why;
     struct peer *peer;
-    if (options->n_metadata >= NOTES_MAX)
+    if (options->n_metadata > NOTES_MAX - 2)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "a call to a peer has at most %d metadata pairs", NOTES_MAX - 1);
+                              "a call to a peer has at most %d metadata pairs", NOTES_MAX - 2);
     if (cluster->has_unlisted)
         drop_unlisted(cluster);
     enum rota_code code = find_peer(cluster, address, &peer, error);
@@ -458,6 +469,12 @@ enum rota_code rota_work_broker_cluster_call(struct rota_broker_cluster *cluster
         notes[i + 1] = options->metadata[i];
     with.metadata = notes;
     with.n_metadata = options->n_metadata + 1;
+    if (view > 0 &&
+        !rota_metadata_get(options->metadata, options->n_metadata, ROTA_NOTE_VIEW, &note)) {
+        const char *end = rota_decimal_put(number, view);
+        notes[with.n_metadata++] = (struct rota_metadata){
+            rota_str(ROTA_NOTE_VIEW), rota_str_of(number, (size_t)(end - number))};
+    }
     if (cluster->is_client) {
         with.metadata++;
         with.n_metadata--;
@@ -498,6 +515,25 @@ bool rota_work_broker_cluster_is_carried(const struct rota_metadata *metadata, s
     return rota_metadata_get(metadata, n, ROTA_NOTE_HOPS, &value);
 }
 
+uint64_t rota_work_broker_cluster_view(const struct rota_broker_cluster *cluster)
+{
+    return cluster->view ? cluster->view(cluster->data) : 0;
+}
+
+uint64_t rota_work_broker_cluster_view_of(const struct rota_metadata *metadata, size_t n)
+{
+    struct rota_str value;
+    uint64_t number = 0;
+    if (!rota_metadata_get(metadata, n, ROTA_NOTE_VIEW, &value) || value.size > 19)
+        return 0;
+    for (size_t i = 0; i < value.size; i++) {
+        if (value.data[i] < '0' || value.data[i] > '9')
+            return 0;
+        number = 10 * number + (uint64_t)(value.data[i] - '0');
+    }
+    return number;
+}
+
 /* --- life --- */
 
 enum rota_code rota_work_broker_cluster_open(struct uv_loop_s *loop,
@@ -520,6 +556,8 @@ enum rota_code rota_work_broker_cluster_open(struct uv_loop_s *loop,
     made->insecure = options->insecure;
     made->token = options->token;
     made->is_client = options->is_client;
+    made->view = options->view;
+    made->data = options->data;
     made->self_host = ROTA_RING_NONE;
     made->self_size = size;
     memcpy(made->self, self, size + 1);

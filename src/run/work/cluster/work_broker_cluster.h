@@ -38,9 +38,11 @@ struct rota_broker_cluster_options {
     uint32_t partitions;                /* of each queue without a layout */
     struct rota_tls *tls;               /* to peers, kept; NULL: plain text */
     bool insecure;                      /* plain text to peers on other machines */
-    const char *token;          /* of calls to peers, as in <rota/experimental/channel.h>; kept */
-    bool is_client;             /* not a node itself: other nodes may forward its calls */
-    const struct rota_log *log; /* kept; NULL: none */
+    const char *token;            /* of calls to peers, as in <rota/experimental/channel.h>; kept */
+    bool is_client;               /* not a node itself: other nodes may forward its calls */
+    uint64_t (*view)(void *data); /* number of the view of the list; NULL: it has none */
+    void *data;                   /* kept */
+    const struct rota_log *log;   /* kept; NULL: none */
 };
 
 /* Gives `*cluster`; rota_work_broker_cluster_close() ends it. A list of nodes that is available at
@@ -128,6 +130,9 @@ size_t rota_work_broker_cluster_n_peers(const struct rota_broker_cluster *cluste
 bool rota_work_broker_cluster_member(const struct rota_broker_cluster *cluster, size_t index,
                                      struct rota_str *address, bool *is_placed);
 
+/* Whether this node has partitions. */
+bool rota_work_broker_cluster_is_placed(const struct rota_broker_cluster *cluster);
+
 /* Whether a node is listed, this one included. */
 bool rota_work_broker_cluster_is_listed(const struct rota_broker_cluster *cluster,
                                         struct rota_str address);
@@ -151,6 +156,11 @@ void rota_work_broker_cluster_connect(struct rota_broker_cluster *cluster, struc
  * rejected. */
 #define ROTA_NOTE_HOPS "rota-hops"
 
+/* The number of the view that the call follows: the sender's, unless its options have a later one.
+ * In a rejection also the owner of the partition by that view. */
+#define ROTA_NOTE_VIEW  "rota-view"
+#define ROTA_NOTE_OWNER "rota-owner"
+
 /* In a rejection: nothing was done, and another partition may accept it. */
 #define ROTA_NOTE_ELSEWHERE "rota-elsewhere"
 
@@ -165,3 +175,7 @@ void rota_work_broker_cluster_connect(struct rota_broker_cluster *cluster, struc
 #define ROTA_NOTE_CANCELLED "rota-cancelled"
 
 bool rota_work_broker_cluster_is_carried(const struct rota_metadata *metadata, size_t n);
+
+/* The number of the view that is known here, and of the sender of metadata; 0: none. */
+uint64_t rota_work_broker_cluster_view(const struct rota_broker_cluster *cluster);
+uint64_t rota_work_broker_cluster_view_of(const struct rota_metadata *metadata, size_t n);

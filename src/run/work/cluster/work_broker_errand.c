@@ -1,5 +1,6 @@
 #include "run/work/cluster/work_broker_errand.h"
 
+#include "base/decimal.h"
 #include "core/call/failure.h"
 #include "run/work/broker/work_broker_inside.h"
 #include "run/work/broker/work_broker_reply.h"
@@ -38,6 +39,7 @@ struct rota_server_call *rota_work_broker_errand_end(struct rota_broker_errand *
 {
     struct rota_server_call *call = errand->call;
     rota_map_remove(&errand->broker->front.errands, key_of(&errand->call));
+    rota_list_remove(&errand->link);
     for (size_t i = 0; i < errand->n_parts; i++) {
         if (errand->parts[i].call)
             rota_call_cancel(errand->parts[i].call);
@@ -104,6 +106,14 @@ static void note_end(struct rota_broker_part *part, enum rota_status status, str
              is_silent ? part->address : "", is_silent ? ": " : "", (int)text.size, text.data);
 }
 
+static void note_view(struct rota_broker_part *part, const struct rota_call_result *result)
+{
+    struct rota_str owner = rota_str("");
+    part->view = rota_work_broker_cluster_view_of(result->metadata, result->n_metadata);
+    rota_metadata_get(result->metadata, result->n_metadata, ROTA_NOTE_OWNER, &owner);
+    snprintf(part->owner, sizeof part->owner, "%.*s", ROTA_STR_ARGS(owner));
+}
+
 static void on_part_end(void *data, struct rota_call *call, const struct rota_call_result *result)
 {
     struct rota_broker_part *part = data;
@@ -124,6 +134,8 @@ static void on_part_end(void *data, struct rota_call *call, const struct rota_ca
         snprintf(text, sizeof text, "%.*s", ROTA_STR_ARGS(value));
         part->nodes = strtoull(text, NULL, 16);
     }
+    if (part->is_stale)
+        note_view(part, result);
     if (result->status == ROTA_STATUS_OK && !part->errand->is_stream) {
         rota_buffer_append_str(&part->message, result->message);
         if (part->message.failed)
@@ -154,14 +166,26 @@ static rota_time timeout_of(const struct rota_broker_errand *errand)
     return left < max ? (left > 0 ? left : 1) : max;
 }
 
+/* It follows a later view than ours: that of the node that named the owner. */
+static bool is_redirected(const struct rota_broker_errand *errand)
+{
+    return errand->front.refresh.route > rota_work_broker_cluster_view(errand->broker->cluster);
+}
+
 void rota_work_broker_errand_ask(struct rota_broker_errand *errand, size_t index,
                                  struct rota_str address, struct rota_str request)
 {
     struct rota_broker_part *part = &errand->parts[index];
     struct rota_error error;
+    char number[24];
+    const char *end = rota_decimal_put(number, errand->front.refresh.route);
+    const struct rota_metadata note = {rota_str(ROTA_NOTE_VIEW),
+                                       rota_str_of(number, (size_t)(end - number))};
     struct rota_call_options options = {
         .method = rota_str(errand->method),
         .request = request,
+        .metadata = &note,
+        .n_metadata = is_redirected(errand),
         .timeout = timeout_of(errand),
         .on_message = errand->is_stream ? on_message : NULL,
         .on_end = on_part_end,
@@ -169,6 +193,8 @@ void rota_work_broker_errand_ask(struct rota_broker_errand *errand, size_t index
     };
     snprintf(part->address, sizeof part->address, "%.*s", (int)address.size, address.data);
     part->has_sent = part->is_stale = part->is_undone = part->has_nodes = false;
+    part->view = 0;
+    part->owner[0] = '\0';
     rota_buffer_clear(&part->message);
     if (rota_work_broker_cluster_call(errand->broker->cluster, rota_str(part->address), &options,
                                       &part->call, &error)) {

@@ -17,6 +17,7 @@
 enum { ROTA_BROKER_ERRAND_TEXT_MAX = ROTA_ERROR_TEXT_MAX };
 
 struct rota_broker_errand;
+struct rota_broker_method;
 struct rota_broker_request;
 struct rota_work_broker;
 
@@ -28,10 +29,12 @@ struct rota_broker_part {
     bool is_undone;             /* certainly nothing was done there */
     bool has_nodes;             /* it has reported ... */
     uint64_t nodes;             /* ... the hash of the nodes that it knows to hold jobs */
+    uint64_t view;              /* of a rejection: the number of the view there; 0: not known */
     bool has_sent;              /* it sent a message of a stream */
     struct rota_buffer message; /* the reply; of a stream: bytes for which there was no room */
     char text[ROTA_BROKER_ERRAND_TEXT_MAX];
     char address[ROTA_ADDRESS_MAX + 1];
+    char owner[ROTA_ADDRESS_MAX + 1]; /* that a rejection names, or empty */
 };
 
 struct rota_broker_errand {
@@ -48,6 +51,9 @@ struct rota_broker_errand {
     bool has_answer;    /* ... and whether any node has answered */
     bool is_dry_run;    /* of a deletion */
     struct rota_buffer reply;
+    const struct rota_broker_method *of; /* of a call that may begin again ... */
+    struct rota_front_call front;        /* ... in this state */
+    struct rota_list_node link;          /* in `parked` */
     size_t n_parts, n_left;
     struct rota_broker_part parts[];
 };

@@ -4,6 +4,7 @@
 #include "run/work/broker/work_broker_method.h"
 #include "run/work/broker/work_broker_reply.h"
 #include "run/work/cluster/work_broker_errand.h"
+#include "run/work/cluster/work_broker_refresh.h"
 #include "run/work/cluster/work_broker_settings.h"
 
 #include <stdio.h>
@@ -146,9 +147,10 @@ void rota_work_broker_route_job(struct rota_broker_request *request,
 
 /* --- an add --- */
 
-static void pass_errand(struct rota_broker_errand *errand)
+static void on_added(struct rota_broker_errand *errand)
 {
-    rota_work_broker_errand_pass(errand, &errand->parts[0]);
+    if (!rota_work_broker_refresh_again(errand, &errand->parts[0]))
+        rota_work_broker_errand_pass(errand, &errand->parts[0]);
 }
 
 /* A job in the form in which its node adds it. */
@@ -172,11 +174,16 @@ void rota_work_broker_route_add(struct rota_broker_request *request, struct rota
     struct rota_broker_errand *errand =
         buffer->failed ? NULL
                        : rota_work_broker_errand_new(request->broker, request->call,
-                                                     request->method->path, 1, pass_errand);
+                                                     request->method->path, 1, on_added);
     if (!errand) {
         refuse_memory(request->call);
         return;
     }
+    errand->of = request->method;
+    errand->front = request->front;
+    if (request->front.owner.size == 0)
+        errand->front.refresh.route = rota_work_broker_cluster_view(request->broker->cluster);
+    errand->front.owner = rota_str("");
     rota_work_broker_errand_ask(errand, 0, owner, rota_buffer_str(buffer));
     rota_work_broker_errand_begin(errand);
 }
