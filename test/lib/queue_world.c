@@ -12,6 +12,8 @@ void world_open(struct world *world, const struct rota_work_broker_options *opti
     assert_int_equal(rota_server_open(&world->loop, &with, &world->server, NULL), ROTA_OK);
     if (rota_work_broker_open(&world->loop, world->server, options, &world->broker, &error))
         fail_msg("%s", error.text);
+    while (!rota_work_broker_is_listed(world->broker)) /* before, it accepts no jobs */
+        uv_run(&world->loop, UV_RUN_ONCE);
     assert_int_equal(rota_server_listen(world->server, "127.0.0.1:0", NULL), ROTA_OK);
     assert_int_equal(rota_channel_open(&world->loop, rota_server_address(world->server, 0), &ask,
                                        &world->channel, NULL),

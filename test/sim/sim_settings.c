@@ -124,8 +124,8 @@ static struct message new_message(int type)
 
 static void send(struct world *world, uint32_t from, uint32_t to, const struct message *message)
 {
-    bool is_cut = world->cut && (from == world->cut || to == world->cut) &&
-                  (from == STORE || to == STORE);
+    bool is_cut =
+        world->cut && (from == world->cut || to == world->cut) && (from == STORE || to == STORE);
     if (!is_cut)
         rota_sim_send(world->sim, from, to, rota_str_of(message, sizeof *message));
 }
@@ -153,7 +153,7 @@ static void drop_rows(struct world *world)
 
 static void read_rows(struct world *world, const struct message *request, struct message *answer)
 {
-    answer->is_all = request->version == 0;
+    answer->is_all = request->is_all;
     for (uint32_t i = 0; i < QUEUES; i++) {
         answer->has_row[i] = world->table[i].version > request->version;
         answer->rows[i] = world->table[i];
@@ -249,10 +249,11 @@ static void ask_store(struct world *world, uint32_t number, struct message *requ
                        rota_sim_mono(world->sim, number) + ANSWER_MAX);
 }
 
-static void ask_rows(struct world *world, uint32_t number, uint64_t from)
+static void ask_rows(struct world *world, uint32_t number, uint64_t from, bool is_all)
 {
     struct message request = new_message(READ);
     request.version = world->plant == PLANT_NEVER_ALL ? world->nodes[number].fsm.known : from;
+    request.is_all = is_all && world->plant != PLANT_NEVER_ALL;
     ask_store(world, number, &request);
 }
 
@@ -316,7 +317,7 @@ static void carry_out(struct world *world, uint32_t number,
     if (todo->begin)
         check_begin(world, number);
     if (todo->read)
-        ask_rows(world, number, todo->from);
+        ask_rows(world, number, todo->from, todo->is_all);
     if (todo->write)
         write_change(world, number, todo);
 }
@@ -351,8 +352,8 @@ static void take_answer(struct world *world, uint32_t number, const struct messa
     struct rota_settings_event event = {.type = ROTA_SETTINGS_CONFLICT};
     if (!change) {
         take_rows(world, node, answer);
-        event = (struct rota_settings_event){.type = ROTA_SETTINGS_READ,
-                                             .version = answer->version};
+        event =
+            (struct rota_settings_event){.type = ROTA_SETTINGS_READ, .version = answer->version};
     } else if (answer->is_done) {
         node->rows[change->queue] = change->row;
         node->rows[change->queue].version = answer->version;

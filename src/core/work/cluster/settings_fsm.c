@@ -125,10 +125,11 @@ static void send_next(struct rota_settings_fsm *fsm, rota_time now,
                       struct rota_settings_actions *actions)
 {
     if (now >= fsm->read_at) {
-        bool is_all = !fsm->has_read || fsm->known == 0 || now >= fsm->all_at;
+        bool is_all = !fsm->has_read || now >= fsm->all_at;
         fsm->flight = is_all ? ROTA_SETTINGS_READING_ALL : ROTA_SETTINGS_READING;
         fsm->has_changed = false;
         actions->read = true;
+        actions->is_all = is_all;
         actions->from = is_all ? 0 : fsm->known;
     } else if (fsm->n_changes > 0 && fsm->has_read && !fsm->must_read) {
         fsm->flight = ROTA_SETTINGS_WRITING;
@@ -149,8 +150,7 @@ struct rota_settings_actions rota_settings_fsm_step(struct rota_settings_fsm *fs
                   &actions);
     if (is_idle)
         send_next(fsm, now, &actions);
-    bool may_begin =
-        fsm->has_read || (fsm->has_copy && (fsm->has_failed || now >= fsm->begin_by));
+    bool may_begin = fsm->has_read || (fsm->has_copy && (fsm->has_failed || now >= fsm->begin_by));
     actions.begin = may_begin && !fsm->has_begun;
     fsm->has_begun = fsm->has_begun || may_begin;
     return actions;

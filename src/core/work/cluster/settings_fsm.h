@@ -67,8 +67,8 @@ enum rota_settings_end {
 
 /* At most one request is made; `ended` is over, and the caller's again. */
 struct rota_settings_actions {
-    bool read;
-    uint64_t from; /* read rows of later versions; 0: all of them */
+    bool read, is_all; /* all rows, or those after `from` */
+    uint64_t from;
     struct rota_settings_change *write;
     uint64_t known; /* ... if its row is not of a later version */
     struct rota_settings_change *ended;
