@@ -106,7 +106,8 @@ static void encode_edited(struct rota_broker_rows *rows, const struct pending *p
         rota_queue_message_write_jobs(&batch, &setting, &rows->bytes);
 }
 
-/* One that is invalid, for a newer program wrote it, is left out. False: try it again later. */
+/* One that is invalid, for a newer program wrote it, or for which there is no room is left out.
+ * False: try it again. */
 static bool apply_row(struct rota_broker_rows *rows, struct rota_str queue, struct rota_str bytes)
 {
     struct rota_work_broker *broker = rows->broker;
@@ -120,7 +121,7 @@ static bool apply_row(struct rota_broker_rows *rows, struct rota_str queue, stru
         rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
                  "settings of queue not applied", ROTA_LOG_FACT("queue", queue),
                  ROTA_LOG_FACT("why", error.text));
-    return !code || code == ROTA_ERR_INVALID;
+    return code != ROTA_ERR_NO_MEMORY;
 }
 
 /* --- reading --- */
