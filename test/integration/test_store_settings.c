@@ -104,6 +104,32 @@ static void a_row_that_has_changed_is_not_overwritten(void **state)
     rota_store_session_answer_deinit(&answer);
 }
 
+/* Settings of several queues are written together, or not at all. */
+static void rows_of_one_request_are_all_written_or_none(void **state)
+{
+    struct rota_store_answer answer = {0};
+    struct rota_store_request request = {.verb = ROTA_STORE_QUEUE_PUT};
+    const struct rota_str keys[] = {rota_str("b"), rota_str("2"), rota_str("c"), rota_str("3")};
+    (void)state;
+    request.config.name = rota_str("a");
+    request.config.text = rota_str("1");
+    request.keys = keys;
+    request.n_keys = 4;
+    put(theirs, "c", rota_str("other"), 0, NULL);
+    store_must(ours, &request, &answer);
+    assert_false(answer.is_done);
+    read_from(0, &answer);
+    assert_int_equal(answer.n_queues, 1);
+    request.known = answer.highest;
+    store_must(ours, &request, &answer);
+    assert_true(answer.is_done);
+    read_from(request.known, &answer);
+    assert_int_equal(answer.n_queues, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(answer.queues[i].version, answer.highest);
+    rota_store_session_answer_deinit(&answer);
+}
+
 static void a_row_that_says_nothing_is_deleted_after_a_while(void **state)
 {
     (void)state;
@@ -139,6 +165,10 @@ static void what_does_not_fit_is_refused(void **state)
     request.config.text = rota_str_of("x", ROTA_STORE_TEXT_MAX + 1);
     assert_int_equal(rota_store_check_request(&request, NULL), ROTA_ERR_LIMIT);
     request.config.text = rota_str("");
+    request.keys = &request.config.name;
+    request.n_keys = 1;
+    assert_int_equal(rota_store_check_request(&request, NULL), ROTA_ERR_INVALID);
+    request.n_keys = 0;
     request.known = UINT64_MAX;
     assert_int_equal(rota_store_check_request(&request, NULL), ROTA_ERR_INVALID);
 }
@@ -150,6 +180,7 @@ int main(void)
         TEST(a_row_is_read_as_it_was_written),
         TEST(later_rows_are_read_in_the_order_of_their_versions),
         TEST(a_row_that_has_changed_is_not_overwritten),
+        TEST(rows_of_one_request_are_all_written_or_none),
         TEST(a_row_that_says_nothing_is_deleted_after_a_while),
         TEST(versions_of_a_database_that_was_restored_are_not_used_again),
         TEST(what_does_not_fit_is_refused),

@@ -125,9 +125,10 @@ enum rota_store_verb {
      * those that an older program has left, with version 0. */
     ROTA_STORE_QUEUES,
 
-    /* Writes the settings `config.text` of the queue `config.name`, changed by `host`, unless the
-     * queue has settings of a version above `known`. Answer: `is_done`; then `highest` is their
-     * version, and `previous` the latest of all queues before it. */
+    /* Writes the settings `config.text` of the queue `config.name`, changed by `host`; and those of
+     * further queues, whose names and settings alternate in `keys`. Unless one of them has settings
+     * of a version above `known`. Answer: `is_done`; then `highest` is their version, and `previous`
+     * the latest of all queues before it. */
     ROTA_STORE_QUEUE_PUT,
 };
 
@@ -250,7 +251,7 @@ struct rota_store_request {
     /* For SELECT: a name of letters, digits and underscores, or two such names with a dot between
      * them. The columns are "key" and "value" by default. */
     struct rota_str table, key_column, value_column;
-    const struct rota_str *keys; /* or further addresses of a member; no duplicates */
+    const struct rota_str *keys; /* or further addresses of a member; no duplicates. Or queues */
     size_t n_keys;
 };
 

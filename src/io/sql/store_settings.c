@@ -91,12 +91,13 @@ static enum rota_code run_counted(struct rota_store_session *session, const char
 }
 
 static enum rota_code change_row(struct rota_store_session *session,
-                                 const struct rota_store_request *request, uint64_t version,
-                                 bool *is_done, struct rota_error *error)
+                                 const struct rota_store_request *request, struct rota_str queue,
+                                 struct rota_str settings, uint64_t version, bool *is_done,
+                                 struct rota_error *error)
 {
     const struct rota_store_argument arguments[] = {
-        ROTA_STORE_STR("queue", request->config.name),    ROTA_STORE_INT("version", version),
-        ROTA_STORE_STR("settings", request->config.text), ROTA_STORE_STR("author", request->host),
+        ROTA_STORE_STR("queue", queue),          ROTA_STORE_INT("version", version),
+        ROTA_STORE_STR("settings", settings),    ROTA_STORE_STR("author", request->host),
         ROTA_STORE_INT("known", request->known),
     };
     const size_t n = sizeof arguments / sizeof *arguments;
@@ -147,8 +148,12 @@ static enum rota_code put_queue(struct rota_store_session *session,
     if (!code) {
         uint64_t clock = (uint64_t)(answer->db_now / ROTA_MSEC);
         version = latest + 1 > clock ? latest + 1 : clock;
-        code = change_row(session, request, version, &answer->is_done, &answer->error);
+        code = change_row(session, request, request->config.name, request->config.text, version,
+                          &answer->is_done, &answer->error);
     }
+    for (size_t i = 0; !code && answer->is_done && i < request->n_keys; i += 2)
+        code = change_row(session, request, request->keys[i], request->keys[i + 1], version,
+                          &answer->is_done, &answer->error);
     if (!code && answer->is_done)
         code = finish_change(session, version, &answer->error);
     answer->highest = version;

@@ -337,11 +337,9 @@ enum rota_code rota_front_fsm_route(struct rota_front_fsm *fsm, const struct rot
     return ROTA_OK;
 }
 
-struct rota_front_action rota_front_fsm_admit(const struct rota_front_fsm *fsm, bool may_be_there)
+enum rota_front_reason rota_front_fsm_unread(bool may_be_there)
 {
-    if (!fsm->is_unread)
-        return act(ROTA_FRONT_HERE);
-    return refuse(may_be_there ? ROTA_FRONT_UNREAD_AGAIN : ROTA_FRONT_UNREAD);
+    return may_be_there ? ROTA_FRONT_UNREAD_AGAIN : ROTA_FRONT_UNREAD;
 }
 
 struct rota_front_action rota_front_fsm_accept(const struct rota_front_fsm *fsm, bool may_be_there)

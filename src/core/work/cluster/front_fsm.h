@@ -211,8 +211,8 @@ enum rota_code rota_front_fsm_route(struct rota_front_fsm *fsm, const struct rot
                                     struct rota_front_new *job, struct rota_front_action *action,
                                     struct rota_error *error);
 
-/* Whether it takes jobs at all: REFUSE while it does not know the settings of their queues. */
-struct rota_front_action rota_front_fsm_admit(const struct rota_front_fsm *fsm, bool may_be_there);
+/* Why it takes no jobs, while it `is_unread`. */
+enum rota_front_reason rota_front_fsm_unread(bool may_be_there);
 
 /* With a store: whether it takes jobs; `may_be_there`: one of them may have been added before. And
  * whether a job has to wait for its partition, which is wanted from now on if it is ours. */

@@ -86,8 +86,7 @@ static void take_event(struct rota_settings_fsm *fsm, rota_time now,
                        const struct rota_settings_event *event,
                        struct rota_settings_actions *actions)
 {
-    struct rota_settings_change *first = first_change(fsm);
-    bool was_writing = fsm->flight == ROTA_SETTINGS_WRITING;
+    struct rota_settings_change *written = fsm->written;
     switch (event->type) {
     case ROTA_SETTINGS_TICK:
         return;
@@ -108,17 +107,20 @@ static void take_event(struct rota_settings_fsm *fsm, rota_time now,
         read_before_writing(fsm, now);
         break;
     case ROTA_SETTINGS_REFUSED:
-        end_first(fsm, first->is_unsure ? ROTA_SETTINGS_UNKNOWN : ROTA_SETTINGS_INVALID, actions);
+        end_first(fsm,
+                  written && written->is_unsure ? ROTA_SETTINGS_UNKNOWN : ROTA_SETTINGS_INVALID,
+                  actions);
         break;
     case ROTA_SETTINGS_LOST:
     case ROTA_SETTINGS_FAILED:
-        if (was_writing && event->type == ROTA_SETTINGS_LOST)
-            first->is_unsure = true;
+        if (written && event->type == ROTA_SETTINGS_LOST)
+            written->is_unsure = true;
         fsm->has_failed = true;
         read_before_writing(fsm, rota_time_add(now, fsm->interval));
         break;
     }
     fsm->flight = ROTA_SETTINGS_IDLE;
+    fsm->written = NULL;
 }
 
 static void send_next(struct rota_settings_fsm *fsm, rota_time now,
@@ -133,7 +135,7 @@ static void send_next(struct rota_settings_fsm *fsm, rota_time now,
         actions->from = is_all ? 0 : fsm->known;
     } else if (fsm->n_changes > 0 && fsm->has_read && !fsm->must_read) {
         fsm->flight = ROTA_SETTINGS_WRITING;
-        actions->write = first_change(fsm);
+        actions->write = fsm->written = first_change(fsm);
         actions->known = fsm->known;
     }
 }

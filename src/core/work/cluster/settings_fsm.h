@@ -80,7 +80,7 @@ enum rota_settings_flight {
     ROTA_SETTINGS_IDLE,
     ROTA_SETTINGS_READING,
     ROTA_SETTINGS_READING_ALL,
-    ROTA_SETTINGS_WRITING, /* the first change */
+    ROTA_SETTINGS_WRITING,
 };
 
 struct rota_settings_fsm {
@@ -95,6 +95,7 @@ struct rota_settings_fsm {
     bool has_changed; /* hinted since the read in flight was sent */
     struct rota_list_node changes;
     size_t n_changes;
+    struct rota_settings_change *written; /* the first of them, while it is written */
 };
 
 /* `has_copy`: of the settings, from an earlier run. */
@@ -111,6 +112,6 @@ static inline bool rota_settings_fsm_has_room(const struct rota_settings_fsm *fs
     return fsm->n_changes < ROTA_SETTINGS_CHANGES_MAX;
 }
 
-/* The next change, removed; NULL: none is left. For a caller that stops: no request that is in
- * flight may be reported any more. */
+/* The next change, removed; NULL: none is left. For a caller that stops: do not
+ * report the request in flight after that. */
 struct rota_settings_change *rota_settings_fsm_drop(struct rota_settings_fsm *fsm);

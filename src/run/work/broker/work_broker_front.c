@@ -269,9 +269,8 @@ static void serve_new(struct rota_broker_request *request)
     bool is_again = false;
     for (size_t i = 0; i < request->n_jobs; i++)
         is_again = is_again || request->jobs[i].is_again;
-    struct rota_front_action admit = rota_front_fsm_admit(fsm, is_again);
-    if (admit.what == ROTA_FRONT_REFUSE) {
-        rota_work_broker_reply_reason(request->call, admit.reason, NULL);
+    if (fsm->is_unread) {
+        rota_work_broker_reply_reason(request->call, rota_front_fsm_unread(is_again), NULL);
         return;
     }
     bool may_route = !fsm->options.is_alone && !request->front.is_carried;

@@ -284,18 +284,37 @@ rota_time rota_work_broker_layout_deadline(const struct rota_broker_layouts *lay
 
 /* --- methods --- */
 
+struct rota_work_layout rota_work_broker_layout_of(const struct rota_work_broker *broker,
+                                                   struct rota_str queue)
+{
+    const struct rota_work_layout usual =
+        rota_work_broker_cluster_default(rota_work_broker_cluster_n_partitions(broker->cluster));
+    const struct rota_layout_file says =
+        rota_layout_file_of(rota_work_broker_cluster_config(broker->cluster), queue);
+    struct rota_work_layout layout;
+    rota_time at;
+    bool is_set = rota_broker_layout(broker->core, queue, &layout, &at) &&
+                  !rota_layout_is_equal(&layout, &usual);
+    return is_set ? layout : rota_layout_file_usual(&says, &usual);
+}
+
 /* The layout of the queue after a request, in whole milliseconds, so that clients get exactly the
- * same times. */
+ * same times. The same request again changes nothing, not even since when the layout is in force.
+ */
 static enum rota_code make_wished(struct rota_work_broker *broker, struct rota_str queue,
                                   struct rota_setting_change *change, struct rota_error *error)
 {
-    const struct rota_work_layout now = rota_work_broker_cluster_layout(broker->cluster, queue);
-    rota_time wall = rota_work_broker_now().wall;
+    const struct rota_work_layout now = rota_work_broker_layout_of(broker, queue);
+    struct rota_work_layout *next = &change->edit.layout, known;
+    rota_time wall = rota_work_broker_now().wall, at;
     enum rota_code code =
         rota_work_broker_layout_file_permit(broker->layout_file, queue, &change->wish, error);
-    return code ? code
-                : rota_layout_want(&now, &change->wish, wall - wall % ROTA_MSEC,
-                                   &change->edit.layout, error);
+    if (!code)
+        code = rota_layout_want(&now, &change->wish, wall - wall % ROTA_MSEC, next, error);
+    bool is_same = !code && rota_broker_layout(broker->core, queue, &known, &at) &&
+                   rota_layout_is_equal(&known, next);
+    change->edit.at = is_same ? at : 0;
+    return code;
 }
 
 enum rota_code rota_work_broker_layout_make_usual(struct rota_work_broker *broker,

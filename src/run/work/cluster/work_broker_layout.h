@@ -23,6 +23,11 @@ void rota_work_broker_layout_close(struct rota_broker_layouts *layouts);
 bool rota_work_broker_layout_turn(struct rota_broker_layouts *layouts, struct rota_work_now now);
 rota_time rota_work_broker_layout_deadline(const struct rota_broker_layouts *layouts);
 
+/* The layout of a queue as it was set, or as the file of dynamic settings has it. The route follows
+ * in the next turn. */
+struct rota_work_layout rota_work_broker_layout_of(const struct rota_work_broker *broker,
+                                                   struct rota_str queue);
+
 /* Towards that of a queue without settings. */
 rota_broker_layout_maker rota_work_broker_layout_make_usual;
 

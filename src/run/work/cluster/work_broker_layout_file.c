@@ -6,7 +6,7 @@
  * each other's layouts forever. */
 #include "run/work/cluster/work_broker_layout_file.h"
 #include "run/work/broker/work_broker_inside.h"
-#include "run/work/cluster/work_broker_rows.h"
+#include "run/work/cluster/work_broker_layout.h"
 #include "run/work/cluster/work_broker_settings.h"
 #include "run/work/store/work_broker_store.h"
 
@@ -65,7 +65,7 @@ static enum rota_code make_filed(struct rota_work_broker *broker, struct rota_st
                                  struct rota_setting_change *change, struct rota_error *error)
 {
     const struct rota_broker_layout_file *file = broker->layout_file;
-    const struct rota_work_layout layout = rota_work_broker_cluster_layout(broker->cluster, queue);
+    const struct rota_work_layout layout = rota_work_broker_layout_of(broker, queue);
     if (!file || !file->next)
         return rota_error_set(error, ROTA_ERR_STALE, "the file is in force already");
     const struct rota_layout_file says = rota_layout_file_of(file->next, queue);

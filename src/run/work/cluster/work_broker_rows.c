@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { IMPORT_MAX = 1 + ROTA_STORE_KEYS_MAX / 2 }; /* queues of one request */
+
 #define INTERVAL (1 * ROTA_SEC)
 #define SOON     (1 * ROTA_SEC) /* for other nodes to read a row, before a change is answered */
 
@@ -26,13 +28,14 @@ struct pending {
     struct rota_error error;
     uint64_t version; /* it is written as */
     size_t n_told;    /* nodes that have not answered */
+    bool is_import;   /* of what this node had before, not of one queue */
     struct rota_list_node link;
     size_t queue_size;
     char queue[ROTA_JOB_QUEUE_NAME_MAX], key[ROTA_JOB_KEY_MAX];
     char author[ROTA_STORE_NAME_MAX + 1];
 };
 
-/* A node that was told of a change. */
+/* A node that is being notified of a change. */
 struct tell {
     struct rota_broker_ask ask;
     struct pending *pending;
@@ -58,7 +61,7 @@ struct rota_broker_rows {
 
     /* The store has no settings yet: it gets those that this node had before. */
     bool is_importing;
-    struct rota_setting_place import;
+    struct rota_setting_place import, imported; /* the next ones; those after the write in flight */
 
     struct rota_list_node told, asks, waiting;
 };
@@ -95,14 +98,14 @@ static bool is_readable(struct rota_str bytes)
     return source.place == bytes.size;
 }
 
-static void encode_edited(struct rota_broker_rows *rows, const struct pending *pending)
+static void append_edited(struct rota_broker_rows *rows, struct rota_str queue,
+                          const struct rota_setting_edit *edit)
 {
     struct rota_journal_batch batch = {0};
     struct rota_work_record setting;
     size_t place = 0;
-    rota_buffer_clear(&rows->bytes);
-    while (rota_broker_next_edited(rows->broker->core, rota_work_broker_now(), queue_of(pending),
-                                   &pending->change.edit, &place, &setting))
+    while (rota_broker_next_edited(rows->broker->core, rota_work_broker_now(), queue, edit, &place,
+                                   &setting))
         rota_queue_message_write_jobs(&batch, &setting, &rows->bytes);
 }
 
@@ -200,7 +203,8 @@ static void on_written(void *data, const struct rota_store_answer *answer)
     if (!answer->code && answer->is_done) {
         event.type = ROTA_SETTINGS_WRITTEN;
         pending->version = answer->highest;
-        event.is_applied = apply_row(rows, queue_of(pending), rota_buffer_str(&rows->bytes));
+        event.is_applied =
+            pending->is_import || apply_row(rows, queue_of(pending), rota_buffer_str(&rows->bytes));
     } else if (!answer->code) {
         event.type = ROTA_SETTINGS_CONFLICT;
     }
@@ -208,25 +212,65 @@ static void on_written(void *data, const struct rota_store_answer *answer)
     rota_work_broker_touch(rows->broker);
 }
 
-/* Without an answer to come, what happened instead. */
-static bool write_row(struct rota_broker_rows *rows, struct pending *pending, uint64_t known,
-                      struct rota_settings_event *event)
+static enum rota_code put_row(struct rota_broker_rows *rows, struct pending *pending,
+                              struct rota_store_request *request)
 {
     struct rota_setting_change *change = &pending->change;
     struct rota_error *error = &pending->error;
-    struct rota_store_request request = {.verb = ROTA_STORE_QUEUE_PUT, .known = known};
     enum rota_code code =
         change->make ? change->make(rows->broker, queue_of(pending), change, error) : ROTA_OK;
     if (!code)
         code = rota_broker_edit_check(&change->edit, error);
-    encode_edited(rows, pending);
-    if (!code && rows->bytes.failed)
-        code = rota_error_no_memory(error, "for the settings of a queue");
-    request.config.name = queue_of(pending);
-    request.config.text = rota_buffer_str(&rows->bytes);
-    request.host = rota_str(pending->author);
-    if (!code)
-        code = rota_store_ask(rows->store, &request, on_written, rows, error);
+    if (code)
+        return code;
+    append_edited(rows, queue_of(pending), &change->edit);
+    if (rows->bytes.failed)
+        return rota_error_no_memory(error, "for the settings of a queue");
+    request->config.name = queue_of(pending);
+    request->config.text = rota_buffer_str(&rows->bytes);
+    return rota_store_ask(rows->store, request, on_written, rows, error);
+}
+
+/* Settings that this node had before there were rows, in one write: another node has all of them,
+ * or none. */
+static enum rota_code put_own(struct rota_broker_rows *rows, struct pending *pending,
+                              struct rota_store_request *request)
+{
+    static const struct rota_setting_edit none = {.type = ROTA_SETTING_NONE};
+    struct rota_arena *arena = &rows->broker->front.arena;
+    struct rota_setting_place place = rows->import;
+    size_t ends[IMPORT_MAX], n = 0;
+    rota_arena_clear(arena);
+    struct rota_str *pairs = rota_arena_take(arena, 2 * IMPORT_MAX * sizeof *pairs);
+    if (place.queue == 0 && rows->fsm.known > 0)
+        return rota_error_set(&pending->error, ROTA_ERR_STALE, "the store has settings by now");
+    for (; pairs && n < IMPORT_MAX && next_own(rows, &place, &pairs[2 * n]); n++) {
+        append_edited(rows, pairs[2 * n], &none);
+        ends[n] = rows->bytes.size;
+    }
+    if (!pairs || rows->bytes.failed)
+        return rota_error_no_memory(&pending->error, "for the settings of queues");
+    if (n == 0)
+        return rota_error_set(&pending->error, ROTA_ERR_STALE, "there are no more settings");
+    for (size_t i = 0, begin = 0; i < n; begin = ends[i++])
+        pairs[2 * i + 1] = rota_str_of(rows->bytes.data + begin, ends[i] - begin);
+    request->config.name = pairs[0];
+    request->config.text = pairs[1];
+    request->keys = pairs + 2;
+    request->n_keys = 2 * (n - 1);
+    rows->imported = place;
+    return rota_store_ask(rows->store, request, on_written, rows, &pending->error);
+}
+
+/* Without an answer to come, what happened instead. */
+static bool write_row(struct rota_broker_rows *rows, struct pending *pending, uint64_t known,
+                      struct rota_settings_event *event)
+{
+    struct rota_store_request request = {
+        .verb = ROTA_STORE_QUEUE_PUT, .known = known, .host = rota_str(pending->author)};
+    rota_buffer_clear(&rows->bytes);
+    enum rota_code code =
+        pending->is_import ? put_own(rows, pending, &request) : put_row(rows, pending, &request);
     event->type = ROTA_SETTINGS_REFUSED;
     if (!code)
         rows->written = pending;
@@ -537,7 +581,6 @@ void rota_work_broker_rows_change_for(const struct rota_broker_request *request,
 
 /* --- the settings of a node that had no store for them --- */
 
-/* One that was not written, since the store is away: all of them once more. */
 static void on_imported(struct rota_work_broker *broker, void *data, struct rota_str queue,
                         const struct rota_setting_change *change, uint64_t number,
                         const struct rota_error *error)
@@ -547,21 +590,23 @@ static void on_imported(struct rota_work_broker *broker, void *data, struct rota
     (void)queue;
     (void)change;
     (void)number;
-    if (error->code == ROTA_ERR_UNAVAILABLE)
-        rows->import = (struct rota_setting_place){0};
+    if (!error->code)
+        rows->import = rows->imported; /* a next write finds whether there are more */
+    else if (error->code != ROTA_ERR_UNAVAILABLE)
+        rows->is_importing = false;
 }
 
-/* One after the other. */
-static void import_queues(struct rota_broker_rows *rows)
+static void import_settings(struct rota_broker_rows *rows)
 {
-    const struct rota_setting_change change = {
-        .edit.type = ROTA_SETTING_NONE, .on_changed = on_imported, .data = rows};
-    struct rota_str queue;
-    if (!rows->is_importing || rows->fsm.n_changes > 0)
+    struct pending *made;
+    if (!rows->is_importing || rows->fsm.n_changes > 0 || !(made = calloc(1, sizeof *made)))
         return;
-    rows->is_importing = next_own(rows, &rows->import, &queue);
-    if (rows->is_importing)
-        rota_work_broker_rows_change(rows->broker, queue, &change, "upgrade");
+    made->rows = rows;
+    made->is_import = true;
+    made->change.on_changed = on_imported;
+    made->change.data = rows;
+    snprintf(made->author, sizeof made->author, "upgrade");
+    drive(rows, (struct rota_settings_event){.type = ROTA_SETTINGS_CHANGE, .change = &made->base});
 }
 
 /* --- life --- */
@@ -588,7 +633,7 @@ void rota_work_broker_rows_turn(struct rota_broker_rows *rows, rota_time now)
         return;
     if (rota_settings_fsm_deadline(&rows->fsm) <= now)
         drive(rows, (struct rota_settings_event){.type = ROTA_SETTINGS_TICK});
-    import_queues(rows);
+    import_settings(rows);
     answer_waiting(rows, now);
 }
 
