@@ -185,6 +185,36 @@ static void settings_of_a_journal_become_rows_which_count_from_then_on(void **st
     assert_int_equal(system(command), 0);
 }
 
+/* Two at once: the second is computed when the first is written, and before the route follows. */
+static void changes_of_a_layout_that_come_together_are_both_kept(void **state)
+{
+    struct place *place = *state;
+    struct world *world = &place->world;
+    static struct told told[3];
+    const struct rota_queue_lay_out wishes[] = {
+        {.queue = JOBS, .partitions = 8},
+        {.queue = JOBS, .has_spread = true, .is_slots = true, .batch = 2},
+        {.queue = JOBS, .partitions = 8}};
+    struct rota_queue_laid_out reply;
+    char file[] = "/tmp/rota-rows-XXXXXX", url[64];
+    int fd = mkstemp(file);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(url, sizeof url, "sqlite:%s", file);
+    restart_with(place, url);
+    for (size_t i = 0; i < 3; i++)
+        start(world, "SetLayout", &ROTA_QUEUE_SET_LAYOUT, &wishes[i], &told[i]);
+    for (size_t i = 0; i < 3; i++) {
+        await(&world->loop, &told[i].n_ends, 1);
+        assert_int_equal(told[i].status, ROTA_STATUS_OK);
+    }
+    read_reply(world, &ROTA_QUEUE_LAID_OUT, &told[2], &reply);
+    assert_int_equal(reply.wanted, 8);
+    assert_int_equal(reply.read, 8);
+    assert_int_equal(reply.batch, 2);
+    unlink(file);
+}
+
 /* The store can't even be opened: a journal that has jobs is served all the same. */
 static void a_journal_is_served_with_its_copy_while_the_store_is_unreachable(void **state)
 {
@@ -214,6 +244,7 @@ int main(void)
         TEST(next_broker_knows_the_outcome_of_each_job),
         TEST(invalid_directory_is_reported),
         TEST(settings_of_a_journal_become_rows_which_count_from_then_on),
+        TEST(changes_of_a_layout_that_come_together_are_both_kept),
         TEST(a_journal_is_served_with_its_copy_while_the_store_is_unreachable),
     };
     return cmocka_run_group_tests_name("broker_journal", tests, NULL, NULL);
