@@ -206,6 +206,22 @@ static void a_refused_change_ends_and_the_next_one_begins(void **state)
     assert_ptr_equal(todo.write, &second);
 }
 
+static void a_change_that_goes_first_is_written_before_those_that_wait(void **state)
+{
+    struct rota_settings_change first, second, third;
+    (void)state;
+    begin(NO_COPY);
+    happen(ROTA_SETTINGS_TICK);
+    want(&second);
+    step((struct rota_settings_event){
+        .type = ROTA_SETTINGS_CHANGE, .change = &first, .is_first = true});
+    assert_ptr_equal(hear_read(7).write, &first);
+    step((struct rota_settings_event){
+        .type = ROTA_SETTINGS_CHANGE, .change = &third, .is_first = true}); /* too late */
+    assert_ptr_equal(hear_written(7, 8).write, &second);
+    assert_ptr_equal(hear_written(8, 9).write, &third);
+}
+
 static void changes_wait_up_to_a_bound_and_can_be_dropped(void **state)
 {
     static struct rota_settings_change changes[ROTA_SETTINGS_CHANGES_MAX];
@@ -234,6 +250,7 @@ int main(void)
         cmocka_unit_test(a_change_ends_when_the_store_stays_away),
         cmocka_unit_test(a_write_without_an_answer_is_repeated_or_of_unknown_outcome),
         cmocka_unit_test(a_refused_change_ends_and_the_next_one_begins),
+        cmocka_unit_test(a_change_that_goes_first_is_written_before_those_that_wait),
         cmocka_unit_test(changes_wait_up_to_a_bound_and_can_be_dropped),
     };
     return cmocka_run_group_tests_name("settings_fsm", tests, NULL, NULL);

@@ -181,8 +181,8 @@ static const struct table tables[] = {
              {"queue", "name", "the queue; empty: the latest version of all rows"},
              {"version", "int", "grows with every change of any row"},
              {"settings", "bytes",
-              "records in the format of PAUSE, LAYOUT and WEIGHT in docs/journal.md, each preceded "
-              "by its size; empty: the defaults, and the row is deleted after an hour"},
+              "pause, layout and weight records in the format of docs/journal.md, each preceded by "
+              "its size; empty: the defaults, and the row is deleted after an hour"},
              {"changed_by", "name", "who changed it"},
              {"changed_at", "int", "when"},
          }},

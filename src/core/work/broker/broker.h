@@ -270,8 +270,7 @@ void rota_broker_forget_empty(struct rota_broker *broker, struct rota_work_now n
 
 /* Delete a queue whose jobs have all ended: these jobs, its settings and so its name.
  * ROTA_ERR_INVALID while jobs wait or run, of which `*n_live` says how many; `*n_ended` how many
- * are deleted. ROTA_ERR_NOT_FOUND. Its settings are written as defaults, so that nodes which
- * have older ones learn of it. */
+ * are deleted. ROTA_ERR_NOT_FOUND. */
 enum rota_code rota_broker_delete_queue(struct rota_broker *broker, struct rota_work_now now,
                                         struct rota_str queue, bool is_dry_run, size_t *n_live,
                                         size_t *n_ended, uint64_t *number,

@@ -64,11 +64,12 @@ static void finish_write(struct rota_settings_fsm *fsm, rota_time now,
 }
 
 static void push_change(struct rota_settings_fsm *fsm, rota_time now,
-                        struct rota_settings_change *change)
+                        struct rota_settings_change *change, bool is_first)
 {
+    bool may_be_first = is_first && !fsm->written;
     change->until = rota_time_add(now, ROTA_SETTINGS_PATIENCE);
     change->is_unsure = false;
-    rota_list_push(&fsm->changes, &change->link);
+    rota_list_push(may_be_first ? fsm->changes.next : &fsm->changes, &change->link);
     fsm->n_changes++;
 }
 
@@ -94,7 +95,7 @@ static void take_event(struct rota_settings_fsm *fsm, rota_time now,
         take_hint(fsm, now, event->version);
         return;
     case ROTA_SETTINGS_CHANGE:
-        push_change(fsm, now, event->change);
+        push_change(fsm, now, event->change, event->is_first);
         return;
     case ROTA_SETTINGS_READ:
         finish_read(fsm, now, event->version);

@@ -55,6 +55,7 @@ struct rota_settings_event {
     enum rota_settings_event_type type;
     uint64_t version, previous;
     struct rota_settings_change *change;
+    bool is_first;   /* of CHANGE: before those that wait */
     bool is_applied; /* of WRITTEN: the row is in force here */
 };
 

@@ -1,15 +1,7 @@
-#include "run/work/cluster/work_broker_rows.h"
-
-#include "base/quote.h"
-#include "core/work/cluster/settings_fsm.h"
-#include "run/store/store_thread.h"
-#include "run/work/broker/work_broker_inside.h"
 #include "run/work/broker/work_broker_reply.h"
-#include "run/work/cluster/work_broker_ask.h"
-#include "run/work/cluster/work_broker_layout.h"
+#include "run/work/cluster/work_broker_rows_inside.h"
 #include "run/work/store/work_broker_store.h"
 
-#include <rota/experimental/store_ask.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,58 +9,10 @@
 enum { IMPORT_MAX = 1 + ROTA_STORE_KEYS_MAX / 2 }; /* queues of one request */
 
 #define INTERVAL (1 * ROTA_SEC)
-#define SOON     (1 * ROTA_SEC) /* for other nodes to read a row, before a change is answered */
-
-static const char CHANGED[] = "/rota.peer.v1.QueuePeer/Changed";
-
-struct pending {
-    struct rota_settings_change base;
-    struct rota_broker_rows *rows;
-    struct rota_setting_change change;
-    struct rota_error error;
-    uint64_t version; /* it is written as */
-    size_t n_told;    /* nodes that have not answered */
-    bool is_import;   /* of what this node had before, not of one queue */
-    struct rota_list_node link;
-    size_t queue_size;
-    char queue[ROTA_JOB_QUEUE_NAME_MAX], key[ROTA_JOB_KEY_MAX];
-    char author[ROTA_STORE_NAME_MAX + 1];
-};
-
-/* A node that is being notified of a change. */
-struct tell {
-    struct rota_broker_ask ask;
-    struct pending *pending;
-};
-
-/* A node that waits for us to read. */
-struct waiting {
-    struct rota_list_node link;
-    struct rota_server_call *call;
-    rota_time until;
-    uint64_t version;
-    size_t queue_size;
-    char queue[ROTA_JOB_QUEUE_NAME_MAX];
-};
-
-struct rota_broker_rows {
-    struct rota_work_broker *broker;
-    struct rota_store *store;
-    struct rota_settings_fsm fsm;
-    struct rota_buffer bytes; /* of the row that is being written */
-    struct pending *written;
-    bool is_reading_all;
-
-    /* The store has no settings yet: it gets those that this node had before. */
-    bool is_importing;
-    struct rota_setting_place import, imported; /* the next ones; those after the write in flight */
-
-    struct rota_list_node told, asks, waiting;
-};
 
 static void drive(struct rota_broker_rows *rows, struct rota_settings_event event);
 
-static struct rota_str queue_of(const struct pending *pending)
+static struct rota_str queue_of(const struct rota_broker_pending_change *pending)
 {
     return rota_str_of(pending->queue, pending->queue_size);
 }
@@ -176,6 +120,38 @@ static bool apply_rows(struct rota_broker_rows *rows, const struct rota_store_an
     return rows->is_importing || reset_others(rows, answer);
 }
 
+static void on_imported(struct rota_work_broker *broker, void *data, struct rota_str queue,
+                        const struct rota_setting_change *change, uint64_t number,
+                        const struct rota_error *error)
+{
+    struct rota_broker_rows *rows = data;
+    (void)broker;
+    (void)queue;
+    (void)change;
+    (void)number;
+    rows->has_import = false;
+    if (!error->code)
+        rows->import = rows->imported; /* a next write finds whether there are more */
+    else if (error->code != ROTA_ERR_UNAVAILABLE)
+        rows->is_importing = false;
+}
+
+/* Before any change that waits: after that the store would have settings, and not these. */
+static void import_settings(struct rota_broker_rows *rows)
+{
+    struct rota_broker_pending_change *made;
+    if (!rows->is_importing || rows->has_import || !(made = calloc(1, sizeof *made)))
+        return;
+    rows->has_import = true;
+    made->rows = rows;
+    made->is_import = true;
+    made->change.on_changed = on_imported;
+    made->change.data = rows;
+    snprintf(made->author, sizeof made->author, "upgrade");
+    drive(rows, (struct rota_settings_event){
+                    .type = ROTA_SETTINGS_CHANGE, .change = &made->base, .is_first = true});
+}
+
 static enum rota_settings_event_type failure_of(const struct rota_store_answer *answer)
 {
     return answer->code == ROTA_ERR_UNKNOWN ? ROTA_SETTINGS_LOST : ROTA_SETTINGS_FAILED;
@@ -187,6 +163,7 @@ static void on_read(void *data, const struct rota_store_answer *answer)
     struct rota_settings_event event = {.type = failure_of(answer), .version = answer->highest};
     if (!answer->code && apply_rows(rows, answer))
         event.type = ROTA_SETTINGS_READ;
+    import_settings(rows);
     drive(rows, event);
     rota_work_broker_touch(rows->broker);
 }
@@ -198,7 +175,7 @@ static void on_written(void *data, const struct rota_store_answer *answer)
     struct rota_broker_rows *rows = data;
     struct rota_settings_event event = {
         .type = failure_of(answer), .version = answer->highest, .previous = answer->previous};
-    struct pending *pending = rows->written;
+    struct rota_broker_pending_change *pending = rows->written;
     rows->written = NULL;
     if (!answer->code && answer->is_done) {
         event.type = ROTA_SETTINGS_WRITTEN;
@@ -212,7 +189,8 @@ static void on_written(void *data, const struct rota_store_answer *answer)
     rota_work_broker_touch(rows->broker);
 }
 
-static enum rota_code put_row(struct rota_broker_rows *rows, struct pending *pending,
+static enum rota_code put_row(struct rota_broker_rows *rows,
+                              struct rota_broker_pending_change *pending,
                               struct rota_store_request *request)
 {
     struct rota_setting_change *change = &pending->change;
@@ -233,7 +211,8 @@ static enum rota_code put_row(struct rota_broker_rows *rows, struct pending *pen
 
 /* Settings that this node had before there were rows, in one write: another node has all of them,
  * or none. */
-static enum rota_code put_own(struct rota_broker_rows *rows, struct pending *pending,
+static enum rota_code put_own(struct rota_broker_rows *rows,
+                              struct rota_broker_pending_change *pending,
                               struct rota_store_request *request)
 {
     static const struct rota_setting_edit none = {.type = ROTA_SETTING_NONE};
@@ -263,8 +242,8 @@ static enum rota_code put_own(struct rota_broker_rows *rows, struct pending *pen
 }
 
 /* Without an answer to come, what happened instead. */
-static bool write_row(struct rota_broker_rows *rows, struct pending *pending, uint64_t known,
-                      struct rota_settings_event *event)
+static bool write_row(struct rota_broker_rows *rows, struct rota_broker_pending_change *pending,
+                      uint64_t known, struct rota_settings_event *event)
 {
     struct rota_store_request request = {
         .verb = ROTA_STORE_QUEUE_PUT, .known = known, .host = rota_str(pending->author)};
@@ -279,7 +258,8 @@ static bool write_row(struct rota_broker_rows *rows, struct pending *pending, ui
 
 /* --- the end of a change --- */
 
-static void finish_pending(struct pending *pending, uint64_t number, const struct rota_error *error)
+void rota_work_broker_rows_finish(struct rota_broker_pending_change *pending, uint64_t number,
+                                  const struct rota_error *error)
 {
     const struct rota_setting_change *change = &pending->change;
     struct rota_work_broker *broker = pending->rows->broker;
@@ -288,57 +268,13 @@ static void finish_pending(struct pending *pending, uint64_t number, const struc
     free(pending);
 }
 
-static void on_told(struct rota_broker_ask *ask, const struct rota_call_result *result)
-{
-    static const struct rota_error none;
-    struct pending *pending = ROTA_LIST_ITEM(ask, struct tell, ask)->pending;
-    (void)result;
-    if (--pending->n_told > 0)
-        return;
-    rota_list_remove(&pending->link);
-    finish_pending(pending, 0, &none);
-}
-
-/* Nodes that are not reached read it on their own. */
-static void tell_peer(struct rota_broker_rows *rows, struct pending *pending, struct rota_str peer,
-                      struct rota_str request)
-{
-    const struct rota_call_options options = {
-        .method = rota_str(CHANGED), .request = request, .timeout = 2 * SOON};
-    struct tell *tell = malloc(sizeof *tell);
-    if (!tell)
-        return;
-    *tell = (struct tell){.ask.on_end = on_told, .pending = pending};
-    pending->n_told++;
-    if (rota_work_broker_ask(rows->broker->cluster, &rows->asks, &tell->ask, peer, &options, NULL))
-        pending->n_told--;
-}
-
-static void tell_peers(struct rota_broker_rows *rows, struct pending *pending)
-{
-    static const struct rota_error none;
-    const struct rota_broker_cluster *cluster = rows->broker->cluster;
-    struct rota_queue_changed message = {.version = pending->version};
-    struct rota_buffer request = {0};
-    rota_message_encode(&ROTA_QUEUE_CHANGED, &message, &request);
-    rota_list_push(&rows->told, &pending->link);
-    for (size_t i = 0; !request.failed && i < rota_work_broker_cluster_n_peers(cluster); i++)
-        tell_peer(rows, pending, rota_work_broker_cluster_peer(cluster, i),
-                  rota_buffer_str(&request));
-    rota_buffer_deinit(&request);
-    if (pending->n_told > 0)
-        return;
-    rota_list_remove(&pending->link);
-    finish_pending(pending, 0, &none);
-}
-
-static void end_change(struct rota_broker_rows *rows, struct pending *pending,
+static void end_change(struct rota_broker_rows *rows, struct rota_broker_pending_change *pending,
                        enum rota_settings_end how)
 {
     struct rota_error *error = &pending->error;
     switch (how) {
     case ROTA_SETTINGS_DONE:
-        tell_peers(rows, pending);
+        rota_work_broker_rows_hint_peers(rows, pending);
         return;
     case ROTA_SETTINGS_INVALID:
         break;
@@ -352,7 +288,7 @@ static void end_change(struct rota_broker_rows *rows, struct pending *pending,
                        "the store did not confirm the change, which may have been made; repeat it");
         break;
     }
-    finish_pending(pending, 0, error);
+    rota_work_broker_rows_finish(pending, 0, error);
 }
 
 /* --- driving --- */
@@ -391,9 +327,11 @@ static bool carry_out(struct rota_broker_rows *rows, const struct rota_settings_
         has_event = !ask_rows(rows, todo);
     else if (todo->write)
         has_event =
-            !write_row(rows, ROTA_CONTAINER(todo->write, struct pending, base), todo->known, event);
+            !write_row(rows, ROTA_CONTAINER(todo->write, struct rota_broker_pending_change, base),
+                       todo->known, event);
     if (todo->ended)
-        end_change(rows, ROTA_CONTAINER(todo->ended, struct pending, base), todo->how);
+        end_change(rows, ROTA_CONTAINER(todo->ended, struct rota_broker_pending_change, base),
+                   todo->how);
     return has_event;
 }
 
@@ -409,67 +347,6 @@ static void drive(struct rota_broker_rows *rows, struct rota_settings_event even
             event = (struct rota_settings_event){.type = ROTA_SETTINGS_TICK};
             has_event = true;
         }
-    }
-}
-
-/* --- nodes that wait for us to read --- */
-
-static void answer_changed(struct rota_broker_rows *rows, struct rota_server_call *call,
-                           struct rota_str queue)
-{
-    struct rota_work_broker *broker = rows->broker;
-    struct rota_queue_changed_reply reply = {.version = rows->fsm.known};
-    struct rota_buffer records = {0};
-    if (queue.size > 0)
-        rota_work_broker_layout_report(broker, queue, &reply, &records);
-    if (records.failed)
-        rota_work_broker_reply_no_memory(call);
-    else
-        rota_work_broker_reply_message(broker, call, rota_broker_last_number(broker->core),
-                                       &ROTA_QUEUE_CHANGED_REPLY, &reply);
-    rota_buffer_deinit(&records);
-}
-
-void rota_work_broker_rows_changed(struct rota_broker_request *request)
-{
-    struct rota_broker_rows *rows = request->broker->rows;
-    const struct rota_queue_changed *message = &request->as.changed;
-    struct rota_error error;
-    struct waiting *waiting = NULL;
-    if (message->queue.size > 0 && rota_job_queue_check(message->queue, &error)) {
-        rota_work_broker_reply_error(request->call, &error, false);
-        return;
-    }
-    if (!rows) {
-        rota_server_call_finish(request->call, ROTA_STATUS_FAILED_PRECONDITION,
-                                "this node has no store for settings of queues", NULL, 0);
-        return;
-    }
-    rota_work_broker_rows_hint(rows, message->version);
-    if (message->version > rows->fsm.known)
-        waiting = malloc(sizeof *waiting);
-    if (!waiting) {
-        answer_changed(rows, request->call, message->queue);
-        return;
-    }
-    *waiting = (struct waiting){.call = request->call,
-                                .until = rota_work_broker_now().boot + SOON,
-                                .version = message->version,
-                                .queue_size = message->queue.size};
-    if (message->queue.size > 0)
-        memcpy(waiting->queue, message->queue.data, message->queue.size);
-    rota_list_push(&rows->waiting, &waiting->link);
-    rota_work_broker_touch(request->broker);
-}
-
-static void answer_waiting(struct rota_broker_rows *rows, rota_time now)
-{
-    ROTA_LIST_EACH (waiting, &rows->waiting, struct waiting, link) {
-        if (waiting->version > rows->fsm.known && now < waiting->until)
-            continue;
-        rota_list_remove(&waiting->link);
-        answer_changed(rows, waiting->call, rota_str_of(waiting->queue, waiting->queue_size));
-        free(waiting);
     }
 }
 
@@ -509,9 +386,10 @@ static enum rota_code change_here(struct rota_work_broker *broker, struct rota_s
 }
 
 /* NULL: the change can't be made, for the reason in `error`. */
-static struct pending *new_pending(struct rota_broker_rows *rows, struct rota_str queue,
-                                   const struct rota_setting_change *change, const char *author,
-                                   struct rota_error *error)
+static struct rota_broker_pending_change *new_pending(struct rota_broker_rows *rows,
+                                                      struct rota_str queue,
+                                                      const struct rota_setting_change *change,
+                                                      const char *author, struct rota_error *error)
 {
     enum rota_code code = rota_job_queue_check(queue, error);
     if (!code && !change->make)
@@ -519,7 +397,7 @@ static struct pending *new_pending(struct rota_broker_rows *rows, struct rota_st
     if (!code && !rota_work_broker_rows_have_room(rows))
         code = rota_error_set(error, ROTA_ERR_LIMIT, "%d changes of queues are waiting already",
                               ROTA_SETTINGS_CHANGES_MAX);
-    struct pending *made = code ? NULL : calloc(1, sizeof *made);
+    struct rota_broker_pending_change *made = code ? NULL : calloc(1, sizeof *made);
     if (!made) {
         if (!code)
             rota_error_no_memory(error, "to change a queue");
@@ -542,7 +420,7 @@ void rota_work_broker_rows_change(struct rota_work_broker *broker, struct rota_s
     struct rota_setting_change own = *change;
     struct rota_error error = {0};
     uint64_t number = 0;
-    struct pending *made =
+    struct rota_broker_pending_change *made =
         broker->rows ? new_pending(broker->rows, queue, change, author, &error) : NULL;
     if (made) {
         drive(broker->rows,
@@ -579,36 +457,6 @@ void rota_work_broker_rows_change_for(const struct rota_broker_request *request,
                                  rota_server_call_actor(request->call, actor));
 }
 
-/* --- the settings of a node that had no store for them --- */
-
-static void on_imported(struct rota_work_broker *broker, void *data, struct rota_str queue,
-                        const struct rota_setting_change *change, uint64_t number,
-                        const struct rota_error *error)
-{
-    struct rota_broker_rows *rows = data;
-    (void)broker;
-    (void)queue;
-    (void)change;
-    (void)number;
-    if (!error->code)
-        rows->import = rows->imported; /* a next write finds whether there are more */
-    else if (error->code != ROTA_ERR_UNAVAILABLE)
-        rows->is_importing = false;
-}
-
-static void import_settings(struct rota_broker_rows *rows)
-{
-    struct pending *made;
-    if (!rows->is_importing || rows->fsm.n_changes > 0 || !(made = calloc(1, sizeof *made)))
-        return;
-    made->rows = rows;
-    made->is_import = true;
-    made->change.on_changed = on_imported;
-    made->change.data = rows;
-    snprintf(made->author, sizeof made->author, "upgrade");
-    drive(rows, (struct rota_settings_event){.type = ROTA_SETTINGS_CHANGE, .change = &made->base});
-}
-
 /* --- life --- */
 
 bool rota_work_broker_rows_have_begun(const struct rota_broker_rows *rows)
@@ -634,17 +482,15 @@ void rota_work_broker_rows_turn(struct rota_broker_rows *rows, rota_time now)
     if (rota_settings_fsm_deadline(&rows->fsm) <= now)
         drive(rows, (struct rota_settings_event){.type = ROTA_SETTINGS_TICK});
     import_settings(rows);
-    answer_waiting(rows, now);
+    rota_work_broker_rows_hint_turn(rows, now);
 }
 
 rota_time rota_work_broker_rows_deadline(const struct rota_broker_rows *rows)
 {
     if (!rows)
         return ROTA_TIME_NEVER;
-    rota_time at = rota_settings_fsm_deadline(&rows->fsm);
-    ROTA_LIST_EACH (waiting, &rows->waiting, const struct waiting, link)
-        at = rota_time_min(at, waiting->until);
-    return at;
+    return rota_time_min(rota_settings_fsm_deadline(&rows->fsm),
+                         rota_work_broker_rows_hint_deadline(rows));
 }
 
 enum rota_code rota_work_broker_rows_open(struct rota_work_broker *broker, struct rota_error *error)
@@ -681,18 +527,10 @@ void rota_work_broker_rows_close(struct rota_broker_rows *rows)
     rota_error_set(&error, ROTA_ERR_UNAVAILABLE,
                    "this node is stopping; the change may have been made");
     rota_store_forget(rows->store, rows);
-    rota_work_broker_ask_drop_all(&rows->asks);
-    ROTA_LIST_DRAIN (pending, &rows->told, struct pending, link) {
-        rota_list_remove(&pending->link);
-        finish_pending(pending, 0, &error);
-    }
+    rota_work_broker_rows_hint_close(rows, &error);
     while ((change = rota_settings_fsm_drop(&rows->fsm)))
-        finish_pending(ROTA_CONTAINER(change, struct pending, base), 0, &error);
-    ROTA_LIST_DRAIN (waiting, &rows->waiting, struct waiting, link) {
-        rota_list_remove(&waiting->link);
-        rota_work_broker_reply_error(waiting->call, &error, false);
-        free(waiting);
-    }
+        rota_work_broker_rows_finish(
+            ROTA_CONTAINER(change, struct rota_broker_pending_change, base), 0, &error);
     rota_buffer_deinit(&rows->bytes);
     free(rows);
 }
