@@ -19,6 +19,7 @@ static int set_up_unlisted(void **state)
     await_write(world->hosts, world->nodes[FIRST].address);
     open_first(world);
     open_second(world);
+    await_read(world);
     *state = world;
     return 0;
 }

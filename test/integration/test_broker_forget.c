@@ -20,6 +20,7 @@ static int set_up(void **state)
     assert_int_equal(rota_server_add(world->nodes[FIRST].server, &method, NULL), ROTA_OK);
     write_hosts(world, false);
     open_second(world);
+    await_read(world);
     *state = world;
     return 0;
 }

@@ -673,46 +673,6 @@ static void workers_are_listed_while_they_wait_and_work(void **state)
     await(&world->loop, &waiting.n_ends, 1);
 }
 
-/* A node says that a queue is laid out so since `at`; `record` is what the broker has then. */
-static void lay_out(struct world *world, uint32_t partitions, rota_time at,
-                    struct rota_work_record *record, struct rota_journal_room *room)
-{
-    static struct told told;
-    const struct rota_work_layout layout = {
-        .wanted = partitions, .write = partitions, .read = partitions, .spread = {.batch = 16}};
-    const struct rota_work_record said = {
-        .type = ROTA_WORK_LAYOUT, .queue = JOBS, .at = at, .layout = &layout};
-    struct rota_journal_batch batch = {0}, reading = {0};
-    struct rota_buffer records = {0};
-    struct rota_queue_lies_so reply;
-    size_t place = 0;
-    rota_queue_message_write_jobs(&batch, &said, &records);
-    struct rota_queue_settings request = {.records = rota_buffer_str(&records), .queue = JOBS};
-    assert_int_equal(
-        ask(world, "/rota.peer.v1.QueuePeer/LayOut", &ROTA_QUEUE_LAY_OUT, &request, &told),
-        ROTA_STATUS_OK);
-    rota_buffer_deinit(&records);
-    read_reply(world, &ROTA_QUEUE_LIES_SO, &told, &reply);
-    assert_true(rota_queue_message_read_jobs(&reading, reply.records, &place, record, room));
-    assert_int_equal(record->type, ROTA_WORK_LAYOUT);
-}
-
-static void a_node_that_sends_a_layout_learns_of_a_newer_one(void **state)
-{
-    struct world *world = *state;
-    struct rota_work_record record;
-    struct rota_journal_room room;
-    lay_out(world, 8, ROTA_SEC, &record, &room);
-    assert_int_equal(record.layout->wanted, 8);
-    lay_out(world, 4, ROTA_SEC, &record, &room); /* at the same time */
-    assert_int_equal(record.layout->wanted, 8);
-    lay_out(world, 16, ROTA_SEC - 1, &record, &room);
-    assert_int_equal(record.layout->wanted, 8);
-    assert_int_equal(record.at, ROTA_SEC);
-    lay_out(world, 4, ROTA_SEC + 1, &record, &room);
-    assert_int_equal(record.layout->wanted, 4);
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -741,7 +701,6 @@ int main(void)
         TEST(a_slow_watcher_of_a_job_gets_its_last_state),
         TEST(keys_share_a_queue_by_their_weights),
         TEST(workers_are_listed_while_they_wait_and_work),
-        TEST(a_node_that_sends_a_layout_learns_of_a_newer_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,7 +121,7 @@ def methods_between_nodes_are_not_for_others():
         broker.run("queue", "pause", "work")
         client = grpc_raw.Client(broker.node, TIMEOUT)
         try:
-            for method in "QueuePeer/Settings", "NodePeer/Report":
+            for method in "QueuePeer/Holders", "NodePeer/Report":
                 assert client.call("/rota.peer.v1." + method, b"") is None
         finally:
             client.close()

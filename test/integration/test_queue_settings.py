@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Nodes that obey a file of dynamic settings: test_queue_settings.py ROTAD ROTA. Prints TAP."""
+"""Settings of queues, which are rows of the store or come from a file of dynamic settings:
+test_queue_settings.py ROTAD ROTA. Prints TAP."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -9,6 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import databases  # noqa: E402
 import promise  # noqa: E402
 import rotad  # noqa: E402
 import tap  # noqa: E402
@@ -112,6 +115,72 @@ def a_file_with_an_error_changes_nothing():
             replace(path, "nonsense = 1\n")
             rotad.await_true(lambda: "config not updated" in open(node.data + ".log").read())
             await_layout([node], "work", write=8)
+
+
+@contextlib.contextmanager
+def node_of(folder, name, store):
+    node = rotad.Node(ROTAD, folder, name, "--store", store, "--name", name, "--ttl", "2s", *rotad.ANY_PORTS)
+    try:
+        yield node
+    finally:
+        node.end()
+
+
+@test
+def a_node_that_joins_has_what_a_lost_node_was_asked_for():
+    with tempfile.TemporaryDirectory() as folder:
+        store = f"sqlite:{folder}/store.db"
+        with node_of(folder, "first", store) as node:
+            for queue in ("still", "wide"):
+                run(node, "job", "add", "--queue", queue, "x")
+            run(node, "queue", "pause", "still")
+            run(node, "queue", "weight", "still", "--key", "heavy", "--weight", "300")
+            run(node, "queue", "quarantine", "still", "--deaths", "7")
+            run(node, "queue", "partitions", "wide", "24")
+            run(node, "queue", "spread", "wide", "--batch", "8", "--mode", "slots", "--gradual", "10s")
+            before = show(node, "wide")["change"]
+            node.process.kill()
+        with node_of(folder, "second", store) as node:  # it has a disk of its own
+            still = show(node, "still")
+            assert still["is_paused"] and still["worker_deaths"] == 7, still
+            assert show(node, "wide")["change"] == before, show(node, "wide")
+            await_layout([node], "wide", write=24, read=24, batch=8)  # it takes the last step
+            run(node, "queue", "resume", "still")
+            assert not show(node, "still")["is_paused"]
+
+
+@test
+def changes_at_two_nodes_are_both_kept():
+    with rotad.cluster(ROTAD, 2) as nodes:
+        with contextlib.ExitStack() as stack:
+            asks = [stack.enter_context(subprocess.Popen([ROTA, "queue", "weight", "work", "--key", f"key-{i}", "--weight", "200", "--create",
+                                                          "--node", nodes[i % 2].name], stdout=subprocess.DEVNULL))
+                    for i in range(12)]
+            assert [ask.wait(TIMEOUT) for ask in asks] == 12 * [0]
+        run(nodes[0], "queue", "pause", "work")
+        assert show(nodes[1], "work")["is_paused"]  # at once
+        with open(nodes[0].data + ".log") as file:
+            assert "settings of queue not applied" not in file.read()
+
+
+@test
+def without_the_store_nothing_is_changed_and_what_was_set_holds():
+    try:
+        with databases.open_database("postgres") as database, tempfile.TemporaryDirectory() as folder:
+            with node_of(folder, "first", database.url) as node:
+                run(node, "job", "add", "--queue", "work", "x")
+                run(node, "queue", "pause", "work")
+                database.stop()
+                told = run(node, "queue", "resume", "work", code=1)
+                assert "nothing was changed: settings of queues are in the store" in told, told
+                assert show(node, "work")["is_paused"]
+                run(node, "job", "list", "--queue", "work")
+                database.start()
+                rotad.await_true(lambda: subprocess.run([ROTA, "queue", "resume", "work", "--node", node.name],
+                                                        capture_output=True).returncode == 0)
+                assert not show(node, "work")["is_paused"]
+    except databases.Absent as absent:
+        raise tap.Skip(absent) from absent
 
 
 if __name__ == "__main__":

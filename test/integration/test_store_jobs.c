@@ -264,33 +264,6 @@ static void many_jobs_are_written_and_read_in_pieces(void **state)
     rota_sql_result_deinit(&rows);
 }
 
-static void settings_are_the_last_that_were_made(void **state)
-{
-    (void)state;
-    const struct rota_store_setting settings[] = {
-        {.queue = rota_str("q"), .is_paused = true},
-        {.queue = rota_str("r"), .is_paused = true},
-        {.queue = rota_str("q"), .is_paused = false},
-        {.queue = rota_str("q"), .key = rota_str_of("a\0\xff", 3), .weight = 5},
-        {.queue = rota_str("q"), .key = rota_str(""), .weight = 2000},
-        {.queue = rota_str("q"), .key = rota_str_of("a\0\xff", 3), .weight = 7},
-    };
-    struct rota_store_turn turn = {.instance = OURS, .settings = settings, .n_settings = 6};
-    struct rota_store_jobs_list list = {0};
-    struct rota_error error;
-    write_turn(ours, &turn);
-    assert_int_equal(rota_store_jobs_list(theirs, &list, &error), ROTA_OK);
-    assert_int_equal(list.queues.n_rows, 2);
-    assert_int_equal(list.weights.n_rows, 2);
-    for (size_t i = 0; i < 2; i++) {
-        bool is_q = rota_str_is_equal(rota_sql_bytes_at(&list.queues, i, 0), rota_str("q"));
-        assert_int_equal(rota_sql_int_at(&list.queues, i, 1), !is_q);
-        bool has_key = rota_sql_bytes_at(&list.weights, i, 1).size > 0;
-        assert_int_equal(rota_sql_int_at(&list.weights, i, 2), has_key ? 7 : 2000);
-    }
-    rota_store_jobs_list_deinit(&list);
-}
-
 static void the_bound_of_bytes_can_be_kept(void **state)
 {
     (void)state;
@@ -308,29 +281,6 @@ static void the_bound_of_bytes_can_be_kept(void **state)
     free(large);
 }
 
-static void of_two_layouts_of_the_same_time_one_is_kept(void **state)
-{
-    struct rota_store_setting setting = {
-        .queue = rota_str("laid"),
-        .is_layout = true,
-        .at = 7,
-        .layout = {.write = 4, .read = 8, .spread = {.batch = 16}}};
-    struct rota_store_turn turn = {.instance = OURS, .settings = &setting, .n_settings = 1};
-    const uint32_t wanted[] = {4, 8, 2};
-    (void)state;
-    for (size_t i = 0; i < 3; i++) {
-        setting.layout.wanted = wanted[i];
-        write_turn(i % 2 ? theirs : ours, &turn);
-    }
-    assert_int_equal(store_sql(ours->sql, "SELECT COUNT(*) FROM rota_layouts"), 1);
-    assert_int_equal(store_sql(ours->sql, "SELECT wanted FROM rota_layouts"), 8);
-    setting.layout.wanted = 2;
-    setting.at = 8;
-    write_turn(ours, &turn);
-    assert_int_equal(store_sql(ours->sql, "SELECT COUNT(*) FROM rota_layouts"), 1);
-    assert_int_equal(store_sql(ours->sql, "SELECT wanted FROM rota_layouts"), 2);
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -343,8 +293,6 @@ int main(void)
         TEST(a_change_leaves_the_payload_alone),
         TEST(bytes_are_bytes),
         TEST(many_jobs_are_written_and_read_in_pieces),
-        TEST(settings_are_the_last_that_were_made),
-        TEST(of_two_layouts_of_the_same_time_one_is_kept),
         TEST(the_bound_of_bytes_can_be_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

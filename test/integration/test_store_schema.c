@@ -80,9 +80,10 @@ static void translate(const char *text, char made[STATEMENT_MAX])
 static int set_up(void **state)
 {
     static const char *const tables[] = {
-        "rota_leases",      "rota_dcs",   "rota_holds",      "rota_history", "rota_members",
-        "rota_spaces",      "rota_jobs",  "rota_partitions", "rota_queues",  "rota_weights",
-        "rota_space_nodes", "rota_lives", "rota_layouts",    "rota_secrets", "rota_schema"};
+        "rota_leases",  "rota_dcs",     "rota_holds",       "rota_history",
+        "rota_members", "rota_spaces",  "rota_jobs",        "rota_partitions",
+        "rota_queues",  "rota_weights", "rota_space_nodes", "rota_lives",
+        "rota_layouts", "rota_secrets", "rota_schema",      "rota_queue_settings"};
     struct rota_sql_url url = database_url(false);
     char text[STATEMENT_MAX];
     (void)state;

@@ -7,11 +7,20 @@ void world_open(struct world *world, const struct rota_work_broker_options *opti
 {
     struct rota_server_options with = {.message_max = ROTA_WORK_BROKER_MESSAGE_MAX};
     struct rota_channel_options ask = {.message_max = 32 << 20};
+    struct rota_work_broker_options own = *options;
     struct rota_error error;
     assert_int_equal(uv_loop_init(&world->loop), 0);
+    if (world->settings_url)
+        assert_int_equal(rota_store_open(&world->loop,
+                                         &(struct rota_store_options){.url = world->settings_url},
+                                         &world->settings, NULL),
+                         ROTA_OK);
+    own.settings_store = world->settings;
     assert_int_equal(rota_server_open(&world->loop, &with, &world->server, NULL), ROTA_OK);
-    if (rota_work_broker_open(&world->loop, world->server, options, &world->broker, &error))
+    if (rota_work_broker_open(&world->loop, world->server, &own, &world->broker, &error))
         fail_msg("%s", error.text);
+    while (!rota_work_broker_is_listed(world->broker)) /* before, it accepts no jobs */
+        uv_run(&world->loop, UV_RUN_ONCE);
     assert_int_equal(rota_server_listen(world->server, "127.0.0.1:0", NULL), ROTA_OK);
     assert_int_equal(rota_channel_open(&world->loop, rota_server_address(world->server, 0), &ask,
                                        &world->channel, NULL),
@@ -23,6 +32,7 @@ void world_close(struct world *world)
     rota_channel_close(world->channel);
     rota_server_close(world->server);
     rota_work_broker_close(world->broker);
+    rota_store_close(world->settings);
     rota_arena_deinit(&world->arena);
     uv_run(&world->loop, UV_RUN_DEFAULT);
     await_end(&world->loop);

@@ -9,6 +9,7 @@
 #include <rota/experimental/broker.h>
 #include <rota/experimental/channel.h>
 #include <rota/server.h>
+#include <rota/store.h>
 
 struct world {
     uv_loop_t loop;
@@ -16,6 +17,8 @@ struct world {
     struct rota_work_broker *broker;
     struct rota_channel *channel;
     struct rota_arena arena;
+    const char *settings_url; /* of the store of settings, set before; NULL: none */
+    struct rota_store *settings;
 };
 
 /* How a call went. */

@@ -43,9 +43,9 @@ int64_t store_sql(struct rota_sql *sql, const char *text)
 void store_clear(void)
 {
     static const char *const tables[] = {
-        "rota_leases",     "rota_dcs",         "rota_holds",  "rota_history", "rota_members",
-        "rota_spaces",     "rota_jobs",        "rota_queues", "rota_weights", "rota_lives",
-        "rota_partitions", "rota_space_nodes", "rota_layouts"};
+        "rota_leases",     "rota_dcs",         "rota_holds",   "rota_history",       "rota_members",
+        "rota_spaces",     "rota_jobs",        "rota_queues",  "rota_weights",       "rota_lives",
+        "rota_partitions", "rota_space_nodes", "rota_layouts", "rota_queue_settings"};
     struct rota_store_session *session = store_open();
     char text[64];
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {

@@ -1,18 +1,37 @@
 #include "three_brokers.h"
 
+#include "run/work/cluster/work_broker_rows.h"
+
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 void open_broker(struct world *world, int i)
 {
     struct rota_work_broker_options options = {.is_memory = true,
                                                .partitions = 16,
+                                               .settings_store = world->store,
+                                               .settings_interval = 100 * ROTA_MSEC,
                                                .advertise =
                                                    rota_server_address(world->servers[i], 0)};
     assert_int_equal(rota_hosts_list_new(world->nodes, &options.members, NULL), ROTA_OK);
     assert_int_equal(
         rota_work_broker_open(&world->loop, world->servers[i], &options, &world->brokers[i], NULL),
         ROTA_OK);
+}
+
+static void open_store(struct world *world)
+{
+    char url[80];
+    strcpy(world->file, "/tmp/rota-three-XXXXXX");
+    int fd = mkstemp(world->file);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(url, sizeof url, "sqlite:%s", world->file);
+    assert_int_equal(rota_store_open(&world->loop, &(struct rota_store_options){.url = url},
+                                     &world->store, NULL),
+                     ROTA_OK);
 }
 
 int set_up(void **state)
@@ -27,10 +46,12 @@ int set_up(void **state)
         size += (size_t)snprintf(world->nodes + size, sizeof world->nodes - size, "%s%s",
                                  i ? "," : "", rota_server_address(world->servers[i], 0));
     }
+    open_store(world);
     for (int i = 0; i < NODES; i++)
         open_broker(world, i);
     for (int i = 0; i < NODES; i++) /* before, a node can't say that a job is nowhere */
-        while (!rota_work_broker_settings_are_told(world->brokers[i]->settings))
+        while (!rota_work_broker_settings_are_told(world->brokers[i]->settings) ||
+               !rota_work_broker_rows_have_begun(world->brokers[i]->rows))
             uv_run(&world->loop, UV_RUN_ONCE);
     struct rota_queue_options options = {.nodes = world->nodes, .patience = 10 * ROTA_SEC};
     assert_int_equal(rota_queue_open(&world->loop, &options, &world->queue, NULL), ROTA_OK);
@@ -52,8 +73,10 @@ int tear_down(void **state)
     rota_queue_close(world->queue);
     for (int i = 0; i < NODES; i++)
         close_node(world, i);
+    rota_store_close(world->store);
     uv_run(&world->loop, UV_RUN_DEFAULT);
     await_end(&world->loop);
+    unlink(world->file);
     free(world);
     return 0;
 }

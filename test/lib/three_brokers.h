@@ -11,6 +11,7 @@
 #include <rota/experimental/members.h>
 #include <rota/queue.h>
 #include <rota/server.h>
+#include <rota/store.h>
 
 enum { NODES = 3 };
 
@@ -19,7 +20,8 @@ struct world {
     struct rota_server *servers[NODES];
     struct rota_work_broker *brokers[NODES];
     struct rota_queue *queue;
-    char nodes[200];
+    struct rota_store *store; /* of the settings of queues */
+    char nodes[200], file[64];
 };
 
 void open_broker(struct world *world, int i);

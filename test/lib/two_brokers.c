@@ -1,5 +1,7 @@
 #include "two_brokers.h"
 
+#include "run/work/cluster/work_broker_rows.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,8 @@ static void open_broker(struct world *world, struct node *node, struct rota_memb
     struct rota_work_broker_options options = {.is_memory = true,
                                                .partitions = N_PARTITIONS,
                                                .members = members,
+                                               .settings_store = world->store,
+                                               .settings_interval = 100 * ROTA_MSEC,
                                                .advertise = node->address};
     if (rota_work_broker_open(&world->loop, node->server, &options, &node->broker, &error))
         fail_msg("%s", error.text);
@@ -26,8 +30,17 @@ void write_hosts(const struct world *world, bool has_first)
     await_write(world->hosts, text);
 }
 
+static void make_file(char path[64])
+{
+    strcpy(path, "/tmp/rota-two-XXXXXX");
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
 struct world *world_new(void)
 {
+    char url[80];
     struct world *world = calloc(1, sizeof *world);
     struct rota_server_options with = {.message_max = ROTA_WORK_BROKER_MESSAGE_MAX};
     assert_int_equal(uv_loop_init(&world->loop), 0);
@@ -37,11 +50,13 @@ struct world *world_new(void)
         assert_int_equal(rota_server_listen(node->server, "127.0.0.1:0", NULL), ROTA_OK);
         node->address = rota_server_address(node->server, 0);
     }
-    strcpy(world->hosts, "/tmp/rota-two-XXXXXX");
-    int fd = mkstemp(world->hosts);
-    assert_true(fd >= 0);
-    close(fd);
+    make_file(world->hosts);
+    make_file(world->file);
     write_hosts(world, true);
+    snprintf(url, sizeof url, "sqlite:%s", world->file);
+    assert_int_equal(rota_store_open(&world->loop, &(struct rota_store_options){.url = url},
+                                     &world->store, NULL),
+                     ROTA_OK);
     return world;
 }
 
@@ -59,8 +74,17 @@ void open_second(struct world *world)
     open_broker(world, &world->nodes[SECOND], source);
 }
 
+void await_read(struct world *world)
+{
+    for (size_t i = 0; i < N_NODES; i++)
+        while (world->nodes[i].broker &&
+               !rota_work_broker_rows_have_begun(world->nodes[i].broker->rows))
+            uv_run(&world->loop, UV_RUN_ONCE);
+}
+
 void await_told(struct world *world)
 {
+    await_read(world);
     for (size_t i = 0; i < N_NODES; i++)
         while (!rota_work_broker_settings_are_told(world->nodes[i].broker->settings))
             uv_run(&world->loop, UV_RUN_ONCE);
@@ -78,9 +102,11 @@ void world_free(struct world *world)
 {
     for (size_t i = 0; i < N_NODES; i++)
         close_node(&world->nodes[i]);
+    rota_store_close(world->store);
     uv_run(&world->loop, UV_RUN_DEFAULT);
     await_end(&world->loop);
     unlink(world->hosts);
+    unlink(world->file);
     free(world);
 }
 

@@ -12,6 +12,7 @@
 #include <rota/experimental/channel.h>
 #include <rota/experimental/members.h>
 #include <rota/server.h>
+#include <rota/store.h>
 
 enum { N_PARTITIONS = 16, FIRST = 0, SECOND = 1, N_NODES = 2 };
 
@@ -25,7 +26,9 @@ struct node {
 struct world {
     uv_loop_t loop;
     struct node nodes[N_NODES];
-    char hosts[64]; /* the list that the second has */
+    struct rota_store *store; /* of the settings of queues */
+    char hosts[64];           /* the list that the second has */
+    char file[64];
 };
 
 void write_hosts(const struct world *world, bool has_first);
@@ -36,7 +39,10 @@ struct world *world_new(void);
 void open_first(struct world *world);
 void open_second(struct world *world);
 
-/* Both know which other nodes may have jobs. */
+/* The brokers that are open have the settings of queues. */
+void await_read(struct world *world);
+
+/* ... and both know which other nodes may have jobs. */
 void await_told(struct world *world);
 
 void close_node(struct node *node);

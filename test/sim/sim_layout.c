@@ -78,9 +78,33 @@ static struct rota_str queue(void)
     return rota_str("q");
 }
 
+/* The order in which the store of this world has them. */
 static bool is_later(const struct setting *a, const struct setting *b)
 {
-    return rota_layout_is_later(&a->layout, a->at, &b->layout, b->at);
+    const int64_t own[] = {a->at,
+                           a->layout.wanted,
+                           a->layout.read,
+                           a->layout.write,
+                           a->layout.spread.batch,
+                           a->layout.spread.mode,
+                           a->layout.change.from.batch,
+                           a->layout.change.from.mode,
+                           a->layout.change.start,
+                           a->layout.change.end};
+    const int64_t other[] = {b->at,
+                             b->layout.wanted,
+                             b->layout.read,
+                             b->layout.write,
+                             b->layout.spread.batch,
+                             b->layout.spread.mode,
+                             b->layout.change.from.batch,
+                             b->layout.change.from.mode,
+                             b->layout.change.start,
+                             b->layout.change.end};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (own[i] != other[i])
+            return own[i] > other[i];
+    return false;
 }
 
 /* --- a node --- */

@@ -644,9 +644,6 @@ static void a_queue_with_a_setting_is_not_forgotten(void **state)
     assert_int_equal(rota_broker_pause(bench.broker, bench.now, q, false, &number, NULL), ROTA_OK);
     bench_settle(&bench);
     bench_restart(&bench);
-    rota_broker_forget_empty(bench.broker, bench.now); /* others may not have heard of it */
-    assert_int_equal(n_queues(), 1);
-    bench_tick(&bench, ROTA_BROKER_SETTING_NEWS + ROTA_SEC);
     rota_broker_forget_empty(bench.broker, bench.now);
     assert_int_equal(n_queues(), 0);
 }
@@ -682,7 +679,6 @@ static void a_queue_is_deleted_when_its_jobs_have_ended(void **state)
     bench_settle(&bench);
     bench_restart(&bench);
     assert_int_equal(rota_broker_find(bench.broker, q, done, &view, NULL), ROTA_ERR_NOT_FOUND);
-    bench_tick(&bench, ROTA_BROKER_SETTING_NEWS + ROTA_SEC);
     rota_broker_forget_empty(bench.broker, bench.now);
     bench_settle(&bench);
     assert_int_equal(n_queues(), 0);
@@ -691,11 +687,24 @@ static void a_queue_is_deleted_when_its_jobs_have_ended(void **state)
                      ROTA_ERR_NOT_FOUND);
 }
 
-/* Nodes go on telling each other what was set, also what was taken back. */
+/* A row with `n` pauses. */
+struct paused {
+    struct rota_str queue;
+    int n;
+};
+
+static bool next_paused(void *data, struct rota_work_record *setting)
+{
+    struct paused *paused = data;
+    *setting = (struct rota_work_record){
+        .type = ROTA_WORK_PAUSE, .queue = paused->queue, .is_paused = true, .at = bench.now.wall};
+    return paused->n-- > 0;
+}
+
 static void default_settings_do_not_restore_a_deleted_queue(void **state)
 {
     (void)state;
-    struct rota_str q = rota_str("q"), none = rota_str_of("", 0);
+    struct rota_str q = rota_str("q");
     struct rota_queue_view view;
     size_t n_live, n_ended;
     uint64_t number;
@@ -707,20 +716,23 @@ static void default_settings_do_not_restore_a_deleted_queue(void **state)
                      ROTA_OK);
     bench_settle(&bench);
     assert_false(rota_broker_find_queue(bench.broker, q, &view));
-    struct rota_work_record setting = {.type = ROTA_WORK_PAUSE, .queue = q};
-    setting.key = setting.worker = setting.reason = setting.bytes = none;
-    setting.at = bench.now.wall + ROTA_SEC;
+    struct paused paused = {.queue = q};
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(rota_broker_take_setting(bench.broker, bench.now, &setting, NULL),
+        paused.n = 0;
+        assert_int_equal(rota_broker_put_settings(bench.broker, bench.now, paused.queue,
+                                                  next_paused, &paused, NULL),
                          ROTA_OK);
         bench_settle(&bench);
-        assert_false(rota_broker_find_queue(bench.broker, setting.queue, &view));
-        setting.queue = rota_str("never"); /* nor is one made */
+        assert_false(rota_broker_find_queue(bench.broker, paused.queue, &view));
+        paused.queue = rota_str("never"); /* nor is one made */
     }
+    rota_broker_forget_empty(bench.broker, bench.now);
     assert_int_equal(n_queues(), 0);
-    setting.is_paused = true;
-    assert_int_equal(rota_broker_take_setting(bench.broker, bench.now, &setting, NULL), ROTA_OK);
-    assert_true(rota_broker_find_queue(bench.broker, setting.queue, &view));
+    paused.n = 1;
+    assert_int_equal(
+        rota_broker_put_settings(bench.broker, bench.now, paused.queue, next_paused, &paused, NULL),
+        ROTA_OK);
+    assert_true(rota_broker_find_queue(bench.broker, paused.queue, &view));
 }
 
 static void sets_beyond_the_bound_are_refused(void **state)
@@ -880,7 +892,7 @@ static void every_call_brings_the_time(void **state)
     struct rota_job_id id = {1, 2}, made;
     struct rota_job_spec spec = {.id = id, .queue = none};
     struct rota_work_record job = {.type = ROTA_WORK_JOB, .id = id, .spec = &spec};
-    struct rota_work_record setting = {.type = ROTA_WORK_PAUSE, .queue = none};
+    struct paused paused = {.queue = q};
     struct rota_broker_node_view node = {rota_str("b:1"), true, 0};
     struct rota_attempt_end end = {.queue = q, .id = id};
     struct rota_worker_spec worker = {.name = none};
@@ -907,7 +919,7 @@ static void every_call_brings_the_time(void **state)
     AT_NEXT(rota_broker_set_kills(broker, bench.now, q, 1, &number, NULL));
     AT_NEXT(rota_broker_set_weight(broker, bench.now, q, none, 2000, &number, NULL));
     AT_NEXT(rota_broker_delete_queue(broker, bench.now, none, false, &n, &m, &number, NULL));
-    AT_NEXT(rota_broker_take_setting(broker, bench.now, &setting, NULL));
+    AT_NEXT(rota_broker_put_settings(broker, bench.now, q, next_paused, &paused, NULL));
     AT_NEXT(rota_broker_forget_empty(broker, bench.now));
     AT_NEXT(rota_broker_partition_open(broker, bench.now, none, 0, 1, NULL));
     AT_NEXT(rota_broker_partition_close(broker, bench.now, none, 1, NULL));
@@ -1033,7 +1045,7 @@ static void sets_of_capabilities_come_and_go_while_a_worker_has_them_all(void **
 static bool is_kept(const char *name)
 {
     rota_broker_queue_note_empty(bench.broker, rota_broker_queue(bench.broker, rota_str(name)));
-    bench_tick(&bench, 2 * ROTA_BROKER_SETTING_NEWS);
+    bench_tick(&bench, ROTA_SEC);
     rota_broker_forget_empty(bench.broker, bench.now);
     bench_settle(&bench);
     return rota_broker_queue(bench.broker, rota_str(name)) != NULL;

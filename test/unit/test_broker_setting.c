@@ -1,4 +1,4 @@
-/* Settings of queues that go from broker to broker. */
+/* Settings of queues, and how a broker gets those that others have made. */
 #include "core/work/job/fair.h"
 #include "work_bench.h"
 
@@ -49,21 +49,67 @@ static void set_weight(size_t broker, const char *key, uint32_t weight)
     bench_settle(bench);
 }
 
-static void pass_time(rota_time span)
+/* --- what a row has --- */
+
+enum { ROW_MAX = 16 };
+
+struct row {
+    struct rota_work_record settings[ROW_MAX];
+    struct rota_work_layout layouts[ROW_MAX];
+    char keys[ROW_MAX][16];
+    size_t n, place;
+};
+
+static bool next_of_row(void *data, struct rota_work_record *setting)
 {
-    for (size_t i = 0; i < N_BROKERS; i++)
-        bench_tick(&benches[i], span);
+    struct row *row = data;
+    if (row->place == row->n)
+        return false;
+    *setting = row->settings[row->place++];
+    return true;
 }
 
-/* One learns what the other has. */
+static void push_setting(struct row *row, const struct rota_work_record *setting)
+{
+    assert_true(row->n < ROW_MAX);
+    row->settings[row->n] = *setting;
+    if (setting->layout) {
+        row->layouts[row->n] = *setting->layout;
+        row->settings[row->n].layout = &row->layouts[row->n];
+    }
+    memcpy(row->keys[row->n], setting->key.data, setting->key.size);
+    row->settings[row->n].key = rota_str_of(row->keys[row->n], setting->key.size);
+    row->n++;
+}
+
+/* As a broker has them after an edit. */
+static void edit_row(size_t broker, struct rota_setting_edit edit, struct row *row)
+{
+    struct rota_work_record setting;
+    size_t place = 0;
+    row->n = row->place = 0;
+    assert_int_equal(rota_broker_edit_check(&edit, NULL), ROTA_OK);
+    while (rota_broker_next_edited(benches[broker].broker, benches[broker].now, rota_str("q"),
+                                   &edit, &place, &setting))
+        push_setting(row, &setting);
+}
+
+static enum rota_code put(size_t broker, struct row *row)
+{
+    struct bench *bench = &benches[broker];
+    row->place = 0;
+    enum rota_code code = rota_broker_put_settings(bench->broker, bench->now, rota_str("q"),
+                                                   next_of_row, row, &bench->error);
+    bench_settle(bench);
+    return code;
+}
+
+/* One gets all that the other has. */
 static void tell(size_t from, size_t to)
 {
-    struct rota_setting_place place = {0};
-    struct rota_work_record record;
-    while (rota_broker_next_setting(benches[from].broker, &place, &record))
-        assert_int_equal(
-            rota_broker_take_setting(benches[to].broker, benches[to].now, &record, NULL), ROTA_OK);
-    bench_settle(&benches[to]);
+    struct row row;
+    edit_row(from, (struct rota_setting_edit){.type = ROTA_SETTING_NONE}, &row);
+    assert_int_equal(put(to, &row), ROTA_OK);
 }
 
 static bool is_paused(size_t broker)
@@ -99,63 +145,6 @@ static void a_later_broker_learns_the_settings(void **state)
     assert_true(is_paused(THERE));
     assert_int_equal(weight_of(THERE, "heavy"), 3000);
     assert_int_equal(weight_of(THERE, ""), 500);
-}
-
-static void the_latest_setting_wins_in_any_order(void **state)
-{
-    (void)state;
-    set_paused(HERE, true);
-    set_weight(HERE, "k", 3000);
-    tell(HERE, THERE);
-    pass_time(ROTA_SEC);
-    set_paused(THERE, false); /* while the other is unreachable */
-    set_weight(THERE, "k", ROTA_FAIR_WEIGHT);
-    bench_restart(&benches[HERE]);
-    tell(HERE, THERE);
-    assert_false(is_paused(THERE));
-    assert_int_equal(weight_of(THERE, "k"), ROTA_FAIR_WEIGHT);
-    struct rota_job_id id = bench_add(&benches[HERE], "x");
-    bench_open(&benches[HERE], "w", 1);
-    assert_int_equal(bench_state(&benches[HERE], id), ROTA_JOB_WAITING);
-    tell(THERE, HERE);
-    assert_int_equal(bench_state(&benches[HERE], id), ROTA_JOB_RUNNING);
-    assert_int_equal(weight_of(HERE, "k"), ROTA_FAIR_WEIGHT);
-}
-
-static void compaction_keeps_when_it_was_set(void **state)
-{
-    (void)state;
-    struct bench *bench = &benches[HERE];
-    set_paused(HERE, true);
-    set_paused(HERE, false);
-    pass_time(ROTA_SEC);
-    set_paused(THERE, true);
-    pass_time(ROTA_SEC);
-    uint64_t number = rota_broker_last_number(bench->broker) + 1;
-    assert_int_equal(rota_broker_rewrite(bench->broker, number, 100, SIZE_MAX), 0);
-    bench_settle(bench);
-    bench_restart(bench);
-    tell(HERE, THERE); /* an older word, though it was written later */
-    assert_true(is_paused(THERE));
-    tell(THERE, HERE);
-    assert_true(is_paused(HERE));
-}
-
-static void of_two_settings_of_the_same_time_both_brokers_choose_the_same(void **state)
-{
-    (void)state;
-    set_paused(HERE, true);
-    set_paused(THERE, false);
-    set_weight(HERE, "k", 10);
-    set_weight(THERE, "k", 20);
-    tell(HERE, THERE);
-    tell(THERE, HERE);
-    assert_true(is_paused(HERE) && is_paused(THERE));
-    assert_int_equal(weight_of(HERE, "k"), 20);
-    assert_int_equal(weight_of(THERE, "k"), 20);
-    size_t before = benches[HERE].journal.size;
-    tell(THERE, HERE); /* what is known is not written again */
-    assert_int_equal(benches[HERE].journal.size, before);
 }
 
 /* --- layouts --- */
@@ -207,34 +196,6 @@ static void a_layout_is_kept_and_goes_to_others(void **state)
     check_layout(HERE, 4, 4, 16);
 }
 
-static void a_request_takes_precedence_over_a_step_of_the_former_one(void **state)
-{
-    (void)state;
-    set_layout(HERE, 4, 4, 16, 0);
-    tell(HERE, THERE);
-    pass_time(ROTA_SEC);
-    set_layout(THERE, 8, 4, 16, 0);
-    pass_time(ROTA_SEC);
-    set_layout(HERE, 4, 4, 4, laid_at(HERE) + 1); /* it has not heard of it, and is later */
-    tell(HERE, THERE);
-    tell(THERE, HERE);
-    check_layout(THERE, 8, 4, 16);
-    check_layout(HERE, 8, 4, 16);
-}
-
-static void of_two_layouts_of_the_same_time_both_brokers_choose_the_same(void **state)
-{
-    (void)state;
-    set_layout(HERE, 8, 8, 8, 0);
-    set_layout(THERE, 4, 4, 16, laid_at(HERE));
-    tell(HERE, THERE);
-    tell(THERE, HERE);
-    check_layout(HERE, 8, 8, 8);
-    check_layout(THERE, 8, 8, 8);
-    bench_restart(&benches[THERE]);
-    check_layout(THERE, 8, 8, 8);
-}
-
 static enum rota_code lay_out_one(size_t i, uint32_t partitions)
 {
     struct bench *bench = &benches[HERE];
@@ -265,21 +226,17 @@ static void a_queue_with_the_default_layout_may_be_forgotten(void **state)
     assert_int_equal(lay_out_one(2 * n, 8), ROTA_OK);
 }
 
-static void deleted_queue_has_default_settings_everywhere(void **state)
+static void deleted_queue_has_default_settings(void **state)
 {
     struct bench *bench = &benches[HERE];
-    struct rota_work_layout layout;
     size_t n_live, n_ended;
-    rota_time at;
     (void)state;
     set_paused(HERE, true);
     set_weight(HERE, "", 3 * ROTA_FAIR_WEIGHT);
     set_weight(HERE, "k", 5 * ROTA_FAIR_WEIGHT);
     set_weight(HERE, "usual", ROTA_FAIR_WEIGHT);
     set_layout(HERE, 8, 8, 8, 0);
-    tell(HERE, THERE);
-    assert_true(is_paused(THERE));
-    assert_int_equal(weight_of(THERE, "k"), 5 * ROTA_FAIR_WEIGHT);
+    assert_true(rota_broker_has_settings(bench->broker, rota_str("q")));
     uint64_t n_layouts = rota_broker_n_layouts(bench->broker);
     assert_int_equal(rota_broker_delete_queue(bench->broker, bench->now, rota_str("q"), false,
                                               &n_live, &n_ended, &bench->number, NULL),
@@ -287,13 +244,9 @@ static void deleted_queue_has_default_settings_everywhere(void **state)
     assert_int_equal(bench->number, rota_broker_last_number(bench->broker));
     assert_true(rota_broker_n_layouts(bench->broker) > n_layouts);
     bench_settle(bench);
-    tell(HERE, THERE); /* in the same moment as it was set */
-    assert_false(is_paused(THERE));
-    assert_int_equal(weight_of(THERE, ""), ROTA_FAIR_WEIGHT);
-    assert_int_equal(weight_of(THERE, "k"), ROTA_FAIR_WEIGHT);
-    assert_true(rota_broker_layout(benches[THERE].broker, rota_str("q"), &layout, &at));
-    assert_int_equal(layout.wanted, 4);
-    assert_true(at > bench->now.wall);
+    assert_int_equal(weight_of(HERE, ""), ROTA_FAIR_WEIGHT);
+    assert_int_equal(weight_of(HERE, "k"), ROTA_FAIR_WEIGHT);
+    check_layout(HERE, 4, 4, 8); /* the last step is made by the node that leads it */
 }
 
 static void the_jobs_of_other_queues_stay_when_one_is_deleted(void **state)
@@ -370,7 +323,7 @@ static void jobs_beyond_are_those_that_have_not_ended(void **state)
     assert_false(rota_broker_has_beyond(bench->broker, spec.queue, &one));
 }
 
-static void invalid_settings_are_refused(void **state)
+static void an_invalid_setting_of_a_row_is_left_out(void **state)
 {
     (void)state;
     struct bench *bench = &benches[HERE];
@@ -379,54 +332,26 @@ static void invalid_settings_are_refused(void **state)
     const struct rota_work_layout none = {0};
     const struct rota_work_record records[] = {
         {.type = ROTA_WORK_OWN, .queue = q, .at = now, .epoch = 1},
-        {.type = ROTA_WORK_PAUSE, .queue = bad, .at = now},
+        {.type = ROTA_WORK_PAUSE, .queue = bad, .at = now, .is_paused = true},
         {.type = ROTA_WORK_PAUSE, .queue = q, .is_paused = true},
         {.type = ROTA_WORK_PAUSE, .queue = q, .is_paused = true, .at = -1},
-        {.type = ROTA_WORK_PAUSE, .queue = q, .is_paused = true, .at = ROTA_TIME_NEVER},
+        {.type = ROTA_WORK_PAUSE, .queue = q, .at = now, .weight = ROTA_JOB_ATTEMPTS_MAX + 1},
         {.type = ROTA_WORK_WEIGHT, .queue = q, .at = now},
         {.type = ROTA_WORK_WEIGHT, .queue = q, .at = now, .weight = UINT32_MAX},
         {.type = ROTA_WORK_LAYOUT, .queue = q, .at = now},
         {.type = ROTA_WORK_LAYOUT, .queue = q, .at = now, .layout = &none},
     };
-    for (size_t i = 0; i < sizeof records / sizeof *records; i++)
-        assert_int_equal(
-            rota_broker_take_setting(bench->broker, bench->now, &records[i], &bench->error),
-            ROTA_ERR_INVALID);
-    assert_false(is_paused(HERE));
-}
-
-static void quarantine_limits_set_at_the_same_time_are_the_same_everywhere(void **state)
-{
-    static const struct {
-        uint32_t kills[N_BROKERS];
-        bool is_paused[N_BROKERS];
-    } CASES[] = {{{2, 3}, {false, false}}, {{3, 2}, {false, true}}, {{2, 2}, {true, false}}};
-    (void)state;
-    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        for (size_t k = 0; k < N_BROKERS; k++) {
-            struct rota_work_record setting = {.type = ROTA_WORK_PAUSE,
-                                               .queue = rota_str("q"),
-                                               .at = benches[k].now.wall + (rota_time)i + 1,
-                                               .weight = CASES[i].kills[k],
-                                               .is_paused = CASES[i].is_paused[k]};
-            assert_int_equal(
-                rota_broker_take_setting(benches[k].broker, benches[k].now, &setting, NULL),
-                ROTA_OK);
-        }
-        tell(HERE, THERE);
-        tell(THERE, HERE);
-        size_t wins = 2 * CASES[i].kills[0] + CASES[i].is_paused[0] >
-                              2 * CASES[i].kills[1] + CASES[i].is_paused[1]
-                          ? HERE
-                          : THERE;
-        for (size_t k = 0; k < N_BROKERS; k++) {
-            struct rota_setting_place place = {0};
-            struct rota_work_record record;
-            assert_true(rota_broker_next_setting(benches[k].broker, &place, &record));
-            assert_int_equal(record.type, ROTA_WORK_PAUSE);
-            assert_int_equal(record.weight, CASES[i].kills[wins]);
-            assert_int_equal(record.is_paused, CASES[i].is_paused[wins]);
-        }
+    const struct rota_work_record weight = {
+        .type = ROTA_WORK_WEIGHT, .queue = q, .at = now, .weight = 77};
+    for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
+        struct row row = {.n = 0};
+        push_setting(&row, &records[i]);
+        push_setting(&row, &weight);
+        assert_int_equal(put(HERE, &row), ROTA_ERR_INVALID);
+        assert_int_equal(weight_of(HERE, ""), 77);
+        row.n = 0;
+        assert_int_equal(put(HERE, &row), ROTA_OK);
+        assert_int_equal(weight_of(HERE, ""), ROTA_FAIR_WEIGHT);
     }
 }
 
@@ -463,73 +388,140 @@ static void settings_are_taken_at_their_bounds_and_refused_beyond(void **state)
                                            &number, NULL),
                      ROTA_ERR_INVALID);
     bench_settle(bench);
-    static const struct {
-        rota_time ahead;
-        enum rota_code code;
-    } TIMES[] = {{24 * ROTA_HOUR, ROTA_OK},
-                 {24 * ROTA_HOUR + 1, ROTA_ERR_INVALID},
-                 {-BENCH_WALL, ROTA_ERR_INVALID},
-                 {1 - BENCH_WALL, ROTA_OK}};
-    for (size_t i = 0; i < sizeof TIMES / sizeof *TIMES; i++) {
-        struct rota_work_record setting = {.type = ROTA_WORK_PAUSE,
-                                           .queue = q,
-                                           .is_paused = true,
-                                           .at = bench->now.wall + TIMES[i].ahead};
-        if (TIMES[i].ahead < 0)
-            setting.at = BENCH_WALL + TIMES[i].ahead;
-        assert_int_equal(rota_broker_take_setting(bench->broker, bench->now, &setting, NULL),
-                         TIMES[i].code);
-        bench_settle(bench);
-    }
 }
 
-static void default_setting_creates_no_queue(void **state)
+/* --- rows --- */
+
+static void what_a_row_does_not_have_is_the_default(void **state)
 {
+    struct row row = {.n = 0};
+    (void)state;
+    set_paused(THERE, true);
+    set_weight(THERE, "", 500);
+    set_weight(THERE, "k", 3000);
+    set_layout(THERE, 8, 8, 8, 0);
+    set_weight(HERE, "m", 10);
+    tell(HERE, THERE);
+    assert_false(is_paused(THERE));
+    assert_int_equal(weight_of(THERE, ""), ROTA_FAIR_WEIGHT);
+    assert_int_equal(weight_of(THERE, "k"), ROTA_FAIR_WEIGHT);
+    assert_int_equal(weight_of(THERE, "m"), 10);
+    check_layout(THERE, 4, 4, 4);
+    assert_int_equal(put(THERE, &row), ROTA_OK);
+    assert_false(rota_broker_has_settings(benches[THERE].broker, rota_str("q")));
+    bench_restart(&benches[THERE]); /* it is in its journal */
+    assert_false(rota_broker_has_settings(benches[THERE].broker, rota_str("q")));
+}
+
+static void a_row_overwrites_whatever_was_here(void **state)
+{
+    struct row older, newer;
+    (void)state;
+    edit_row(HERE, (struct rota_setting_edit){.type = ROTA_SETTING_PAUSE, .is_paused = true},
+             &older);
+    bench_tick(&benches[THERE], ROTA_MIN);
+    set_paused(THERE, false); /* later, but not in the store */
+    assert_int_equal(put(THERE, &older), ROTA_OK);
+    assert_true(is_paused(THERE));
+    size_t before = benches[THERE].journal.size;
+    assert_int_equal(put(THERE, &older), ROTA_OK); /* what is known is not written again */
+    assert_int_equal(benches[THERE].journal.size, before);
+    edit_row(THERE, (struct rota_setting_edit){.type = ROTA_SETTING_PAUSE}, &newer);
+    assert_int_equal(newer.n, 0);
+}
+
+static void an_edit_changes_one_setting_and_keeps_the_others(void **state)
+{
+    struct row row;
+    (void)state;
+    set_paused(HERE, true);
+    set_weight(HERE, "k", 3000);
+    set_layout(HERE, 8, 8, 8, 0);
+    edit_row(HERE, (struct rota_setting_edit){.type = ROTA_SETTING_KILLS, .number = 2}, &row);
+    assert_int_equal(row.n, 3);
+    assert_int_equal(put(THERE, &row), ROTA_OK);
+    assert_true(is_paused(THERE));
+    assert_int_equal(weight_of(THERE, "k"), 3000);
+    check_layout(THERE, 8, 8, 8);
+    edit_row(
+        THERE,
+        (struct rota_setting_edit){.type = ROTA_SETTING_WEIGHT, .key = rota_str("m"), .number = 5},
+        &row);
+    assert_int_equal(row.n, 4);
+    edit_row(THERE,
+             (struct rota_setting_edit){
+                 .type = ROTA_SETTING_WEIGHT, .key = rota_str("k"), .number = ROTA_FAIR_WEIGHT},
+             &row);
+    assert_int_equal(row.n, 2);
+    edit_row(THERE, (struct rota_setting_edit){.type = ROTA_SETTING_PAUSE}, &row);
+    assert_int_equal(row.n, 3);
+    assert_int_equal(row.settings[0].weight, 2); /* the deaths */
+    edit_row(THERE,
+             (struct rota_setting_edit){.type = ROTA_SETTING_RESET, .layout = {4, 4, 8, SPREAD}},
+             &row);
+    assert_int_equal(row.n, 1);
+    assert_int_equal(row.settings[0].type, ROTA_WORK_LAYOUT);
+    edit_row(THERE,
+             (struct rota_setting_edit){.type = ROTA_SETTING_RESET, .layout = {4, 4, 4, SPREAD}},
+             &row);
+    assert_int_equal(row.n, 0);
+    edit_row(HERE, (struct rota_setting_edit){.type = ROTA_SETTING_NONE}, &row);
+    assert_int_equal(row.n, 3);
+}
+
+static void an_edit_of_an_unknown_queue_begins_its_row(void **state)
+{
+    struct rota_work_record setting;
+    struct rota_setting_edit edit = {.type = ROTA_SETTING_KILLS, .number = 3};
+    struct row none = {.n = 0};
     struct bench *bench = &benches[HERE];
-    struct rota_work_layout other = bench->options.layout;
-    other.wanted = 8;
-    const struct {
-        struct rota_work_record setting;
-        bool is_needless;
-    } CASES[] = {
-        {{.type = ROTA_WORK_PAUSE}, true},
-        {{.type = ROTA_WORK_PAUSE, .is_paused = true}, false},
-        {{.type = ROTA_WORK_PAUSE, .weight = 1}, false},
-        {{.type = ROTA_WORK_WEIGHT, .weight = ROTA_FAIR_WEIGHT}, true},
-        {{.type = ROTA_WORK_WEIGHT, .weight = ROTA_FAIR_WEIGHT + 1}, false},
-        {{.type = ROTA_WORK_LAYOUT, .layout = &bench->options.layout}, true},
-        {{.type = ROTA_WORK_LAYOUT, .layout = &other}, false},
-        {{.type = ROTA_WORK_LAYOUT}, false},
+    size_t place = 0;
+    (void)state;
+    assert_true(rota_broker_next_edited(bench->broker, bench->now, rota_str("new"), &edit, &place,
+                                        &setting));
+    assert_int_equal(setting.type, ROTA_WORK_PAUSE);
+    assert_int_equal(setting.weight, 3);
+    assert_false(setting.is_paused);
+    assert_int_equal(setting.at, bench->now.wall);
+    assert_false(rota_broker_next_edited(bench->broker, bench->now, rota_str("new"), &edit, &place,
+                                         &setting));
+    assert_int_equal(rota_broker_put_settings(bench->broker, bench->now, rota_str("new"),
+                                              next_of_row, &none, NULL),
+                     ROTA_OK);
+    struct rota_queue_view view;
+    assert_false(rota_broker_find_queue(bench->broker, rota_str("new"), &view));
+}
+
+static void invalid_edits_are_refused(void **state)
+{
+    const struct rota_setting_edit edits[] = {
+        {.type = ROTA_SETTING_KILLS, .number = ROTA_JOB_ATTEMPTS_MAX + 1},
+        {.type = ROTA_SETTING_WEIGHT, .number = 0},
+        {.type = ROTA_SETTING_WEIGHT, .number = ROTA_FAIR_WEIGHT_MAX + 1},
+        {.type = ROTA_SETTING_LAYOUT},
+        {.type = ROTA_SETTING_RESET},
     };
     (void)state;
-    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        struct rota_work_record setting = CASES[i].setting;
-        setting.queue = rota_str("new");
-        assert_int_equal(rota_broker_is_needless(bench->broker, &setting), CASES[i].is_needless);
-        setting.queue = rota_str("q"); /* which is there */
-        assert_false(rota_broker_is_needless(bench->broker, &setting));
-    }
+    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++)
+        assert_int_equal(rota_broker_edit_check(&edits[i], NULL), ROTA_ERR_INVALID);
 }
 
-static void weight_that_was_set_elsewhere_keeps_its_time(void **state)
+static void a_layout_of_a_row_keeps_its_time(void **state)
 {
-    struct bench *bench = &benches[THERE];
-    rota_time at = bench->now.wall - ROTA_HOUR;
-    struct rota_work_record setting = {
-        .type = ROTA_WORK_WEIGHT, .queue = rota_str("q"), .weight = 3000, .at = at};
+    struct row row;
     (void)state;
-    assert_int_equal(rota_broker_take_setting(bench->broker, bench->now, &setting, NULL), ROTA_OK);
-    setting.key = rota_str("k");
-    assert_int_equal(rota_broker_take_setting(bench->broker, bench->now, &setting, NULL), ROTA_OK);
-    bench_settle(bench);
-    for (int i = 0; i < 2; i++, bench_restart(bench)) {
-        struct rota_setting_place place = {0};
-        struct rota_work_record record;
-        size_t n = 0;
-        for (; rota_broker_next_setting(bench->broker, &place, &record); n++)
-            assert_int_equal(record.at, at);
-        assert_int_equal(n, 2);
-    }
+    set_layout(HERE, 4, 4, 16, 0);
+    edit_row(HERE,
+             (struct rota_setting_edit){
+                 .type = ROTA_SETTING_LAYOUT, .layout = {4, 4, 4, SPREAD}, .at = laid_at(HERE) + 1},
+             &row);
+    assert_int_equal(row.n, 0); /* the default needs no row */
+    edit_row(HERE,
+             (struct rota_setting_edit){.type = ROTA_SETTING_LAYOUT, .layout = {8, 8, 8, SPREAD}},
+             &row);
+    assert_int_equal(row.settings[0].at, laid_at(HERE) + 1);
+    assert_int_equal(put(THERE, &row), ROTA_OK);
+    assert_int_equal(laid_at(THERE), laid_at(HERE) + 1);
 }
 
 int main(void)
@@ -537,21 +529,19 @@ int main(void)
 #define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         RULE(a_later_broker_learns_the_settings),
-        RULE(the_latest_setting_wins_in_any_order),
-        RULE(compaction_keeps_when_it_was_set),
-        RULE(of_two_settings_of_the_same_time_both_brokers_choose_the_same),
         RULE(a_layout_is_kept_and_goes_to_others),
-        RULE(a_request_takes_precedence_over_a_step_of_the_former_one),
-        RULE(of_two_layouts_of_the_same_time_both_brokers_choose_the_same),
         RULE(a_queue_with_the_default_layout_may_be_forgotten),
-        RULE(deleted_queue_has_default_settings_everywhere),
+        RULE(deleted_queue_has_default_settings),
         RULE(the_jobs_of_other_queues_stay_when_one_is_deleted),
         RULE(jobs_beyond_are_those_that_have_not_ended),
-        RULE(invalid_settings_are_refused),
-        RULE(quarantine_limits_set_at_the_same_time_are_the_same_everywhere),
+        RULE(an_invalid_setting_of_a_row_is_left_out),
         RULE(settings_are_taken_at_their_bounds_and_refused_beyond),
-        RULE(default_setting_creates_no_queue),
-        RULE(weight_that_was_set_elsewhere_keeps_its_time),
+        RULE(what_a_row_does_not_have_is_the_default),
+        RULE(a_row_overwrites_whatever_was_here),
+        RULE(an_edit_changes_one_setting_and_keeps_the_others),
+        RULE(an_edit_of_an_unknown_queue_begins_its_row),
+        RULE(invalid_edits_are_refused),
+        RULE(a_layout_of_a_row_keeps_its_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

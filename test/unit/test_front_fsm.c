@@ -763,6 +763,8 @@ static void a_refusal_lets_the_caller_go_elsewhere_only_if_nothing_was_done(void
         assert_int_equal(rota_front_fsm_refusal(doubtful[i])->status, ROTA_STATUS_UNAVAILABLE);
     }
     assert_true(rota_front_fsm_refusal(ROTA_FRONT_STORE_AWAY_NEW)->is_undone);
+    assert_true(rota_front_fsm_refusal(rota_front_fsm_unread(false))->is_undone);
+    assert_false(rota_front_fsm_refusal(rota_front_fsm_unread(true))->is_undone);
     assert_true(rota_front_fsm_refusal(ROTA_FRONT_NOT_OWNED)->is_undone);
     assert_true(rota_front_fsm_refusal(ROTA_FRONT_NOT_OWNED)->is_stale);
     assert_int_equal(rota_front_fsm_refusal(ROTA_FRONT_NOT_HERE)->status, ROTA_STATUS_NOT_FOUND);

@@ -128,10 +128,10 @@ static const struct pair queue_pairs[] = {
     {&ROTA_QUEUE_VISIT, &rota__peer__v1__visit_request__descriptor},
     {&ROTA_QUEUE_VISITED, &rota__peer__v1__visit_reply__descriptor},
     {&ROTA_QUEUE_ADOPT, &rota__peer__v1__adopt_request__descriptor},
-    {&ROTA_QUEUE_SETTINGS, &rota__peer__v1__settings_reply__descriptor},
-    {&ROTA_QUEUE_SETTINGS_REQUEST, &rota__peer__v1__settings_request__descriptor},
-    {&ROTA_QUEUE_LAY_OUT, &rota__peer__v1__lay_out_request__descriptor},
-    {&ROTA_QUEUE_LIES_SO, &rota__peer__v1__lay_out_reply__descriptor},
+    {&ROTA_QUEUE_HOLDERS, &rota__peer__v1__holders_reply__descriptor},
+    {&ROTA_QUEUE_HOLDERS_REQUEST, &rota__peer__v1__holders_request__descriptor},
+    {&ROTA_QUEUE_CHANGED, &rota__peer__v1__changed_request__descriptor},
+    {&ROTA_QUEUE_CHANGED_REPLY, &rota__peer__v1__changed_reply__descriptor},
 };
 
 enum {

@@ -24,6 +24,7 @@ extern "C" {
 struct rota_log;
 struct rota_members_source;
 struct rota_server;
+struct rota_store;
 struct rota_tls;
 struct rota_work_broker;
 struct uv_loop_s; /* a uv_loop_t */
@@ -61,7 +62,8 @@ struct rota_work_broker_options {
     /* News for operators: a job "QUEUE/ID" died or is retried, a queue is paused, its jobs move.
      * `what` is the end of a sentence. From the loop; may be NULL. */
     void (*on_news)(void *data, bool is_job, const char *about, const char *what);
-    /* This node is listed now and owns partitions. From the loop, and on open; may be NULL. */
+    /* This node is listed now, owns partitions and knows the settings of queues. From the loop, and
+     * on open; may be NULL. */
     void (*on_listed)(void *data);
     void *data; /* kept */
 
@@ -88,6 +90,11 @@ struct rota_work_broker_options {
     uint64_t (*view)(void *data);
     void (*on_later_view)(void *data);
 
+    /* The settings of queues are rows of this store, which all nodes share and read again after
+     * each interval; 0 means 1 s. Kept; NULL: that of `store`, or each node has its own. */
+    struct rota_store *settings_store;
+    rota_time settings_interval;
+
     void *reserved[1]; /* must be zero; room for future options */
 };
 
@@ -112,7 +119,8 @@ bool rota_work_broker_is_drained(const struct rota_work_broker *broker);
 /* Ends a drain. */
 void rota_work_broker_restore(struct rota_work_broker *broker);
 
-/* Whether this node has been listed and placed; always true if it is alone. */
+/* Whether this node has been listed and placed, and knows the settings of queues. One that is alone
+ * is listed. */
 bool rota_work_broker_is_listed(const struct rota_work_broker *broker);
 
 /* Takes `broker`, which may be NULL. Pending records are written if possible; run the loop until

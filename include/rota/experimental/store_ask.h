@@ -119,6 +119,17 @@ enum rota_store_verb {
     /* Deletes `space` if it has version `known` with text `known_text`, and no nodes. Answer:
      * `is_done`. */
     ROTA_STORE_SPACE_DELETE,
+
+    /* The settings of queues whose version is above `known`, or of all queues if that is 0. Answer:
+     * `queues`, by version; `highest`, the latest version of all. Before any was written, 0 gets
+     * those that an older program has left, with version 0. */
+    ROTA_STORE_QUEUES,
+
+    /* Writes the settings `config.text` of the queue `config.name`, changed by `host`; and those of
+     * further queues, whose names and settings alternate in `keys`. Unless one of them has settings
+     * of a version above `known`. Answer: `is_done`; then `highest` is their version, and `previous`
+     * the latest of all queues before it. */
+    ROTA_STORE_QUEUE_PUT,
 };
 
 /* The host stays recorded after a release, because the last holder is preferred. */
@@ -168,6 +179,13 @@ struct rota_store_member {
 struct rota_store_space {
     struct rota_str name, engine, text;
     uint64_t version;
+};
+
+/* The settings of a queue, as bytes; empty: the defaults. */
+struct rota_store_queue {
+    struct rota_str name, settings, changed_by;
+    uint64_t version;     /* numbered through all queues */
+    rota_time changed_at; /* database clock */
 };
 
 /* A node of a space. */
@@ -234,7 +252,7 @@ struct rota_store_request {
     /* For SELECT: a name of letters, digits and underscores, or two such names with a dot between
      * them. The columns are "key" and "value" by default. */
     struct rota_str table, key_column, value_column;
-    const struct rota_str *keys; /* or further addresses of a member; no duplicates */
+    const struct rota_str *keys; /* or further addresses of a member; no duplicates. Or queues */
     size_t n_keys;
 };
 
@@ -287,8 +305,9 @@ struct rota_store_answer {
     const struct rota_store_space *spaces;
     const struct rota_store_node *nodes;
     const struct rota_store_value *values;
-    size_t n_holders, n_leases, n_history, n_dcs, n_members, n_spaces, n_nodes, n_values;
-    uint64_t highest;
+    const struct rota_store_queue *queues;
+    size_t n_holders, n_leases, n_history, n_dcs, n_members, n_spaces, n_nodes, n_values, n_queues;
+    uint64_t highest, previous;
 
     void *memory; /* internal: owns what the pointers above refer to */
 };

@@ -250,6 +250,35 @@ static enum rota_code check_select(const struct rota_store_request *request,
     return ROTA_OK;
 }
 
+static enum rota_code check_settings(struct rota_str queue, struct rota_str settings,
+                                     struct rota_error *error)
+{
+    enum rota_code code = check_name("the queue", queue, error);
+    if (!code && settings.size > ROTA_STORE_TEXT_MAX)
+        code = rota_error_set(error, ROTA_ERR_LIMIT,
+                              "settings of a queue with %zu bytes, at most %d are allowed",
+                              settings.size, ROTA_STORE_TEXT_MAX);
+    return code;
+}
+
+static enum rota_code check_queue(const struct rota_store_request *request,
+                                  struct rota_error *error)
+{
+    enum rota_code code = check_number("the version", request->known, 0, INT64_MAX - 1, error);
+    if (code || request->verb == ROTA_STORE_QUEUES)
+        return code;
+    code = check_settings(request->config.name, request->config.text, error);
+    if (!code && request->host.size > 0)
+        code = check_name("the author", request->host, error);
+    if (!code)
+        code = check_n_keys("keys", request, error);
+    if (!code && request->n_keys % 2 != 0)
+        code = rota_error_set(error, ROTA_ERR_INVALID, "a queue without settings");
+    for (size_t i = 0; !code && i < request->n_keys; i += 2)
+        code = check_settings(request->keys[i], request->keys[i + 1], error);
+    return code;
+}
+
 static enum rota_code check_node(const struct rota_store_request *request, struct rota_error *error)
 {
     const struct rota_store_node *node = &request->node;
@@ -345,6 +374,9 @@ enum rota_code rota_store_check_request(const struct rota_store_request *request
     case ROTA_STORE_SECRET:
         code = check_name("the secret's name", request->config.name, error);
         return code ? code : check_name("the secret", request->config.text, error);
+    case ROTA_STORE_QUEUES:
+    case ROTA_STORE_QUEUE_PUT:
+        return check_queue(request, error);
     case ROTA_STORE_SELECT:
         return check_select(request, error);
     }

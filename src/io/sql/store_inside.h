@@ -95,6 +95,9 @@ enum rota_code rota_store_lease_do_hold(struct rota_store_session *session,
 enum rota_code rota_store_space_do(struct rota_store_session *session,
                                    const struct rota_store_request *request,
                                    struct rota_store_answer *answer);
+enum rota_code rota_store_settings_do(struct rota_store_session *session,
+                                      const struct rota_store_request *request,
+                                      struct rota_store_answer *answer);
 enum rota_code rota_store_select_do(struct rota_store_session *session,
                                     const struct rota_store_request *request,
                                     struct rota_store_answer *answer);
@@ -103,6 +106,13 @@ enum rota_code rota_store_select_do(struct rota_store_session *session,
  * error, when there is no memory. */
 void *rota_store_session_answer_rows(struct rota_store_answer *answer, size_t n, size_t size,
                                      struct rota_sql_result *result);
+
+/* Free what the answer has so far, for other rows. */
+void rota_store_session_answer_clear(struct rota_store_answer *answer);
+
+/* The settings of queues as the tables before version 11 have them. */
+enum rota_code rota_store_former_read(struct rota_store_session *session,
+                                      struct rota_store_answer *answer);
 
 /* Times in the tables are whole microseconds. */
 static inline int64_t rota_store_us(rota_time time)

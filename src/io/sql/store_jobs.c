@@ -1,7 +1,5 @@
 #include "io/sql/store_jobs.h"
 
-#include "core/work/job/fair.h"
-
 #include "io/sql/store_inside.h"
 
 static bool push_value(struct rota_store_session *session, struct rota_sql_value value)
@@ -209,100 +207,23 @@ static enum rota_code remove_jobs(struct rota_store_session *session,
     return code ? code : remove_rows(session, turn, &rows, error);
 }
 
-/* Several nodes may write the same one at a time. Earlier ones are deleted; a late one stays
- * after the later one. Of two of the same time one is kept, by rota_layout_is_later(). */
-static enum rota_code write_layout(struct rota_store_session *session,
-                                   const struct rota_store_setting *setting,
-                                   struct rota_error *error)
-{
-    const struct rota_store_argument arguments[] = {
-        ROTA_STORE_STR("queue", setting->queue),
-        ROTA_STORE_INT("made_at", setting->at),
-        ROTA_STORE_INT("wanted", setting->layout.wanted),
-        ROTA_STORE_INT("written", setting->layout.write),
-        ROTA_STORE_INT("readable", setting->layout.read),
-        ROTA_STORE_INT("batch", setting->layout.spread.batch),
-        ROTA_STORE_INT("mode", setting->layout.spread.mode),
-        ROTA_STORE_INT("from_batch", setting->layout.change.from.batch),
-        ROTA_STORE_INT("from_mode", setting->layout.change.from.mode),
-        ROTA_STORE_INT("start_at", setting->layout.change.start),
-        ROTA_STORE_INT("end_at", setting->layout.change.end),
-    };
-    enum rota_code code =
-        rota_store_run(session,
-                       "DELETE FROM rota_layouts WHERE queue = :queue AND made_at = :made_at AND "
-                       "(wanted, written, readable, batch, mode, from_batch, from_mode, start_at, "
-                       "end_at) < (:wanted, :written, :readable, :batch, :mode, :from_batch, "
-                       ":from_mode, :start_at, :end_at)",
-                       arguments, NULL, error);
-    if (!code)
-        code = rota_store_run(
-            session,
-            "$insert_new rota_layouts (queue, made_at, wanted, written, readable, batch, mode, "
-            "from_batch, from_mode, start_at, end_at) VALUES (:queue, :made_at, :wanted, :written, "
-            ":readable, :batch, :mode, :from_batch, :from_mode, :start_at, :end_at) $or_nothing",
-            arguments, NULL, error);
-    return code ? code
-                : rota_store_text_run_n(
-                      session,
-                      "DELETE FROM rota_layouts WHERE queue = :queue AND made_at < :made_at",
-                      arguments, 2, NULL, error);
-}
-
-/* A partition that is created again gets a higher epoch than any before. Settings that differ
- * from the defaults were made after the queue was deleted. */
-static enum rota_code remove_partition(struct rota_store_session *session, uint64_t instance,
-                                       const struct rota_store_setting *setting,
-                                       struct rota_error *error)
-{
-    static const char *const texts[] = {
-        "DELETE FROM rota_partitions WHERE queue = :queue AND part = :part AND epoch = :epoch AND "
-        "instance = :instance AND NOT EXISTS (SELECT 1 FROM rota_jobs WHERE queue = :queue AND "
-        "part = :part)",
-        "DELETE FROM rota_queues WHERE queue = :queue AND is_paused = 0 AND kills_max = 0",
-        "DELETE FROM rota_weights WHERE queue = :queue AND weight = :weight",
-    };
-    const struct rota_store_argument arguments[] = {
-        ROTA_STORE_STR("queue", setting->queue),    ROTA_STORE_INT("part", setting->partition),
-        ROTA_STORE_INT("epoch", setting->epoch),    ROTA_STORE_INT("instance", instance),
-        ROTA_STORE_INT("weight", ROTA_FAIR_WEIGHT),
-    };
-    enum rota_code code = ROTA_OK;
-    for (size_t i = 0; !code && i < sizeof texts / sizeof *texts; i++)
-        code = rota_store_run(session, texts[i], arguments, NULL, error);
-    return code;
-}
-
-static enum rota_code write_settings(struct rota_store_session *session,
-                                     const struct rota_store_turn *turn, struct rota_error *error)
+/* A partition that is created again gets a higher epoch than any before. */
+static enum rota_code remove_partitions(struct rota_store_session *session,
+                                        const struct rota_store_turn *turn,
+                                        struct rota_error *error)
 {
     enum rota_code code = ROTA_OK;
-    for (size_t i = 0; !code && i < turn->n_settings; i++) {
-        const struct rota_store_setting *setting = &turn->settings[i];
-        if (setting->is_layout) {
-            code = write_layout(session, setting, error);
-            continue;
-        }
-        if (setting->epoch) {
-            code = remove_partition(session, turn->instance, setting, error);
-            continue;
-        }
+    for (size_t i = 0; !code && i < turn->n_removals; i++) {
         const struct rota_store_argument arguments[] = {
-            ROTA_STORE_STR("queue", setting->queue),
-            ROTA_STORE_STR("fair_key", setting->key),
-            ROTA_STORE_INT("weight", setting->weight),
-            ROTA_STORE_INT("is_paused", setting->is_paused),
-            ROTA_STORE_INT("kills_max", setting->kills_max),
+            ROTA_STORE_STR("queue", turn->removals[i].queue),
+            ROTA_STORE_INT("part", turn->removals[i].partition),
+            ROTA_STORE_INT("epoch", turn->removals[i].epoch),
+            ROTA_STORE_INT("instance", turn->instance),
         };
         code = rota_store_run(session,
-                              setting->weight
-                                  ? "INSERT INTO rota_weights (queue, fair_key, weight) VALUES "
-                                    "(:queue, $bytes_from:fair_key$bytes_to, :weight) "
-                                    "$or_update_weight "
-                                    "weight = :weight"
-                                  : "INSERT INTO rota_queues (queue, is_paused, kills_max) VALUES "
-                                    "(:queue, :is_paused, :kills_max) $or_update_queue "
-                                    "is_paused = :is_paused, kills_max = :kills_max",
+                              "DELETE FROM rota_partitions WHERE queue = :queue AND part = :part "
+                              "AND epoch = :epoch AND instance = :instance AND NOT EXISTS "
+                              "(SELECT 1 FROM rota_jobs WHERE queue = :queue AND part = :part)",
                               arguments, NULL, error);
     }
     return code;
@@ -324,7 +245,7 @@ enum rota_code rota_store_jobs_write(struct rota_store_session *session,
     if (!code)
         code = remove_jobs(session, turn, error);
     if (!code)
-        code = write_settings(session, turn, error);
+        code = remove_partitions(session, turn, error);
     if (!code)
         return rota_sql_commit(session->sql, error);
     rota_sql_rollback(session->sql);
@@ -419,37 +340,17 @@ enum rota_code rota_store_jobs_load(struct rota_store_session *session, struct r
     return code == ROTA_ERR_UNKNOWN ? ROTA_ERR_UNAVAILABLE : code; /* it only reads */
 }
 
-enum rota_code rota_store_jobs_list(struct rota_store_session *session,
-                                    struct rota_store_jobs_list *list, struct rota_error *error)
+enum rota_code rota_store_jobs_list_partitions(struct rota_store_session *session,
+                                               struct rota_sql_result *list,
+                                               struct rota_error *error)
 {
     enum rota_code code = rota_sql_look(session->sql, error);
     if (!code)
         code = rota_store_text_run_n(session,
                                      "SELECT queue, part, epoch, instance FROM rota_partitions "
                                      "ORDER BY queue, part",
-                                     NULL, 0, &list->partitions, error);
-    if (!code)
-        code = rota_store_text_run_n(session, "SELECT queue, is_paused, kills_max FROM rota_queues",
-                                     NULL, 0, &list->queues, error);
-    if (!code)
-        code = rota_store_text_run_n(session, "SELECT queue, fair_key, weight FROM rota_weights",
-                                     NULL, 0, &list->weights, error);
-    if (!code)
-        code =
-            rota_store_text_run_n(session,
-                                  "SELECT queue, made_at, wanted, written, readable, batch, mode, "
-                                  "from_batch, from_mode, start_at, end_at "
-                                  "FROM rota_layouts ORDER BY queue, made_at",
-                                  NULL, 0, &list->layouts, error);
+                                     NULL, 0, list, error);
     return code == ROTA_ERR_UNKNOWN ? ROTA_ERR_UNAVAILABLE : code;
-}
-
-void rota_store_jobs_list_deinit(struct rota_store_jobs_list *list)
-{
-    rota_sql_result_deinit(&list->partitions);
-    rota_sql_result_deinit(&list->queues);
-    rota_sql_result_deinit(&list->weights);
-    rota_sql_result_deinit(&list->layouts);
 }
 
 /* MariaDB takes no statement above this size, and a job may have both. */

@@ -40,25 +40,20 @@ struct rota_store_job {
     struct rota_str worker, record, payload;
 };
 
-struct rota_store_setting {
-    struct rota_str queue, key;
-    uint32_t weight; /* of the key; 0: this is about the pause */
-    bool is_paused;
-    uint32_t kills_max;
-    bool is_layout; /* this is about the layout, and nothing else */
-    struct rota_work_layout layout;
-    rota_time at;   /* of the layout; the latest counts */
-    uint64_t epoch; /* not 0: the queue was deleted; delete the row of its partition, if the writer
-                       still owns it under this epoch, and rows with default settings */
+/* A partition of a queue that was deleted: its row goes, if the writer still owns it under this
+ * epoch. */
+struct rota_store_removal {
+    struct rota_str queue;
     uint32_t partition;
+    uint64_t epoch;
 };
 
 struct rota_store_turn {
     uint64_t instance;                         /* of the writer */
     struct rota_store_partition *partitions;   /* by queue, then number; each once */
     const struct rota_store_job *jobs;         /* each once */
-    const struct rota_store_setting *settings; /* for all owners: no epoch guards them */
-    size_t n_partitions, n_jobs, n_settings;
+    const struct rota_store_removal *removals;
+    size_t n_partitions, n_jobs, n_removals;
 };
 
 /* ROTA_ERR_UNKNOWN, ROTA_ERR_UNAVAILABLE: write the same again. */
@@ -78,16 +73,10 @@ enum rota_code rota_store_jobs_load(struct rota_store_session *session, struct r
                                     uint32_t partition, struct rota_str after,
                                     struct rota_sql_result *result, struct rota_error *error);
 
-/* All partitions that ever had an owner: `queue`, `part`, `epoch`, `instance`; queues: `queue`,
- * `is_paused`; weights: `queue`, `fair_key`, `weight`; layouts, the latest of a queue last:
- * `queue`, `made_at`, `wanted`, `written`, `readable`, `batch`, `mode`, `from_batch`, `from_mode`,
- * `start_at`, `end_at`. */
-struct rota_store_jobs_list {
-    struct rota_sql_result partitions, queues, weights, layouts;
-};
-enum rota_code rota_store_jobs_list(struct rota_store_session *session,
-                                    struct rota_store_jobs_list *list, struct rota_error *error);
-void rota_store_jobs_list_deinit(struct rota_store_jobs_list *list);
+/* All partitions that ever had an owner: `queue`, `part`, `epoch`, `instance`. */
+enum rota_code rota_store_jobs_list_partitions(struct rota_store_session *session,
+                                               struct rota_sql_result *list,
+                                               struct rota_error *error);
 
 /* How many bytes a payload, or a result, may have for this database to take it. */
 enum rota_code rota_store_jobs_bound(struct rota_store_session *session, size_t *bytes,

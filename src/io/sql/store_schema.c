@@ -139,7 +139,7 @@ static const struct table tables[] = {
              {"owned_at", "int", "when ownership started"},
          }},
     {.name = "rota_queues",
-     .what = "Settings of queues; a queue without a row has the defaults",
+     .what = "Pauses of queues before version 11, read until rota_queue_settings has a row",
      .key = "queue",
      .columns =
          {
@@ -148,7 +148,7 @@ static const struct table tables[] = {
              {"kills_max", "int", "workers that a job may kill before it is dead; 0: 3"},
          }},
     {.name = "rota_weights",
-     .what = "Fair keys with a weight of their own",
+     .what = "Weights of fair keys before version 11, read in the same way",
      .key = "queue, fair_key",
      .columns =
          {
@@ -157,7 +157,7 @@ static const struct table tables[] = {
              {"weight", "int", "in thousandths"},
          }},
     {.name = "rota_layouts",
-     .what = "Partition layouts of queues; the latest row of a queue counts",
+     .what = "Partition layouts before version 11, the same; the latest row of a queue counts",
      .key = "queue, made_at",
      .columns =
          {
@@ -172,6 +172,20 @@ static const struct table tables[] = {
              {"from_mode", "int", "..."},
              {"start_at", "int", "start of the gradual change; 0: none"},
              {"end_at", "int", "end of the gradual change"},
+         }},
+    {.name = "rota_queue_settings",
+     .what = "Settings and layouts of queues; a queue without a row has the defaults",
+     .key = "queue",
+     .index = "version",
+     .columns =
+         {
+             {"queue", "name", "the queue; empty: the latest version of all rows"},
+             {"version", "int", "grows with every change of any row"},
+             {"settings", "bytes",
+              "pause, layout and weight records in the format of docs/journal.md, each preceded by "
+              "its size; empty: the defaults, and the row is deleted after an hour"},
+             {"changed_by", "name", "who changed it"},
+             {"changed_at", "int", "when"},
          }},
     {.name = "rota_lives",
      .what = "The last epoch granted to an owner of partitions",
@@ -226,6 +240,7 @@ static const struct step {
     {9, .table = "rota_members", .column = "name"},
     {10, .table = "rota_members", .column = "drain_at"},
     {11, .table = "rota_space_nodes", .column = "zone"},
+    {12, .table = "rota_queue_settings"},
 };
 
 enum { N_STEPS = sizeof steps / sizeof *steps };

@@ -99,12 +99,18 @@ void *rota_store_session_answer_rows(struct rota_store_answer *answer, size_t n,
     return memory->rows;
 }
 
-void rota_store_session_answer_deinit(struct rota_store_answer *answer)
+void rota_store_session_answer_clear(struct rota_store_answer *answer)
 {
     struct memory *memory = answer->memory;
     if (memory)
         rota_sql_result_deinit(&memory->result);
     free(memory);
+    answer->memory = NULL;
+}
+
+void rota_store_session_answer_deinit(struct rota_store_answer *answer)
+{
+    rota_store_session_answer_clear(answer);
     *answer = (struct rota_store_answer){0};
 }
 
@@ -477,6 +483,9 @@ static enum rota_code dispatch_request(struct rota_store_session *session,
         return rota_store_space_do(session, request, answer);
     case ROTA_STORE_SECRET:
         return do_secret(session, request, answer);
+    case ROTA_STORE_QUEUES:
+    case ROTA_STORE_QUEUE_PUT:
+        return rota_store_settings_do(session, request, answer);
     case ROTA_STORE_SELECT:
         return rota_store_select_do(session, request, answer);
     }

@@ -56,7 +56,7 @@ void rota_store_session_answer_deinit(struct rota_store_answer *answer);
 /* --- the schema --- */
 
 /* What this program writes and reads. */
-enum { ROTA_STORE_SCHEMA_VERSION = 11 };
+enum { ROTA_STORE_SCHEMA_VERSION = 12 };
 
 /* The tables as SQL for one kind of database, as they are made on first use. */
 void rota_store_schema_format(enum rota_sql_kind kind, struct rota_buffer *buffer);

@@ -117,6 +117,8 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
         .tls = node->peers_tls,
         .partitions = (uint32_t)settings->partitions,
         .settings_file = settings->queue_settings,
+        .settings_store = node->store,
+        .settings_interval = settings->ttl / 10,
         .bytes_max = (size_t)rota_node_memory_split((uint64_t)settings->memory).jobs,
         .on_failed = on_failed,
         .on_news = on_news,

@@ -339,24 +339,28 @@ static const struct rota_message_field NODE[] = {
 #undef THIS
 TYPE(ROTA_QUEUE_NODE, "node", struct rota_queue_node, NODE);
 
-#define THIS struct rota_queue_settings
-static const struct rota_message_field SETTINGS[] = {
-    F_BYTES(1, records), F_LIST(2, nodes, ROTA_QUEUE_NODE, ROTA_BROKER_NODES_MAX)};
-static const struct rota_message_field SETTINGS_REQUEST[] = {
+#define THIS struct rota_queue_holders
+static const struct rota_message_field HOLDERS[] = {
+    F_LIST(1, nodes, ROTA_QUEUE_NODE, ROTA_BROKER_NODES_MAX)};
+static const struct rota_message_field HOLDERS_REQUEST[] = {
     F_OF(1, INNER, self, ROTA_QUEUE_NODE),
     F_LIST(2, nodes, ROTA_QUEUE_NODE, ROTA_BROKER_NODES_MAX),
 };
-static const struct rota_message_field LAY_OUT[] = {F_BYTES(1, records), F(2, STR, queue)};
 #undef THIS
-TYPE(ROTA_QUEUE_SETTINGS, "reply", struct rota_queue_settings, SETTINGS);
-TYPE(ROTA_QUEUE_SETTINGS_REQUEST, "request", struct rota_queue_settings, SETTINGS_REQUEST);
-TYPE(ROTA_QUEUE_ADOPT_REPLY, "reply", struct rota_queue_settings, SETTINGS_REQUEST);
-TYPE(ROTA_QUEUE_LAY_OUT, "request", struct rota_queue_settings, LAY_OUT);
+TYPE(ROTA_QUEUE_HOLDERS, "reply", struct rota_queue_holders, HOLDERS);
+TYPE(ROTA_QUEUE_HOLDERS_REQUEST, "request", struct rota_queue_holders, HOLDERS_REQUEST);
+TYPE(ROTA_QUEUE_ADOPT_REPLY, "reply", struct rota_queue_holders, HOLDERS_REQUEST);
 
-#define THIS struct rota_queue_lies_so
-static const struct rota_message_field LIES_SO[] = {F_BYTES(1, records), F(2, BOOL, has_beyond)};
+#define THIS struct rota_queue_changed
+static const struct rota_message_field CHANGED[] = {F(1, UINT, version), F(2, STR, queue)};
 #undef THIS
-TYPE(ROTA_QUEUE_LIES_SO, "reply", struct rota_queue_lies_so, LIES_SO);
+TYPE(ROTA_QUEUE_CHANGED, "request", struct rota_queue_changed, CHANGED);
+
+#define THIS struct rota_queue_changed_reply
+static const struct rota_message_field CHANGED_REPLY[] = {
+    F(1, UINT, version), F_BYTES(2, records), F(3, BOOL, has_beyond)};
+#undef THIS
+TYPE(ROTA_QUEUE_CHANGED_REPLY, "reply", struct rota_queue_changed_reply, CHANGED_REPLY);
 
 #define THIS struct rota_queue_lay_out
 static const struct rota_message_field SET_LAYOUT[] = {

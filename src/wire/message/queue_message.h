@@ -179,12 +179,10 @@ struct rota_queue_node {
     uint64_t at_ns;
 };
 
-/* SettingsRequest, SettingsReply, LayOutRequest, AdoptReply. */
-struct rota_queue_settings {
-    struct rota_str records;        /* as rota_queue_message_write_jobs() writes them */
-    struct rota_str queue;          /* of LayOutRequest */
+/* HoldersRequest, HoldersReply, AdoptReply. */
+struct rota_queue_holders {
     struct rota_message_list nodes; /* struct rota_queue_node */
-    const void *self;               /* struct rota_queue_node, of SettingsRequest; NULL: none */
+    const void *self;               /* struct rota_queue_node, of a request; NULL: none */
 };
 
 /* SetLayoutRequest. */
@@ -201,9 +199,16 @@ struct rota_queue_laid_out {
     uint64_t change_from_batch, change_start_ms, change_end_ms; /* an end of 0: no change */
 };
 
-/* LayOutReply. */
-struct rota_queue_lies_so {
-    struct rota_str records; /* the layout that it has */
+/* ChangedRequest. */
+struct rota_queue_changed {
+    uint64_t version; /* of the latest row that was written */
+    struct rota_str queue;
+};
+
+/* ChangedReply. */
+struct rota_queue_changed_reply {
+    uint64_t version;        /* of the latest row that the node has in force */
+    struct rota_str records; /* the layout of the queue there */
     bool has_beyond;
 };
 
@@ -248,9 +253,9 @@ extern const struct rota_message_type ROTA_QUEUE_ADD, ROTA_QUEUE_ADDED, ROTA_QUE
     ROTA_QUEUE_WEIGHT, ROTA_QUEUE_INFO, ROTA_QUEUE_QUEUES_REPLY, ROTA_QUEUE_WORKER_INFO,
     ROTA_QUEUE_WORKERS_REPLY, ROTA_QUEUE_MISSING, ROTA_QUEUE_WORD, ROTA_QUEUE_TELL,
     ROTA_QUEUE_VISIT, ROTA_QUEUE_VISITED, ROTA_QUEUE_ADOPT, ROTA_QUEUE_NODES, ROTA_QUEUE_NODE,
-    ROTA_QUEUE_SETTINGS, ROTA_QUEUE_SETTINGS_REQUEST, ROTA_QUEUE_ADOPT_REPLY, ROTA_QUEUE_FORGET,
-    ROTA_QUEUE_FORGOTTEN, ROTA_QUEUE_SET_LAYOUT, ROTA_QUEUE_LAID_OUT, ROTA_QUEUE_LAY_OUT,
-    ROTA_QUEUE_LIES_SO;
+    ROTA_QUEUE_HOLDERS, ROTA_QUEUE_HOLDERS_REQUEST, ROTA_QUEUE_ADOPT_REPLY, ROTA_QUEUE_FORGET,
+    ROTA_QUEUE_FORGOTTEN, ROTA_QUEUE_SET_LAYOUT, ROTA_QUEUE_LAID_OUT, ROTA_QUEUE_CHANGED,
+    ROTA_QUEUE_CHANGED_REPLY;
 
 /* Empty means none. ROTA_ERR_INVALID for any size other than 16 bytes. */
 enum rota_code rota_queue_message_id_read(struct rota_str bytes, struct rota_job_id *id,

@@ -78,9 +78,6 @@ enum {
 #define ROTA_BROKER_STALL (1 * ROTA_SEC)    /* a tick that is this late: we were not running */
 #define ROTA_BROKER_WATCH (250 * ROTA_MSEC) /* between ticks, before a worker may be lost */
 
-/* How long a setting that was reset is remembered; nodes ask each other more often. */
-#define ROTA_BROKER_SETTING_NEWS (1 * ROTA_MIN)
-
 /* Zero means the default. */
 struct rota_broker_options {
     size_t jobs_max;   /* that have not ended */
@@ -273,8 +270,7 @@ void rota_broker_forget_empty(struct rota_broker *broker, struct rota_work_now n
 
 /* Delete a queue whose jobs have all ended: these jobs, its settings and so its name.
  * ROTA_ERR_INVALID while jobs wait or run, of which `*n_live` says how many; `*n_ended` how many
- * are deleted. ROTA_ERR_NOT_FOUND. Its settings are written as defaults, so that nodes which
- * have older ones learn of it. */
+ * are deleted. ROTA_ERR_NOT_FOUND. */
 enum rota_code rota_broker_delete_queue(struct rota_broker *broker, struct rota_work_now now,
                                         struct rota_str queue, bool is_dry_run, size_t *n_live,
                                         size_t *n_ended, uint64_t *number,
@@ -288,15 +284,49 @@ struct rota_setting_place {
 bool rota_broker_next_setting(const struct rota_broker *broker, struct rota_setting_place *place,
                               struct rota_work_record *record);
 
-/* Whether a setting is the default, of a queue that is unknown here: then there is no reason to
- * create the queue. */
-bool rota_broker_is_needless(const struct rota_broker *broker,
-                             const struct rota_work_record *setting);
+/* --- settings that brokers share: those of a queue are a whole, as PAUSE, LAYOUT and WEIGHT
+ * records of what is not the default --- */
 
-/* A setting of another broker; the later one counts. */
-enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_work_now now,
-                                        const struct rota_work_record *setting,
-                                        struct rota_error *error);
+/* Supplies one record after the other, valid until the next call and with keys that stay; false
+ * ends it. */
+typedef bool rota_setting_source(void *data, struct rota_work_record *setting);
+
+/* The queue has exactly these settings from now on, each since its time; all others are the
+ * defaults. ROTA_ERR_INVALID: one of them was left out, as it is invalid. After any other error,
+ * put all of them again. */
+enum rota_code rota_broker_put_settings(struct rota_broker *broker, struct rota_work_now now,
+                                        struct rota_str queue, rota_setting_source *next,
+                                        void *data, struct rota_error *error);
+
+/* Whether a queue has settings other than the defaults. */
+bool rota_broker_has_settings(const struct rota_broker *broker, struct rota_str queue);
+
+enum rota_setting_edit_type {
+    ROTA_SETTING_PAUSE,
+    ROTA_SETTING_KILLS,
+    ROTA_SETTING_WEIGHT, /* of `key` */
+    ROTA_SETTING_LAYOUT,
+    ROTA_SETTING_RESET, /* all, the layout to the given one */
+    ROTA_SETTING_NONE,
+};
+
+struct rota_setting_edit {
+    enum rota_setting_edit_type type;
+    struct rota_str key;
+    bool is_paused;
+    uint32_t number; /* deaths, or the weight */
+    struct rota_work_layout layout;
+    rota_time at; /* of the layout; 0: later than all known ones */
+};
+
+enum rota_code rota_broker_edit_check(const struct rota_setting_edit *edit,
+                                      struct rota_error *error);
+
+/* The settings of a queue as they are after an edit, which is not made. Start with *place = 0;
+ * false ends it. */
+bool rota_broker_next_edited(struct rota_broker *broker, struct rota_work_now now,
+                             struct rota_str queue, const struct rota_setting_edit *edit,
+                             size_t *place, struct rota_work_record *setting);
 
 /* The partition is ours under `epoch`, which grows with each owner; jobs of it that are here are
  * served from now on. ROTA_ERR_STALE when a higher epoch was seen, ROTA_ERR_UNAVAILABLE while

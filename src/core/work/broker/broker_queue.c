@@ -197,18 +197,9 @@ bool rota_broker_has_empty(const struct rota_broker *broker)
     return broker->queues.empties.size > 0;
 }
 
-/* A setting that was reset recently still has to reach nodes that have an older one. */
-static bool is_news(const struct rota_broker *broker, const struct rota_work_queue *queue)
-{
-    rota_time latest = rota_fair_weighed_at(&queue->fair);
-    latest = queue->paused_at > latest ? queue->paused_at : latest;
-    latest = queue->laid_at > latest ? queue->laid_at : latest;
-    return latest > 0 && rota_time_add(latest, ROTA_BROKER_SETTING_NEWS) > broker->stamp;
-}
-
 void rota_broker_forget_empty(struct rota_broker *broker, struct rota_work_now now)
 {
-    size_t n_kept = 0, n = broker->queues.empties.size;
+    size_t n = broker->queues.empties.size;
     rota_broker_at(broker, now);
     if (!rota_vector_reserve(&broker->output.trash, broker->output.trash.size + n))
         return;
@@ -217,17 +208,13 @@ void rota_broker_forget_empty(struct rota_broker *broker, struct rota_work_now n
         struct rota_work_queue *queue = broker->queues.all.items[number];
         if (!queue || !queue->is_noted)
             continue; /* already removed */
-        if (!is_used(broker, queue) && !is_set(broker, queue) && is_news(broker, queue)) {
-            broker->queues.empties.items[n_kept++] = number;
-            continue;
-        }
         queue->is_noted = false;
         if (is_used(broker, queue) || is_set(broker, queue))
             continue;
         free_lanes_of(broker, queue);
         rota_broker_queue_free(broker, queue);
     }
-    broker->queues.empties.size = n_kept;
+    broker->queues.empties.size = 0;
 }
 
 /* The first number that is free in a table of pointers, none being so below `*from`; with room. */

@@ -2,8 +2,6 @@
 
 #include "base/quote.h"
 
-#define AHEAD_MAX (24 * ROTA_HOUR) /* of a setting's time: some clock is wrong */
-
 enum rota_code rota_broker_setting_begin(struct rota_broker *broker, struct rota_work_now now,
                                          struct rota_str name, struct rota_work_queue **queue,
                                          struct rota_error *error)
@@ -286,20 +284,6 @@ bool rota_broker_has_beyond(const struct rota_broker *broker, struct rota_str qu
     return false;
 }
 
-static enum rota_code take_layout(struct rota_broker *broker, struct rota_work_now now,
-                                  const struct rota_work_record *setting, struct rota_error *error)
-{
-    struct rota_work_queue *queue;
-    if (!setting->layout)
-        return rota_error_set(error, ROTA_ERR_INVALID, "an empty layout");
-    enum rota_code code = rota_layout_check(setting->layout, error);
-    if (!code)
-        code = rota_broker_setting_begin(broker, now, setting->queue, &queue, error);
-    if (!code && rota_layout_is_later(setting->layout, setting->at, &queue->layout, queue->laid_at))
-        set_layout(broker, queue, setting->layout, setting->at);
-    return code;
-}
-
 /* --- telling --- */
 
 enum { PLACE_PAUSE, PLACE_LAYOUT, PLACE_WEIGHT, PLACE_KEYS };
@@ -369,62 +353,244 @@ bool rota_broker_setting_rewrite_all(struct rota_broker *broker,
     return true;
 }
 
-/* --- taking over --- */
+/* --- sharing --- */
 
-bool rota_broker_is_needless(const struct rota_broker *broker,
-                             const struct rota_work_record *setting)
+static bool is_usual(const struct rota_broker *broker, const struct rota_work_record *setting)
 {
-    if (rota_broker_queue(broker, setting->queue))
-        return false;
     if (setting->type == ROTA_WORK_LAYOUT)
-        return setting->layout && rota_layout_is_equal(setting->layout, &broker->options.layout);
+        return rota_layout_is_equal(setting->layout, &broker->options.layout);
     return setting->type == ROTA_WORK_WEIGHT ? setting->weight == ROTA_FAIR_WEIGHT
                                              : !setting->is_paused && setting->weight == 0;
 }
 
-enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_work_now now,
-                                        const struct rota_work_record *setting,
-                                        struct rota_error *error)
+bool rota_broker_has_settings(const struct rota_broker *broker, struct rota_str queue)
+{
+    const struct rota_work_queue *found = rota_broker_queue(broker, queue);
+    struct rota_work_record setting;
+    for (size_t place = 0; found && next_of_queue(found, &place, &setting);)
+        if (!is_usual(broker, &setting))
+            return true;
+    return false;
+}
+
+/* What was put so far. */
+struct put {
+    struct rota_broker *broker;
+    struct rota_work_now now;
+    struct rota_str name;
+    bool has_pause, has_layout, has_weight;
+    struct rota_map keys;
+};
+
+static enum rota_code put_pause(struct put *put, const struct rota_work_record *setting,
+                                struct rota_error *error)
+{
+    struct rota_work_queue *queue;
+    enum rota_code code = check_kills(setting->weight, error);
+    if (!code)
+        code = rota_broker_setting_begin(put->broker, put->now, put->name, &queue, error);
+    if (code)
+        return code;
+    put->has_pause = true;
+    if (queue->is_paused != setting->is_paused || queue->kills_max != setting->weight)
+        set_paused(put->broker, queue, setting->is_paused, setting->weight, setting->at);
+    return ROTA_OK;
+}
+
+static enum rota_code put_layout(struct put *put, const struct rota_work_record *setting,
+                                 struct rota_error *error)
+{
+    struct rota_work_queue *queue;
+    if (!setting->layout)
+        return rota_error_set(error, ROTA_ERR_INVALID, "an empty layout");
+    enum rota_code code = rota_layout_check(setting->layout, error);
+    if (!code)
+        code = rota_broker_setting_begin(put->broker, put->now, put->name, &queue, error);
+    if (code)
+        return code;
+    put->has_layout = true;
+    if (queue->laid_at != setting->at || !rota_layout_is_equal(&queue->layout, setting->layout))
+        set_layout(put->broker, queue, setting->layout, setting->at);
+    return ROTA_OK;
+}
+
+static enum rota_code put_weight(struct put *put, const struct rota_work_record *setting,
+                                 struct rota_error *error)
 {
     struct rota_work_queue *queue;
     struct rota_fair_key *key = NULL;
-    char quoted[ROTA_QUOTE_MAX];
-    rota_broker_at(broker, now);
-    bool is_weight = setting->type == ROTA_WORK_WEIGHT;
-    if (!is_weight && setting->type != ROTA_WORK_PAUSE && setting->type != ROTA_WORK_LAYOUT)
-        return rota_error_set(error, ROTA_ERR_INVALID, "%s is not a setting of a queue",
-                              rota_job_work_record_name(setting->type));
-    if (setting->at <= 0 || setting->at > rota_time_add(broker->stamp, AHEAD_MAX))
-        return rota_error_set(
-            error, ROTA_ERR_INVALID,
-            "a setting of queue %s has a time in the future: check the clocks of the nodes",
-            rota_quote(setting->queue, quoted));
-    if (rota_broker_is_needless(broker, setting))
-        return rota_job_queue_check(setting->queue, error);
-    if (setting->type == ROTA_WORK_LAYOUT)
-        return take_layout(broker, now, setting, error);
-    enum rota_code code = is_weight ? check_weight(setting->key, setting->weight, error)
-                                    : check_kills(setting->weight, error);
+    enum rota_code code = check_weight(setting->key, setting->weight, error);
     if (!code)
-        code = rota_broker_setting_begin(broker, now, setting->queue, &queue, error);
-    if (!code && is_weight && setting->key.size > 0)
+        code = rota_broker_setting_begin(put->broker, put->now, put->name, &queue, error);
+    if (!code && setting->key.size > 0)
         code = rota_fair_key(&queue->fair, setting->key, &key, error);
+    if (!code && key && !rota_map_put(&put->keys, setting->key, queue))
+        code = rota_error_no_memory(error, "for the settings of a queue");
     if (code)
         return code;
-    /* Of two settings of the same time, all brokers choose the same one. */
-    rota_time known = queue->paused_at;
-    uint32_t own = 2 * queue->kills_max + queue->is_paused,
-             other = 2 * setting->weight + setting->is_paused;
-    if (is_weight) {
-        known = key ? key->weighed_at : queue->fair.weighed_at;
-        own = key ? key->weight : queue->fair.weight;
-        other = setting->weight;
-    }
-    if (setting->at < known || (setting->at == known && other <= own))
-        return ROTA_OK;
-    if (is_weight)
-        set_weight(broker, queue, key, other, setting->at);
-    else
-        set_paused(broker, queue, setting->is_paused, setting->weight, setting->at);
+    put->has_weight = put->has_weight || !key;
+    if ((key ? key->weight : queue->fair.weight) != setting->weight)
+        set_weight(put->broker, queue, key, setting->weight, setting->at);
     return ROTA_OK;
+}
+
+static enum rota_code put_setting(struct put *put, const struct rota_work_record *setting,
+                                  struct rota_error *error)
+{
+    if (!rota_str_is_equal(setting->queue, put->name) || setting->at <= 0)
+        return rota_error_set(error, ROTA_ERR_INVALID, "a setting of another queue or time");
+    if (setting->type == ROTA_WORK_PAUSE)
+        return put_pause(put, setting, error);
+    if (setting->type == ROTA_WORK_LAYOUT)
+        return put_layout(put, setting, error);
+    if (setting->type == ROTA_WORK_WEIGHT)
+        return put_weight(put, setting, error);
+    return rota_error_set(error, ROTA_ERR_INVALID, "%s is not a setting of a queue",
+                          rota_job_work_record_name(setting->type));
+}
+
+/* Settings that were not put, back to the defaults. False without memory. */
+static bool reset_others(const struct put *put, struct rota_work_queue *queue)
+{
+    struct rota_broker *broker = put->broker;
+    size_t place = 0;
+    bool is_ready = rota_broker_ready(broker, NULL);
+    if (is_ready && !put->has_pause && (queue->is_paused || queue->kills_max > 0)) {
+        set_paused(broker, queue, false, 0, time_after(broker, queue->paused_at));
+        is_ready = rota_broker_ready(broker, NULL);
+    }
+    if (is_ready && !put->has_layout && queue->laid_at &&
+        !rota_layout_is_equal(&queue->layout, &broker->options.layout)) {
+        set_layout(broker, queue, &broker->options.layout, time_after(broker, queue->laid_at));
+        is_ready = rota_broker_ready(broker, NULL);
+    }
+    if (is_ready && !put->has_weight && queue->fair.weight != ROTA_FAIR_WEIGHT) {
+        set_weight(broker, queue, NULL, ROTA_FAIR_WEIGHT,
+                   time_after(broker, queue->fair.weighed_at));
+        is_ready = rota_broker_ready(broker, NULL);
+    }
+    for (const struct rota_map_entry *entry;
+         is_ready && (entry = rota_map_next(&queue->fair.keys, &place));) {
+        struct rota_fair_key *key = entry->value;
+        if (key->weight == ROTA_FAIR_WEIGHT || rota_map_get(&put->keys, entry->key))
+            continue;
+        set_weight(broker, queue, key, ROTA_FAIR_WEIGHT, time_after(broker, key->weighed_at));
+        is_ready = rota_broker_ready(broker, NULL);
+    }
+    return is_ready;
+}
+
+enum rota_code rota_broker_put_settings(struct rota_broker *broker, struct rota_work_now now,
+                                        struct rota_str name, rota_setting_source *next,
+                                        void *data, struct rota_error *error)
+{
+    struct put put = {.broker = broker, .now = now, .name = name};
+    struct rota_work_record setting;
+    enum rota_code code = rota_job_queue_check(name, error), refused = ROTA_OK;
+    rota_map_init(&put.keys, broker->seed);
+    rota_broker_at(broker, now);
+    while (!code && next(data, &setting)) {
+        code = put_setting(&put, &setting, error);
+        if (code == ROTA_ERR_INVALID) {
+            refused = code;
+            code = ROTA_OK;
+        }
+    }
+    struct rota_work_queue *queue = code ? NULL : rota_broker_queue(broker, name);
+    if (queue && !reset_others(&put, queue))
+        code = rota_error_no_memory(error, "for the settings of a queue");
+    rota_map_deinit(&put.keys);
+    return code ? code : refused;
+}
+
+/* --- editing --- */
+
+enum rota_code rota_broker_edit_check(const struct rota_setting_edit *edit,
+                                      struct rota_error *error)
+{
+    switch (edit->type) {
+    case ROTA_SETTING_KILLS:
+        return check_kills(edit->number, error);
+    case ROTA_SETTING_WEIGHT:
+        return check_weight(edit->key, edit->number, error);
+    case ROTA_SETTING_LAYOUT:
+    case ROTA_SETTING_RESET:
+        return rota_layout_check(&edit->layout, error);
+    case ROTA_SETTING_PAUSE:
+    case ROTA_SETTING_NONE:
+        break;
+    }
+    return ROTA_OK;
+}
+
+/* Whether the edit says what becomes of this setting. */
+static bool is_edited(const struct rota_setting_edit *edit, const struct rota_work_record *setting)
+{
+    switch (edit->type) {
+    case ROTA_SETTING_PAUSE:
+    case ROTA_SETTING_KILLS:
+        return setting->type == ROTA_WORK_PAUSE;
+    case ROTA_SETTING_WEIGHT:
+        return setting->type == ROTA_WORK_WEIGHT && rota_str_is_equal(setting->key, edit->key);
+    case ROTA_SETTING_LAYOUT:
+        return setting->type == ROTA_WORK_LAYOUT;
+    case ROTA_SETTING_RESET:
+        return true;
+    case ROTA_SETTING_NONE:
+        break;
+    }
+    return false;
+}
+
+/* The one setting that the edit leaves behind; false: none. */
+static bool write_edited(const struct rota_broker *broker, const struct rota_work_queue *queue,
+                         const struct rota_setting_edit *edit, struct rota_work_record *setting)
+{
+    const struct rota_fair_key *key =
+        queue && edit->key.size > 0 ? rota_fair_find(&queue->fair, edit->key) : NULL;
+    rota_time before = queue ? queue->paused_at : 0;
+    switch (edit->type) {
+    case ROTA_SETTING_PAUSE:
+    case ROTA_SETTING_KILLS:
+        setting->type = ROTA_WORK_PAUSE;
+        setting->is_paused =
+            edit->type == ROTA_SETTING_PAUSE ? edit->is_paused : queue && queue->is_paused;
+        setting->weight = edit->type == ROTA_SETTING_KILLS ? edit->number
+                          : queue                          ? queue->kills_max
+                                                           : 0;
+        break;
+    case ROTA_SETTING_WEIGHT:
+        setting->type = ROTA_WORK_WEIGHT;
+        setting->key = edit->key;
+        setting->weight = edit->number;
+        before = key ? key->weighed_at : queue ? queue->fair.weighed_at : 0;
+        break;
+    case ROTA_SETTING_LAYOUT:
+    case ROTA_SETTING_RESET:
+        setting->type = ROTA_WORK_LAYOUT;
+        setting->layout = &edit->layout;
+        before = queue ? queue->laid_at : 0;
+        break;
+    case ROTA_SETTING_NONE:
+        return false;
+    }
+    setting->at = edit->at ? edit->at : time_after(broker, before);
+    return !is_usual(broker, setting);
+}
+
+bool rota_broker_next_edited(struct rota_broker *broker, struct rota_work_now now,
+                             struct rota_str name, const struct rota_setting_edit *edit,
+                             size_t *place, struct rota_work_record *setting)
+{
+    const struct rota_work_queue *queue = rota_broker_queue(broker, name);
+    rota_broker_at(broker, now);
+    *setting = (struct rota_work_record){.queue = name};
+    if (*place == 0 && ++*place && write_edited(broker, queue, edit, setting))
+        return true;
+    for (size_t inner = *place - 1; queue && next_of_queue(queue, &inner, setting);) {
+        *place = inner + 1;
+        if (!is_usual(broker, setting) && !is_edited(edit, setting))
+            return true;
+    }
+    return false;
 }

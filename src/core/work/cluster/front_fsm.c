@@ -9,6 +9,7 @@ _Static_assert(ROTA_FRONT_SEARCH_MAX <= ROTA_HANDOVER_HOLD,
 
 enum { ROUNDS = 2 };
 
+#define UNREAD     "this node has not read the settings of queues yet; try again"
 #define STORE_AWAY "the store is unreachable; see the log of this node"
 
 const struct rota_front_refusal *rota_front_fsm_refusal(enum rota_front_reason reason)
@@ -21,6 +22,8 @@ const struct rota_front_refusal *rota_front_fsm_refusal(enum rota_front_reason r
                                        "the node accepts no new jobs, " STORE_AWAY},
         [ROTA_FRONT_STORE_AWAY_AGAIN] = {ROTA_STATUS_UNAVAILABLE, false, false,
                                          "the outcome of this write is unknown, " STORE_AWAY},
+        [ROTA_FRONT_UNREAD] = {ROTA_STATUS_UNAVAILABLE, false, true, UNREAD},
+        [ROTA_FRONT_UNREAD_AGAIN] = {ROTA_STATUS_UNAVAILABLE, false, false, UNREAD},
         [ROTA_FRONT_NOT_TOLD] = {ROTA_STATUS_UNAVAILABLE, false, true,
                                  "this node does not know yet which other nodes may have the job; "
                                  "try again"},
@@ -332,6 +335,11 @@ enum rota_code rota_front_fsm_route(struct rota_front_fsm *fsm, const struct rot
     if (owner.whose == ROTA_PARTITION_ANOTHERS && !rota_front_fsm_has(fsm, job->queue, job->id))
         *action = (struct rota_front_action){.what = ROTA_FRONT_ASK_OWNER, .owner = owner.address};
     return ROTA_OK;
+}
+
+enum rota_front_reason rota_front_fsm_unread(bool may_be_there)
+{
+    return may_be_there ? ROTA_FRONT_UNREAD_AGAIN : ROTA_FRONT_UNREAD;
 }
 
 struct rota_front_action rota_front_fsm_accept(const struct rota_front_fsm *fsm, bool may_be_there)

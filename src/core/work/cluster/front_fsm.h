@@ -78,6 +78,7 @@ struct rota_front_fsm {
     bool is_draining;   /* no jobs are accepted or handed out */
     bool is_closing;    /* nothing is answered */
     bool is_store_down; /* unreachable for too long */
+    bool is_unread;     /* the settings of queues are not known: no jobs are accepted */
 };
 
 struct rota_front_call {
@@ -102,6 +103,8 @@ enum rota_front_reason {
     ROTA_FRONT_STORE_AWAY,       /* it would wait for a store that is unreachable */
     ROTA_FRONT_STORE_AWAY_NEW,   /* ... and accept a new job */
     ROTA_FRONT_STORE_AWAY_AGAIN, /* ... or one that may exist already */
+    ROTA_FRONT_UNREAD,           /* the settings of queues are not known here */
+    ROTA_FRONT_UNREAD_AGAIN,     /* ... and the job may exist already */
     ROTA_FRONT_NOT_TOLD,         /* other nodes may have the job: it is not known which */
     ROTA_FRONT_NOT_TOLD_AGAIN,   /* ... of a repeated add */
     ROTA_FRONT_SILENT,    /* a node that may have the job of a repeated add does not answer */
@@ -210,6 +213,9 @@ void rota_front_fsm_read(struct rota_front_new *job, bool is_carried);
 enum rota_code rota_front_fsm_route(struct rota_front_fsm *fsm, const struct rota_front_call *call,
                                     struct rota_front_new *job, struct rota_front_action *action,
                                     struct rota_error *error);
+
+/* Why it takes no jobs, while it `is_unread`. */
+enum rota_front_reason rota_front_fsm_unread(bool may_be_there);
 
 /* With a store: whether it takes jobs; `may_be_there`: one of them may have been added before. And
  * whether a job has to wait for its partition, which is wanted from now on if it is ours. */

@@ -42,24 +42,9 @@ enum rota_code rota_layout_check(const struct rota_work_layout *layout, struct r
 
 bool rota_layout_is_equal(const struct rota_work_layout *a, const struct rota_work_layout *b)
 {
-    return !rota_layout_is_later(a, 0, b, 0) && !rota_layout_is_later(b, 0, a, 0);
-}
-
-bool rota_layout_is_later(const struct rota_work_layout *a, rota_time a_at,
-                          const struct rota_work_layout *b, rota_time b_at)
-{
-    const int64_t own[] = {a->wanted,           a->write,        a->read,
-                           a->spread.batch,     a->spread.mode,  a->change.from.batch,
-                           a->change.from.mode, a->change.start, a->change.end};
-    const int64_t other[] = {b->wanted,           b->write,        b->read,
-                             b->spread.batch,     b->spread.mode,  b->change.from.batch,
-                             b->change.from.mode, b->change.start, b->change.end};
-    if (a_at != b_at)
-        return a_at > b_at;
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (own[i] != other[i])
-            return own[i] > other[i];
-    return false;
+    return a->wanted == b->wanted && a->write == b->write && a->read == b->read &&
+           is_same_spread(a->spread, b->spread) && is_same_spread(a->change.from, b->change.from) &&
+           a->change.start == b->change.start && a->change.end == b->change.end;
 }
 
 /* --- the first step --- */

@@ -16,9 +16,9 @@
  * Such a change needs nothing but the layout to continue, so it outlives the node that received the
  * request.
  *
- * Every layout has a time. Of two the later one counts, and of two that were made at the same time
- * the one with the higher numbers, so that all nodes end up with the same; a step is one tick later
- * than the layout that it follows from, so that any request made meanwhile takes precedence.
+ * A layout is one of the settings of its queue (settings_fsm.h): all nodes have the one of its row.
+ * It has a time, by which two layouts are told apart; a step is one tick later than the layout that
+ * it follows from, and is dropped if another one was put in force meanwhile.
  *
  * A job for a partition beyond those that are written, which a client may choose that knows of
  * more, is put where rota_layout_write() says; one beyond those that are read belongs where
@@ -53,10 +53,6 @@ struct rota_work_layout {
 enum rota_code rota_layout_check(const struct rota_work_layout *layout, struct rota_error *error);
 
 bool rota_layout_is_equal(const struct rota_work_layout *a, const struct rota_work_layout *b);
-
-/* Whether `a` takes precedence over `b`, given when they were made. */
-bool rota_layout_is_later(const struct rota_work_layout *a, rota_time a_at,
-                          const struct rota_work_layout *b, rota_time b_at);
 
 struct rota_layout_wish {
     uint32_t wanted; /* partitions; 0: unchanged */

@@ -51,17 +51,6 @@ bool rota_fair_is_weighed(const struct rota_fair_queue *queue)
     return false;
 }
 
-rota_time rota_fair_weighed_at(const struct rota_fair_queue *queue)
-{
-    rota_time latest = queue->weighed_at;
-    size_t place = 0;
-    for (const struct rota_map_entry *entry; (entry = rota_map_next(&queue->keys, &place));) {
-        const struct rota_fair_key *key = entry->value;
-        latest = key->weighed_at > latest ? key->weighed_at : latest;
-    }
-    return latest;
-}
-
 struct rota_fair_key *rota_fair_find(const struct rota_fair_queue *queue, struct rota_str name)
 {
     return rota_map_get(&queue->keys, name);

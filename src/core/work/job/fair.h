@@ -55,9 +55,8 @@ void rota_fair_queue_deinit(struct rota_fair_queue *queue);
  * many. One without references is removed by the next call for a key. */
 enum rota_code rota_fair_key(struct rota_fair_queue *queue, struct rota_str name,
                              struct rota_fair_key **key, struct rota_error *error);
-/* Whether a weight is set that is not the default; and when the last one was set. */
+/* Whether a weight is set that is not the default. */
 bool rota_fair_is_weighed(const struct rota_fair_queue *queue);
-rota_time rota_fair_weighed_at(const struct rota_fair_queue *queue);
 
 struct rota_fair_key *rota_fair_find(const struct rota_fair_queue *queue, struct rota_str name);
 

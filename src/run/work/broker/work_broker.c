@@ -10,6 +10,7 @@
 #include "run/work/cluster/work_broker_layout.h"
 #include "run/work/cluster/work_broker_layout_file.h"
 #include "run/work/cluster/work_broker_refresh.h"
+#include "run/work/cluster/work_broker_rows.h"
 #include "run/work/cluster/work_broker_settings.h"
 #include "run/work/store/work_broker_store.h"
 #include "wire/grpc/call_notes.h"
@@ -22,6 +23,13 @@
 struct rota_work_now rota_work_broker_now(void)
 {
     return (struct rota_work_now){.boot = rota_clock_boot(), .wall = rota_clock_wall()};
+}
+
+void rota_work_broker_hold(struct rota_work_broker *broker, enum rota_broker_hold_reason reason,
+                           bool is_on)
+{
+    broker->holds = is_on ? broker->holds | reason : broker->holds & ~(unsigned)reason;
+    rota_broker_hold(broker->core, rota_work_broker_now(), broker->holds != 0);
 }
 
 /* --- a turn --- */
@@ -112,6 +120,8 @@ static void set_timer(struct rota_work_broker *broker, rota_time now, bool is_st
     at = rota_time_min(at, rota_work_broker_settings_deadline(broker->settings));
     at = rota_time_min(at, rota_work_broker_layout_deadline(broker->layouts));
     at = rota_time_min(at, rota_work_broker_refresh_deadline(broker, now));
+    at = rota_time_min(at, rota_work_broker_layout_file_deadline(broker->layout_file));
+    at = rota_time_min(at, rota_work_broker_rows_deadline(broker->rows));
     if (poll)
         at = rota_time_min(at, poll->at);
     at = rota_time_min(at, rota_work_broker_forward_deadline(broker));
@@ -138,6 +148,7 @@ static void run_turn(struct rota_work_broker *broker)
     broker->n_turns++;
     uv_check_stop(&broker->check);
     uv_idle_stop(&broker->idle);
+    rota_work_broker_rows_turn(broker->rows, now.boot);
     rota_work_broker_layout_file_turn(broker->layout_file, now);
     rota_work_broker_refresh_turn(broker, now.boot);
     bool is_stuck = !rota_work_broker_carry_out(broker);
@@ -353,7 +364,7 @@ static void on_listing(void *data)
     broker->was_listed = is_listed;
     broker->is_placed = is_placed;
     broker->was_placed = broker->was_placed || is_placed;
-    if (is_news && broker->options.on_listed)
+    if (is_news && rota_work_broker_rows_have_begun(broker->rows) && broker->options.on_listed)
         broker->options.on_listed(broker->options.data);
 }
 
@@ -438,8 +449,11 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
         rota_work_broker_close(made);
         return code;
     }
+    made->has_past = rota_broker_last_number(made->core) > 0;
     rota_broker_begin(made->core, rota_work_broker_now());
     code = rota_work_broker_layout_open(made, error);
+    if (!code)
+        code = rota_work_broker_rows_open(made, error);
     if (!code)
         code = rota_work_broker_layout_file_open(made, error);
     if (!code && options->members && !options->store) {
@@ -471,7 +485,8 @@ bool rota_work_broker_is_drained(const struct rota_work_broker *broker)
 
 bool rota_work_broker_is_listed(const struct rota_work_broker *broker)
 {
-    return rota_work_broker_cluster_is_alone(broker->cluster) || broker->was_placed;
+    return (rota_work_broker_cluster_is_alone(broker->cluster) || broker->was_placed) &&
+           rota_work_broker_rows_have_begun(broker->rows);
 }
 
 void rota_work_broker_restore(struct rota_work_broker *broker)
@@ -498,6 +513,8 @@ void rota_work_broker_close(struct rota_work_broker *broker)
     broker->handover = NULL;
     rota_work_broker_settings_close(broker->settings);
     broker->settings = NULL;
+    rota_work_broker_rows_close(broker->rows);
+    broker->rows = NULL;
     rota_work_broker_layout_file_close(broker->layout_file);
     broker->layout_file = NULL;
     rota_work_broker_layout_close(broker->layouts);

@@ -272,6 +272,10 @@ static void serve_new(struct rota_broker_request *request)
     bool is_again = false;
     for (size_t i = 0; i < request->n_jobs; i++)
         is_again = is_again || request->jobs[i].is_again;
+    if (fsm->is_unread) {
+        rota_work_broker_reply_reason(request->call, rota_front_fsm_unread(is_again), NULL);
+        return;
+    }
     bool may_route = !fsm->options.is_alone && !request->front.is_carried;
     if (is_again && rota_front_fsm_must_search(fsm, &request->front))
         rota_work_broker_again_search(request);

@@ -42,8 +42,9 @@ struct rota_broker_request {
         struct rota_queue_adopt adopt;
         struct rota_queue_forget forget;
         struct rota_queue_delete delete;
-        struct rota_queue_settings settings;
+        struct rota_queue_holders holders;
         struct rota_queue_lay_out lay_out;
+        struct rota_queue_changed changed;
     } as;
 };
 

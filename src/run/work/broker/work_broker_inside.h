@@ -1,7 +1,7 @@
 /* work_broker_inside: a broker that serves, and its parts: the front door (work_broker_front.h),
  * records and the answers that wait for them (work_broker_log.h), polls, watchers, connected
  * workers, the other nodes (work_broker_cluster.h, work_broker_forward.h, work_broker_handover.h,
- * work_broker_settings.h, work_broker_layout.h) and a store (work_broker_store.h). work_broker.c
+ * work_broker_settings.h, work_broker_layout.h, work_broker_rows.h) and a store (work_broker_store.h). work_broker.c
  * runs their turns. Private to these. */
 #pragma once
 
@@ -19,6 +19,7 @@ struct rota_broker_forward;
 struct rota_broker_handover;
 struct rota_broker_layout_file;
 struct rota_broker_layouts;
+struct rota_broker_rows;
 struct rota_broker_settings;
 struct rota_broker_store;
 struct rota_broker_workers;
@@ -34,6 +35,8 @@ struct rota_work_broker {
     uint64_t seed;
     rota_time swept_at; /* monotonic: when queues without jobs were last removed */
     uint64_t n_turns;
+    bool has_past;   /* its journal is that of an earlier run */
+    unsigned holds;  /* bits of enum rota_broker_hold_reason */
 
     struct rota_broker_front front;
     struct rota_broker_log log;
@@ -46,7 +49,8 @@ struct rota_work_broker {
     bool is_placed, was_placed;            /* now; at some time */
     struct rota_broker_forward *forward;   /* NULL: alone */
     struct rota_broker_handover *handover; /* NULL: nothing is handed over */
-    struct rota_broker_settings *settings; /* NULL: alone, or they are in a store */
+    struct rota_broker_settings *settings; /* NULL: alone, or jobs are in a store */
+    struct rota_broker_rows *rows;         /* NULL: settings of queues are this node's own */
     struct rota_broker_layouts *layouts;
     struct rota_broker_layout_file *layout_file; /* NULL: none */
     struct rota_broker_store *store;             /* NULL: another sink is used */
@@ -58,6 +62,15 @@ struct rota_work_now rota_work_broker_now(void);
 /* Carry out the machine's effects, in order. A record that the journal can't take stays, with
  * all that follow: then this returns false, and they are retried with the next turn. */
 bool rota_work_broker_carry_out(struct rota_work_broker *broker);
+
+/* Why nothing is handed out. */
+enum rota_broker_hold_reason {
+    ROTA_BROKER_HOLD_PEERS = 1, /* what they know is not known here */
+    ROTA_BROKER_HOLD_STORE = 2, /* the jobs are in a store that is unreachable */
+    ROTA_BROKER_HOLD_ROWS = 4,  /* the settings of queues are not read */
+};
+void rota_work_broker_hold(struct rota_work_broker *broker, enum rota_broker_hold_reason reason,
+                           bool is_on);
 
 /* Something has changed: a turn follows. */
 void rota_work_broker_touch(struct rota_work_broker *broker);

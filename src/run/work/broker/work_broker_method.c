@@ -7,6 +7,7 @@
 #include "run/work/cluster/work_broker_handover.h"
 #include "run/work/cluster/work_broker_layout.h"
 #include "run/work/cluster/work_broker_refresh.h"
+#include "run/work/cluster/work_broker_rows.h"
 #include "run/work/cluster/work_broker_settings.h"
 
 #define METHOD(name, by_whom, of_type, handler)                                                    \
@@ -31,6 +32,7 @@ const struct rota_broker_method rota_broker_method_all[] = {
     {METHOD("AddBatch", OWNER_OF_NEW, &ROTA_QUEUE_ADD_BATCH, rota_work_broker_submit_add_batch)},
     {PEER("Adopt", &ROTA_QUEUE_ADOPT, rota_work_broker_handover_adopt)},
     {METHOD("Cancel", OWNER, &ROTA_QUEUE_NAME, rota_work_broker_submit_cancel)},
+    {PEER("Changed", &ROTA_QUEUE_CHANGED, rota_work_broker_rows_changed)},
     {METHOD("Complete", OWNER, &ROTA_QUEUE_COMPLETE, rota_work_broker_attempt_complete)},
     {METHOD("CompleteBatch", THIS, &ROTA_QUEUE_COMPLETE_BATCH,
             rota_work_broker_attempt_complete_batch)},
@@ -42,13 +44,12 @@ const struct rota_broker_method rota_broker_method_all[] = {
     {PEER("Find", &ROTA_QUEUE_FIND, rota_work_broker_again_find)},
     {METHOD("Forget", ALL, &ROTA_QUEUE_FORGET, rota_work_broker_handover_forget_node),
      GATHERED(rota_work_broker_gather_forget, LISTED, ANY), FOR_OPERATORS},
-    {PEER("LayOut", &ROTA_QUEUE_LAY_OUT, rota_work_broker_layout_lay_out)},
+    {PEER("Holders", &ROTA_QUEUE_HOLDERS_REQUEST, rota_work_broker_settings_exchange)},
     {METHOD("List", ALL, &ROTA_QUEUE_LIST, rota_work_broker_operate_list),
      GATHERED(rota_work_broker_gather_list, HOLDERS, LOADED)},
     {PEER("Look", NULL, rota_work_broker_refresh_look)},
     {METHOD("Nodes", THIS, &ROTA_QUEUE_PAUSE, rota_work_broker_gather_nodes)},
-    {METHOD("Pause", ALL, &ROTA_QUEUE_PAUSE, rota_work_broker_operate_pause),
-     GATHERED(rota_work_broker_gather_set, LISTED, ANY), FOR_OPERATORS},
+    {METHOD("Pause", THIS, &ROTA_QUEUE_PAUSE, rota_work_broker_operate_pause), FOR_OPERATORS},
     {METHOD("Poll", THIS, &ROTA_QUEUE_POLL, rota_work_broker_poll_open),
      .cancel = rota_work_broker_poll_cancel},
     {METHOD("Queues", ALL, &ROTA_QUEUE_PAGE, rota_work_broker_operate_queues),
@@ -56,11 +57,8 @@ const struct rota_broker_method rota_broker_method_all[] = {
     {METHOD("Retry", OWNER, &ROTA_QUEUE_NAME, rota_work_broker_submit_retry)},
     {METHOD("SetLayout", THIS, &ROTA_QUEUE_SET_LAYOUT, rota_work_broker_layout_set), FOR_OPERATORS},
     {METHOD("SetPriority", OWNER, &ROTA_QUEUE_PRIORITY, rota_work_broker_submit_priority)},
-    {METHOD("SetQuarantine", ALL, &ROTA_QUEUE_QUARANTINE, rota_work_broker_operate_quarantine),
-     GATHERED(rota_work_broker_gather_set, LISTED, ANY), FOR_OPERATORS},
-    {METHOD("SetWeight", ALL, &ROTA_QUEUE_WEIGHT, rota_work_broker_operate_weight),
-     GATHERED(rota_work_broker_gather_set, LISTED, ANY), FOR_OPERATORS},
-    {PEER("Settings", &ROTA_QUEUE_SETTINGS_REQUEST, rota_work_broker_settings_exchange)},
+    {METHOD("SetQuarantine", THIS, &ROTA_QUEUE_QUARANTINE, rota_work_broker_operate_quarantine), FOR_OPERATORS},
+    {METHOD("SetWeight", THIS, &ROTA_QUEUE_WEIGHT, rota_work_broker_operate_weight), FOR_OPERATORS},
     {PEER("Tell", &ROTA_QUEUE_TELL, rota_work_broker_forward_hear)},
     {PEER("Visit", &ROTA_QUEUE_VISIT, rota_work_broker_forward_visit)},
     {METHOD("Watch", OWNER, &ROTA_QUEUE_NAME, rota_work_broker_watch_open),

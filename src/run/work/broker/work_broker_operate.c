@@ -5,6 +5,7 @@
 #include "run/work/broker/work_broker_show.h"
 #include "run/work/cluster/work_broker_forward.h"
 #include "run/work/cluster/work_broker_layout.h"
+#include "run/work/cluster/work_broker_rows.h"
 #include "run/work/store/work_broker_store.h"
 
 void rota_work_broker_operate_list(struct rota_broker_request *request)
@@ -36,52 +37,34 @@ void rota_work_broker_operate_list(struct rota_broker_request *request)
     rota_work_broker_reply_buffer(broker, call, 0);
 }
 
-static void finish_setting(struct rota_work_broker *broker, struct rota_server_call *call,
-                           enum rota_code code, uint64_t number, const struct rota_error *error)
-{
-    rota_work_broker_touch(broker);
-    if (code)
-        rota_work_broker_reply_error(call, error, false);
-    else
-        rota_work_broker_reply_message(broker, call, number, NULL, NULL);
-}
-
 void rota_work_broker_operate_pause(struct rota_broker_request *request)
 {
-    struct rota_work_broker *broker = request->broker;
-    struct rota_server_call *call = request->call;
     const struct rota_queue_setting *setting = &request->as.setting;
-    struct rota_error error;
-    uint64_t number = 0;
-    enum rota_code code = rota_broker_pause(broker->core, rota_work_broker_now(), setting->queue,
-                                            setting->is_paused, &number, &error);
-    finish_setting(broker, call, code, number, &error);
+    rota_work_broker_rows_change_for(
+        request, setting->queue,
+        &(struct rota_setting_edit){.type = ROTA_SETTING_PAUSE, .is_paused = setting->is_paused});
+}
+
+static uint32_t clamp(uint64_t number)
+{
+    return number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
 }
 
 void rota_work_broker_operate_weight(struct rota_broker_request *request)
 {
-    struct rota_work_broker *broker = request->broker;
-    struct rota_server_call *call = request->call;
     const struct rota_queue_setting *setting = &request->as.setting;
-    struct rota_error error;
-    uint64_t number = 0;
-    enum rota_code code =
-        rota_broker_set_weight(broker->core, rota_work_broker_now(), setting->queue, setting->key,
-                               (uint32_t)setting->weight, &number, &error);
-    finish_setting(broker, call, code, number, &error);
+    rota_work_broker_rows_change_for(request, setting->queue,
+                                     &(struct rota_setting_edit){.type = ROTA_SETTING_WEIGHT,
+                                                                 .key = setting->key,
+                                                                 .number = clamp(setting->weight)});
 }
 
 void rota_work_broker_operate_quarantine(struct rota_broker_request *request)
 {
-    struct rota_work_broker *broker = request->broker;
-    struct rota_server_call *call = request->call;
     const struct rota_queue_setting *setting = &request->as.setting;
-    struct rota_error error;
-    uint64_t number = 0;
-    uint32_t deaths = setting->weight < UINT32_MAX ? (uint32_t)setting->weight : UINT32_MAX;
-    enum rota_code code = rota_broker_set_kills(broker->core, rota_work_broker_now(),
-                                                setting->queue, deaths, &number, &error);
-    finish_setting(broker, call, code, number, &error);
+    rota_work_broker_rows_change_for(
+        request, setting->queue,
+        &(struct rota_setting_edit){.type = ROTA_SETTING_KILLS, .number = clamp(setting->weight)});
 }
 
 static void append_queue(struct rota_work_broker *broker, const struct rota_queue_view *view)
@@ -135,7 +118,7 @@ void rota_work_broker_operate_queues(struct rota_broker_request *request)
 }
 
 /* A node that does not have the queue has nothing to delete. */
-void rota_work_broker_operate_delete(struct rota_broker_request *request)
+static void delete_here(const struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
@@ -157,6 +140,50 @@ void rota_work_broker_operate_delete(struct rota_broker_request *request)
         rota_work_broker_reply_error(call, &error, false);
     else
         rota_work_broker_reply_message(broker, call, number, &ROTA_QUEUE_DELETED, &deleted);
+}
+
+static void on_reset(struct rota_work_broker *broker, void *data, struct rota_str queue,
+                     const struct rota_setting_change *change, uint64_t number,
+                     const struct rota_error *error)
+{
+    struct rota_broker_request *kept = data;
+    (void)broker;
+    (void)queue;
+    (void)change;
+    (void)number;
+    if (error->code)
+        rota_work_broker_reply_error(kept->call, error, false);
+    else
+        delete_here(kept);
+    rota_work_broker_front_drop(kept);
+}
+
+/* Of this node alone, or for the one that asks all: that one resets the settings. */
+void rota_work_broker_operate_delete(struct rota_broker_request *request)
+{
+    struct rota_work_broker *broker = request->broker;
+    const struct rota_queue_delete *asked = &request->as.delete;
+    struct rota_setting_change change = {.edit.type = ROTA_SETTING_RESET,
+                                         .make = rota_work_broker_layout_make_usual,
+                                         .on_changed = on_reset};
+    char actor[ROTA_SERVER_ACTOR_MAX];
+    struct rota_error error;
+    size_t n_live, n_ended;
+    uint64_t number;
+    if (asked->is_dry_run || request->front.is_carried ||
+        rota_broker_delete_queue(broker->core, rota_work_broker_now(), asked->queue, true, &n_live,
+                                 &n_ended, &number, &error)) {
+        delete_here(request);
+        return;
+    }
+    struct rota_broker_request *kept = rota_work_broker_front_keep(request);
+    if (!kept) {
+        rota_work_broker_reply_no_memory(request->call);
+        return;
+    }
+    change.data = kept;
+    rota_work_broker_rows_change(broker, kept->as.delete.queue, &change,
+                                 rota_server_call_actor(kept->call, actor));
 }
 
 void rota_work_broker_operate_workers(struct rota_broker_request *request)

@@ -1,11 +1,13 @@
-/* Calls that all nodes answer together: lists, sums, settings, and changes of a queue.
+/* Calls that all nodes answer together: lists, sums, and deleting a queue.
  *
  * This node is asked like any other, so that there is one way to ask. A node that does not
  * answer is named in the answer, whose data is then incomplete. */
 #include "run/work/broker/work_broker_inside.h"
 #include "run/work/broker/work_broker_method.h"
+#include "run/work/broker/work_broker_reply.h"
 #include "run/work/cluster/work_broker_errand.h"
 #include "run/work/cluster/work_broker_layout.h"
+#include "run/work/cluster/work_broker_rows.h"
 #include "run/work/cluster/work_broker_settings.h"
 
 #include "core/work/cluster/tally.h"
@@ -140,22 +142,6 @@ static void reply_gathered(struct rota_broker_errand *errand, struct rota_buffer
         rota_work_broker_errand_reply(errand, rota_buffer_str(buffer));
 }
 
-/* --- settings: all nodes have them, or the answer names those that may not --- */
-
-static void on_set(struct rota_broker_errand *errand)
-{
-    const struct rota_broker_part *failed = find_failed(errand);
-    if (failed)
-        rota_work_broker_errand_pass(errand, failed);
-    else
-        rota_work_broker_errand_reply(errand, rota_str(""));
-}
-
-void rota_work_broker_gather_set(struct rota_broker_request *request)
-{
-    ask_all_listed(request, false, on_set);
-}
-
 /* --- deleting a queue: on all nodes, or the answer names the others --- */
 
 static void on_deleted(struct rota_broker_errand *errand)
@@ -176,12 +162,33 @@ static void on_deleted(struct rota_broker_errand *errand)
     reply_gathered(errand, &errand->broker->front.buffer);
 }
 
-/* No node has refused it, and all have answered: only now is anything changed. A node that deletes
- * the settings while another one still has jobs would let these run, though the queue was paused.
- */
+static void ask_all_to_delete(struct rota_broker_request *request, bool is_dry_run);
+
+/* The settings are gone: now the jobs. */
+static void on_reset(struct rota_work_broker *broker, void *data, struct rota_str queue,
+                     const struct rota_setting_change *change, uint64_t number,
+                     const struct rota_error *error)
+{
+    struct rota_broker_request *kept = data;
+    (void)broker;
+    (void)queue;
+    (void)change;
+    (void)number;
+    if (error->code)
+        rota_work_broker_reply_error(kept->call, error, false);
+    else
+        ask_all_to_delete(kept, false);
+    rota_work_broker_front_drop(kept);
+}
+
+/* No node has refused it, and all have answered: only now is anything changed. */
 static void on_may_delete(struct rota_broker_errand *errand)
 {
     const struct rota_broker_part *failed = find_failed(errand);
+    struct rota_setting_change change = {.edit.type = ROTA_SETTING_RESET,
+                                         .make = rota_work_broker_layout_make_usual,
+                                         .on_changed = on_reset};
+    char actor[ROTA_SERVER_ACTOR_MAX];
     if (failed) {
         rota_work_broker_errand_pass(errand, failed);
         return;
@@ -190,35 +197,45 @@ static void on_may_delete(struct rota_broker_errand *errand)
         on_deleted(errand);
         return;
     }
-    errand->on_done = on_deleted;
-    for (size_t i = 0; i < errand->n_parts; i++) {
-        char address[ROTA_ADDRESS_MAX + 1]; /* asking writes the part's own */
-        snprintf(address, sizeof address, "%s", errand->parts[i].address);
-        rota_work_broker_errand_ask(errand, i, rota_str(address),
-                                    rota_server_call_request(errand->call));
-    }
-    rota_work_broker_errand_begin(errand);
+    struct rota_broker_request *kept = errand->request;
+    struct rota_work_broker *broker = errand->broker;
+    errand->request = NULL;
+    rota_work_broker_errand_end(errand);
+    change.data = kept;
+    rota_work_broker_rows_change(broker, kept->as.delete.queue, &change,
+                                 rota_server_call_actor(kept->call, actor));
 }
 
-void rota_work_broker_gather_delete(struct rota_broker_request *request)
+/* Absent nodes may have it, too. */
+static void ask_all_to_delete(struct rota_broker_request *request, bool is_dry_run)
 {
     struct rota_work_broker *broker = request->broker;
-    size_t n = n_nodes(broker); /* absent ones may have it */
-    struct rota_queue_delete ask = {.queue = request->as.delete.queue, .is_dry_run = true};
-    struct rota_broker_errand *errand = begin_errand(request, n, on_may_delete);
+    size_t n = n_nodes(broker);
+    struct rota_queue_delete ask = {.queue = request->as.delete.queue, .is_dry_run = is_dry_run};
+    struct rota_buffer message = {0};
+    struct rota_broker_errand *errand =
+        begin_errand(request, n, is_dry_run ? on_may_delete : on_deleted);
     if (!errand)
         return;
     errand->is_dry_run = request->as.delete.is_dry_run;
-    rota_buffer_clear(&broker->front.buffer);
-    rota_message_encode(&ROTA_QUEUE_DELETE, &ask, &broker->front.buffer);
-    if (broker->front.buffer.failed) {
+    rota_message_encode(&ROTA_QUEUE_DELETE, &ask, &message);
+    if (is_dry_run)
+        errand->request = rota_work_broker_front_keep(request);
+    if (message.failed || (is_dry_run && !errand->request)) {
+        rota_buffer_deinit(&message);
         refuse_memory(errand);
         return;
     }
     for (size_t i = 0; i < n; i++)
-        rota_work_broker_errand_ask(errand, i, node_at(broker, i),
-                                    rota_buffer_str(&broker->front.buffer));
+        rota_work_broker_errand_ask(errand, i, node_at(broker, i), rota_buffer_str(&message));
+    rota_buffer_deinit(&message);
     rota_work_broker_errand_begin(errand);
+}
+
+/* First the settings are reset, and jobs deleted only after that. */
+void rota_work_broker_gather_delete(struct rota_broker_request *request)
+{
+    ask_all_to_delete(request, true);
 }
 
 /* --- a node that is lost --- */

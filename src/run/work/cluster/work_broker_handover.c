@@ -41,7 +41,7 @@ static void log_unanswered(const struct rota_broker_handover *handover, struct r
 /* The receiver holds jobs, whatever it reported before. */
 static void note_receiver(struct rota_work_broker *broker, struct rota_str message)
 {
-    struct rota_queue_settings reply;
+    struct rota_queue_holders reply;
     rota_arena_clear(&broker->front.arena);
     if (!rota_message_decode(&ROTA_QUEUE_ADOPT_REPLY, message, &reply, &broker->front.arena,
                              NULL) &&
@@ -273,7 +273,7 @@ void rota_work_broker_handover_adopt(struct rota_broker_request *request)
     else if (!code && !rota_broker_has_adopted(broker->core, name, &number))
         code = adopt_all(broker, now, message, name, &number, &error);
     struct rota_queue_node self;
-    struct rota_queue_settings reply = {.self = NULL};
+    struct rota_queue_holders reply = {.self = NULL};
     if (!code && !message->is_over) {
         reply.self = rota_work_broker_settings_speak(broker, true, &self);
         rota_work_broker_settings_take_back(broker->settings);

@@ -1,23 +1,25 @@
-/* The driver of layout_fsm: layouts of queues are applied to the route, sent to all nodes, and
- * completed step by step by the node that has partition 0 of the queue. */
+/* The driver of layout_fsm: layouts of queues are applied to the route, and completed step by step
+ * by the node that has partition 0 of the queue: it asks the others how far they are. */
 #include "run/work/cluster/work_broker_layout.h"
 #include "run/work/broker/work_broker_inside.h"
 #include "run/work/broker/work_broker_reply.h"
 #include "run/work/cluster/work_broker_ask.h"
-#include "run/work/cluster/work_broker_errand.h"
 #include "run/work/cluster/work_broker_layout_file.h"
-#include "run/work/cluster/work_broker_settings.h"
+#include "run/work/cluster/work_broker_rows.h"
 #include "run/work/store/work_broker_store.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char LAY_OUT[] = "/rota.peer.v1.QueuePeer/LayOut";
+static const char CHANGED[] = "/rota.peer.v1.QueuePeer/Changed";
 
 /* A queue whose layout is changing. */
 struct lead {
     struct rota_list_node link;
     struct rota_layout_fsm fsm;
+    struct rota_work_layout step; /* the next one, ... */
+    bool is_stepping;             /* ... while it is being written */
     size_t name_size;
     char name[ROTA_JOB_QUEUE_NAME_MAX];
 };
@@ -26,7 +28,7 @@ struct lead {
 struct asking {
     struct rota_broker_ask ask;
     struct rota_broker_layouts *layouts;
-    struct lead *lead; /* NULL: only sent */
+    struct lead *lead; /* NULL: it has ended */
     uint64_t round;
 };
 
@@ -44,7 +46,7 @@ static struct rota_str name_of(const struct lead *lead)
 
 /* --- asking --- */
 
-/* The one layout that is there, of this queue if it is named. */
+/* The one layout that is there, of this queue. */
 static bool read_layout(struct rota_str records, struct rota_str queue,
                         struct rota_work_record *record, struct rota_journal_room *room)
 {
@@ -52,38 +54,27 @@ static bool read_layout(struct rota_str records, struct rota_str queue,
     size_t place = 0;
     return rota_queue_message_read_jobs(&batch, records, &place, record, room) &&
            place == records.size && record->type == ROTA_WORK_LAYOUT && record->layout &&
-           (queue.size == 0 || rota_str_is_equal(record->queue, queue));
+           rota_str_is_equal(record->queue, queue);
 }
 
-static void write_layout(const struct rota_work_broker *broker, struct rota_str queue,
-                         struct rota_buffer *records)
-{
-    struct rota_journal_batch batch = {0};
-    struct rota_work_layout layout;
-    struct rota_work_record record = {.type = ROTA_WORK_LAYOUT, .queue = queue, .layout = &layout};
-    if (rota_broker_layout(broker->core, queue, &layout, &record.at))
-        rota_queue_message_write_jobs(&batch, &record, records);
-}
-
-/* A node whose layout takes precedence over ours answers with it, and we adopt it. */
+/* A node that obeys a later layout than ours knows a later row. */
 static void on_layout_answer(struct rota_broker_ask *ask, const struct rota_call_result *result)
 {
     const struct asking *asking = ROTA_LIST_ITEM(ask, struct asking, ask);
     struct lead *lead = asking->lead;
     struct rota_work_broker *broker = asking->layouts->broker;
-    struct rota_queue_lies_so told = {0};
+    struct rota_queue_changed_reply told = {0};
     struct rota_journal_room room;
     struct rota_work_record record;
     rota_arena_clear(&broker->front.arena);
-    bool is_told = result->status == ROTA_STATUS_OK &&
-                   !rota_message_decode(&ROTA_QUEUE_LIES_SO, result->message, &told,
-                                        &broker->front.arena, NULL) &&
-                   read_layout(told.records, lead ? name_of(lead) : rota_str(""), &record, &room);
+    bool is_answered = result->status == ROTA_STATUS_OK &&
+                       !rota_message_decode(&ROTA_QUEUE_CHANGED_REPLY, result->message, &told,
+                                            &broker->front.arena, NULL);
+    bool is_told = is_answered && lead && read_layout(told.records, name_of(lead), &record, &room);
     if (lead)
         rota_layout_fsm_answer(&lead->fsm, asking->round, is_told ? record.layout : NULL,
                                is_told ? record.at : 0, told.has_beyond);
-    if (is_told)
-        rota_broker_take_setting(broker->core, rota_work_broker_now(), &record, NULL);
+    rota_work_broker_rows_hint(broker->rows, told.version);
     rota_work_broker_touch(broker);
 }
 
@@ -91,34 +82,29 @@ static void on_layout_answer(struct rota_broker_ask *ask, const struct rota_call
 static bool ask_peer(struct rota_broker_layouts *layouts, struct lead *lead, struct rota_str peer,
                      struct rota_str request)
 {
-    const struct rota_call_options options = {.method = rota_str(LAY_OUT), .request = request};
+    const struct rota_call_options options = {.method = rota_str(CHANGED), .request = request};
     struct asking *asking = malloc(sizeof *asking);
     if (!asking)
         return false;
-    *asking = (struct asking){.ask.on_end = on_layout_answer,
-                              .layouts = layouts,
-                              .lead = lead,
-                              .round = lead ? lead->fsm.round : 0};
+    *asking = (struct asking){
+        .ask.on_end = on_layout_answer, .layouts = layouts, .lead = lead, .round = lead->fsm.round};
     return !rota_work_broker_ask(layouts->broker->cluster, &layouts->askings, &asking->ask, peer,
                                  &options, NULL);
 }
 
-/* Send all peers the layout of a queue; the leader learns from the answers how far they are. */
-static void ask_all_peers(struct rota_broker_layouts *layouts, struct rota_str queue,
-                          struct lead *lead)
+/* Ask all peers how far they are with the layout. */
+static void ask_all_peers(struct rota_broker_layouts *layouts, struct lead *lead)
 {
     struct rota_work_broker *broker = layouts->broker;
-    struct rota_buffer records = {0}, request = {0};
-    write_layout(broker, queue, &records);
-    struct rota_queue_settings message = {.records = rota_buffer_str(&records), .queue = queue};
-    rota_message_encode(&ROTA_QUEUE_LAY_OUT, &message, &request);
-    bool is_well = records.size > 0 && !records.failed && !request.failed;
+    struct rota_buffer request = {0};
+    const struct rota_queue_changed message = {
+        .version = rota_work_broker_rows_version(broker->rows), .queue = name_of(lead)};
+    rota_message_encode(&ROTA_QUEUE_CHANGED, &message, &request);
     for (size_t i = 0; i < rota_work_broker_cluster_n_peers(broker->cluster); i++)
-        if ((!is_well || !ask_peer(layouts, lead, rota_work_broker_cluster_peer(broker->cluster, i),
-                                   rota_buffer_str(&request))) &&
-            lead)
+        if (request.failed ||
+            !ask_peer(layouts, lead, rota_work_broker_cluster_peer(broker->cluster, i),
+                      rota_buffer_str(&request)))
             rota_layout_fsm_answer(&lead->fsm, lead->fsm.round, NULL, 0, 0);
-    rota_buffer_deinit(&records);
     rota_buffer_deinit(&request);
 }
 
@@ -166,34 +152,73 @@ static bool has_beyond(const struct rota_work_broker *broker, struct rota_str qu
            rota_broker_has_beyond(broker->core, queue, layout);
 }
 
+/* Only if it still follows from what is in force. */
+static enum rota_code make_step(struct rota_work_broker *broker, struct rota_str queue,
+                                struct rota_setting_change *change, struct rota_error *error)
+{
+    const struct lead *lead = find_lead(broker->layouts, queue);
+    struct rota_work_layout layout;
+    rota_time at;
+    if (!lead || !rota_broker_layout(broker->core, queue, &layout, &at) || at != change->before)
+        return rota_error_set(error, ROTA_ERR_STALE, "another layout came before this step");
+    change->edit.layout = lead->step;
+    change->edit.at = rota_time_add(at, 1);
+    return ROTA_OK;
+}
+
+static void on_stepped(struct rota_work_broker *broker, void *data, struct rota_str queue,
+                       const struct rota_setting_change *change, uint64_t number,
+                       const struct rota_error *error)
+{
+    struct lead *lead = broker->layouts ? find_lead(broker->layouts, queue) : NULL;
+    (void)data;
+    (void)change;
+    (void)number;
+    (void)error; /* it is tried again after the next round */
+    if (lead)
+        lead->is_stepping = false;
+}
+
+static void take_step(struct rota_broker_layouts *layouts, struct lead *lead, rota_time at)
+{
+    struct rota_work_broker *broker = layouts->broker;
+    char author[ROTA_ADDRESS_MAX + 8];
+    const struct rota_setting_change change = {.edit.type = ROTA_SETTING_LAYOUT,
+                                               .make = make_step,
+                                               .before = at,
+                                               .on_changed = on_stepped};
+    struct rota_str self = rota_work_broker_cluster_self(broker->cluster);
+    snprintf(author, sizeof author, "node %.*s", ROTA_STR_ARGS(self));
+    lead->is_stepping = true;
+    rota_work_broker_rows_change(broker, name_of(lead), &change, author);
+}
+
 /* True when a step was made. */
 static bool drive(struct rota_broker_layouts *layouts, struct lead *lead, struct rota_work_now now)
 {
     struct rota_work_broker *broker = layouts->broker;
     struct rota_work_layout layout;
     rota_time at;
-    uint64_t number;
+    if (lead->is_stepping)
+        return false;
     if (!rota_broker_layout(broker->core, name_of(lead), &layout, &at) ||
         rota_layout_is_settled(&layout)) {
         leave_lead(layouts, lead);
         return false;
     }
     if (!rota_work_broker_cluster_is_ours(broker->cluster, name_of(lead), 0)) {
-        rota_layout_fsm_rest(&lead->fsm); /* another node leads it, or will report the result */
+        rota_layout_fsm_rest(&lead->fsm); /* another node leads it */
         return false;
     }
     rota_layout_fsm_follow_layout(&lead->fsm, now.boot, &layout, at);
     if (rota_layout_fsm_ask(&lead->fsm, now.boot,
                             rota_work_broker_cluster_n_peers(broker->cluster)))
-        ask_all_peers(layouts, name_of(lead), lead);
+        ask_all_peers(layouts, lead);
     if (!rota_layout_fsm_is_answered(&lead->fsm) || /* our own jobs are counted only if needed */
         !rota_layout_fsm_step(&lead->fsm, now.boot, has_beyond(broker, name_of(lead), &layout),
-                              &layout))
+                              &lead->step))
         return false;
-    if (rota_broker_set_layout(broker->core, now, name_of(lead), &layout, rota_time_add(at, 1),
-                               &number, NULL))
-        return false;
-    ask_all_peers(layouts, name_of(lead), NULL);
+    take_step(layouts, lead, at);
     return true;
 }
 
@@ -259,61 +284,104 @@ rota_time rota_work_broker_layout_deadline(const struct rota_broker_layouts *lay
 
 /* --- methods --- */
 
-enum rota_code rota_work_broker_layout_put(struct rota_work_broker *broker, struct rota_str queue,
-                                           const struct rota_work_layout *layout, uint64_t *number,
-                                           struct rota_error *error)
+struct rota_work_layout rota_work_broker_layout_of(const struct rota_work_broker *broker,
+                                                   struct rota_str queue)
 {
-    enum rota_code code = rota_broker_set_layout(broker->core, rota_work_broker_now(), queue,
-                                                 layout, 0, number, error);
+    const struct rota_work_layout usual =
+        rota_work_broker_cluster_default(rota_work_broker_cluster_n_partitions(broker->cluster));
+    const struct rota_layout_file says =
+        rota_layout_file_of(rota_work_broker_cluster_config(broker->cluster), queue);
+    struct rota_work_layout layout;
+    rota_time at;
+    bool is_set = rota_broker_layout(broker->core, queue, &layout, &at) &&
+                  !rota_layout_is_equal(&layout, &usual);
+    return is_set ? layout : rota_layout_file_usual(&says, &usual);
+}
+
+/* The layout of the queue after a request, in whole milliseconds, so that clients get exactly the
+ * same times. The same request again changes nothing, not even since when the layout is in force.
+ */
+static enum rota_code make_wished(struct rota_work_broker *broker, struct rota_str queue,
+                                  struct rota_setting_change *change, struct rota_error *error)
+{
+    const struct rota_work_layout now = rota_work_broker_layout_of(broker, queue);
+    struct rota_work_layout *next = &change->edit.layout, known;
+    rota_time wall = rota_work_broker_now().wall, at;
+    enum rota_code code =
+        rota_work_broker_layout_file_permit(broker->layout_file, queue, &change->wish, error);
     if (!code)
-        ask_all_peers(broker->layouts, queue, NULL);
+        code = rota_layout_want(&now, &change->wish, wall - wall % ROTA_MSEC, next, error);
+    bool is_same = !code && rota_broker_layout(broker->core, queue, &known, &at) &&
+                   rota_layout_is_equal(&known, next);
+    change->edit.at = is_same ? at : 0;
     return code;
 }
 
-/* The layout of the queue after this request. */
-static enum rota_code make_layout(const struct rota_work_broker *broker,
-                                  const struct rota_queue_lay_out *request,
-                                  struct rota_work_layout *layout, struct rota_error *error)
+enum rota_code rota_work_broker_layout_make_usual(struct rota_work_broker *broker,
+                                                  struct rota_str queue,
+                                                  struct rota_setting_change *change,
+                                                  struct rota_error *error)
 {
-    enum rota_code code = rota_job_queue_check(request->queue, error);
-    if (code)
-        return code;
-    const struct rota_work_layout now =
-        rota_work_broker_cluster_layout(broker->cluster, request->queue);
+    const struct rota_work_layout usual =
+        rota_work_broker_cluster_default(rota_work_broker_cluster_n_partitions(broker->cluster));
     const struct rota_layout_wish wish = {
-        .wanted = (uint32_t)request->partitions,
-        .has_spread = request->has_spread,
-        .spread = {.mode = request->is_slots ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP,
-                   .batch = (uint32_t)request->batch},
-        .gradual = (rota_time)request->gradual_ms * ROTA_MSEC};
-    code = rota_work_broker_layout_file_permit(broker->layout_file, request->queue, &wish, error);
-    if (code)
-        return code;
-    rota_time wall = rota_work_broker_now().wall;
-    /* Whole milliseconds, so that clients get exactly the same times. */
-    return rota_layout_want(&now, &wish, wall - wall % ROTA_MSEC, layout, error);
+        .wanted = usual.wanted, .has_spread = true, .spread = usual.spread};
+    struct rota_work_layout layout;
+    rota_time at;
+    change->edit.layout = usual;
+    return rota_broker_layout(broker->core, queue, &layout, &at)
+               ? rota_layout_want(&layout, &wish, rota_work_broker_now().wall, &change->edit.layout,
+                                  error)
+               : ROTA_OK;
+}
+
+static void reply_layout(struct rota_work_broker *broker, struct rota_server_call *call,
+                         uint64_t number, const struct rota_work_layout *layout)
+{
+    struct rota_queue_laid_out reply = {
+        .wanted = layout->wanted, .write = layout->write, .read = layout->read};
+    ROTA_BROKER_TELL_SPREAD(&reply, layout);
+    rota_work_broker_reply_message(broker, call, number, &ROTA_QUEUE_LAID_OUT, &reply);
+    rota_work_broker_touch(broker);
+}
+
+static void on_set(struct rota_work_broker *broker, void *data, struct rota_str queue,
+                   const struct rota_setting_change *change, uint64_t number,
+                   const struct rota_error *error)
+{
+    (void)queue;
+    if (error->code)
+        rota_work_broker_reply_error(data, error, false);
+    else
+        reply_layout(broker, data, number, &change->edit.layout);
 }
 
 void rota_work_broker_layout_set(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
-    struct rota_server_call *call = request->call;
     const struct rota_queue_lay_out *message = &request->as.lay_out;
-    struct rota_work_layout layout;
+    char actor[ROTA_SERVER_ACTOR_MAX];
     struct rota_error error;
-    uint64_t number = 0;
-    enum rota_code code = make_layout(broker, message, &layout, &error);
-    if (!code && !message->is_dry_run)
-        code = rota_work_broker_layout_put(broker, message->queue, &layout, &number, &error);
-    if (code) {
-        rota_work_broker_reply_error(call, &error, false);
-        return;
-    }
-    struct rota_queue_laid_out reply = {
-        .wanted = layout.wanted, .write = layout.write, .read = layout.read};
-    ROTA_BROKER_TELL_SPREAD(&reply, &layout);
-    rota_work_broker_reply_message(broker, call, number, &ROTA_QUEUE_LAID_OUT, &reply);
-    rota_work_broker_touch(broker);
+    struct rota_setting_change change = {
+        .edit.type = ROTA_SETTING_LAYOUT,
+        .make = make_wished,
+        .wish = {.wanted = (uint32_t)message->partitions,
+                 .has_spread = message->has_spread,
+                 .spread = {.mode = message->is_slots ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP,
+                            .batch = (uint32_t)message->batch},
+                 .gradual = (rota_time)message->gradual_ms * ROTA_MSEC},
+        .on_changed = on_set,
+        .data = request->call};
+    enum rota_code code = rota_job_queue_check(message->queue, &error);
+    if (!code)
+        code = make_wished(broker, message->queue, &change, &error);
+    if (code)
+        rota_work_broker_reply_error(request->call, &error, false);
+    else if (message->is_dry_run)
+        reply_layout(broker, request->call, 0, &change.edit.layout);
+    else
+        rota_work_broker_rows_change(broker, message->queue, &change,
+                                     rota_server_call_actor(request->call, actor));
 }
 
 void rota_work_broker_layout_info(const struct rota_work_broker *broker,
@@ -327,44 +395,18 @@ void rota_work_broker_layout_info(const struct rota_work_broker *broker,
     rota_work_broker_layout_file_info(broker, info);
 }
 
-static enum rota_code take_settings(struct rota_work_broker *broker,
-                                    const struct rota_queue_settings *request,
-                                    struct rota_error *error)
+void rota_work_broker_layout_report(const struct rota_work_broker *broker, struct rota_str queue,
+                                    struct rota_queue_changed_reply *reply,
+                                    struct rota_buffer *records)
 {
-    struct rota_journal_room room;
-    struct rota_work_record record;
-    enum rota_code code = rota_job_queue_check(request->queue, error);
-    if (!code && !read_layout(request->records, request->queue, &record, &room))
-        code = rota_error_set(error, ROTA_ERR_INVALID, "not a layout of the queue");
-    return code ? code
-                : rota_broker_take_setting(broker->core, rota_work_broker_now(), &record, error);
-}
-
-void rota_work_broker_layout_lay_out(struct rota_broker_request *request)
-{
-    struct rota_work_broker *broker = request->broker;
-    struct rota_server_call *call = request->call;
-    const struct rota_queue_settings *message = &request->as.settings;
+    struct rota_journal_batch batch = {0};
     struct rota_work_layout layout;
-    struct rota_queue_lies_so reply = {0};
-    struct rota_buffer records = {0};
-    struct rota_error error;
-    rota_time at;
-    if (take_settings(broker, message, &error)) {
-        rota_work_broker_reply_error(call, &error, false);
+    struct rota_work_record record = {.type = ROTA_WORK_LAYOUT, .queue = queue, .layout = &layout};
+    if (!rota_broker_layout(broker->core, queue, &layout, &record.at))
         return;
-    }
-    if (rota_broker_layout(broker->core, message->queue, &layout, &at))
-        reply.has_beyond = has_beyond(broker, message->queue, &layout);
-    write_layout(broker, message->queue, &records);
-    reply.records = rota_buffer_str(&records);
-    if (records.failed)
-        rota_work_broker_reply_no_memory(call);
-    else
-        rota_work_broker_reply_message(broker, call, rota_broker_last_number(broker->core),
-                                       &ROTA_QUEUE_LIES_SO, &reply);
-    rota_buffer_deinit(&records);
-    rota_work_broker_touch(broker);
+    rota_queue_message_write_jobs(&batch, &record, records);
+    reply->records = rota_buffer_str(records);
+    reply->has_beyond = has_beyond(broker, queue, &layout);
 }
 
 /* --- life --- */

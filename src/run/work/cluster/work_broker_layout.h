@@ -2,7 +2,7 @@
  * NULL for the layouts. */
 #pragma once
 
-#include "run/work/broker/work_broker_front.h"
+#include "run/work/cluster/work_broker_rows.h"
 
 struct rota_broker_layouts;
 
@@ -23,14 +23,22 @@ void rota_work_broker_layout_close(struct rota_broker_layouts *layouts);
 bool rota_work_broker_layout_turn(struct rota_broker_layouts *layouts, struct rota_work_now now);
 rota_time rota_work_broker_layout_deadline(const struct rota_broker_layouts *layouts);
 
-/* Put a layout of a queue in force, here and at all nodes. */
-enum rota_code rota_work_broker_layout_put(struct rota_work_broker *broker, struct rota_str queue,
-                                           const struct rota_work_layout *layout, uint64_t *number,
-                                           struct rota_error *error);
+/* The layout of a queue as it was set, or as the file of dynamic settings has it. The route follows
+ * in the next turn. */
+struct rota_work_layout rota_work_broker_layout_of(const struct rota_work_broker *broker,
+                                                   struct rota_str queue);
+
+/* Towards that of a queue without settings. */
+rota_broker_layout_maker rota_work_broker_layout_make_usual;
+
+/* Report how far this node is with the layout of a queue. What `reply` points into is in `records`,
+ * which failed without memory. */
+void rota_work_broker_layout_report(const struct rota_work_broker *broker, struct rota_str queue,
+                                    struct rota_queue_changed_reply *reply,
+                                    struct rota_buffer *records);
 
 /* The methods. */
 rota_broker_handler rota_work_broker_layout_set;
 /* Texts in it are borrowed until the next call. */
 void rota_work_broker_layout_info(const struct rota_work_broker *broker,
                                   struct rota_queue_info *info);
-rota_broker_handler rota_work_broker_layout_lay_out;

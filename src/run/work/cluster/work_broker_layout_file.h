@@ -17,6 +17,8 @@ void rota_work_broker_layout_file_close(struct rota_broker_layout_file *file);
 void rota_work_broker_layout_file_turn(struct rota_broker_layout_file *file,
                                        struct rota_work_now now);
 
+rota_time rota_work_broker_layout_file_deadline(const struct rota_broker_layout_file *file);
+
 /* ROTA_ERR_INVALID with the place in the file, if the file decides about what is requested. */
 enum rota_code rota_work_broker_layout_file_permit(const struct rota_broker_layout_file *file,
                                                    struct rota_str queue,

@@ -1,8 +1,5 @@
-/* What nodes exchange besides jobs: pauses, weights, and which nodes may hold jobs.
- *
- * The node that changes a setting sends it to all nodes. A node that was down asks for it, as
- * exchange_fsm says; of two settings the later one counts. The list of nodes goes from here to the
- * broker, which remembers the nodes that may hold jobs. */
+/* What nodes exchange besides jobs: which nodes may hold some, as exchange_fsm says. The list of
+ * nodes goes from here to the broker, which remembers them. */
 #include "run/work/cluster/work_broker_settings.h"
 #include "core/work/cluster/exchange_fsm.h"
 #include "run/work/broker/work_broker_inside.h"
@@ -14,7 +11,7 @@
 
 #define BYE_MAX (2 * ROTA_SEC) /* for the peers to receive our goodbye */
 
-static const char SETTINGS[] = "/rota.peer.v1.QueuePeer/Settings";
+static const char HOLDERS[] = "/rota.peer.v1.QueuePeer/Holders";
 
 /* Over a separate connection: a peer that is not up yet would keep others from trying it. */
 struct asking {
@@ -147,7 +144,7 @@ void rota_work_broker_settings_exchange(struct rota_broker_request *request)
 {
     struct rota_work_broker *broker = request->broker;
     struct rota_server_call *call = request->call;
-    const struct rota_queue_settings *message = &request->as.settings;
+    const struct rota_queue_holders *message = &request->as.holders;
     struct rota_error error;
     const struct rota_queue_node *self = message->self;
     if (self && rota_work_broker_settings_take_node(broker, self, &error)) {
@@ -161,20 +158,9 @@ void rota_work_broker_settings_exchange(struct rota_broker_request *request)
         rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO,
                  "node leaves and holds no jobs", ROTA_LOG_FACT("node", self->address));
     rota_work_broker_touch(broker);
-    struct rota_buffer records = {0};
-    struct rota_journal_batch batch = {0};
-    struct rota_setting_place place = {0};
-    struct rota_work_record record;
-    while (rota_broker_next_setting(broker->core, &place, &record))
-        rota_queue_message_write_jobs(&batch, &record, &records);
-    struct rota_queue_settings reply = {.records = rota_buffer_str(&records),
-                                        .nodes = list_nodes(broker)};
-    if (records.failed)
-        rota_work_broker_reply_no_memory(call);
-    else
-        rota_work_broker_reply_message(broker, call, rota_broker_last_number(broker->core),
-                                       &ROTA_QUEUE_SETTINGS, &reply);
-    rota_buffer_deinit(&records);
+    const struct rota_queue_holders reply = {.nodes = list_nodes(broker)};
+    rota_work_broker_reply_message(broker, call, rota_broker_last_number(broker->core),
+                                   &ROTA_QUEUE_HOLDERS, &reply);
 }
 
 /* --- state of the peers --- */
@@ -182,28 +168,19 @@ void rota_work_broker_settings_exchange(struct rota_broker_request *request)
 static void warn_unreadable(const struct rota_broker_settings *settings, const char *why)
 {
     rota_log(settings->broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
-             "settings of another node not applied", ROTA_LOG_FACT("why", why));
+             "report of another node not used", ROTA_LOG_FACT("why", why));
 }
 
-static void take_over_settings(struct rota_broker_settings *settings, struct rota_str message)
+static void take_over_nodes(struct rota_broker_settings *settings, struct rota_str message)
 {
     struct rota_work_broker *broker = settings->broker;
-    struct rota_queue_settings told;
-    struct rota_journal_batch batch = {0};
-    struct rota_journal_room room;
-    struct rota_work_record record;
+    struct rota_queue_holders told;
     struct rota_error error = {0};
-    size_t place = 0;
     rota_arena_clear(&broker->front.arena);
-    if (rota_message_decode(&ROTA_QUEUE_SETTINGS, message, &told, &broker->front.arena, &error)) {
+    if (rota_message_decode(&ROTA_QUEUE_HOLDERS, message, &told, &broker->front.arena, &error)) {
         warn_unreadable(settings, error.text);
         return;
     }
-    while (rota_queue_message_read_jobs(&batch, told.records, &place, &record, &room))
-        if (rota_broker_take_setting(broker->core, rota_work_broker_now(), &record, &error))
-            warn_unreadable(settings, error.text);
-    if (place < told.records.size)
-        warn_unreadable(settings, "malformed settings");
     const struct rota_queue_node *nodes = told.nodes.items;
     for (size_t i = 0; i < told.nodes.n; i++)
         if (rota_work_broker_settings_take_node(broker, &nodes[i], &error))
@@ -219,7 +196,7 @@ static bool begin(struct rota_broker_settings *settings, rota_time now)
     if (!rota_exchange_fsm_begin(&settings->fsm, now, is_listed,
                                  !rota_list_is_empty(&settings->askings)))
         return false;
-    rota_broker_hold(settings->broker->core, rota_work_broker_now(), false);
+    rota_work_broker_hold(settings->broker, ROTA_BROKER_HOLD_PEERS, false);
     return true;
 }
 
@@ -230,14 +207,14 @@ static void end_asking(struct asking *asking)
     free(asking);
 }
 
-static void on_settings_end(void *data, struct rota_call *call,
+static void on_holders_end(void *data, struct rota_call *call,
                             const struct rota_call_result *result)
 {
     struct asking *asking = data;
     struct rota_broker_settings *settings = asking->settings;
     (void)call;
     if (result->status == ROTA_STATUS_OK)
-        take_over_settings(settings, result->message);
+        take_over_nodes(settings, result->message);
     end_asking(asking);
     begin(settings, rota_work_broker_now().boot);
     rota_work_broker_touch(settings->broker);
@@ -249,7 +226,7 @@ static void ask_peer(struct rota_broker_settings *settings, struct rota_str peer
     struct rota_work_broker *broker = settings->broker;
     bool has_others, has_self;
     look_at_ring(broker, &has_others, &has_self);
-    struct rota_queue_settings request = {0};
+    struct rota_queue_holders request = {0};
     struct rota_queue_node self;
     char address[ROTA_ADDRESS_MAX + 1];
     const struct rota_channel_options with = {.tls = broker->options.tls,
@@ -264,11 +241,11 @@ static void ask_peer(struct rota_broker_settings *settings, struct rota_str peer
     if (is_bye) /* this node may be the only one that received it */
         request.nodes = list_nodes(broker);
     rota_buffer_clear(&broker->front.buffer);
-    rota_message_encode(&ROTA_QUEUE_SETTINGS_REQUEST, &request, &broker->front.buffer);
-    struct rota_call_options options = {.method = rota_str(SETTINGS),
+    rota_message_encode(&ROTA_QUEUE_HOLDERS_REQUEST, &request, &broker->front.buffer);
+    struct rota_call_options options = {.method = rota_str(HOLDERS),
                                         .request = rota_buffer_str(&broker->front.buffer),
                                         .timeout = is_bye ? BYE_MAX : ROTA_EXCHANGE_INTERVAL,
-                                        .on_end = on_settings_end,
+                                        .on_end = on_holders_end,
                                         .data = asking};
     asking->settings = settings;
     asking->is_bye = is_bye;
@@ -370,7 +347,7 @@ enum rota_code rota_work_broker_settings_open(struct rota_work_broker *broker,
     rota_exchange_fsm_init(&made->fsm, now.boot);
     rota_list_init(&made->askings);
     rota_work_broker_cluster_subscribe(broker->cluster, &made->subscriber);
-    rota_broker_hold(broker->core, now, true);
+    rota_work_broker_hold(broker, ROTA_BROKER_HOLD_PEERS, true);
     broker->settings = made;
     enum rota_code code = rota_broker_node_self(
         broker->core, now, rota_work_broker_cluster_self(broker->cluster), error);

@@ -73,7 +73,7 @@ static void lose_store(struct rota_broker_store *store)
 {
     store->broker->front.fsm.is_store_down = true;
     log_store(store, ROTA_LOG_ERROR, "store unreachable", store->why.text);
-    rota_broker_hold(store->broker->core, rota_work_broker_now(), true);
+    rota_work_broker_hold(store->broker, ROTA_BROKER_HOLD_STORE, true);
     rota_work_broker_drop_answers(store->broker,
                                   "the outcome of this write is unknown, " ROTA_BROKER_STORE_AWAY);
     rota_work_broker_store_gate_unpark(store, NULL); /* each is rejected with its own error */
@@ -85,7 +85,7 @@ void rota_work_broker_store_there(struct rota_broker_store *store)
         return;
     store->broker->front.fsm.is_store_down = false;
     log_store(store, ROTA_LOG_INFO, "store reachable again", "");
-    rota_broker_hold(store->broker->core, rota_work_broker_now(), false);
+    rota_work_broker_hold(store->broker, ROTA_BROKER_HOLD_STORE, false);
     rota_work_broker_touch(store->broker);
 }
 
@@ -259,6 +259,11 @@ static bool init(struct rota_broker_store *store)
         .seed = store->broker->seed,
     };
     return rota_partition_fsm_init(&store->fsm, &options);
+}
+
+struct rota_store *rota_work_broker_store_handle(const struct rota_work_broker *broker)
+{
+    return broker->store ? broker->store->store : NULL;
 }
 
 enum rota_code rota_work_broker_store_open(struct rota_work_broker *broker, uv_loop_t *loop,

@@ -7,9 +7,13 @@
 #include <uv.h>
 
 struct rota_broker_store;
+struct rota_store;
 
 enum rota_code rota_work_broker_store_open(struct rota_work_broker *broker, uv_loop_t *loop,
                                            const char *url, struct rota_error *error);
+
+/* Its store, which is also that of the settings of queues; NULL without one. */
+struct rota_store *rota_work_broker_store_handle(const struct rota_work_broker *broker);
 
 /* Whether one of these records belongs to a partition that was lost: it was not written. */
 bool rota_work_broker_store_turn_is_void(const struct rota_work_broker *broker, uint64_t first,

@@ -46,12 +46,6 @@ struct rota_broker_parked {
     struct rota_broker_request *request;
 };
 
-/* A table of settings, as last read. */
-struct rota_broker_seen {
-    uint64_t hash;
-    bool is_refused; /* a row was rejected: it is tried again */
-};
-
 /* What a letter carries to the thread, and back. */
 struct rota_broker_letter {
     struct rota_letter letter;
@@ -77,14 +71,11 @@ struct rota_broker_store {
 
     struct rota_partition_fsm fsm;
     bool is_driving; /* its actions are executed */
-    struct rota_broker_seen pauses, weights, layouts;
     struct rota_list_node dirty; /* by number */
     struct rota_map dirty_jobs;
-    ROTA_VECTOR(struct rota_store_setting) settings; /* their texts are owned */
+    ROTA_VECTOR(struct rota_store_removal) removals; /* their texts are owned */
     ROTA_VECTOR(struct rota_broker_pending) pending; /* records that are not written */
     ROTA_VECTOR(uint64_t) voids;                     /* sorted */
-    ROTA_VECTOR(uint64_t)
-    quiet; /* settings that were read from the store, and need not be written */
     bool is_all_void;
     struct rota_list_node parked;
     size_t n_parked;
@@ -98,7 +89,7 @@ struct rota_broker_store {
     struct rota_arena turn_arena;
     uint64_t turn_number;
     bool has_turn; /* made, and not known to be written */
-    struct rota_store_jobs_list list;
+    struct rota_sql_result list;
     struct rota_store_partition taken[ROTA_PARTITION_TAKE_MAX];
     char taken_queues[ROTA_PARTITION_TAKE_MAX][ROTA_JOB_QUEUE_NAME_MAX];
     size_t n_taken;

@@ -1,7 +1,6 @@
 /* The partitions that a broker has of its store: the driver of partition_fsm. */
 #include "run/work/store/work_broker_store_inside.h"
 
-#include "base/hash.h"
 #include "base/quote.h"
 #include "io/clock.h"
 #include "wire/record/journal_record.h"
@@ -54,11 +53,10 @@ static void remove_row(struct rota_broker_store *store, const struct rota_partit
     char *copy = malloc(part->queue.size + 1);
     if (copy)
         memcpy(copy, part->queue.data, part->queue.size);
-    struct rota_store_setting setting = {.queue = rota_str_of(copy, part->queue.size),
-                                         .key = rota_str_of(copy, 0),
+    struct rota_store_removal removal = {.queue = rota_str_of(copy, part->queue.size),
                                          .epoch = part->epoch,
                                          .partition = part->number};
-    if (!copy || !rota_vector_push(&store->settings, setting)) {
+    if (!copy || !rota_vector_push(&store->removals, removal)) {
         free(copy);
         rota_work_broker_store_parts_tell(
             store, &(struct rota_partition_event){.type = ROTA_PARTITION_REMOVED,
@@ -278,13 +276,13 @@ void rota_work_broker_store_parts_work_look(struct rota_letter *letter)
 {
     struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
     struct rota_broker_store *store = own->store;
-    own->code = store->session ? rota_store_jobs_list(store->session, &store->list, &own->error)
+    own->code = store->session ? rota_store_jobs_list_partitions(store->session, &store->list, &own->error)
                                : rota_error_set(&own->error, ROTA_ERR_UNAVAILABLE, "not connected");
 }
 
 static void look_at_row(struct rota_broker_store *store, size_t row)
 {
-    const struct rota_sql_result *rows = &store->list.partitions;
+    const struct rota_sql_result *rows = &store->list;
     struct rota_str queue = rota_sql_bytes_at(rows, row, 0);
     int64_t number = rota_sql_int_at(rows, row, 1);
     if (number < 0 || number >= ROTA_JOB_PARTITIONS_MAX || rota_job_queue_check(queue, NULL))
@@ -298,133 +296,6 @@ static void look_at_row(struct rota_broker_store *store, size_t row)
                                               .is_waited_for = store->n_parked > 0});
 }
 
-static uint64_t hash_rows(uint64_t seed, const struct rota_sql_result *rows)
-{
-    for (size_t i = 0; i < rows->n_rows * rows->n_columns; i++) {
-        const struct rota_sql_value *value = &rows->values[i];
-        seed = rota_hash_sip64(seed, value->type == ROTA_SQL_BYTES
-                                         ? value->bytes
-                                         : rota_str_of(&value->number, sizeof value->number));
-    }
-    return seed;
-}
-
-/* A setting that was read here need not be written; why one was refused is kept. */
-static void note_setting(struct rota_broker_store *store, struct rota_str queue, uint64_t number,
-                         const struct rota_error *why, struct rota_error *refusal)
-{
-    char quoted[ROTA_QUOTE_MAX];
-    if (why->code)
-        rota_error_set(refusal, why->code, "queue %s: %s", rota_quote(queue, quoted), why->text);
-    else if (number)
-        store->quiet.items[store->quiet.size++] = number;
-}
-
-static void look_at_pauses(struct rota_broker_store *store, const struct rota_sql_result *rows,
-                           struct rota_error *refusal)
-{
-    for (size_t i = 0; i < rows->n_rows; i++) {
-        struct rota_str queue = rota_sql_bytes_at(rows, i, 0);
-        const struct rota_work_record row = {.type = ROTA_WORK_PAUSE,
-                                             .queue = queue,
-                                             .is_paused = rota_sql_int_at(rows, i, 1) != 0,
-                                             .weight = (uint32_t)rota_sql_int_at(rows, i, 2)};
-        struct rota_error error = {0};
-        uint64_t number = 0;
-        if (rota_broker_is_needless(store->broker->core, &row))
-            continue;
-        rota_broker_pause(store->broker->core, rota_work_broker_now(), queue, row.is_paused,
-                          &number, &error);
-        note_setting(store, queue, number, &error, refusal);
-        number = 0;
-        if (!error.code)
-            rota_broker_set_kills(store->broker->core, rota_work_broker_now(), queue, row.weight,
-                                  &number, &error);
-        note_setting(store, queue, number, &error, refusal);
-    }
-}
-
-static void look_at_weights(struct rota_broker_store *store, const struct rota_sql_result *rows,
-                            struct rota_error *refusal)
-{
-    for (size_t i = 0; i < rows->n_rows; i++) {
-        struct rota_str queue = rota_sql_bytes_at(rows, i, 0);
-        const struct rota_work_record row = {.type = ROTA_WORK_WEIGHT,
-                                             .queue = queue,
-                                             .weight = (uint32_t)rota_sql_int_at(rows, i, 2)};
-        struct rota_error error = {0};
-        uint64_t number = 0;
-        if (rota_broker_is_needless(store->broker->core, &row))
-            continue;
-        rota_broker_set_weight(store->broker->core, rota_work_broker_now(), queue,
-                               rota_sql_bytes_at(rows, i, 1), row.weight, &number, &error);
-        note_setting(store, queue, number, &error, refusal);
-    }
-}
-
-static struct rota_spread read_spread(const struct rota_sql_result *rows, size_t row, size_t column)
-{
-    return (struct rota_spread){
-        .batch = (uint32_t)rota_sql_int_at(rows, row, column),
-        .mode = rota_sql_int_at(rows, row, column + 1) ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP};
-}
-
-static void look_at_layouts(struct rota_broker_store *store, const struct rota_sql_result *rows,
-                            struct rota_error *refusal)
-{
-    struct rota_broker *core = store->broker->core;
-    for (size_t i = 0; i < rows->n_rows; i++) {
-        uint64_t before = rota_broker_last_number(core);
-        const struct rota_work_layout layout = {.wanted = (uint32_t)rota_sql_int_at(rows, i, 2),
-                                                .write = (uint32_t)rota_sql_int_at(rows, i, 3),
-                                                .read = (uint32_t)rota_sql_int_at(rows, i, 4),
-                                                .spread = read_spread(rows, i, 5),
-                                                .change = {.from = read_spread(rows, i, 7),
-                                                           .start = rota_sql_int_at(rows, i, 9),
-                                                           .end = rota_sql_int_at(rows, i, 10)}};
-        const struct rota_work_record record = {.type = ROTA_WORK_LAYOUT,
-                                                .queue = rota_sql_bytes_at(rows, i, 0),
-                                                .at = rota_sql_int_at(rows, i, 1),
-                                                .layout = &layout};
-        struct rota_error error = {0};
-        rota_broker_take_setting(core, rota_work_broker_now(), &record, &error);
-        uint64_t number = rota_broker_last_number(core);
-        note_setting(store, record.queue, number != before ? number : 0, &error, refusal);
-    }
-}
-
-/* An unchanged table is skipped, unless a row was rejected: it may be accepted now. */
-static void look_at_table(struct rota_broker_store *store, struct rota_broker_seen *seen,
-                          const struct rota_sql_result *rows,
-                          void (*look)(struct rota_broker_store *store,
-                                       const struct rota_sql_result *rows,
-                                       struct rota_error *refusal))
-{
-    struct rota_error refusal = {0};
-    uint64_t hash = hash_rows(1, rows);
-    if ((hash == seen->hash && !seen->is_refused) ||
-        !rota_vector_reserve(&store->quiet, store->quiet.size + 2 * rows->n_rows))
-        return;
-    look(store, rows, &refusal);
-    if (refusal.code && hash != seen->hash)
-        rota_log(store->broker->options.log, rota_clock_wall(), ROTA_LOG_WARN,
-                 "setting not applied yet", ROTA_LOG_FACT("why", refusal.text));
-    *seen = (struct rota_broker_seen){.hash = hash, .is_refused = refusal.code != ROTA_OK};
-    rota_work_broker_touch(store->broker);
-}
-
-/* Settings made at another node. Not while a setting made here is in flight. */
-static void look_at_settings(struct rota_broker_store *store)
-{
-    const struct rota_work_broker *broker = store->broker;
-    if (store->settings.size > 0 || (store->has_turn && store->turn.n_settings > 0) ||
-        broker->log.appended != rota_broker_last_number(broker->core))
-        return;
-    look_at_table(store, &store->pauses, &store->list.queues, look_at_pauses);
-    look_at_table(store, &store->weights, &store->list.weights, look_at_weights);
-    look_at_table(store, &store->layouts, &store->list.layouts, look_at_layouts);
-}
-
 void rota_work_broker_store_parts_done_look(struct rota_letter *letter, bool is_cancelled)
 {
     struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
@@ -432,17 +303,15 @@ void rota_work_broker_store_parts_done_look(struct rota_letter *letter, bool is_
     own->is_under_way = false;
     if (!is_cancelled && !store->is_closing) {
         bool is_looked = rota_work_broker_store_heard(own);
-        for (size_t i = 0; is_looked && i < store->list.partitions.n_rows; i++)
+        for (size_t i = 0; is_looked && i < store->list.n_rows; i++)
             look_at_row(store, i);
-        if (is_looked) {
-            look_at_settings(store);
+        if (is_looked)
             rota_work_broker_store_there(store);
-        }
         rota_work_broker_store_parts_tell(
             store, &(struct rota_partition_event){.type = ROTA_PARTITION_CHECKED,
                                                   .is_failed = !is_looked});
     }
-    rota_store_jobs_list_deinit(&store->list);
+    rota_sql_result_deinit(&store->list);
     rota_work_broker_store_drive(store);
 }
 
@@ -453,5 +322,5 @@ void rota_work_broker_store_parts_deinit(struct rota_broker_store *store)
         rota_work_broker_store_turn_void(store, entry->value);
     rota_partition_fsm_deinit(&store->fsm);
     rota_sql_result_deinit(&store->rows);
-    rota_store_jobs_list_deinit(&store->list);
+    rota_sql_result_deinit(&store->list);
 }

@@ -70,43 +70,6 @@ static bool append_job(struct rota_broker_store *store, const struct rota_work_r
     return true;
 }
 
-static bool append_setting(struct rota_broker_store *store, const struct rota_work_record *record)
-{
-    char *copy = malloc(record->queue.size + record->key.size + 1);
-    if (!copy)
-        return false;
-    memcpy(copy, record->queue.data, record->queue.size);
-    if (record->key.size > 0)
-        memcpy(copy + record->queue.size, record->key.data, record->key.size);
-    struct rota_store_setting setting = {
-        .queue = rota_str_of(copy, record->queue.size),
-        .key = rota_str_of(copy + record->queue.size, record->key.size),
-        .weight = record->type == ROTA_WORK_WEIGHT ? record->weight : 0,
-        .is_paused = record->is_paused,
-        .kills_max = record->type == ROTA_WORK_PAUSE ? record->weight : 0,
-    };
-    if (record->type == ROTA_WORK_LAYOUT) {
-        setting.is_layout = true;
-        setting.layout = *record->layout;
-        setting.at = record->at;
-    }
-    if (rota_vector_push(&store->settings, setting))
-        return true;
-    free(copy);
-    return false;
-}
-
-/* One that was read from the store is not written back: another may have changed it since. */
-static bool is_quiet(struct rota_broker_store *store, uint64_t number)
-{
-    for (size_t i = 0; i < store->quiet.size; i++)
-        if (store->quiet.items[i] == number) {
-            store->quiet.items[i] = store->quiet.items[--store->quiet.size];
-            return true;
-        }
-    return false;
-}
-
 static bool append_record(struct rota_broker_store *store, const struct rota_work_record *record)
 {
     switch (record->type) {
@@ -119,10 +82,9 @@ static bool append_record(struct rota_broker_store *store, const struct rota_wor
     case ROTA_WORK_PRIORITY:
     case ROTA_WORK_FORGET:
         return append_job(store, record);
-    case ROTA_WORK_PAUSE:
+    case ROTA_WORK_PAUSE: /* settings are rows already */
     case ROTA_WORK_WEIGHT:
     case ROTA_WORK_LAYOUT:
-        return is_quiet(store, record->number) || append_setting(store, record);
     case ROTA_WORK_LIFE: /* the store has given it */
     case ROTA_WORK_OWN:
     case ROTA_WORK_CHUNK: /* nothing is handed over where all share the rows */
@@ -341,27 +303,26 @@ static bool list_jobs(struct rota_broker_store *store)
     return list_parts(store, jobs, n);
 }
 
-static bool list_settings(struct rota_broker_store *store)
+static bool list_removals(struct rota_broker_store *store)
 {
-    size_t n = store->settings.size;
-    struct rota_store_setting *made = rota_arena_take(&store->turn_arena, (n + 1) * sizeof *made);
+    size_t n = store->removals.size;
+    struct rota_store_removal *made = rota_arena_take(&store->turn_arena, (n + 1) * sizeof *made);
     for (size_t i = 0; made && i < n; i++) {
-        made[i] = store->settings.items[i];
+        made[i] = store->removals.items[i];
         made[i].queue = rota_arena_copy(&store->turn_arena, made[i].queue);
-        made[i].key = rota_arena_copy(&store->turn_arena, made[i].key);
-        if (!made[i].queue.data || !made[i].key.data)
+        if (!made[i].queue.data)
             return false;
     }
-    store->turn.settings = made;
-    store->turn.n_settings = n;
+    store->turn.removals = made;
+    store->turn.n_removals = n;
     return made != NULL;
 }
 
-static void drop_settings(struct rota_broker_store *store)
+static void drop_removals(struct rota_broker_store *store)
 {
-    for (size_t i = 0; i < store->settings.size; i++)
-        free((char *)store->settings.items[i].queue.data);
-    store->settings.size = 0;
+    for (size_t i = 0; i < store->removals.size; i++)
+        free((char *)store->removals.items[i].queue.data);
+    store->removals.size = 0;
 }
 
 /* All collected changes, or as many as fit into a turn. Without memory nothing is changed, and it
@@ -370,9 +331,9 @@ static bool make_turn(struct rota_broker_store *store)
 {
     rota_arena_clear(&store->turn_arena);
     store->turn = (struct rota_store_turn){.instance = store->instance};
-    if (!list_jobs(store) || !list_settings(store))
+    if (!list_jobs(store) || !list_removals(store))
         return false;
-    drop_settings(store);
+    drop_removals(store);
     struct rota_list_node *first;
     for (size_t i = 0; i < store->turn.n_jobs && (first = rota_list_first(&store->dirty)); i++)
         remove_dirty(store, ROTA_LIST_ITEM(first, struct rota_broker_dirty, link));
@@ -388,7 +349,7 @@ void rota_work_broker_store_turn_write(struct rota_broker_store *store)
     forget_voids(store);
     if (!store->is_up || store->write.is_under_way || store->is_leaving)
         return;
-    bool is_idle = rota_list_is_empty(&store->dirty) && store->settings.size == 0;
+    bool is_idle = rota_list_is_empty(&store->dirty) && store->removals.size == 0;
     if (!store->has_turn && is_idle) {
         advance_durable(store, store->broker->log.appended);
         return;
@@ -419,14 +380,13 @@ static void finish_turn(struct rota_broker_store *store)
                                                       .number = partition->number,
                                                       .epoch = partition->epoch});
     }
-    for (size_t i = 0; i < store->turn.n_settings; i++) {
-        const struct rota_store_setting *setting = &store->turn.settings[i];
-        if (setting->epoch)
-            rota_work_broker_store_parts_tell(
-                store, &(struct rota_partition_event){.type = ROTA_PARTITION_REMOVED,
-                                                      .queue = setting->queue,
-                                                      .number = setting->partition,
-                                                      .epoch = setting->epoch});
+    for (size_t i = 0; i < store->turn.n_removals; i++) {
+        const struct rota_store_removal *removal = &store->turn.removals[i];
+        rota_work_broker_store_parts_tell(
+            store, &(struct rota_partition_event){.type = ROTA_PARTITION_REMOVED,
+                                                  .queue = removal->queue,
+                                                  .number = removal->partition,
+                                                  .epoch = removal->epoch});
     }
     advance_durable(store, store->turn_number);
 }
@@ -453,11 +413,10 @@ void rota_work_broker_store_turn_deinit(struct rota_broker_store *store)
 {
     ROTA_LIST_DRAIN (dirty, &store->dirty, struct rota_broker_dirty, link)
         remove_dirty(store, dirty);
-    drop_settings(store);
-    rota_vector_deinit(&store->settings);
+    drop_removals(store);
+    rota_vector_deinit(&store->removals);
     rota_vector_deinit(&store->pending);
     rota_vector_deinit(&store->voids);
-    rota_vector_deinit(&store->quiet);
     rota_map_deinit(&store->dirty_jobs);
     rota_arena_deinit(&store->turn_arena);
 }
