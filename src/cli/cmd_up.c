@@ -1,7 +1,7 @@
 /* rota up: a cluster on this machine. */
 #include "cli/cli.h"
 #include "cli/terminal.h"
-#include "demo/up.h"
+#include "cli/up_show.h"
 #include "io/clock.h"
 
 #include <errno.h>
