@@ -10,7 +10,7 @@
 3. A static function in more than a few files has a noun, not only a verb, so that a stack trace or a
    search says something.
 4. No private header lists too much: *_inside.h has at most 200 lines.
-5. The rooms of src/node are a line: each includes only those before it.
+5. The layers of src/ are a line, and so are the rooms of src/node: each includes only those before it.
 
     python3 test/names.py [--list]
 """
@@ -46,7 +46,10 @@ WORDS = {
     'drive': 'the one caller of a machine in its driver',
 }
 
-# From the bottom to the top; the last one puts a node together.
+# From the bottom to the top, as in ARCHITECTURE.md.
+LAYERS = ['base', 'core', 'wire', 'sim', 'io', 'run', 'node', 'demo', 'cli']
+
+# The same within the node; the last one puts it together.
 NODE_ROOMS = ['rules', 'node', 'role', 'documents', 'change', 'api', 'program']
 NODE_PROGRAM = {'src/node/node_open.c', 'src/node/rotad.c'}
 
@@ -164,17 +167,23 @@ def room_of(path):
     return 'node' if folder == 'src/node' else os.path.basename(folder)
 
 
+def layer_of(path):
+    return path.split('/')[1]
+
+
 def check_rooms():
     bad = []
-    paths = set(files('src/node'))
+    paths = set(files('src'))
     for path in sorted(paths):
         with open(path, encoding='utf-8') as file:
-            included = ['src/' + name for name in re.findall(r'^#include "(node/[^"]+)"', file.read(), re.M)]
-        for other in included:
+            included = {'src/' + name for name in re.findall(r'^#include "([^"]+)"', file.read(), re.M)} & paths
+        for other in sorted(included):
+            line, of = (LAYERS, layer_of)
+            if layer_of(path) == layer_of(other) == 'node':
+                line, of = (NODE_ROOMS, room_of)
             # A node's private header has the interface of roles, which are services of it.
-            if other in paths and NODE_ROOMS.index(room_of(other)) > NODE_ROOMS.index(room_of(path)) \
-                    and other != 'src/node/role/role.h':
-                bad.append(f'{path} ({room_of(path)}) includes {other} ({room_of(other)}), which is above it')
+            if line.index(of(other)) > line.index(of(path)) and other != 'src/node/role/role.h':
+                bad.append(f'{path} ({of(path)}) includes {other} ({of(other)}), which is above it')
     return bad
 
 

@@ -23,7 +23,7 @@ static bool begin(struct rota_watch *watch)
         return false;
     }
     watch->loop = &loop;
-    rota_signals_open(&watch->signals, &loop, false, on_signal, &loop);
+    rota_signals_open(&watch->signals, &loop, rota_signals_end, on_signal, &loop);
     return true;
 }
 

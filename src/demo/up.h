@@ -4,14 +4,13 @@
  * (up_process.c); a sample load, every part of which is checked: jobs (up_load.c), Gets of known
  * values (up_gets.c), the rows that tasks of a group read (up_group.c), the shards of a space that
  * nodes own (up_claims.c) and the counters of an example (up_counts.c); all of these and what they
- * saw (up_ledger.c); what is printed (up_show.c); and the command (cmd_up.c). demo/check.h knows
- * what must not happen. Only these files use this header. */
+ * saw (up_ledger.c). demo/check.h knows what must not happen. The command and what it prints are
+ * in cli. */
 #pragma once
 
 #include "base/buffer.h"
 #include "base/map.h"
 #include "base/vector.h"
-#include "cli/watch.h"
 #include "core/call/backoff.h"
 #include "demo/check_claims.h"
 #include "demo/check_jobs.h"
@@ -255,21 +254,3 @@ struct rota_up_progress {
  * cluster: the page shows how old the file is. */
 void rota_up_ledger_save(const struct rota_up_ledger *ledger,
                          const struct rota_up_progress *progress, const char *data);
-
-/* --- what there is: up_show.c --- */
-
-struct rota_up_run {
-    size_t n_nodes;
-    uint64_t n_kills, n_pauses;
-    rota_time duration;
-    bool is_kept; /* every promise was checked */
-};
-
-/* Print how the run ended, with a row per promise. */
-void rota_up_show_verdict(struct rota_watch *watch, const struct rota_up_ledger *ledger,
-                          const struct rota_up_run *run);
-
-/* Print where the nodes are and what to try, or the same as JSON; `data` is the common directory,
- * `rota` this program. */
-void rota_up_show(struct rota_watch *watch, const struct rota_up_process *nodes, size_t n_nodes,
-                  const char *data, const char *rota, bool has_no_load);

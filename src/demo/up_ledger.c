@@ -1,5 +1,6 @@
 #include "demo/up.h"
 
+#include "base/json.h"
 #include "io/clock.h"
 
 #include <assert.h>

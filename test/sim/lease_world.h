@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/own/lease_fsm.h"
+#include "core/own/lease_share.h"
 #include "lease_table.h"
 #include "sim/sim_chaos.h"
 #include "sim_main.h"
@@ -106,6 +107,7 @@ struct host {
     uint32_t name;
     bool is_alone;
     uint32_t n_wanted;
+    uint32_t weight; /* among those that divide the shards */
     uint32_t n_told; /* of the fail-overs */
     uint64_t instance;
     struct rota_lease_fsm fsm;

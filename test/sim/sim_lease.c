@@ -375,10 +375,14 @@ static void host_act(struct world *world, uint32_t node)
     set_timer(world, node, TIMER_EFFECT, clock_of(world, node) + TTL / 10);
 }
 
-/* Among so many. Who is not told of shares holds what it wants. */
-static void tell_share(struct world *world, uint32_t node, uint32_t n_hosts)
+/* Among all but one, `gone`, which is 0 if all are there. Who is not told of shares holds what it
+ * wants. */
+static void tell_share(struct world *world, uint32_t node, uint32_t gone)
 {
-    uint32_t n_share = (world->n_shards + n_hosts - 1) / n_hosts;
+    uint64_t all = 0;
+    for (uint32_t host = FIRST_HOST; host < FIRST_HOST + world->n_hosts; host++)
+        all += host != gone ? world->hosts[host].weight : 0;
+    uint32_t n_share = rota_lease_share_of_weight(world->n_shards, world->hosts[node].weight, all);
     drive(world, node,
           (struct rota_lease_event){.type = ROTA_LEASE_SHARE,
                                     .n_share = world->is_shared ? n_share : UINT32_MAX,
@@ -412,7 +416,7 @@ static void host_start(struct world *world, uint32_t node)
     if (world->kind == KIND_GRID || world->plant == PLANT_NO_GUARD)
         host->fsm.guard = 0;
     if (world->is_shared)
-        tell_share(world, node, world->n_hosts);
+        tell_share(world, node, 0);
     set_timer(world, node, TIMER_DEADLINE, rota_lease_fsm_deadline(&host->fsm));
     host_act(world, node);
 }
@@ -481,7 +485,7 @@ static void unseat(struct world *world, uint32_t node)
 static void share(struct world *world, uint32_t node)
 {
     drive(world, node, (struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = 1});
-    tell_share(world, node, world->n_hosts);
+    tell_share(world, node, 0);
 }
 
 /* Somebody is shut down, as in a release of the software. */
@@ -539,7 +543,7 @@ static void divide(void *data, uint64_t number)
     (void)number;
     for (uint32_t node = FIRST_HOST; node < FIRST_HOST + world->n_hosts; node++)
         if (is_well(world, node))
-            tell_share(world, node, world->n_hosts - 1);
+            tell_share(world, node, world->victim);
 }
 
 /* Somebody who holds something dies, and is not started again. */
@@ -729,6 +733,8 @@ static void run(struct sim_case *run)
     if (world.kind != KIND_GRID)
         make_links(&world, &shape);
     world.is_ragged = rota_random_below(&shape, 3) > 0;
+    for (uint32_t node = FIRST_HOST; node < FIRST_HOST + world.n_hosts; node++)
+        world.hosts[node].weight = (uint32_t)rota_random_range(&shape, 1, 4);
     rota_sim_add_check(world.sim, leases_hold, &world);
     start_faults(&world);
     rota_sim_run(world.sim, END_AT);

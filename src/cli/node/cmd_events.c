@@ -286,7 +286,7 @@ static void on_signal(void *data)
 static enum rota_code run_reader(struct reader *reader, struct rota_error *error)
 {
     struct rota_signals signals;
-    rota_signals_open(&signals, &reader->client->loop, false, on_signal, reader);
+    rota_signals_open(&signals, &reader->client->loop, rota_signals_end, on_signal, reader);
     enum rota_code code = read_all(reader, error);
     rota_signals_close(&signals);
     uv_run(&reader->client->loop, UV_RUN_NOWAIT);

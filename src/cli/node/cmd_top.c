@@ -3,11 +3,11 @@
 #include "cli/node/documents.h"
 #include "cli/node/top.h"
 #include "cli/node/top_screen.h"
+#include "cli/signals.h"
 #include "cli/terminal.h"
 #include "io/clock.h"
 #include "wire/text/json_scan.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -225,7 +225,7 @@ struct live {
     struct rota_call *call;
     uv_poll_t keys;
     uv_timer_t timer;
-    uv_signal_t signals[7];
+    struct rota_signals signals;
     char away[200]; /* why no node answers; empty: one does */
 };
 
@@ -361,10 +361,10 @@ static void measure_terminal(struct live *live)
     live->shown = -1;
 }
 
-static void on_signal(uv_signal_t *handle, int number)
+static void on_signal(void *data)
 {
-    struct live *live = handle->data;
-    switch (number) {
+    struct live *live = data;
+    switch (live->signals.number) {
     case SIGTSTP: /* suspended by the user; execution continues after raise() */
         rota_top_screen_leave(&live->terminal);
         raise(SIGSTOP);
@@ -384,16 +384,12 @@ static void on_signal(uv_signal_t *handle, int number)
 
 static void run_live(struct live *live)
 {
-    static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH};
+    static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH, 0};
     uv_loop_t *loop = &live->client->loop;
     uv_timer_init(loop, &live->timer);
     uv_poll_init(loop, &live->keys, STDIN_FILENO);
     live->timer.data = live->keys.data = live;
-    for (size_t i = 0; i < 7; i++) {
-        uv_signal_init(loop, &live->signals[i]);
-        live->signals[i].data = live;
-        uv_signal_start(&live->signals[i], on_signal, SIGNALS[i]);
-    }
+    rota_signals_open(&live->signals, loop, SIGNALS, on_signal, live);
     uv_poll_start(&live->keys, UV_READABLE, on_keys);
     uv_timer_start(&live->timer, on_timer, 0, EVERY_MS);
     measure_terminal(live);
@@ -404,8 +400,7 @@ static void run_live(struct live *live)
         rota_call_cancel(live->call);
     uv_close((uv_handle_t *)&live->timer, NULL);
     uv_close((uv_handle_t *)&live->keys, NULL);
-    for (size_t i = 0; i < 7; i++)
-        uv_close((uv_handle_t *)&live->signals[i], NULL);
+    rota_signals_close(&live->signals);
     uv_run(loop, UV_RUN_NOWAIT);
 }
 

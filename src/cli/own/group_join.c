@@ -390,7 +390,7 @@ static enum rota_code open_group(struct join *join, struct rota_error *error)
 
 static void open_handles(struct join *join)
 {
-    rota_signals_open(&join->signals, &join->loop, false, on_signal, join);
+    rota_signals_open(&join->signals, &join->loop, rota_signals_end, on_signal, join);
     uv_timer_init(&join->loop, &join->tick);
     join->tick.data = join;
     signal(SIGPIPE, SIG_IGN); /* a closed output ends the task gracefully, too */

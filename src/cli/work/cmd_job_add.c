@@ -2,10 +2,10 @@
 #include "cli/cli.h"
 #include "cli/lines.h"
 #include "cli/place/queue_plan.h"
+#include "cli/signals.h"
 #include "cli/terminal.h"
 #include "cli/work/job_wait.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 /* --- add --- */
@@ -277,9 +277,9 @@ static bool is_over(void *data)
 /* A second signal ends the process, as the first one does elsewhere. */
 static void hear_interrupts(void)
 {
-    struct sigaction before, ours = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction ours = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     sigemptyset(&ours.sa_mask);
-    if (sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+    if (!rota_signals_is_ignored(SIGINT))
         sigaction(SIGINT, &ours, NULL);
 }
 

@@ -201,7 +201,7 @@ static int serve(const struct rota_work_options *options, int log_level)
     if (rota_work_open(&service.loop, &with, &service.work, &error)) {
         exit_code = rota_cli_fail_error(&error);
     } else {
-        rota_signals_open(&service.signals, &service.loop, false, on_signal, &service);
+        rota_signals_open(&service.signals, &service.loop, rota_signals_end, on_signal, &service);
         uv_run(&service.loop, UV_RUN_DEFAULT);
         rota_work_close(service.work);
         rota_signals_close(&service.signals);

@@ -1,8 +1,8 @@
 #include "cli/work/job_wait.h"
 
+#include "cli/signals.h"
 #include "cli/terminal.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,8 +23,7 @@ struct waiter {
     /* On a terminal. */
     bool is_shown, is_interrupted, is_asking; /* the state of the job */
     uv_timer_t tick;
-    uv_signal_t interrupt;
-    int n_open; /* of the two */
+    struct rota_signals signals;
     unsigned n_ticks;
     struct rota_buffer text; /* the answer */
     struct rota_progress progress;
@@ -58,44 +57,33 @@ static void on_tick(uv_timer_t *tick)
     rota_terminal_progress_show_text(&waiter->progress, rota_buffer_str(&waiter->text));
 }
 
-static void on_interrupt(uv_signal_t *interrupt, int number)
+static void on_interrupt(void *data)
 {
-    struct waiter *waiter = interrupt->data;
-    (void)number;
+    struct waiter *waiter = data;
     waiter->is_interrupted = true;
-    uv_stop(interrupt->loop);
-}
-
-static void on_closed(uv_handle_t *handle)
-{
-    struct waiter *waiter = handle->data;
-    waiter->n_open--;
+    uv_stop(&waiter->client->loop);
 }
 
 static void start_showing(struct waiter *waiter)
 {
-    struct sigaction before;
     uv_loop_t *loop = &waiter->client->loop;
     waiter->is_shown = isatty(STDERR_FILENO);
     if (!waiter->is_shown)
         return;
     uv_timer_init(loop, &waiter->tick);
-    uv_signal_init(loop, &waiter->interrupt);
-    waiter->tick.data = waiter->interrupt.data = waiter;
-    waiter->n_open = 2;
+    waiter->tick.data = waiter;
     uv_timer_start(&waiter->tick, on_tick, 0, TICK_MS);
-    if (sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-        uv_signal_start(&waiter->interrupt, on_interrupt, SIGINT);
+    if (!rota_signals_is_ignored(SIGINT))
+        rota_signals_open(&waiter->signals, loop, (const int[]){SIGINT, 0}, on_interrupt, waiter);
 }
 
 static void stop_showing(struct waiter *waiter)
 {
     if (!waiter->is_shown)
         return;
-    uv_close((uv_handle_t *)&waiter->tick, on_closed);
-    uv_close((uv_handle_t *)&waiter->interrupt, on_closed);
-    while (waiter->n_open > 0)
-        uv_run(&waiter->client->loop, UV_RUN_ONCE);
+    uv_close((uv_handle_t *)&waiter->tick, NULL);
+    rota_signals_close(&waiter->signals);
+    uv_run(&waiter->client->loop, UV_RUN_NOWAIT);
     rota_terminal_progress_end(&waiter->progress);
     rota_buffer_deinit(&waiter->text);
 }
@@ -184,7 +172,8 @@ static void wait_for_end(struct waiter *waiter)
 
 int rota_job_wait(struct rota_client *client, struct rota_queue *queue, const char *job)
 {
-    struct waiter waiter = {.client = client, .queue = queue, .job = job};
+    static struct waiter waiter; /* static: a second signal delays the end of its handle */
+    waiter = (struct waiter){.client = client, .queue = queue, .job = job};
     client->until_text = " until the job has ended";
     client->has_told_waiting = false;
     client->progress = &waiter.progress;

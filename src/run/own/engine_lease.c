@@ -1,5 +1,6 @@
 /* Shards by leases (<rota/experimental/lease.h>): first come, first served, with a row for each; no
  * process holds more than its share among the participants, by their weights. */
+#include "core/own/lease_share.h"
 #include "io/clock.h"
 #include "run/own/lease_inside.h"
 #include "run/own/space_inside.h"
@@ -46,27 +47,12 @@ static void on_rows(void *data, const struct rota_store_answer *answer)
 
 /* --- our share --- */
 
-/* Of this node; an observer, which has none, asks for the largest share of all. */
-static uint32_t share_of(const struct rota_space *space)
-{
-    const struct rota_view *view = rota_view_fsm_view(&space->view.fsm);
-    const char *self = space->options.member;
-    uint64_t all = 0, own = 0, n = space->map.n_shards;
-    for (size_t i = 0; i < view->members.size; i++) {
-        const struct rota_view_member *member = &view->members.items[i];
-        if (member->span.to != 0)
-            continue;
-        all += member->weight;
-        if (self ? rota_str_is_equal(member->name, rota_str(self)) : member->weight > own)
-            own = member->weight;
-    }
-    return own == 0 ? (uint32_t)n : (uint32_t)((n * own + all - 1) / all);
-}
-
 static uint32_t wanted_of(const struct rota_space *space)
 {
-    uint32_t share = share_of(space), most = space->options.wanted;
-    return most == 0 || share < most ? share : most;
+    const struct rota_space_options *o = &space->options;
+    struct rota_str self = o->member ? rota_str(o->member) : (struct rota_str){0};
+    return rota_lease_share_of_member(rota_view_fsm_view(&space->view.fsm), self,
+                                      space->map.n_shards, o->wanted);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -89,9 +75,8 @@ static enum rota_code engine_open(struct rota_space *space, void **state, struct
     engine->space = space;
     uv_timer_init(space->loop, &engine->timer);
     engine->timer.data = engine;
-    /* A large table is read less often. */
-    uint64_t every = (uint64_t)(rota_space_ttl(space) / 4 / ROTA_MSEC) + space->map.n_shards / 16;
-    uv_timer_start(&engine->timer, on_timer, 0, every);
+    rota_time every = rota_lease_share_read_interval(rota_space_ttl(space), space->map.n_shards);
+    uv_timer_start(&engine->timer, on_timer, 0, (uint64_t)(every / ROTA_MSEC));
     *state = engine;
     return ROTA_OK;
 }

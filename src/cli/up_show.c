@@ -1,4 +1,4 @@
-#include "demo/up.h"
+#include "cli/up_show.h"
 
 #include "cli/table.h"
 

@@ -1,7 +1,7 @@
 /* rota up: a cluster on this machine. */
 #include "cli/cli.h"
 #include "cli/terminal.h"
-#include "demo/up.h"
+#include "cli/up_show.h"
 #include "io/clock.h"
 
 #include <errno.h>
@@ -605,7 +605,8 @@ static void open_handles(struct up *up)
 {
     uv_timer_t *const timers[] = {&up->kill_timer, &up->chaos_timer, &up->span_timer,
                                   &up->logs_timer, &up->tick_timer};
-    rota_signals_open(&up->signals, &up->loop, true, on_signal, up);
+    rota_signals_open(&up->signals, &up->loop, (const int[]){SIGINT, SIGTERM, SIGHUP, 0}, on_signal,
+                      up);
     for (size_t i = 0; i < sizeof timers / sizeof *timers; i++) {
         uv_timer_init(&up->loop, timers[i]);
         timers[i]->data = up;
