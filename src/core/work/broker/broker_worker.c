@@ -37,7 +37,7 @@ static void settle_worker(struct rota_broker *broker, struct rota_work_worker *w
     worker->class->n_free += n_free - (size_t)worker->n_free;
     worker->n_free = n_free;
     if (worker->class->n_free == 0)
-        rota_breath_end(&worker->class->breath, broker->now.boot);
+        rota_yield_end(&worker->class->yield, broker->now.boot);
     if (n_free > 0 && !worker->is_free)
         rota_broker_class_put_free(broker, worker);
     else if (n_free == 0 && worker->is_free)
