@@ -3,9 +3,9 @@
  * Name a collection and a method; the client finds the nodes that serve its shards, chooses a
  * replica, retries, hedges, and learns from every answer. See docs/calls.md. The map of the shards
  * comes from a directory, that is any node of the cluster, or from a source that you supply. A
- * directory has the maps of spaces and caches: collection NAME is space NAME, collection NAME of the
- * database "cache" is a cache, a channel is the number of a shard, and the replicas of a shard are
- * its owners, one in each zone.
+ * directory has the maps of spaces and caches: collection NAME is space NAME, collection NAME of
+ * the database "cache" is a cache, a channel is the number of a shard, and the replicas of a shard
+ * are its owners, one in each zone.
  *
  * Use a client only on the loop's thread. Callbacks come from the loop, never from inside a
  * function of this header, and may call any function here except rota_shards_wait(). The exceptions
@@ -38,8 +38,8 @@ enum {
 
 /* --- sources of maps --- */
 
-/* Names a collection by id or, if the id is 0, by name. A directory knows only the ids of collections
- * in use. An empty database means "default". */
+/* Names a collection by id or, if the id is 0, by name. A directory knows only the ids of
+ * collections in use. An empty database means "default". */
 struct rota_shards_name {
     struct rota_str database, collection;
     int64_t id;
@@ -70,7 +70,7 @@ struct rota_shards_source {
 };
 
 /* Answers with a map, which is copied, or with an error: ROTA_ERR_NOT_FOUND if the collection does
- * not exist, ROTA_ERR_UNAVAILABLE if that can't be determined now. `error` is NULL if there is a
+ * not exist, ROTA_ERR_UNAVAILABLE if that cannot be determined now. `error` is NULL if there is a
  * map. */
 void rota_shards_tell(struct rota_shards *shards, uint64_t question,
                       const struct rota_shards_map *map, const struct rota_error *error);
