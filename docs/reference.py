@@ -1,6 +1,6 @@
 """Makes the reference tables that follow from the sources: metrics, limits, HTTP API, environment.
 
-Each function returns Markdown. What can't be read from the sources is an error, not a gap: a metric
+Each function returns Markdown. What cannot be read from the sources is an error, not a gap: a metric
 whose help or labels are not found, a limit whose constant is gone."""
 import json
 import pathlib

@@ -6,7 +6,7 @@
     tournament.py table        reads jobs as `rota job show --json` prints them, prints a table
 
 `rota work` runs a match for each job. A player that breaks the rules or stops answering has lost; a
-referee that can't begin exits 75, and the job is tried again."""
+referee that cannot begin exits 75, and the job is tried again."""
 import collections
 import json
 import os

@@ -65,12 +65,12 @@ PHRASES = {
     r"\b(draws?|draw a) breath\b": "yields a slot",
     r"\bit (comes|came)\b(?! (from|back)\b)": "name the subject",
     r"\bto begin with\b": "initial",
-    r"\bcan't be had\b": "is unavailable",
+    r"\bcannot be had\b": "is unavailable",
     r"\bprocessor time\b": "CPU time",
     r"\bgives? (a node|it) nothing\b": "assigns no work to",
     r"\bgoes on\b": "continues, resumes",
     r"\bsound settings?\b|\bis sound\b": "is valid",
-    r"\bthat can't be$": "is invalid",
+    r"\bthat cannot be$": "is invalid",
     r"\b(others|other people) can (read|change|write)\b": "other users can",
     r"\bstands? still\b": "stalls, is paused",
     r"\bis on \S+ since\b": "has been on X since",
@@ -79,7 +79,7 @@ PHRASES = {
     r"\bas far as there (is|are)\b": "if there is",
     r"\b(is|are) looked for\b": "finds, searches",
     r"\bwhich is the bound\b|\babove the bound\b": "the limit",
-    r"\b(can't|cannot) be run\b": "cannot run X",
+    r"\bcannot be run\b": "cannot run X",
     r"\bthe time (since|until) which\b": "when, until when",
     r"\bno memory (for|to)\b": "not enough memory: rota_error_no_memory()",
     r"\bnode beat\b": "node heartbeat",
@@ -122,9 +122,12 @@ PHRASES = {
     r"\bit will never do\b": "it can never succeed",
     r"\bon an error no\b": "if this returns an error, ... is not called",
     r"\bbe had\b": "is available, was rejected",
+    r"\bcan't\b": "cannot",
+    r"\bwhich is the limit\b": "N are already in use, the maximum",
+    r", at most \S+ (is|are) allowed\b": "X has N bytes; at most M are allowed",
 }
 # What a comment in src/ may say, because it means just that there.
-IN_COMMENTS = re.compile(r"no memory|NOBODY|is NONE|, for one\b", re.IGNORECASE)
+IN_COMMENTS = re.compile(r"no memory|NOBODY|is NONE|, for one\b|\bcan't\b", re.IGNORECASE)
 PATTERN = re.compile("|".join(f"(?P<p{i}>{p})" for i, p in enumerate(PHRASES)), re.IGNORECASE)
 FIELDS = {'"told"', '"node beat"'}  # strings that are names: a JSON field, an old command
 CODE = re.compile(r"`[^`\n]*`")

@@ -234,7 +234,7 @@ function showShard(name, shard) {
       el("dt", {}, "Epoch"), el("dd", {}, number(space.epoch[shard])),
       el("dt", {}, "State"), el("dd", {}, STATES[space.state[shard]]),
       since ? [el("dt", {}, "Since"), el("dd", {}, when(since), ` (${span(Date.now() - since)})`)] : null),
-    value?.why ? el("p", {}, value.why) : error ? el("p", { class: "quiet" }, `Can't explain the placement: ${error}`) : null,
+    value?.why ? el("p", {}, value.why) : error ? el("p", { class: "quiet" }, `Cannot explain the placement: ${error}`) : null,
     value?.history?.length ? el("ol", { class: "story" }, value.history.slice(0, 12).map((each) => el("li", {},
       when(each.at_ms), " ", each.what, each.owner ? [" ", el("span", { title: each.owner }, each.owner_name ?? nameOf(each.owner))] : null, el("span", { class: "quiet" }, ` epoch ${each.epoch}`)))) : null,
     el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); pin(name, shard, event.currentTarget.elements.node.value || null); } },
@@ -316,7 +316,7 @@ export function show([asked, shardText]) {
           if (at !== "") location.hash = to("cluster", name, at);
         } }, el("label", {}, "Shard ", el("input", { name: "shard", type: "number", min: "0", max: String(space.n - 1), required: true })), el("button", {}, "Show")) : null,
         isHere && shardText !== undefined ? showShard(name, shard) : null,
-        name && !isHere ? (whyNot?.name === name && whyNot.text ? nothing(`Can't show ${name}`, whyNot.text) : loading(`the shards of ${name}`)) : null,
+        name && !isHere ? (whyNot?.name === name && whyNot.text ? nothing(`Cannot show ${name}`, whyNot.text) : loading(`the shards of ${name}`)) : null,
         absent(spaces, "spaces", el("p", { class: "quiet" }, "No spaces on this node. The ring shows each node's share of the keys.")),
         isHere ? card("Moves", { "data-key": "moves" }, moves.length ? el("ol", { class: "story" }, moves.map((move) => el("li", { "data-key": String(move.number) },
           when(move.at_ms), " ", plural(move.n, "shard"), " ", chip(move.from), " → ", chip(move.to), el("span", { class: "tiny", title: move.to }, ` ${nameOf(move.to)}`))))

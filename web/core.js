@@ -372,7 +372,7 @@ export function loading(what) {
 export function absent(entry, what, missing) {
   if (entry.value) return null;
   if (entry.status === 404 || entry.status === 405 || entry.status === 501) return missing;
-  if (entry.error && entry.status) return nothing(`The node can't show ${what}`, entry.error);
+  if (entry.error && entry.status) return nothing(`The node cannot show ${what}`, entry.error);
   return loading(what);
 }
 

@@ -31,7 +31,7 @@ export function showLedger() {
   const { value } = topic("ledger");
   const ledger = value?.ledger;
   if (!ledger && !value?.why_away) return null; // no check runs, as on every cluster in production
-  if (!ledger) return el("section", { "data-key": "ledger" }, nothing("Can't read the state of the chaos test", value.why_away));
+  if (!ledger) return el("section", { "data-key": "ledger" }, nothing("Cannot read the state of the chaos test", value.why_away));
   const n = Object.values(ledger.faults ?? {}).reduce((sum, each) => sum + each, 0);
   const age = Date.now() - (ledger.at_ms ?? 0);
   return el("section", { class: "card", "data-key": "ledger", "aria-label": "Chaos test" },

@@ -147,7 +147,7 @@ function spreadOf(list) {
 }
 
 function showResult() {
-  if (why) return el("section", { class: "card", "data-key": "result" }, nothing("Can't plan this change", why));
+  if (why) return el("section", { class: "card", "data-key": "result" }, nothing("Cannot plan this change", why));
   if (!result) return el("section", { class: "card", "data-key": "result" }, nothing("No changes yet", "Choose a change. Its moves and the new distribution of shards appear here before you apply it."));
   const share = result.n_shards ? (result.moves / result.n_shards) * 100 : 0;
   return el("section", { class: isStale ? "card is-stale" : "card", "data-key": "result", "aria-live": "polite" },

@@ -2,7 +2,7 @@
  *
  * Each shard is a file in FOLDER: the epoch (fencing token) of its owner, then a line "NAME COUNT
  * ID" for each addition. A new owner writes its epoch first; from then on an owner of before, which
- * may have been paused, can't write. The request is "NAME ID"; one that repeats the last ID of its
+ * may have been paused, cannot write. The request is "NAME ID"; one that repeats the last ID of its
  * name, because its client did not get the reply, is answered again and not counted twice. */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -41,7 +41,8 @@ static void on_start(void *data, uint32_t shard, uint64_t epoch)
     if (!file || flock(fd, LOCK_EX | LOCK_NB) || read_epoch(file) > epoch) {
         if (file)
             fclose(file);
-        rota_service_server_started(server, shard, epoch, "its file is locked, or can't be opened");
+        rota_service_server_started(server, shard, epoch,
+                                    "its file is locked, or cannot be opened");
         return;
     }
     rewind(file);
@@ -67,7 +68,7 @@ static void on_stop(void *data, uint32_t shard, uint64_t epoch, rota_time until)
                                 epoch); /* no call is in progress between callbacks */
 }
 
-/* Adds 1; false if the file has another owner, or can't be written. */
+/* Adds 1; false if the file has another owner, or cannot be written. */
 static bool add_one(FILE *file, uint64_t epoch, const char *name, const char *id, uint64_t *count)
 {
     char known[64 + 1], last[64 + 1] = "", by[64 + 1];

@@ -12,7 +12,7 @@ enum rota_code {
     ROTA_ERR_INVALID,     /* the input is wrong; the same call will fail again */
     ROTA_ERR_NOT_FOUND,   /* what was named does not exist */
     ROTA_ERR_LIMIT,       /* a named limit was reached; nothing was done */
-    ROTA_ERR_UNAVAILABLE, /* can't be served now; try again later */
+    ROTA_ERR_UNAVAILABLE, /* cannot be served now; try again later */
     ROTA_ERR_IO,          /* an external failure: a file, a socket, a database */
     ROTA_ERR_NO_MEMORY,
     ROTA_ERR_UNKNOWN, /* the connection was lost in flight: it may or may not be done */

@@ -168,7 +168,7 @@ void rota_space_drain(struct rota_space *space, void (*on_drained)(void *data), 
 void rota_space_undrain(struct rota_space *space);
 
 /* The replies to an on_start, with `is_start_answered`: the shard is served from now on; or it
- * can't be started, and nothing of it is in use here. Unexpected replies are ignored.
+ * cannot be started, and nothing of it is in use here. Unexpected replies are ignored.
  *
  * A refused shard goes to another node: with `ring`, to the next one clockwise that has not refused
  * it. rota_space_explain() shows `problem`, a sentence, at every node. This node is tried again
@@ -240,7 +240,7 @@ struct rota_space_map {
     bool is_counted;        /* whether n_differences is known: only between ring and static */
 
     bool is_draining;
-    /* Why this node can't own anything now, as a sentence; NULL: no problem known. */
+    /* Why this node cannot own anything now, as a sentence; NULL: no problem known. */
     const char *trouble;
 };
 

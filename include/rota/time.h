@@ -30,7 +30,7 @@ typedef int64_t rota_time;
 /* Room for any timestamp or duration as text, with its final NUL. */
 enum { ROTA_TIME_TEXT_MAX = 40 };
 
-/* Parses a wall-clock timestamp: RFC 3339 ("2026-01-31T12:00:00.5Z", any offset) or unix seconds,
+/* Parses a wall-clock timestamp: RFC 3339 ("2026-01-31T12:00:00.5Z", any offset) or Unix seconds,
  * with an optional fraction ("1767225600.25"). */
 enum rota_code rota_time_parse(struct rota_str text, rota_time *time);
 

@@ -4,7 +4,7 @@
  * reloaded; connections made with the older files continue.
  *
  * Both sides require TLS 1.2 or later and "h2" by ALPN; a client always verifies the server's name.
- * Verification can't be turned off. */
+ * Verification cannot be turned off. */
 #pragma once
 
 #include <rota/error.h>

@@ -108,7 +108,7 @@ const struct rota_cli_command rota_cmd_complete = {
             .max_arguments = 1,
             .description = "Prints the names of what a node knows, one per line: `group`, `node`, "
                            "`queue` or `space`. Takes at most 300 ms, and prints nothing if it "
-                           "can't find out.",
+                           "cannot find out.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
         },

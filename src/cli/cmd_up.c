@@ -650,7 +650,7 @@ static enum rota_code check_example(struct up *up, struct rota_error *error)
                               up->options.example);
     if (up->options.no_load)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "--example is a load: it can't be used with --no-load");
+                              "--example is a load: it cannot be used with --no-load");
     return rota_up_find_counter(up->rota, up->counter, error);
 }
 

@@ -186,11 +186,16 @@ static const struct rota_cli_command *find_command(int n_words, char *const *wor
     return NULL;
 }
 
+static bool is_noun_of(const char *name, const char *word)
+{
+    size_t size = strlen(word);
+    return strncmp(name, word, size) == 0 && name[size] == ' ';
+}
+
 /* Whether `word` is the first of several commands' names, as "ring" is. */
 static bool is_in_group(const struct rota_cli_command *command, const char *word)
 {
-    size_t size = strlen(word);
-    return strncmp(command->command.name, word, size) == 0 && command->command.name[size] == ' ';
+    return is_noun_of(command->command.name, word);
 }
 
 static bool is_group(const char *word)
@@ -201,7 +206,16 @@ static bool is_group(const char *word)
     return false;
 }
 
-/* Say which word is unknown, and suggest the closest one. */
+/* The current name of a command whose old name has this noun; NULL: no old name has it. */
+static const char *renamed_from(const char *noun)
+{
+    for (size_t i = 0; i < sizeof RENAMED / sizeof *RENAMED; i++)
+        if (is_noun_of(RENAMED[i].old, noun))
+            return RENAMED[i].now->command.name;
+    return NULL;
+}
+
+/* Say which word is unknown, and suggest its current name or the closest word. */
 static int refuse_words(char *const *words)
 {
     const char *group = is_group(words[0]) ? words[0] : NULL;
@@ -221,6 +235,10 @@ static int refuse_words(char *const *words)
     if (!group)
         rota_spell_offer(&spell, "help");
     rota_quote(rota_str(word), quoted);
+    const char *renamed = group ? NULL : renamed_from(word);
+    if (renamed)
+        return rota_cli_fail(ROTA_CLI_BAD, "unknown command %s, did you mean `%.*s`?", quoted,
+                             (int)strcspn(renamed, " "), renamed);
     if (!spell.best)
         return rota_cli_fail(ROTA_CLI_BAD, "unknown command %s; see `rota --help`", quoted);
     return rota_cli_fail(ROTA_CLI_BAD, "unknown command %s, did you mean `%s%s%s`?", quoted,

@@ -67,7 +67,7 @@ static void drain_node(struct rota_node *node)
         node->roles[i].role->drain(node->roles[i].data);
     if (rota_node_open_heartbeat(node, !node->is_drained_by_operator, &error))
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN,
-                 "node can't announce that it is leaving", ROTA_LOG_FACT("error", error.text));
+                 "node cannot announce that it is leaving", ROTA_LOG_FACT("error", error.text));
     rota_node_spaces_drain(node->spaces);
 }
 

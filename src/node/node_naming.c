@@ -37,7 +37,7 @@ void rota_node_naming_join(struct rota_node *node)
     rota_node_book_note(&node->book, rota_str(node->advertise), rota_str(node->name),
                         rota_clock_wall());
     if (rota_node_open_heartbeat(node, false, &error)) {
-        rota_log(node->log, rota_clock_wall(), ROTA_LOG_ERROR, "node can't join",
+        rota_log(node->log, rota_clock_wall(), ROTA_LOG_ERROR, "node cannot join",
                  ROTA_LOG_FACT("error", error.text));
         rota_node_fail(node);
     }

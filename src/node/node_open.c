@@ -224,7 +224,7 @@ static void on_store_down(void *data, const struct rota_error *error)
     struct rota_node *node = data;
     if (node->has_served || error->code != ROTA_ERR_INVALID)
         return;
-    rota_log(node->log, rota_clock_wall(), ROTA_LOG_ERROR, "store can't be used",
+    rota_log(node->log, rota_clock_wall(), ROTA_LOG_ERROR, "store cannot be used",
              ROTA_LOG_FACT("error", error->text));
     rota_node_fail(node);
 }

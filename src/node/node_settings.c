@@ -292,7 +292,7 @@ static const struct rota_option CACHE_OPTIONS[] = {
      .default_text = "standby",
      .choices = LOSSES,
      .help = "what the node does when it loses a shard: stand by for the next, exit, or abort(); "
-             "with the last two it also exits if it can't serve the cache at all"},
+             "with the last two it also exits if it cannot serve the cache at all"},
     {.name = "reshard",
      ROTA_OPTION_INTO(FLAG, struct rota_node_cache, reshard),
      .help = "allow changing the zone's number of shards"},

@@ -193,7 +193,7 @@ static void observe_space(struct rota_node_spaces *spaces, struct rota_str name)
         return;
     snprintf(text, sizeof text, "%.*s", ROTA_STR_ARGS(name));
     if (open_entry(spaces, &(struct rota_space_options){.name = text}, &error))
-        rota_log(spaces->node->log, rota_clock_wall(), ROTA_LOG_WARN, "space can't be observed",
+        rota_log(spaces->node->log, rota_clock_wall(), ROTA_LOG_WARN, "space cannot be observed",
                  ROTA_LOG_FACT("space", name), ROTA_LOG_FACT("error", error.text));
 }
 

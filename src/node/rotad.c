@@ -324,7 +324,7 @@ static int print_settings(const struct process *process)
                         &buffer);
     fwrite(buffer.data, 1, buffer.size, stdout);
     rota_buffer_deinit(&buffer);
-    return fflush(stdout) ? fail_with(EXIT_NO, "can't write to standard output") : 0;
+    return fflush(stdout) ? fail_with(EXIT_NO, "cannot write to standard output") : 0;
 }
 
 static int print_help(void)

@@ -465,7 +465,8 @@ enum rota_code rota_balance_run(const struct rota_balance_options *options,
                                 struct rota_balance_result *result, struct rota_error *error)
 {
     if (options->n_calls > ROTA_BALANCE_CALLS_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "balance: %u calls, at most %d are possible",
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "balance: %u calls are too many; at most %d are possible",
                               options->n_calls, ROTA_BALANCE_CALLS_MAX);
     assert(options->scenario->n_replicas <= ROTA_BALANCE_REPLICAS_MAX &&
            options->scenario->n_clients <= ROTA_BALANCE_CLIENTS_MAX);

@@ -14,7 +14,7 @@ struct rota_sim_pending *rota_sim_pending_new(struct rota_sim *sim, enum rota_si
         rota_sim_fail(sim, "a message of %zu bytes to node %u exceeds the limit of %d", size, node,
                       ROTA_SIM_MESSAGE_MAX);
     if (sim->queue.size + sim->n_late >= ROTA_SIM_PENDING_MAX)
-        rota_sim_fail(sim, "%d events are pending, which is the limit", ROTA_SIM_PENDING_MAX);
+        rota_sim_fail(sim, "%d events are already pending, the maximum", ROTA_SIM_PENDING_MAX);
     if (sim->is_failed)
         return NULL;
 

@@ -90,7 +90,8 @@ static void a_queue_says_what_is_set(void **state)
     report((struct rota_work_record){.type = ROTA_WORK_PAUSE, .weight = 7});
     assert_told(false, "is open; a job is dead after killing 7 workers");
     report((struct rota_work_record){.type = ROTA_WORK_LAYOUT, .layout = &layout});
-    assert_told(false, "gets 4 partitions: 5 are written, 6 read");
+    assert_told(false,
+                "changes to 4 partitions: new jobs go to the first 5, workers read the first 6");
 }
 
 static void jobs_that_move_are_counted(void **state)

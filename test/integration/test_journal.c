@@ -668,7 +668,7 @@ static void a_range_that_is_something_else_is_refused(void **state)
         assert_refused(ROTA_ERR_INVALID, "/range: damaged at byte 0");
         book.options.repair = true;
         if (i == 2) {
-            assert_refused(ROTA_ERR_IO, "/range: can't be written");
+            assert_refused(ROTA_ERR_IO, "/range: cannot be written");
             assert_int_equal(rmdir(path), 0);
         }
         book_open();
@@ -890,7 +890,7 @@ static void a_sync_that_fails_ends_it(void **state)
     disk.fail_sync = EIO;
     book_append(10);
     await(&loop, &book.n_failed, 1);
-    assert_non_null(strstr(book.error.text, "can't be synced: Input/output error"));
+    assert_non_null(strstr(book.error.text, "cannot be synced: Input/output error"));
     assert_int_equal(book.durable, 10);
     disk.fail_sync = 0; /* that it is well again changes nothing */
     record = book_record(book.last + 1);
@@ -932,8 +932,8 @@ static void failed_removals_of_segments_are_reported_and_retried(void **state)
 {
     static const struct rota_log log = {.level = ROTA_LOG_WARN, .write = keep_line};
     int *const faults[] = {&disk.fail_unlink, &disk.fail_directory};
-    static const char *const phrases[] = {"can't be removed: Permission denied",
-                                          "can't be synced: Permission denied"};
+    static const char *const phrases[] = {"cannot be removed: Permission denied",
+                                          "cannot be synced: Permission denied"};
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         use_bad_disk();

@@ -225,7 +225,7 @@ def only_operators_change_a_cluster_and_events_name_them():
             done = subprocess.run([ROTA, *words, "--node", one.name, "--token-file", wrong],
                                   capture_output=True, text=True, timeout=TIMEOUT, check=False)
             assert done.returncode == 1 and "only operators may call" in done.stderr, (words, done)
-            assert "the token you sent is not that of this node" in done.stderr, (words, done)
+            assert "the token you sent does not belong to this node" in done.stderr, (words, done)
         assert states(one)[two.name] == "serving"
         with open(os.path.join(one.data, "token"), encoding="ascii") as file:
             token = file.read().strip()
@@ -255,7 +255,7 @@ def each_node_returns_the_events_of_all():
                 if len(texts) == 2:
                     break
             assert "is paused" in texts, texts
-            assert any(re.fullmatch(r"has a Pause request by an operator with the token, over HTTP, from 127\.0\.0\.1:\d+", text) for text in texts), texts
+            assert any(re.fullmatch(r"received a Pause request by an operator with the token, over HTTP, from 127\.0\.0\.1:\d+", text) for text in texts), texts
             process.send_signal(signal.SIGINT)
             assert process.wait(TIMEOUT) == 0
         finally:

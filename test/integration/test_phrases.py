@@ -36,6 +36,9 @@ CHECKS = {
     "name_of_a_test": (lines_of("test_a.c", "int a;\nstatic void node_is_away_for_ever(void **state)\n"), ([2, 2], 1)),
     "name_of_a_test_in_python": (lines_of("test_a.py", "def nobody_is_asked():\n"), ([1], 1)),
     "rest_of_a_test_is_not_read": (lines_of("test_a.c", f'/* {BAD} */\nstatic void ok(void **state)\n'), ([], 0)),
+    "short_form": (lines_of("a.c", '"the file can\'t be read";\n'), ([1], 1)),
+    "limit_without_a_verb": (lines_of("a.c", '"a key of %zu bytes, at most %d are allowed";\n'), ([1], 1)),
+    "limit_in_a_sentence": (lines_of("a.c", '"a key has %zu bytes; at most %d are allowed";\n'), ([], 0)),
     "two_on_a_line": (lines_of("page.md", f"{BAD}, and nobody knows\n"), ([1, 1], 1)),
 }
 

@@ -459,7 +459,7 @@ def hostile_words_are_refused():
                         for more in ([], ["--dry-run"]))):  # 0 is none in the message
             assert "rota: " in broker.run(*words, code=2), words
         refused = broker.run("job", "add", "--queue", "work", "--can", "c" * 300, "x", code=2)
-        assert "is not a capability: 1 to 64 letters" in refused, refused
+        assert "is not a capability: use 1 to 64 letters" in refused, refused
         broker.run("job", "show", "work/" + "1" * 32, code=1)
         broker.run("job", "add", "--queue", "work", "-", data=b"x" * (17 << 20), code=2)
         assert broker.jobs() == [job]
@@ -878,7 +878,7 @@ def lines_that_were_not_added_are_named():
         file = pathlib.Path(place) / "lines"
         file.write_text("\n".join(["x" * 1000, "x" * 1000, "c", "x" * 1000, "x" * 1000, "f"]) + "\n")
         told = broker.run("job", "add", "--queue", "work", "--lines", str(file), code=1)
-        assert "3 jobs were added, those of lines 1-6 without 2, 4-5" in told, told
+        assert "added 3 jobs: lines 1-6, except 2, 4-5" in told, told
         assert len(broker.jobs()) == 4
         file.write_text("\n".join(["g", "x" * 1000, "x" * 1000]) + "\n")
         told = broker.run("job", "add", "--queue", "work", "--lines", str(file), code=1)

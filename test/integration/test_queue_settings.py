@@ -93,7 +93,7 @@ def commands_cannot_change_what_the_file_sets():
             for queue in ("work", "free"):
                 run(node, "job", "add", "--queue", queue, "x")
             told = run(node, "queue", "partitions", "work", "4", code=2)
-            assert f"{path}:3 decides about this setting of queue \"work\": change it there" in told, told
+            assert f"{path}:3 sets this for queue \"work\"; change it there" in told, told
             run(node, "queue", "spread", "work", "--batch", "2", "--mode", "slots")
             run(node, "queue", "partitions", "free", "4")
             await_layout([node], "work", write=8, batch=2, partitions_from=f"{path}:3", spread_from="set")

@@ -230,7 +230,7 @@ def invalid_sections_are_refused():
         with nodes(folder, '[[cache]]\nname = "t"\nsource = "sql:none"\n[[group]]\nname = "g"\nlog = "ftp://x"\n',
                    1) as (one,):
             one.await_line("cache rejected", "collection=t")
-            assert any("group can't be read" in line and "group=g" in line for line in one.seen), one.seen
+            assert any("group cannot be read" in line and "group=g" in line for line in one.seen), one.seen
             assert one.get("/readyz") == (200, "serving\n")  # what else it does continues
 
 

@@ -86,7 +86,7 @@ static void check_refused(const struct rota_store_request *request, const char *
         FINE(request, field, letters(ROTA_STORE_NAME_MAX));                                        \
         FINE(request, field, rota_str("two words \xc3\xb6"));                                      \
         REFUSED(request, field, rota_str(""), what " has no name");                                \
-        REFUSED(request, field, letters(ROTA_STORE_NAME_MAX + 1), what " of 256 bytes");           \
+        REFUSED(request, field, letters(ROTA_STORE_NAME_MAX + 1), what " has 256 bytes");          \
         REFUSED(request, field, rota_str(" x"), "begins or ends with a space");                    \
         REFUSED(request, field, rota_str("x "), "begins or ends with a space");                    \
         REFUSED(request, field, rota_str("a\tb"), what " ");                                       \
@@ -250,8 +250,8 @@ static void members(void **state)
     FINE(request, n_keys, 2);
     REFUSED(request, n_keys, 3, "a space, a comma or a #");
     FINE(request, member.roles, letters(ROTA_STORE_ROLES_MAX));
-    REFUSED(request, member.roles, letters(ROTA_STORE_ROLES_MAX + 1), "the roles");
-    REFUSED(request, member.roles, rota_str("a\nb"), "the roles");
+    REFUSED(request, member.roles, letters(ROTA_STORE_ROLES_MAX + 1), "the list of roles");
+    REFUSED(request, member.roles, rota_str("a\nb"), "the list of roles");
     FINE(request, member.zone, rota_str("z"));
     REFUSED(request, member.zone, rota_str(" z"), "the zone");
     FINE(request, member.name, letters(ROTA_NODE_NAME_MAX));
@@ -307,7 +307,7 @@ static void selects(void **state)
     keys[1] = letters(ROTA_STORE_KEY_MAX);
     check_fine(&request, __LINE__);
     keys[1] = letters(ROTA_STORE_KEY_MAX + 1);
-    check_refused(&request, "a key of 4097 bytes", __LINE__);
+    check_refused(&request, "a key has 4097 bytes", __LINE__);
 }
 
 static void nodes_of_spaces(void **state)

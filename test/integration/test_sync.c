@@ -522,7 +522,7 @@ static void missing_permissions_are_reported(void **state)
     }
     peer_start(&sync_b, &sync_loop, text, sync_group, 0, false);
     await(&sync_loop, &sync_b.n_failed, 1);
-    assert_non_null(strstr(sync_b.error, is_sqlite() ? "can't be created" : "permission denied"));
+    assert_non_null(strstr(sync_b.error, is_sqlite() ? "cannot be created" : "permission denied"));
     assert_null(strstr(sync_b.error, "gu3st-word"));
 }
 

@@ -284,14 +284,14 @@ static void each_side_has_its_own_kind_of_tls(void **state)
     assert_int_equal(
         rota_stream_connect(&streams.loop, "127.0.0.1:1", &options, &handler, &stream, &error),
         ROTA_ERR_INVALID);
-    assert_non_null(strstr(error.text, "TLS of a server can't be used by a client"));
+    assert_non_null(strstr(error.text, "the TLS settings of a server cannot be used by a client"));
 
     streams.listen.tls = (struct rota_tls *)streams.connect.tls;
     streams_listen("127.0.0.1:0");
     streams.listen.tls = server;
     int fd = streams_socket(streams.address, false);
     await(&streams.loop, &streams.n_refused, 1);
-    streams_assert_reason(&streams.refusal, ROTA_ERR_INVALID, "can't be used by a server");
+    streams_assert_reason(&streams.refusal, ROTA_ERR_INVALID, "cannot be used by a server");
     close(fd);
 }
 

@@ -51,7 +51,7 @@ static void on_start(void *data, uint32_t number)
             world->workers[w].attempt = 0;
             world->workers[w].idle_since = rota_sim_now(world->sim);
             world->workers[w].free_since = now;
-            world->workers[w].breath = (struct rota_breath){0};
+            world->workers[w].yield = (struct rota_yield){0};
         }
     for (uint32_t j = 0; j < world->n_jobs; j++) /* its disk knows them; its clock is another */
         if (world->jobs[j].node == number) {
@@ -186,9 +186,8 @@ static void check_pair(struct world *world, uint32_t j, uint32_t w)
     const struct job *job = &world->jobs[j];
     const struct worker *worker = &world->workers[w];
     rota_time now = rota_sim_now(world->sim), since = job->since;
-    bool is_breathing =
-        worker->node == job->node && worker->breath.until > mono(world, worker->node);
-    if (worker->slot == BUSY || !worker->is_up || !can_do(worker, job) || is_breathing)
+    bool is_yielding = worker->node == job->node && worker->yield.until > mono(world, worker->node);
+    if (worker->slot == BUSY || !worker->is_up || !can_do(worker, job) || is_yielding)
         return;
     if (worker->idle_since > since)
         since = worker->idle_since;
@@ -374,7 +373,7 @@ static const struct sim_plant PLANTS[] = {
     {"end-once", "an end that was not answered is not said again"},
     {"can-ignored", "a visitor is handed what it can't do"},
     {"lease-forgotten", "what a visitor has is handed to the next one too"},
-    {"never-breathes", "workers that have jobs of their node never look at those of others"},
+    {"never-yields", "workers that have jobs of their node never look at those of others"},
 };
 
 int main(int argc, char **argv)

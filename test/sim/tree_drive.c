@@ -91,8 +91,8 @@ static void set_timer(struct world *world, uint32_t node)
             at = rota_time_min(at, world->workers[w].done_at);
     for (uint32_t w = 0; w < world->n_workers; w++)
         if (world->workers[w].node == node && world->workers[w].slot == IDLE &&
-            world->workers[w].breath.until > mono(world, node))
-            at = rota_time_min(at, world->workers[w].breath.until);
+            world->workers[w].yield.until > mono(world, node))
+            at = rota_time_min(at, world->workers[w].yield.until);
     for (uint32_t j = 0; j < world->n_jobs; j++)
         if (world->jobs[j].node == node && world->jobs[j].state == RUNNING)
             at = rota_time_min(at, world->jobs[j].lease_until);

@@ -79,10 +79,10 @@ bool finish(struct world *world, uint32_t number, uint64_t attempt, enum rota_co
 }
 
 /* Each worker is a kind of its own, with one slot. */
-static bool draws_breath(struct world *world, struct worker *worker)
+static bool yields(struct world *world, struct worker *worker)
 {
-    return world->plant != PLANT_NEVER_BREATHES &&
-           rota_breath_holds(&worker->breath, mono(world, worker->node), worker->free_since);
+    return world->plant != PLANT_NEVER_YIELDS &&
+           rota_yield_holds(&worker->yield, mono(world, worker->node), worker->free_since);
 }
 
 void match_here(struct world *world, uint32_t node)
@@ -95,7 +95,7 @@ void match_here(struct world *world, uint32_t node)
             bool is_free = worker->slot == IDLE ||
                            (worker->slot == KEPT && world->plant == PLANT_SLOT_NOT_KEPT);
             if (worker->node != node || !worker->is_up || !is_free ||
-                !can_do(worker, &world->jobs[j]) || draws_breath(world, worker))
+                !can_do(worker, &world->jobs[j]) || yields(world, worker))
                 continue;
             hand_out(world, j, w, ROTA_TIME_NEVER);
             begin(world, w, j, world->jobs[j].attempt);
@@ -135,7 +135,7 @@ void go(struct world *world, uint32_t node, uint32_t from, const struct message 
             (worker->can & visit->can) != visit->can || !(worker->queues >> visit->queue & 1))
             continue;
         worker->slot = KEPT;
-        rota_breath_end(&worker->breath, mono(world, node));
+        rota_yield_end(&worker->yield, mono(world, node));
         trip->n++;
         trip->n_left++;
         call(world, node, visit->node,

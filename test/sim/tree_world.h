@@ -7,9 +7,9 @@
  * Lives, what must hold, and the runs are in sim_tree.c. */
 #pragma once
 
-#include "core/work/cluster/breath.h"
 #include "core/work/cluster/remote_fsm.h"
 #include "core/work/cluster/tree_fsm.h"
+#include "core/work/cluster/yield.h"
 #include "sim/sim_chaos.h"
 #include "sim_main.h"
 
@@ -30,7 +30,7 @@ enum {
 #define CALL_TIMEOUT ROTA_SEC
 #define LEASE        (3 * ROTA_SEC)
 #define WORK_MAX     (8 * ROTA_SEC)
-#define SHARE_BOUND  (2 * (ROTA_BREATH_EVERY + ROTA_BREATH_FOR + WORK_MAX))
+#define SHARE_BOUND  (2 * (ROTA_YIELD_EVERY + ROTA_YIELD_FOR + WORK_MAX))
 #define NO_WORKER    UINT32_MAX
 
 enum plant {
@@ -47,7 +47,7 @@ enum plant {
     PLANT_END_ONCE,
     PLANT_CAN_IGNORED,
     PLANT_LEASE_FORGOTTEN,
-    PLANT_NEVER_BREATHES,
+    PLANT_NEVER_YIELDS,
 };
 
 enum type { TELL, TOLD, VISIT, WENT, POLL, HANDED, EXTEND, END, ANSWER };
@@ -80,7 +80,7 @@ struct worker {
     rota_time idle_since, busy_since; /* true time */
     rota_time done_at;                /* on the clock of its node; 0: it has said so */
     rota_time free_since;             /* the same */
-    struct rota_breath breath;
+    struct rota_yield yield;
     bool is_up;
 };
 

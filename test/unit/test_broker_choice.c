@@ -1,6 +1,6 @@
 /* The rules of core/work/broker/broker.h, one test for each: which job goes to whom. */
 #include "broker_rules.h"
-#include "core/work/cluster/breath.h"
+#include "core/work/cluster/yield.h"
 
 #include <stdio.h>
 
@@ -447,7 +447,7 @@ static void poll_yields_unless_it_is_hasty_or_not_the_only_one(void **state)
     rota_broker_share(bench.broker, bench.now, true);
     poll_for("p", false);
     assert_int_equal(n_running(ids, JOBS), 1);
-    bench_tick(&bench, ROTA_BREATH_EVERY - 1);
+    bench_tick(&bench, ROTA_YIELD_EVERY - 1);
     poll_for("p", false);
     assert_int_equal(n_running(ids, JOBS), 2);
     bench_tick(&bench, 1);
@@ -455,11 +455,11 @@ static void poll_yields_unless_it_is_hasty_or_not_the_only_one(void **state)
     assert_int_equal(n_running(ids, JOBS), 3);
     poll_for("p", false);
     assert_int_equal(n_running(ids, JOBS), 3);
-    bench_tick(&bench, ROTA_BREATH_FOR - 1);
+    bench_tick(&bench, ROTA_YIELD_FOR - 1);
     assert_int_equal(n_running(ids, JOBS), 3);
     bench_tick(&bench, 1); /* the yield is over */
     assert_int_equal(n_running(ids, JOBS), 4);
-    bench_tick(&bench, ROTA_BREATH_EVERY);
+    bench_tick(&bench, ROTA_YIELD_EVERY);
     poll_for("p", false);
     assert_int_equal(n_running(ids, JOBS), 4);
     poll_for("p", false); /* one of two is enough for other nodes */
@@ -491,11 +491,11 @@ static void each_class_yields_for_its_own_time(void **state)
         }
         assert_int_equal(n_running(ids, CLASSES * (round + 1)), CLASSES);
         if (round == 0)
-            bench_tick(&bench, ROTA_BREATH_EVERY - CLASSES * ROTA_MSEC);
+            bench_tick(&bench, ROTA_YIELD_EVERY - CLASSES * ROTA_MSEC);
     }
     for (int i = 0; i < CLASSES; i++) {
         rota_time until = rota_broker_deadline(bench.broker);
-        bench_tick(&bench, i == 0 ? ROTA_BREATH_FOR - CLASSES * ROTA_MSEC : ROTA_MSEC);
+        bench_tick(&bench, i == 0 ? ROTA_YIELD_FOR - CLASSES * ROTA_MSEC : ROTA_MSEC);
         assert_int_equal(bench.now.boot, until);
         assert_int_equal(n_running(ids, 2 * CLASSES), CLASSES + i + 1);
         assert_int_equal(bench_state(&bench, ids[CLASSES + i]), ROTA_JOB_RUNNING);

@@ -845,11 +845,11 @@ static void a_job_of_a_journal_starts_and_ends_in_order(void **state)
     for (size_t i = 0; i < bench.journal.size; i++)
         replay_record(broker, bench.journal.items[i]);
     GOOD(.type = ROTA_WORK_START, .id = id, .attempt = 3);
-    BAD("the job can't start", .type = ROTA_WORK_START, .id = id, .attempt = 4);
+    BAD("the job cannot start", .type = ROTA_WORK_START, .id = id, .attempt = 4);
     BAD("not running", .type = ROTA_WORK_RETRY, .id = id, .attempt = 2);
     GOOD(.type = ROTA_WORK_RETRY, .id = id, .attempt = 3, .cause = ROTA_JOB_CAUSE_FAILED);
     BAD("not running", .type = ROTA_WORK_RETRY, .id = id, .attempt = 3);
-    BAD("the job can't start", .type = ROTA_WORK_START, .id = id, .attempt = 2);
+    BAD("the job cannot start", .type = ROTA_WORK_START, .id = id, .attempt = 2);
     BAD("this attempt is not running", .type = ROTA_WORK_END, .id = id, .attempt = 3,
         .state = ROTA_JOB_DONE);
     GOOD(.type = ROTA_WORK_START, .id = id, .attempt = 4);
@@ -861,7 +861,7 @@ static void a_job_of_a_journal_starts_and_ends_in_order(void **state)
     GOOD(.type = ROTA_WORK_END, .id = id, .attempt = 4, .state = ROTA_JOB_DONE);
     BAD("the job has already ended", .type = ROTA_WORK_END, .id = id, .attempt = 4,
         .state = ROTA_JOB_DONE);
-    BAD("the job can't start", .type = ROTA_WORK_START, .id = id, .attempt = 5);
+    BAD("the job cannot start", .type = ROTA_WORK_START, .id = id, .attempt = 5);
     BAD("the job is not dead", .type = ROTA_WORK_REVIVE, .id = id);
     rota_broker_free(broker);
     bench_deinit(&bench);

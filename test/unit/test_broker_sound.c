@@ -249,10 +249,10 @@ static void worker_that_is_idle_beside_its_job_is_noticed(void **state)
     size_t place = 0;
     struct rota_work_class *class = rota_map_next(&broker->classes.by_key, &place)->value;
     broker->matching.is_shared = true;
-    class->breath.until = bench.now.boot + ROTA_SEC; /* its only slot waits for another node */
+    class->yield.until = bench.now.boot + ROTA_SEC; /* its only slot waits for another node */
     assert_true(rota_broker_is_sound(broker));
     NOTICED(broker->matching.is_shared, false);
-    NOTICED(class->breath.until, 0);
+    NOTICED(class->yield.until, 0);
     NOTICED(class->has_lane.items[0], 0);
     NOTICED(class->has_lane.items[0], before | (uint64_t)1 << job_of(other)->lane);
     queue->is_paused = true;

@@ -334,9 +334,9 @@ static void an_override_without_a_proper_scope_is_refused(void **state)
     refused("\n[[override]]\nmatching.spreadRoutingBatchSize = 1", 2, "names no namespace");
     refused("[[override]]", 1, "names no namespace");
     refused("[[override]]\nqueue='q'\nsystem.ringpopReplicaPoints = 7", 3,
-            "applies to all and can't be overridden");
+            "applies to all and cannot be overridden");
     refused("[[override]]\nqueue='q'\nmatching.alignMembershipChange = '1s'", 3,
-            "can't be overridden");
+            "cannot be overridden");
     refused("[[override]]\nqueue='/_sys/q/1'", 1, "starts with /_sys/, which is reserved");
     memset(text + strlen(text), 'q', ROTA_QUEUE_NAME_MAX + 1);
     strcat(text, "'");

@@ -316,14 +316,14 @@ static void every_bound_has_its_refusal(void **state)
 
     char *key = repeat("k", ROTA_CONFIG_TEXT_KEY_MAX + 1);
     snprintf(text, sizeof text, "\n%s = 1", key);
-    check_refused(rota_str(text), ROTA_ERR_LIMIT, 2, "a key of 256 bytes");
+    check_refused(rota_str(text), ROTA_ERR_LIMIT, 2, "a key has 256 bytes");
     snprintf(text, sizeof text, "%s = 1", key + 1);
     document = read_text(text);
     assert_int_equal(document.entries[0].key.size, ROTA_CONFIG_TEXT_KEY_MAX);
     rota_config_text_deinit(&document);
     test_free(key);
 
-    check_refused(rota_str("a.b.c.d.e.f.g.h.i = 1"), ROTA_ERR_LIMIT, 1, "a key of 9 parts");
+    check_refused(rota_str("a.b.c.d.e.f.g.h.i = 1"), ROTA_ERR_LIMIT, 1, "a key has 9 parts");
     document = read_text("a.b.c.d.e.f.g.h = 1");
     rota_config_text_deinit(&document);
     char *deep = repeat("a={", 1000);

@@ -153,7 +153,7 @@ static void refusal_names_the_line_and_the_reason(void **state)
     assert_refused("a:1 draining=yes", "hosts:1: draining \"yes\" is neither true nor false");
     assert_refused("weight=2 a:1", "hosts:1: no address before \"weight=2\"");
     assert_refused("a:1 start_at=soon", "hosts:1: start_at \"soon\" is not a time like "
-                                        "2026-01-31T12:00:00Z or unix seconds");
+                                        "2026-01-31T12:00:00Z or Unix seconds");
     assert_refused("a:1 stop_at=0", "hosts:1: stop_at \"0\" is not after 1970");
     assert_refused("a:1 start_at=-5", "hosts:1: start_at \"-5\" is not after 1970");
     assert_refused("a:1 stop_at=5 start_at=5",
@@ -240,14 +240,14 @@ static void sizes_are_bounded(void **state)
     memset(text, 'x', ROTA_HOSTS_TEXT_MAX + 1);
 
     assert_non_null(strstr(refusal_of(rota_str_of(text, ROTA_ADDRESS_MAX + 1), ROTA_ERR_INVALID),
-                           "hosts:1: an address of 256 bytes"));
+                           "hosts:1: an address has 256 bytes"));
     assert_int_equal(rota_hosts_file_parse(rota_str_of(text, ROTA_ADDRESS_MAX), "hosts", &h, NULL),
                      ROTA_OK);
     rota_hosts_file_deinit(&h);
     assert_non_null(strstr(refusal_of(rota_str_of(text, ROTA_HOSTS_TEXT_MAX), ROTA_ERR_LIMIT),
-                           "hosts:1: a line of 16777216 bytes"));
+                           "hosts:1: the line has 16777216 bytes"));
     assert_non_null(strstr(refusal_of(rota_str_of(text, ROTA_HOSTS_TEXT_MAX + 1), ROTA_ERR_LIMIT),
-                           "hosts: 16777217 bytes"));
+                           "hosts: the file has 16777217 bytes"));
     text[0] = '#';
     assert_int_equal(
         rota_hosts_file_parse(rota_str_of(text, ROTA_HOSTS_LINE_MAX), "hosts", &h, NULL), ROTA_OK);
@@ -256,7 +256,7 @@ static void sizes_are_bounded(void **state)
     memcpy(text, "a zone=", 7);
     assert_non_null(
         strstr(refusal_of(rota_str_of(text, 7 + ROTA_ADDRESS_MAX + 1), ROTA_ERR_INVALID),
-               "hosts:1: a zone of 256 bytes"));
+               "hosts:1: a zone has 256 bytes"));
     memcpy(text, "a x", 3);
     text[3 + 80] = '='; /* a long name is quoted in part */
     assert_true(strlen(refusal_of(rota_str_of(text, 2000), ROTA_ERR_INVALID)) < 150);

@@ -74,7 +74,7 @@ static void impossible_partitions_are_refused(void **state)
     assert_int_equal(rota_partition_check(&good, NULL), ROTA_OK);
     refuse((struct rota_partition){.queue = queue, .id = -1}, "-1 is negative");
     refuse((struct rota_partition){.queue = queue, .id = INT64_MAX}, "at most");
-    refuse((struct rota_partition){.queue = too_long}, "queue name of 1001 bytes");
+    refuse((struct rota_partition){.queue = too_long}, "the queue name has 1001 bytes");
     refuse((struct rota_partition){.namespace_id = too_long, .queue = queue}, "namespace");
     refuse((struct rota_partition){.queue = rota_str("/_sys/x/1")}, "reserved");
     refuse((struct rota_partition){.queue = queue, .type = (enum rota_task_type)4}, "type 4");

@@ -125,7 +125,7 @@ static void impossible_spreads_are_refused(void **state)
     struct rota_spread large = {ROTA_SPREAD_LOOKUP, ROTA_BATCH_MAX + 1};
     struct rota_spread strange = {(enum rota_spread_mode)2, 1};
     assert_int_equal(rota_spread_check(large, &error), ROTA_ERR_INVALID);
-    assert_string_equal(error.text, "batch 513, at most 512 is allowed");
+    assert_string_equal(error.text, "the batch is 513; at most 512 is allowed");
     assert_int_equal(rota_spread_check(strange, &error), ROTA_ERR_INVALID);
     assert_string_equal(error.text, "spread mode 2 is unknown");
 }

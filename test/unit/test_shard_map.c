@@ -83,13 +83,13 @@ static void names_of_a_map_are_bounded(void **state)
     assert_true(rota_str_is_equal(map->name, longest));
     rota_shard_map_drop(map);
     assert_int_equal(rota_shard_map_new(1, longer, &row, 1, &map, &error), ROTA_ERR_INVALID);
-    assert_non_null(strstr(error.text, "collection name"));
+    assert_non_null(strstr(error.text, "the collection's name"));
     row.name = longer;
     assert_int_equal(rota_shard_map_new(1, longest, &row, 1, &map, &error), ROTA_ERR_INVALID);
     row.name = longest;
     replica.address = longer;
     assert_int_equal(rota_shard_map_new(1, longest, &row, 1, &map, &error), ROTA_ERR_INVALID);
-    assert_non_null(strstr(error.text, "address of"));
+    assert_non_null(strstr(error.text, "an address has"));
 }
 
 static void map_at_its_bounds_is_taken(void **state)

@@ -566,7 +566,7 @@ static void mistakes_of_the_simulation_end_it(void **state)
     for (int i = 0; i <= ROTA_SIM_PENDING_MAX; i++)
         rota_sim_call(world.sim, ROTA_SEC, call_again, &world, 0);
     assert_string_equal(rota_sim_violation(world.sim),
-                        "1048576 events are pending, which is the limit");
+                        "1048576 events are already pending, the maximum");
     rota_sim_free(world.sim);
 }
 

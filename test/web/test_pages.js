@@ -525,7 +525,7 @@ recorded("pages without anything say so, and what to do", async (page, server) =
 
 recorded("a node that lacks a document says what is missing", async (page, server) => {
   for (const [fragment, text] of [["#/cluster", "No spaces on this node"], ["#/queues", "No queues on this node"], ["#/calls", "No call statistics on this node"], ["#/groups", "No groups on this node"],
-    ["#/cluster/sessions", "Can't show sessions"]]) {
+    ["#/cluster/sessions", "Cannot show sessions"]]) {
     await go(page, server.address, fragment);
     await page.getByText(text).waitFor();
   }

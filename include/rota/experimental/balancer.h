@@ -44,7 +44,7 @@
  * An unknown replica is average, not free, and its own work counts more until it has answered a few
  * times, so that it is tried out and not swamped. Its service time is unknown before the third
  * sample, starts with the lowest of these, and up to the tenth sample has to differ more than 1.6
- * times: the first answers of a process are slow, and a replica that gets no tries can't show that
+ * times: the first answers of a process are slow, and a replica that gets no tries cannot show that
  * it is quicker.
  *
  * After consecutive failures a replica is ejected: its circuit is open. After a delay, longer each
@@ -89,7 +89,7 @@ enum rota_outcome {
     ROTA_OUTCOME_OK,
     ROTA_OUTCOME_INPUT,       /* the request is wrong: an answer like any other */
     ROTA_OUTCOME_OVERLOAD,    /* healthy but full: go elsewhere, without a penalty */
-    ROTA_OUTCOME_UNAVAILABLE, /* unreachable, or reports that it can't serve */
+    ROTA_OUTCOME_UNAVAILABLE, /* unreachable, or reports that it cannot serve */
     ROTA_OUTCOME_TIMEOUT,     /* no answer in time */
     ROTA_OUTCOME_CANCELLED,   /* the answer was no longer needed; only its age counts */
     ROTA_OUTCOME_OTHER,       /* any other failure of the replica */

@@ -55,7 +55,7 @@ struct rota_work_broker_options {
      * node. Kept, and may change; NULL: none. */
     const char *token;
 
-    /* The journal can't be written: nothing is acknowledged from now on. After a restart of the
+    /* The journal cannot be written: nothing is acknowledged from now on. After a restart of the
      * broker everything acknowledged before is there. From the loop; may be NULL. */
     void (*on_failed)(void *data, const struct rota_error *error);
 

@@ -49,7 +49,7 @@ struct rota_setting_info {
     const char *name; /* "matching.numTaskqueueWritePartitions" */
     enum rota_setting_type type;
     bool is_gradual;   /* may change from old to new key by key */
-    bool is_file_wide; /* can't be overridden */
+    bool is_file_wide; /* cannot be overridden */
     int64_t fallback, min, max;
     const char *const *choices; /* max + 1 names, for a choice */
     const char *help;

@@ -16,7 +16,7 @@
  * ends: then messages that were sent and not answered may or may not have arrived. Messages never
  * cross from one session to a later one. A worker that restarts ends its former session at once.
  *
- * Limits. A message that can't be sent at once waits in a queue of its peer; if the queue is full,
+ * Limits. A message that cannot be sent at once waits in a queue of its peer; if the queue is full,
  * rota_connector_send() fails. If the consumer falls behind, the socket is not read until it has
  * caught up, so that the queues of the senders fill instead (backpressure).
  *

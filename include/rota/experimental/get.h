@@ -368,7 +368,7 @@ void rota_get_server_drop(struct rota_get_server *get_server, const struct rota_
  * many keys or memory is out, which the server detects itself. */
 void *rota_get_batch_add(struct rota_get_batch *batch);
 
-/* For read_request: the client accepts problems, so that one key that can't be answered does not
+/* For read_request: the client accepts problems, so that one key that cannot be answered does not
  * affect the others. Without it such a key fails the whole batch. */
 void rota_get_batch_allow_problems(struct rota_get_batch *batch);
 
@@ -388,7 +388,7 @@ bool rota_get_batch_metadata(const struct rota_get_batch *batch, const char *nam
  * last value set counts. */
 void rota_get_batch_put(struct rota_get_batch *batch, size_t index, struct rota_str value);
 
-/* The key can't be answered by any host, for example because its value is too large. The client
+/* The key cannot be answered by any host, for example because its value is too large. The client
  * gets `text`, which is copied, and does not ask again. */
 void rota_get_batch_refuse(struct rota_get_batch *batch, size_t index, const char *text);
 

@@ -5,7 +5,7 @@
  * The poll is counted when it is picked; release it when it ends, however it ends.
  *
  * A release counts once. The poll names a slot and the serial number of its pick: a second release,
- * or one that comes after its partition was removed and added again, can't take a count from
+ * or one that comes after its partition was removed and added again, cannot take a count from
  * another poll.
  *
  * The counts are local to this process. Ties go to the first partition at or after a random one,

@@ -70,7 +70,7 @@ struct rota_shards_source {
 };
 
 /* Answers with a map, which is copied, or with an error: ROTA_ERR_NOT_FOUND if the collection does
- * not exist, ROTA_ERR_UNAVAILABLE if that can't be determined now. `error` is NULL if there is a
+ * not exist, ROTA_ERR_UNAVAILABLE if that cannot be determined now. `error` is NULL if there is a
  * map. */
 void rota_shards_tell(struct rota_shards *shards, uint64_t question,
                       const struct rota_shards_map *map, const struct rota_error *error);

@@ -333,7 +333,7 @@ static int run_get(int argc, char *const *argv)
     bool is_input = arguments.size == 1 && strcmp(arguments.items[0], "-") == 0;
     if (options.raw && (options.json || options.explain || arguments.size != 1 || is_input))
         return rota_cli_fail(ROTA_CLI_BAD,
-                             "--raw takes one key and can't be combined with --json or --explain");
+                             "--raw takes one key and cannot be combined with --json or --explain");
     client.options = &options;
     if (uv_loop_init(&client.loop))
         return rota_cli_fail(ROTA_CLI_NO, "no event loop");

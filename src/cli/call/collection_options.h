@@ -42,7 +42,7 @@ void rota_collection_options_nodes_deinit(struct rota_collection_nodes *nodes);
          .value_name = "NAME",                                                                     \
          .default_text = "",                                                                       \
          .max = ROTA_SHARD_NAME_MAX,                                                               \
-         .help = "name of the collection: that of a space, or cache/NAME"},                        \
+         .help = "name of a space, or cache/NAME for a cache"},                                    \
         {.name = "timeout",                                                                        \
          ROTA_OPTION_INTO(SPAN, result, of.timeout),                                               \
          .value_name = "DURATION",                                                                 \

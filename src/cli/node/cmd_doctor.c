@@ -235,8 +235,8 @@ const struct rota_cli_command rota_cmd_doctor = {
             .summary = "Check this machine and the servers Rota uses",
             .description =
                 "Checks what Rota needs and prints one line per finding: `ok`, `warn` (works, but "
-                "not as well or as safely as it could) or `fail` (can't work), and below it how to "
-                "fix it. The clock, the limits and the data directory are always checked; a "
+                "not as well or as safely as it could) or `fail` (cannot work), and below it how "
+                "to fix it. The clock, the limits and the data directory are always checked; a "
                 "database, a log, certificates, addresses and nodes if you name them. ROTA_STORE "
                 "and ROTA_NODE are used only if you name none of these. Nothing is changed, except "
                 "for a temporary file in the data directory to measure the disk.\n\nThe columns of "

@@ -203,7 +203,7 @@ const struct rota_cli_command rota_cmd_wait = {
                 "A node is ready when it answers, a space when every shard has an owner, a queue "
                 "when a worker serves it. Use it in scripts between starting something and using "
                 "it. Exits 1 after --timeout, and says what was missing.\n\n"
-                "With --json: {}.",
+                "With --json: {} as soon as it is ready.",
             .options = WAIT_OPTIONS,
             .n_options = sizeof WAIT_OPTIONS / sizeof *WAIT_OPTIONS,
             .examples = "rotad --data /tmp/rota & rota wait\n"

@@ -28,7 +28,7 @@ void rota_doctor_clock(struct rota_doctor *doctor)
     int state = adjtimex(&look);
     if (state < 0)
         rota_cmd_doctor_find(doctor, "clock", ROTA_VERDICT_WARN, FIX,
-                             "can't find out whether the clock is synchronized: %s",
+                             "cannot find out whether the clock is synchronized: %s",
                              strerror(errno));
     else if (state == TIME_ERROR || look.status & STA_UNSYNC)
         rota_cmd_doctor_find(doctor, "clock", ROTA_VERDICT_WARN, FIX,
@@ -182,7 +182,7 @@ void rota_doctor_disk(struct rota_doctor *doctor, const char *directory)
         rota_cmd_doctor_find(
             doctor, "disk", ROTA_VERDICT_FAIL,
             "Create the directory if it is missing, and let the user that runs Rota write to it.",
-            "%.200s can't be written: %s", directory, strerror(errno));
+            "%.200s cannot be written: %s", directory, strerror(errno));
         return;
     }
     unlink(path);

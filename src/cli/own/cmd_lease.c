@@ -17,7 +17,7 @@ struct lease {
     {                                                                                              \
         .name = "space", ROTA_OPTION_INTO(TEXT, struct lease, space), .value_name = "NAME",        \
         .default_text = "cache/cache", .min = 1, .max = ROTA_STORE_NAME_MAX,                       \
-        .help = "name of the space; that of a cache is cache/NAME"                                 \
+        .help = "name of the space (for a cache: cache/NAME)"                                      \
     }
 #define JSON_OPTION                                                                                \
     {                                                                                              \

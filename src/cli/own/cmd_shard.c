@@ -243,14 +243,15 @@ COMMAND(pin, PIN_OPTIONS, NULL, "SPACE SHARD [NODE]", 2, 3,
         "The node, given by its name or address, keeps the shard, whatever the engine would "
         "decide, until --off. Nothing else "
         "moves. The previous owner stops first. Fails with the engines lease and group, which "
-        "can't pin.\n\nReturns when the pin is in the store; `shard move` waits for the "
+        "cannot pin.\n\nReturns when the pin is in the store; `shard move` waits for the "
         "shard.\n\nWith --json: {\"plan\": [sentence...], \"is_done\"}.",
         "Pin a shard to a node",
         "rota shard pin orders 17 box-2\n"
         "rota shard pin orders 17 --off --dry-run\n");
-COMMAND(move, MOVE_OPTIONS, NULL, "SPACE SHARD NODE", 3, 3,
-        "Pins the shard as `shard pin` does, and waits, without a time limit, until the node owns "
-        "it. The shard stays pinned, since the engine would take it back otherwise. With --once it "
-        "is unpinned as soon as it is there, and the engine may move it again.\n\nWith --json: "
-        "{\"plan\": [sentence...], \"is_done\"}.",
-        "Move a shard to a node and wait until it is there", "rota shard move orders 17 box-2\n");
+COMMAND(
+    move, MOVE_OPTIONS, NULL, "SPACE SHARD NODE", 3, 3,
+    "Pins the shard as `shard pin` does, and waits, without a time limit, until the node owns "
+    "it. The shard stays pinned, because otherwise the engine would move it back. With --once it "
+    "is unpinned as soon as it is there, and the engine may move it again.\n\nWith --json: "
+    "{\"plan\": [sentence...], \"is_done\"}.",
+    "Move a shard to a node and wait until it is there", "rota shard move orders 17 box-2\n");

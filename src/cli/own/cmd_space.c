@@ -258,7 +258,7 @@ COMMAND(
     list, LIST_OPTIONS, &TABLE, NULL, 0,
     "Columns: SPACE; its assignment ENGINE; how many SHARDS it has, how many are OWNED and how "
     "many are MOVING; its VERSION; during a migration the engine it goes TO, the PHASE and the "
-    "DIFFERENCES: how many shards would change their owner; TROUBLE: why the node you asked can't "
+    "DIFFERENCES: how many shards would change their owner; TROUBLE: why the node you asked cannot "
     "own shards now.\n\n"
     "With --json: {\"spaces\": [{\"name\", \"engine\", \"n_shards\", \"version\", \"n_owned\", "
     "\"n_moving\", \"migration\" (null, or {\"to\", \"phase\", \"differences\", \"is_counted\"}), "

@@ -421,7 +421,7 @@ const struct rota_cli_command rota_cmd_plan = {
                 "no host is left, the partitions have no owner: they are counted as lost, and the "
                 "exit code is 1.\n\nWith --start and --end the moves are also counted over time. "
                 "Only --batch-to and --mode-to can be gradual; all other changes are immediate and "
-                "can't be combined with a gradual one.\n\nWith --moves: one line per partition "
+                "cannot be combined with a gradual one.\n\nWith --moves: one line per partition "
                 "that moves, with the columns QUEUE, PARTITION, FROM (host before) and TO (host "
                 "after); - means none.\n\nWith --json: one document with \"moves\" (only with "
                 "--moves; "

@@ -112,7 +112,7 @@ static int run_lookup(int argc, char *const *argv)
         return code;
     if (options.hosts.file && rota_cli_is_input(options.hosts.file))
         return rota_cli_fail(ROTA_CLI_BAD, "ring lookup: --hosts: standard input has the keys, so "
-                                           "the hosts can't come from it");
+                                           "the hosts cannot come from it");
     if (rota_cli_load_ring(&options.hosts, rota_cli_now(options.at), options.points, &ring, &error))
         return rota_cli_fail_error(&error);
 

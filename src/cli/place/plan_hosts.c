@@ -203,7 +203,7 @@ static enum rota_code read_lists(struct rota_host_options *from, const struct ro
         return code;
     if (then->file && from->file && rota_cli_is_input(from->file) && rota_cli_is_input(then->file))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "plan: --hosts and --then-hosts can't both be standard input");
+                              "plan: --hosts and --then-hosts cannot both be standard input");
     if ((code = check_weights(&then->weight, error)) || (code = append_from(before, from, error)) ||
         (code =
              then->file ? append_from(after, &later, error) : copy_hosts(after, before, error)) ||

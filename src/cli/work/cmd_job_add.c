@@ -211,8 +211,8 @@ static void fail_batch(struct lines *lines, size_t n, int code, const char *why)
         return;
     }
     rota_cli_fail(code, "%s", why);
-    fprintf(stderr, "rota: %zu job%s added, those of lines 1-%zu without ", lines->n_added,
-            were(lines->n_added), lines->n_lines);
+    fprintf(stderr, "rota: added %zu job%s: lines 1-%zu, except ", lines->n_added,
+            lines->n_added == 1 ? "" : "s", lines->n_lines);
     for (size_t i = 0, last; i < n; i = last + 1) {
         for (last = i; last + 1 < n && numbers[last + 1] == numbers[last] + 1;)
             last++;
@@ -392,15 +392,15 @@ static int run_add(int argc, char *const *argv)
         return code;
     const char *payload = arguments.size > 0 ? arguments.items[0] : NULL;
     if (options.lines && (payload || options.wait))
-        return rota_cli_fail(ROTA_CLI_BAD, "--lines can't be combined with a payload or --wait");
+        return rota_cli_fail(ROTA_CLI_BAD, "--lines cannot be combined with a payload or --wait");
     if (!options.lines && !payload)
         return rota_cli_fail(ROTA_CLI_BAD,
                              "missing payload: give it, `-` for standard input, or '' for none");
     if (options.lines && options.unique)
-        return rota_cli_fail(ROTA_CLI_BAD, "--lines can't be combined with --unique: all lines "
+        return rota_cli_fail(ROTA_CLI_BAD, "--lines cannot be combined with --unique: all lines "
                                            "would share the key, and one job would be added");
     if (options.lines && options.idempotency_key)
-        return rota_cli_fail(ROTA_CLI_BAD, "--lines can't be combined with --idempotency-key: all "
+        return rota_cli_fail(ROTA_CLI_BAD, "--lines cannot be combined with --idempotency-key: all "
                                            "lines would share the key, and one job would be added");
     if (options.unique && options.idempotency_key)
         return rota_cli_fail(ROTA_CLI_BAD, "give --unique or --idempotency-key, not both");

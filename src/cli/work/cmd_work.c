@@ -158,8 +158,8 @@ static enum rota_code check_name(const char *name, struct rota_error *error)
     for (const char *c = name; *c; c++)
         if (*c <= ' ' || *c >= 0x7f)
             return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "%s is not the name of a worker: printable characters without "
-                                  "blanks",
+                                  "%s is not the name of a worker: use printable characters "
+                                  "without spaces",
                                   rota_quote(rota_str(name), quoted));
     return ROTA_OK;
 }

@@ -188,7 +188,7 @@ static enum rota_code replica_new(struct rota_balancer *balancer, uint64_t id,
         struct rota_balancer_replica *old = find_idlest(balancer);
         if (!old)
             return rota_error_set(error, ROTA_ERR_LIMIT,
-                                  "balancer: %d replicas are in use already, which is the limit",
+                                  "balancer: %d replicas are already in use, the maximum",
                                   ROTA_BALANCER_REPLICAS_MAX);
         forget_replica(balancer, old);
     }
@@ -235,7 +235,8 @@ static enum rota_code check_choice(const struct rota_balancer *balancer,
     if (choice->n_replicas > ROTA_BALANCER_CANDIDATES_MAX ||
         choice->n_excluded > ROTA_BALANCER_CANDIDATES_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "balancer: %zu candidates and %zu excluded, at most %d are allowed",
+                              "balancer: %zu candidates and %zu excluded replicas are too many; "
+                              "at most %d of each are allowed",
                               choice->n_replicas, choice->n_excluded, ROTA_BALANCER_CANDIDATES_MAX);
     if (choice->work < 0 || choice->work > ROTA_BALANCER_WORK_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
@@ -243,7 +244,7 @@ static enum rota_code check_choice(const struct rota_balancer *balancer,
                               (long long)choice->work, ROTA_BALANCER_WORK_MAX);
     if (balancer->n_tries == ROTA_TRIES_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "balancer: %d tries are in flight already, which is the limit",
+                              "balancer: %d tries are already in flight, the maximum",
                               ROTA_TRIES_MAX);
     return ROTA_OK;
 }

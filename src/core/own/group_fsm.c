@@ -18,8 +18,8 @@ static enum rota_code copy_seeds(struct rota_group_fsm *fsm,
     size_t size = 1;
     if (options->n_seeds > ROTA_GROUP_PARTITIONS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "%zu initial partitions; at most %d are allowed", options->n_seeds,
-                              ROTA_GROUP_PARTITIONS_MAX);
+                              "there are %zu initial partitions; at most %d are allowed",
+                              options->n_seeds, ROTA_GROUP_PARTITIONS_MAX);
     for (size_t i = 0; i < options->n_seeds; i++) {
         const struct rota_group_seed *seed = &options->seeds[i];
         if (!rota_group_is_name(seed->name) || seed->position.size > ROTA_GROUP_POSITION_MAX)

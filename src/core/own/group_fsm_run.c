@@ -193,8 +193,7 @@ static enum rota_code check_child(const struct rota_group_fsm *fsm,
                               "a child must be reported by one of its parents");
     if (event->position.size > ROTA_GROUP_POSITION_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a position of %zu bytes, at most %d are "
-                              "allowed",
+                              "the position has %zu bytes; at most %d are allowed",
                               event->position.size, ROTA_GROUP_POSITION_MAX);
     if (fsm->n_children >= ROTA_GROUP_CHILDREN_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
@@ -235,8 +234,7 @@ static enum rota_code hear_position(struct rota_group_run *run,
 {
     if (event->position.size > ROTA_GROUP_POSITION_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a position of %zu bytes, at most %d are "
-                              "allowed",
+                              "the position has %zu bytes; at most %d are allowed",
                               event->position.size, ROTA_GROUP_POSITION_MAX);
     if (event->mark < run->mark)
         return rota_error_set(error, ROTA_ERR_INVALID,

@@ -24,7 +24,7 @@ static enum rota_code check_options(const struct rota_lease_fsm_options *options
             options->ttl < 0 ? "a negative duration" : rota_span_format(options->ttl, ttl));
     if (options->instance == 0)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "lease: the instance must not be 0, which means free");
+                              "lease: the instance must not be 0, which marks a free shard");
     return ROTA_OK;
 }
 

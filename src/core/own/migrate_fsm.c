@@ -51,7 +51,7 @@ static enum rota_code cancel_migration(struct rota_migrate *migrate, struct rota
         break;
     }
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "migrate: the migration to %s is %s and can't be cancelled; let it "
+                          "migrate: the migration to %s is %s and cannot be cancelled; let it "
                           "finish, then migrate again",
                           rota_view_engine_name(migrate->to), rota_view_phase_name(migrate->phase));
 }

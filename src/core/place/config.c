@@ -125,7 +125,7 @@ static enum rota_code check_layer(const struct rota_config_layer *layer, bool is
         if (is_override && info->is_file_wide)
             return rota_error_set_at(
                 error, ROTA_ERR_INVALID, file, value->line,
-                "%s applies to all and can't be overridden; set it at the top of the file",
+                "%s applies to all and cannot be overridden; set it at the top of the file",
                 info->name);
         if (rota_setting_check((enum rota_setting)i, &value->value, &why))
             return rota_error_set_at(error, ROTA_ERR_INVALID, file, value->line, "%s", why.text);

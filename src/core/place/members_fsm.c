@@ -42,8 +42,9 @@ static enum rota_code list_of_hosts(const struct rota_host *hosts, size_t n,
     size_t text_size = 1;
 
     if (n > ROTA_MEMBERS_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "members: %zu hosts, at most %d are allowed",
-                              n, ROTA_MEMBERS_MAX);
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "members: there are %zu hosts; at most %d are allowed", n,
+                              ROTA_MEMBERS_MAX);
     for (size_t i = 0; i < n; i++)
         text_size += hosts[i].address.size + hosts[i].zone.size;
     struct rota_members_list made = {calloc(n + 1, sizeof *made.members), n, malloc(text_size)};
@@ -339,10 +340,9 @@ static enum rota_code override_get(struct rota_members_fsm *fsm, struct rota_str
                               "members: an address has 1 to %d bytes, not %zu", ROTA_ADDRESS_MAX,
                               address.size);
     if (fsm->overrides.size == ROTA_MEMBERS_OVERRIDES_MAX)
-        return rota_error_set(
-            error, ROTA_ERR_LIMIT,
-            "members: %d hosts are evicted or drained already, which is the limit",
-            ROTA_MEMBERS_OVERRIDES_MAX);
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "members: %d hosts are already evicted or drained, the maximum",
+                              ROTA_MEMBERS_OVERRIDES_MAX);
 
     struct override *made = calloc(1, sizeof *made + address.size);
     if (!made)

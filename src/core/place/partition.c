@@ -67,8 +67,9 @@ enum rota_code rota_partition_parse(struct rota_str text, struct rota_partition_
 static enum rota_code check_name(const char *what, struct rota_str name, struct rota_error *error)
 {
     if (name.size > ROTA_QUEUE_NAME_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID, "%s of %zu bytes, at most %d are allowed",
-                              what, name.size, ROTA_QUEUE_NAME_MAX);
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "the %s has %zu bytes; at most %d are allowed", what, name.size,
+                              ROTA_QUEUE_NAME_MAX);
     char shown[ROTA_QUOTE_MAX];
     if (rota_str_has_prefix(name, key_prefix()))
         return rota_error_set(error, ROTA_ERR_INVALID,

@@ -121,8 +121,8 @@ static enum rota_code check_count(int64_t *n, struct rota_error *error)
 {
     if (*n > ROTA_PARTITIONS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "picker: %lld partitions, a queue has at most %d", (long long)*n,
-                              ROTA_PARTITIONS_MAX);
+                              "picker: %lld partitions are too many; a queue has at most %d",
+                              (long long)*n, ROTA_PARTITIONS_MAX);
     if (*n < 1)
         *n = 1;
     return ROTA_OK;
@@ -198,10 +198,9 @@ static enum rota_code balancer_new(struct rota_picker *picker, struct rota_str k
                                    struct balancer **balancer, struct rota_error *error)
 {
     if (picker->balancers.size >= ROTA_PICKER_QUEUES_MAX && !forget_oldest(picker))
-        return rota_error_set(
-            error, ROTA_ERR_LIMIT,
-            "picker: %d queues have outstanding polls already, which is the limit",
-            ROTA_PICKER_QUEUES_MAX);
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "picker: %d queues already have outstanding polls, the maximum",
+                              ROTA_PICKER_QUEUES_MAX);
     struct balancer *b = calloc(1, sizeof *b + key.size);
     if (b) {
         memcpy(b->key, key.data, key.size);
@@ -305,7 +304,7 @@ enum rota_code rota_picker_read(struct rota_picker *picker, rota_time now,
         return code;
     if (picker->n_polls == ROTA_POLLS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "picker: %d polls are outstanding already, which is the limit",
+                              "picker: %d polls are already outstanding, the maximum",
                               ROTA_POLLS_MAX);
     if (picker->first_free == NO_SLOT &&
         !rota_vector_reserve(&picker->slots, picker->slots.size + 1))
@@ -401,7 +400,7 @@ enum rota_code rota_picker_force(struct rota_picker *picker, enum rota_picker_si
                               (long long)partition, ROTA_PARTITIONS_MAX - 1);
     if (namespace_id && namespace_id->size > ROTA_QUEUE_NAME_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "picker: namespace of %zu bytes, at most %d are allowed",
+                              "picker: the namespace has %zu bytes; at most %d are allowed",
                               namespace_id->size, ROTA_QUEUE_NAME_MAX);
 
     struct forced *known = find_forced(picker, side, namespace_id);

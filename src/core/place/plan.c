@@ -136,7 +136,8 @@ static enum rota_code check_window(const struct rota_plan_options *options,
 {
     *window = (struct rota_gradual){.new_value = 1, .start = options->start, .end = options->end};
     if (options->n_buckets > ROTA_PLAN_BUCKETS_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "plan: %zu buckets, at most %d are allowed",
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "plan: there are %zu buckets; at most %d are allowed",
                               options->n_buckets, ROTA_PLAN_BUCKETS_MAX);
     if (options->start != 0 && options->before != options->after)
         return rota_error_set(
@@ -295,10 +296,11 @@ static void compare_chunk(struct rota_plan *plan, const struct rota_plan_space *
 static enum rota_code check_side(const struct rota_plan_side *side, struct rota_error *error)
 {
     if (side->n_partitions > ROTA_PARTITIONS_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "plan: %u partitions, a queue has at most %d",
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "plan: %u partitions are too many; a queue has at most %d",
                               side->n_partitions, ROTA_PARTITIONS_MAX);
     if (side->spread.batch > ROTA_BATCH_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "plan: batch of %u, at most %d is allowed",
+        return rota_error_set(error, ROTA_ERR_LIMIT, "plan: the batch is %u; at most %d is allowed",
                               side->spread.batch, ROTA_BATCH_MAX);
     return ROTA_OK;
 }

@@ -23,7 +23,7 @@ static enum rota_code check_host(const struct rota_ring_host *host, struct rota_
         return rota_error_set(error, ROTA_ERR_INVALID, "ring: a host without an address");
     if (!is_name(host->address))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "ring: address of %zu bytes, at most %d are allowed",
+                              "ring: an address has %zu bytes; at most %d are allowed",
                               host->address.size, ROTA_ADDRESS_MAX);
     if (host->zone.size > ROTA_ADDRESS_MAX || host->identity.size > ROTA_ADDRESS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
@@ -98,7 +98,8 @@ static enum rota_code take_hosts(struct rota_ring *ring, const struct rota_ring_
         n_points += points_of(ring->points_per_host, weight);
     }
     if (n_points > ROTA_RING_TOTAL_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "ring: %llu points, at most %d are allowed",
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "ring: the hosts have %llu points; at most %d are allowed",
                               (unsigned long long)n_points, ROTA_RING_TOTAL_MAX);
 
     ring->n_points = (uint32_t)n_points;
@@ -257,7 +258,8 @@ static enum rota_code sort_hosts(const struct rota_ring_host *hosts, size_t n,
     char shown[ROTA_QUOTE_MAX];
 
     if (n > ROTA_RING_HOSTS_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "ring: %zu hosts, at most %d are allowed", n,
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "ring: there are %zu hosts; at most %d are allowed", n,
                               ROTA_RING_HOSTS_MAX);
     struct rota_ring_host *copy = malloc((n + 1) * sizeof *copy);
     if (!copy)
@@ -290,7 +292,7 @@ enum rota_code rota_ring_new(const struct rota_ring_host *hosts, size_t n_hosts,
 
     if (points > ROTA_RING_POINTS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "ring: %u points per host, at most %d are allowed", points,
+                              "ring: there are %u points per host; at most %d are allowed", points,
                               ROTA_RING_POINTS_MAX);
     if ((code = sort_hosts(hosts, n_hosts, &sorted, error)))
         return code;
@@ -377,8 +379,9 @@ static enum rota_code plan_change(const struct rota_ring *ring, const struct rot
         change->hosts[change->n_hosts++] = host;
     }
     if (change->n_hosts > ROTA_RING_HOSTS_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "ring: %zu hosts, at most %d are allowed",
-                              change->n_hosts, ROTA_RING_HOSTS_MAX);
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "ring: there are %zu hosts; at most %d are allowed", change->n_hosts,
+                              ROTA_RING_HOSTS_MAX);
     return ROTA_OK;
 }
 

@@ -12,7 +12,7 @@ enum rota_code rota_spread_check(struct rota_spread spread, struct rota_error *e
         return rota_error_set(error, ROTA_ERR_INVALID, "spread mode %d is unknown",
                               (int)spread.mode);
     if (spread.batch > ROTA_BATCH_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID, "batch %u, at most %d is allowed",
+        return rota_error_set(error, ROTA_ERR_INVALID, "the batch is %u; at most %d is allowed",
                               spread.batch, ROTA_BATCH_MAX);
     return ROTA_OK;
 }

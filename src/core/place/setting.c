@@ -154,7 +154,7 @@ enum rota_code rota_setting_check(enum rota_setting setting, const struct rota_g
         return ROTA_ERR_INVALID;
     }
     if (!rota_gradual_is_static(value) && !info->is_gradual)
-        return rota_error_set(error, ROTA_ERR_INVALID, "%s can't change gradually", info->name);
+        return rota_error_set(error, ROTA_ERR_INVALID, "%s cannot change gradually", info->name);
     if (rota_gradual_check(value, &why))
         return rota_error_set(error, ROTA_ERR_INVALID, "%s: %s", info->name, why.text);
     return ROTA_OK;

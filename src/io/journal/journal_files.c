@@ -174,7 +174,7 @@ static enum rota_code begin_segment(struct rota_journal_files *files, uint64_t f
         fd = make_some_segment(files, path, first, least, &size);
     }
     if (fd < 0 && !is_no_room(errno))
-        return rota_journal_files_refuse(path, "can't be created", error);
+        return rota_journal_files_refuse(path, "cannot be created", error);
     if (fd < 0)
         return rota_error_set(error, ROTA_ERR_LIMIT, "%s: no space left for %zu bytes",
                               files->directory, need);
@@ -209,7 +209,7 @@ static enum rota_code tell_range(struct rota_journal_files *files, size_t place,
     rota_journal_files_path_of(files, "range", path);
     if (is_no_room(errno))
         return rota_error_set(error, ROTA_ERR_LIMIT, "%s: no space left", path);
-    return rota_journal_files_refuse(path, "can't be written", error);
+    return rota_journal_files_refuse(path, "cannot be written", error);
 }
 
 /* Zeros that take `size` bytes of a file from `at` on; -1 with errno. */
@@ -258,12 +258,12 @@ enum rota_code rota_journal_files_write(struct rota_journal_files *files, struct
         return rota_error_set(error, ROTA_ERR_LIMIT, "%s: no space left for %zu bytes", path,
                               batch.size);
     if (failed)
-        return rota_journal_files_refuse(path, "can't be written", error);
+        return rota_journal_files_refuse(path, "cannot be written", error);
     write_ahead(files, part->used + batch.size);
     /* After a failed sync it is unknown what is on disk: the system may have dropped what it
      * could not write, and a second sync would not report it. */
     if (rota_journal_files_sync(files, files->fd))
-        return rota_journal_files_refuse(path, "can't be synced", error);
+        return rota_journal_files_refuse(path, "cannot be synced", error);
     part->used += batch.size;
     return ROTA_OK;
 }
@@ -279,9 +279,9 @@ enum rota_code rota_journal_files_drop(struct rota_journal_files *files, uint64_
     while (!code && n < n_old) {
         rota_journal_files_path(files, files->parts.items[n].index, path);
         if (files->disk->unlink(files->disk->data, path) && errno != ENOENT)
-            code = rota_journal_files_refuse(path, "can't be removed", error);
+            code = rota_journal_files_refuse(path, "cannot be removed", error);
         else if (sync_directory(files))
-            code = rota_journal_files_refuse(files->directory, "can't be synced", error);
+            code = rota_journal_files_refuse(files->directory, "cannot be synced", error);
         else
             n++;
     }
@@ -367,7 +367,7 @@ enum rota_code rota_journal_files_check_directory(struct rota_journal_files *fil
 {
     struct stat status;
     if (stat(files->directory, &status) != 0)
-        return rota_journal_files_refuse(files->directory, "can't be examined", error);
+        return rota_journal_files_refuse(files->directory, "cannot be examined", error);
     if (!S_ISDIR(status.st_mode))
         return rota_error_set(error, ROTA_ERR_INVALID, "%s: is not a directory", files->directory);
     if (status.st_mode & S_IWOTH)
@@ -385,9 +385,9 @@ static enum rota_code make_directory(struct rota_journal_files *files, struct ro
     if (mkdir(files->directory, 0700) == 0) {
         snprintf(parent, sizeof parent, "%s/..", files->directory);
         if (files->disk->sync_directory(files->disk->data, parent))
-            return rota_journal_files_refuse(parent, "can't be synced", error);
+            return rota_journal_files_refuse(parent, "cannot be synced", error);
     } else if (errno != EEXIST) {
-        return rota_journal_files_refuse(files->directory, "can't be created", error);
+        return rota_journal_files_refuse(files->directory, "cannot be created", error);
     }
     return rota_journal_files_check_directory(files, error);
 }
@@ -459,7 +459,7 @@ static enum rota_code check_options(const struct rota_journal_files_options *opt
     size_t size = options->segment_size;
     if (size && (size < ROTA_JOURNAL_SEGMENT_MIN || size > ROTA_JOURNAL_SEGMENT_MAX))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a segment of %zu bytes: it must have between %d and %d", size,
+                              "the segment size is %zu bytes; it must be between %d and %d", size,
                               ROTA_JOURNAL_SEGMENT_MIN, ROTA_JOURNAL_SEGMENT_MAX);
     return ROTA_OK;
 }

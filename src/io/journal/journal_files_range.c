@@ -55,7 +55,7 @@ enum rota_code rota_journal_files_range_read(struct rota_journal_files *files, b
     if (is_file < 0 && errno == ENOENT)
         return ROTA_OK;
     if (is_file < 0 && errno != ELOOP && !repair)
-        return rota_journal_files_refuse(path, "can't be read", error);
+        return rota_journal_files_refuse(path, "cannot be read", error);
     enum rota_journal_range_found found =
         is_file > 0 ? rota_journal_range_decode(file, &range) : ROTA_JOURNAL_RANGE_DAMAGED;
     files->has_bad_range = found == ROTA_JOURNAL_RANGE_DAMAGED;

@@ -52,7 +52,7 @@ static enum rota_code list_segments(struct reading *reading)
     DIR *entries = opendir(directory);
     enum rota_code code = ROTA_OK;
     if (!entries)
-        return rota_journal_files_refuse(directory, "can't be listed", reading->error);
+        return rota_journal_files_refuse(directory, "cannot be listed", reading->error);
     for (struct dirent *entry; !code && (entry = readdir(entries));) {
         uint64_t index;
         if (!parse_name(entry->d_name, &index))
@@ -168,7 +168,7 @@ static enum rota_code read_bytes(struct reading *reading, int fd, const char *pa
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return rota_journal_files_refuse(path, "can't be read", reading->error);
+            return rota_journal_files_refuse(path, "cannot be read", reading->error);
         if (n == 0)
             reading->size = at; /* it has shrunk */
         at += (size_t)n;
@@ -181,7 +181,7 @@ static enum rota_code check_segment(struct reading *reading, int fd, const char 
 {
     struct stat status;
     if (fstat(fd, &status) != 0)
-        return rota_journal_files_refuse(path, "can't be examined", reading->error);
+        return rota_journal_files_refuse(path, "cannot be examined", reading->error);
     if (!S_ISREG(status.st_mode))
         return rota_error_set(reading->error, ROTA_ERR_INVALID, "%s: is not a file", path);
     if (reading->files->is_open && status.st_mode & (S_IROTH | S_IWOTH))
@@ -192,7 +192,7 @@ static enum rota_code check_segment(struct reading *reading, int fd, const char 
     if (status.st_uid != geteuid() && geteuid() == 0)
         return rota_error_set(reading->error, ROTA_ERR_INVALID,
                               "%s: belongs to user %u, but this process runs as root: run it as "
-                              "that user, because it can't read files that root writes here",
+                              "that user, because it cannot read files that root writes here",
                               path, (unsigned)status.st_uid);
     if (status.st_size > ROTA_JOURNAL_SEGMENT_MAX)
         return rota_error_set(reading->error, ROTA_ERR_LIMIT,
@@ -219,7 +219,7 @@ static enum rota_code load_segment(struct reading *reading, const char *path, bo
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
-        return rota_journal_files_refuse(path, "can't be opened", reading->error);
+        return rota_journal_files_refuse(path, "cannot be opened", reading->error);
     enum rota_code code = check_segment(reading, fd, path);
     if (!code && is_read)
         code = read_whole(reading, fd, path);
@@ -322,10 +322,10 @@ static enum rota_code cut_segment(struct reading *reading, const char *path, siz
     while (files->n_cut_bytes > 0 && reading->bytes[used + files->n_cut_bytes - 1] == 0)
         files->n_cut_bytes--;
     if (files->disk->truncate(files->disk->data, files->fd, (off_t)used))
-        return rota_journal_files_refuse(path, "can't be truncated", reading->error);
+        return rota_journal_files_refuse(path, "cannot be truncated", reading->error);
     files->size = used;
     if (rota_journal_files_sync(files, files->fd))
-        return rota_journal_files_refuse(path, "can't be synced", reading->error);
+        return rota_journal_files_refuse(path, "cannot be synced", reading->error);
     return ROTA_OK;
 }
 
@@ -358,7 +358,7 @@ static enum rota_code continue_segment(struct reading *reading, const char *path
     size_t used = reader->at;
     files->fd = files->disk->open(files->disk->data, path);
     if (files->fd < 0)
-        return rota_journal_files_refuse(path, "can't be opened for writing", reading->error);
+        return rota_journal_files_refuse(path, "cannot be opened for writing", reading->error);
     files->size = reading->size;
     if (found == ROTA_JOURNAL_TORN)
         code = cut_segment(reading, path, used);
@@ -368,7 +368,7 @@ static enum rota_code continue_segment(struct reading *reading, const char *path
     struct rota_str again = {reading->bytes + from, used - from};
     if (rota_journal_files_put(files, files->fd, again, from) ||
         rota_journal_files_sync(files, files->fd))
-        return rota_journal_files_refuse(path, "can't be written", reading->error);
+        return rota_journal_files_refuse(path, "cannot be written", reading->error);
     if (files->size < files->segment_size &&
         rota_journal_files_allocate(files, files->fd, files->segment_size) == 0)
         files->size = files->segment_size;
@@ -417,7 +417,7 @@ static enum rota_code read_segment(struct reading *reading, size_t place)
             return code;
         files->n_missing += was_whole;
         if (files->disk->unlink(files->disk->data, path))
-            return rota_journal_files_refuse(path, "can't be removed", reading->error);
+            return rota_journal_files_refuse(path, "cannot be removed", reading->error);
         files->index = index;
         return ROTA_OK;
     }
@@ -477,7 +477,7 @@ enum rota_code rota_journal_read_files(struct rota_journal_files *files,
         code = tell_last(reading);
     if (!code && reading->indexes.size > 0 &&
         files->disk->sync_directory(files->disk->data, files->directory))
-        code = rota_journal_files_refuse(files->directory, "can't be synced", error);
+        code = rota_journal_files_refuse(files->directory, "cannot be synced", error);
     files->has_id = reading->reader.has_seal;
     memcpy(files->id, reading->reader.id, sizeof files->id);
     files->n_lost = reading->reader.n_lost;

@@ -28,9 +28,10 @@ static enum rota_code find_engine(const char *url, const struct rota_sync_engine
             return ROTA_OK;
         }
     if (rota_str_has_prefix(rota_str(url), rota_str("mysql:")))
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "the log of a group can't be in MariaDB, which has no notifications: "
-                              "use sqlite:, postgres:// or kafka://");
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "the log of a group cannot be in MariaDB, which has no notifications: "
+            "use sqlite:, postgres:// or kafka://");
     return rota_error_set(
         error, ROTA_ERR_INVALID,
         "the URL of a group's log must start with sqlite:, postgres:// or kafka://");
@@ -104,7 +105,7 @@ enum rota_code rota_sync_append(struct rota_sync *sync, uint64_t number, struct 
 {
     if (bytes.size > ROTA_SYNC_RECORD_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "a record of %zu bytes; at most %d are allowed", bytes.size,
+                              "the record has %zu bytes; at most %d are allowed", bytes.size,
                               ROTA_SYNC_RECORD_MAX);
     return sync->engine->append(sync, number, bytes, error);
 }

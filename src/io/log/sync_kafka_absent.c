@@ -6,7 +6,7 @@ static enum rota_code absent_open(struct uv_loop_s *loop, const struct rota_sync
 {
     (void)loop, (void)options, (void)sync;
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "this Rota was built without librdkafka, so it can't use Kafka");
+                          "this Rota was built without librdkafka, so it cannot use Kafka");
 }
 
 const struct rota_sync_engine rota_sync_kafka = {.open = absent_open};

@@ -30,7 +30,7 @@ static enum rota_code pg_new(const struct rota_sql_url *url,
 {
     if (!rota_sql_is_built(ROTA_SQL_POSTGRES))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "this Rota was built without libpq, so it can't use PostgreSQL");
+                              "this Rota was built without libpq, so it cannot use PostgreSQL");
     struct signal *made = calloc(1, sizeof *made);
     if (!made)
         return rota_error_no_memory(error, "for the log of a group");

@@ -99,7 +99,7 @@ static enum rota_code sqlite_check(struct rota_sync_signal *base, struct rota_er
     if (access(slash ? folder : ".", W_OK | X_OK) == 0)
         return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "sqlite:%.200s: can't be created in '%.200s': %s", signal->database,
+                          "sqlite:%.200s: cannot be created in '%.200s': %s", signal->database,
                           slash ? folder : ".", strerror(errno));
 }
 
@@ -144,12 +144,12 @@ static enum rota_code sqlite_open(struct rota_sync_signal *base, struct rota_err
     close_fd(&signal->file_fd);
     signal->file_fd = open_file(signal);
     if (signal->file_fd < 0 || fstat(signal->file_fd, &signal->file))
-        return report_failure(signal, "the file that notifies other processes can't be opened",
+        return report_failure(signal, "the file that notifies other processes cannot be opened",
                               error);
     signal->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (signal->inotify_fd < 0 || inotify_add_watch(signal->inotify_fd, signal->path,
                                                     IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB) < 0) {
-        enum rota_code code = report_failure(signal, "can't be watched", error);
+        enum rota_code code = report_failure(signal, "cannot be watched", error);
         close_fd(&signal->inotify_fd);
         return code;
     }
@@ -223,7 +223,7 @@ static enum rota_code sqlite_hold(struct rota_sync_signal *base, uint64_t id, ui
     close_fd(&signal->hold_fd);
     signal->hold_fd = open_file(signal);
     if (signal->hold_fd < 0 || fstat(signal->hold_fd, &status))
-        return report_failure(signal, "can't be opened", error);
+        return report_failure(signal, "cannot be opened", error);
     if (fcntl(signal->hold_fd, F_OFD_SETLK, &lock)) {
         *where = 0; /* a file system without locks: only the session counts */
         close_fd(&signal->hold_fd);

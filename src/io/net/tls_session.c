@@ -258,7 +258,8 @@ enum rota_code rota_tls_session_new(const struct rota_tls *tls, const char *host
 {
     char quoted[ROTA_QUOTE_MAX];
     if (tls->is_server != !host)
-        return rota_error_set(error, ROTA_ERR_INVALID, "TLS of a %s can't be used by a %s",
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "the TLS settings of a %s cannot be used by a %s",
                               host ? "server" : "client", host ? "client" : "server");
     struct rota_tls_session *made = calloc(1, sizeof *made);
     if (!made)

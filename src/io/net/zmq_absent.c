@@ -15,7 +15,7 @@
 enum rota_code rota_zmq_check(struct rota_error *error)
 {
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "this Rota was built without libzmq, so it can't use ZeroMQ");
+                          "this Rota was built without libzmq, so it cannot use ZeroMQ");
 }
 
 /* NOLINTBEGIN(misc-unused-parameters) */

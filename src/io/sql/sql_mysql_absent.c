@@ -7,7 +7,7 @@ static enum rota_code absent_open(const struct rota_sql_url *url,
 {
     (void)url, (void)options, (void)self;
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "this Rota was built without libmariadb, so it can't use MariaDB");
+                          "this Rota was built without libmariadb, so it cannot use MariaDB");
 }
 
 const struct rota_sql_driver rota_sql_mysql = {.open = absent_open};

@@ -7,7 +7,7 @@ static enum rota_code absent_open(const struct rota_sql_url *url,
 {
     (void)url, (void)options, (void)self;
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "this Rota was built without libpq, so it can't use PostgreSQL");
+                          "this Rota was built without libpq, so it cannot use PostgreSQL");
 }
 
 const struct rota_sql_driver rota_sql_pg = {.open = absent_open};

@@ -14,7 +14,7 @@ static enum rota_code check_text(const char *what, struct rota_str text, size_t 
 {
     char quoted[ROTA_QUOTE_MAX];
     if (text.size > size_max)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "%s of %zu bytes, at most %zu are allowed",
+        return rota_error_set(error, ROTA_ERR_LIMIT, "%s has %zu bytes; at most %zu are allowed",
                               what, text.size, size_max);
     for (struct rota_str rest = text; rest.size > 0;) {
         size_t size;
@@ -159,8 +159,8 @@ static enum rota_code check_n_keys(const char *what, const struct rota_store_req
 {
     if (request->n_keys <= ROTA_STORE_KEYS_MAX)
         return ROTA_OK;
-    return rota_error_set(error, ROTA_ERR_LIMIT, "%zu %s, at most %d are allowed", request->n_keys,
-                          what, ROTA_STORE_KEYS_MAX);
+    return rota_error_set(error, ROTA_ERR_LIMIT, "there are %zu %s; at most %d are allowed",
+                          request->n_keys, what, ROTA_STORE_KEYS_MAX);
 }
 
 /* Of a heartbeat: an address that a hosts file can't have could not be distinguished from two
@@ -187,7 +187,7 @@ static enum rota_code check_node_name(const struct rota_store_request *request,
                               rota_quote(request->member.name, quoted));
     if (request->n_keys > 0)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a member with several addresses can't have a name");
+                              "a member with several addresses cannot have a name");
     return ROTA_OK;
 }
 
@@ -212,7 +212,7 @@ static enum rota_code check_member(const struct rota_store_request *request,
     }
     if (code || !is_beat)
         return code;
-    code = check_text("the roles", member->roles, ROTA_STORE_ROLES_MAX, true, error);
+    code = check_text("the list of roles", member->roles, ROTA_STORE_ROLES_MAX, true, error);
     if (!code && member->zone.size > 0)
         code = check_name("the zone", member->zone, error);
     if (!code && member->name.size > 0)
@@ -245,7 +245,7 @@ static enum rota_code check_select(const struct rota_store_request *request,
     for (size_t i = 0; i < request->n_keys; i++)
         if (request->keys[i].size > ROTA_STORE_KEY_MAX)
             return rota_error_set(error, ROTA_ERR_LIMIT,
-                                  "a key of %zu bytes, at most %d are allowed",
+                                  "a key has %zu bytes; at most %d are allowed",
                                   request->keys[i].size, ROTA_STORE_KEY_MAX);
     return ROTA_OK;
 }

@@ -18,7 +18,7 @@ void rota_api_group(struct rota_api_call *call)
         if (rota_str_is_equal(call->names[0], rota_str(watched->name)))
             break;
     if (!watched) {
-        rota_api_refuse(call, 404, "this node does not watch such a group");
+        rota_api_refuse(call, 404, "this node does not watch this group");
         return;
     }
     rota_document_groups_write_one(watched, &json);

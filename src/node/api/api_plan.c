@@ -131,7 +131,7 @@ static void begin_work(struct planning *planning, struct rota_str queues)
                                  &planning->error);
     if (!planning->code && !planning->plan && !planning->look)
         planning->code = rota_error_set(&planning->error, ROTA_ERR_NOT_FOUND,
-                                        "this node has not applied such a plan");
+                                        "no such plan: this node has not applied it");
     if (planning->code) {
         refuse_planning(planning);
         end_planning(planning);
@@ -193,7 +193,7 @@ void rota_api_plan_outcome(struct rota_api_call *call)
     if (is_number)
         begin_planning(call, LOOK, id);
     else
-        rota_api_refuse(call, 404, "this node has not applied such a plan");
+        rota_api_refuse(call, 404, "no such plan: this node has not applied it");
 }
 
 /* The first one is with the thread, and ends when the thread is done. */

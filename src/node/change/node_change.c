@@ -62,7 +62,7 @@ static void on_set(void *data, const struct rota_store_answer *answer)
         rota_peers_renew(change->node->peers);
         if (change->after > 0)
             rota_node_note(change->node, ROTA_EVENT_OPERATOR, rota_str(change->address),
-                           "is to be drained in %g s, by a plan",
+                           "will be drained in %g s, by a plan",
                            (double)change->after / (double)ROTA_SEC);
         else
             rota_node_note(change->node, ROTA_EVENT_OPERATOR, rota_str(change->address),

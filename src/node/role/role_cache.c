@@ -159,7 +159,7 @@ static void on_get(void *data, struct rota_server_call *call)
         rota_server_call_finish(call, ROTA_STATUS_NOT_FOUND, NO_COLLECTION, NULL, 0);
     else if (!collection->service)
         rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE,
-                                "the collection can't be served here", NULL, 0);
+                                "the collection cannot be served here", NULL, 0);
     else
         rota_cache_service_take(collection->service, call);
 }

@@ -229,7 +229,7 @@ static void report_trouble(struct rota_watched_group *watched, const struct rota
     memcpy(watched->trouble, text, sizeof text);
     rota_log(watched->node->log, rota_clock_wall(),
              error->code == ROTA_ERR_NOT_FOUND ? ROTA_LOG_INFO : ROTA_LOG_WARN,
-             "group can't be read", ROTA_LOG_FACT("group", watched->name),
+             "group cannot be read", ROTA_LOG_FACT("group", watched->name),
              ROTA_LOG_FACT("error", error->text));
 }
 
@@ -282,7 +282,7 @@ static enum rota_code choose_log(struct rota_watched_group *watched, const char 
         snprintf(watched->log, size, "%.*sgroups.db", slash ? (int)(slash + 1 - store) : 7, store);
     else
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "[[group]] %.100s needs its own log: this store can't hold one",
+                              "[[group]] %.100s needs its own log: this store cannot hold one",
                               watched->name);
     return ROTA_OK;
 }

@@ -144,7 +144,7 @@ const char *rota_guard_text(enum rota_guard_verdict verdict)
     case ROTA_GUARD_NO_TOKEN:
         return "changes need the node's token: send Authorization: Bearer TOKEN";
     case ROTA_GUARD_WRONG_TOKEN:
-        return "the token is not that of this node";
+        return "the token does not belong to this node";
     case ROTA_GUARD_WRONG_TYPE:
         return "the body must be application/json";
     }

@@ -326,7 +326,7 @@ enum rota_code rota_get_wait(struct rota_get *get, const struct rota_get_request
     if (rota_link_is_inside())
         return rota_error_set(
             error, ROTA_ERR_INVALID,
-            "a callback can't wait for a multi-get: the event loop is already running");
+            "a callback cannot wait for a multi-get: the event loop is already running");
     struct wait wait = {.loop = get->loop, .waited = calloc(1, sizeof *wait.waited)};
     if (!wait.waited)
         return rota_error_no_memory(error, "for a multi-get");

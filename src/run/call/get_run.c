@@ -244,7 +244,7 @@ static enum rota_code write_request(struct rota_get_run *run,
     enum rota_code code = service->write_request(service->data, get->key_list.items, action->n_keys,
                                                  action->epoch, &get->writer, error);
     if (code && !error->text[0])
-        rota_error_set(error, code, "the request can't be written");
+        rota_error_set(error, code, "the request cannot be written");
     if (!code && get->writer.buffer.failed)
         code = rota_error_no_memory(error, "for the request");
     return code;
@@ -513,7 +513,7 @@ enum rota_code rota_get_start(struct rota_get *get, const struct rota_get_reques
         return rota_error_set(error, ROTA_ERR_INVALID, "multi-get: on_done is not set");
     if (get->n_runs >= ROTA_GET_RUNS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "%d multi-gets are in flight, which is the limit",
+                              "%d multi-gets are already in flight, the maximum",
                               (int)ROTA_GET_RUNS_MAX);
     struct rota_get_run *run = take_run(get);
     if (!run)

@@ -228,12 +228,12 @@ static void explain_wait(const struct rota_service_call *call, struct rota_buffe
         return;
     case ROTA_FOLLOW_REJECTED:
     case ROTA_FOLLOW_CIRCLE:
-        rota_buffer_print(text, "server %s rejects epoch %llu, and node %s knows no other owner",
+        rota_buffer_print(text, "server %s rejects epoch %llu, and node %s knows of no other owner",
                           node, (unsigned long long)call->epoch, directory);
         return;
     case ROTA_FOLLOW_UNREACHABLE:
-        rota_buffer_print(text, "its owner %s is unreachable, and node %s knows no other", node,
-                          directory);
+        rota_buffer_print(text, "its owner %s is unreachable, and node %s knows of no other owner",
+                          node, directory);
         return;
     case ROTA_FOLLOW_NONE:
     case ROTA_FOLLOW_NO_SHARD:

@@ -42,7 +42,7 @@ enum rota_code rota_service_client_wait(struct rota_service_client *client,
     struct rota_service_request ours = *request;
     if (rota_link_is_inside())
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a callback can't wait for a service: the event loop is already "
+                              "a callback cannot wait for a service: the event loop is already "
                               "running");
     ours.on_reply = on_waited;
     ours.data = &wait;

@@ -58,7 +58,7 @@ enum rota_code rota_shards_wait(struct rota_shards *shards,
     if (rota_link_is_inside())
         return rota_error_set(
             error, ROTA_ERR_INVALID,
-            "a callback can't wait for shards: the event loop is already running");
+            "a callback cannot wait for shards: the event loop is already running");
     struct wait wait = {.loop = shards->loop, .request = request};
     struct rota_shards_request ours = *request;
     ours.on_reply = on_reply;

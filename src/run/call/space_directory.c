@@ -242,7 +242,7 @@ static bool encode_head(struct entry *entry, const struct rota_space_piece *piec
 static void no_memory(struct rota_space_directory *directory, struct watcher *watcher)
 {
     watcher_end(directory, watcher, ROTA_STATUS_RESOURCE_EXHAUSTED,
-                "the directory has not enough memory");
+                "the directory does not have enough memory");
 }
 
 /* Send what the client does not have; without room the rest is sent later. */
@@ -405,10 +405,10 @@ void rota_space_directory_looked_up(struct rota_space_directory *directory,
             serve(watcher);
         } else if (!answer) {
             watcher_end(directory, watcher, ROTA_STATUS_UNAVAILABLE,
-                        "this node can't reach its store");
+                        "this node cannot reach its store");
         } else if (is_listed(answer, rota_str(watcher->space))) {
             watcher_end(directory, watcher, ROTA_STATUS_UNAVAILABLE,
-                        "this node can't observe the space; its log says why");
+                        "this node cannot observe the space; its log says why");
         } else {
             not_found(directory, watcher);
         }

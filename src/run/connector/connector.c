@@ -132,8 +132,8 @@ static enum rota_code check_options(const struct rota_connector_options *options
                               "the interval of the heartbeat must be from 10 ms to 10 min");
     if (options->missed_max > ROTA_PEER_MISSED_LIMIT)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "%u missed heartbeats; at most %d are allowed", options->missed_max,
-                              ROTA_PEER_MISSED_LIMIT);
+                              "%u missed heartbeats are too many; at most %d are allowed",
+                              options->missed_max, ROTA_PEER_MISSED_LIMIT);
     if (is_broker)
         return ROTA_OK;
     return rota_worker_frame_name_check(rota_str(options->name ? options->name : ""), error);
@@ -286,7 +286,7 @@ enum rota_code rota_connector_register(struct rota_connector *connector, const c
     if (connector->is_started || !rota_worker_frame_type_is_valid(key) || is_of_session(key))
         return rota_error_set(
             error, ROTA_ERR_INVALID,
-            "\"%.80s\" can't be a message type: use 1 to %d letters, digits, '.', '_' or '-', no "
+            "\"%.80s\" cannot be a message type: use 1 to %d letters, digits, '.', '_' or '-', no "
             "reserved type, and register it before the connector starts",
             name, ROTA_CONNECTOR_TYPE_NAME_MAX);
     if (connector->types.size == ROTA_CONNECTOR_TYPES_MAX)
@@ -522,7 +522,8 @@ static enum rota_code check_send(struct rota_connector *connector, uint32_t type
         return rota_error_set(error, ROTA_ERR_INVALID, "%u is not a message type", type);
     size_t all = rota_worker_head_size(rota_str(connector->types.items[type]->name)) + size;
     if (size > connector->options.message_max || all > connector->options.message_max)
-        return rota_error_set(error, ROTA_ERR_INVALID, "a message of %zu bytes, at most %zu", all,
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "the message has %zu bytes; at most %zu are allowed", all,
                               connector->options.message_max);
     return ROTA_OK;
 }

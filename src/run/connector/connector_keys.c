@@ -201,7 +201,7 @@ static enum rota_code write_pair(const char *path, const char *text, struct rota
     if (is_written)
         return ROTA_OK;
     unlink(path);
-    return rota_error_set(error, ROTA_ERR_IO, "can't write %s: %s", path, strerror(failed));
+    return rota_error_set(error, ROTA_ERR_IO, "cannot write %s: %s", path, strerror(failed));
 }
 
 enum rota_code rota_connector_key_make(const char *path, char public_key[ROTA_CONNECTOR_KEY_SIZE],

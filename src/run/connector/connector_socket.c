@@ -136,7 +136,7 @@ enum rota_code rota_connector_socket_watch(struct rota_connector *connector,
     for (size_t i = 0; i < n; i++) {
         connector->polls[i] = watch_fd(connector, fds[i]);
         if (!connector->polls[i])
-            return rota_error_set(error, ROTA_ERR_IO, "the socket can't be watched");
+            return rota_error_set(error, ROTA_ERR_IO, "the socket cannot be watched");
     }
     connector->is_touched = connector->are_events_due = true;
     return ROTA_OK;

@@ -12,7 +12,7 @@ static void hear_record(struct rota_group *group, const struct rota_sync_event *
                                      .why = ROTA_GROUP_OVERSIZED};
     struct rota_error error;
     bool is_tail = group->fsm.replay == ROTA_GROUP_REPLAY_TAIL; /* will be read again */
-    rota_error_set(&error, ROTA_ERR_LIMIT, "a record of %zu bytes; at most %d are allowed",
+    rota_error_set(&error, ROTA_ERR_LIMIT, "the record has %zu bytes; at most %d are allowed",
                    heard.size, ROTA_GROUP_RECORD_MAX);
     if (event->offset >= group->end)
         group->end = event->offset + 1;

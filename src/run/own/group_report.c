@@ -28,7 +28,7 @@ static enum rota_code report_child(struct rota_group *group, struct rota_str par
 {
     if (child->n_parents > ROTA_GROUP_PARENTS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a partition of %zu parents, at most %d are allowed",
+                              "a partition has %zu parents; at most %d are allowed",
                               child->n_parents, ROTA_GROUP_PARENTS_MAX);
     if (!rota_group_is_name(child->name))
         return rota_error_set(error, ROTA_ERR_INVALID,

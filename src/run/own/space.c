@@ -270,7 +270,7 @@ char *rota_space_explain(const struct rota_space *space, uint32_t shard, char *t
     else if (space->state)
         space->engine->explain(space->state, shard, text, size);
     else
-        snprintf(text, size, "engine %s can't be observed from here: %s", space->engine->name,
+        snprintf(text, size, "engine %s cannot be observed from here: %s", space->engine->name,
                  space->engine_trouble);
     if (shard < space->map.n_shards && space->engine)
         rota_space_start_explain(space, shard, text, size);

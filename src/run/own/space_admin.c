@@ -105,7 +105,7 @@ static void delete_space(struct rota_space_admin *admin, const struct rota_store
     if (answer->n_nodes > 0)
         code = rota_error_set(
             &error, ROTA_ERR_INVALID,
-            "space %s can't be deleted: it has %zu member%s, for example %s; stop the "
+            "space %s cannot be deleted: it has %zu member%s, for example %s; stop the "
             "processes that have the space open first",
             admin->name, answer->n_nodes, answer->n_nodes == 1 ? "" : "s",
             rota_quote(answer->nodes[0].name, quoted));

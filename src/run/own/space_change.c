@@ -140,9 +140,10 @@ static enum rota_code check_pin(struct rota_space *space, uint32_t shard, struct
                               "space %s has %u shards; there is no shard %u", space->options.name,
                               (unsigned)space->map.n_shards, (unsigned)shard);
     if (space->engine->open)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "space %s has engine %s, which can't pin shards; ring and static can",
-                              space->options.name, space->engine->name);
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "space %s has engine %s, which cannot pin shards; ring and static can",
+            space->options.name, space->engine->name);
     if (node.size > 0 && rota_view_find(view, node) == ROTA_VIEW_NOBODY)
         return rota_error_set(error, ROTA_ERR_INVALID, "space %s has no live node %s",
                               space->options.name, rota_quote(node, quoted));

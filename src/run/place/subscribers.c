@@ -57,8 +57,8 @@ enum rota_code rota_subscribers_add(struct rota_subscribers *list, const char *n
                               quoted, ROTA_SUBSCRIBERS_NAME_MAX);
     if (list->size == ROTA_SUBSCRIBERS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "subscriber %s: %d subscribers already, which is the limit", quoted,
-                              ROTA_SUBSCRIBERS_MAX);
+                              "subscriber %s: there are already %d subscribers, the maximum",
+                              quoted, ROTA_SUBSCRIBERS_MAX);
     struct rota_subscriber *subscriber = calloc(1, sizeof *subscriber + size);
     if (!subscriber)
         return rota_error_no_memory(error, "for subscriber %s", quoted);

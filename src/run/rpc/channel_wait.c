@@ -64,7 +64,7 @@ enum rota_code rota_channel_wait(struct rota_channel *channel,
     if (rota_link_is_inside())
         return rota_error_set(
             error, ROTA_ERR_INVALID,
-            "a callback can't wait for a call: the event loop is already running");
+            "a callback cannot wait for a call: the event loop is already running");
     struct wait wait = {.loop = rota_channel_loop(channel)};
     struct rota_call_options ours = *options;
     ours.on_message = NULL;

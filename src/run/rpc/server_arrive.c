@@ -259,8 +259,8 @@ static bool check_roles(struct rota_server_call *call)
     const struct rota_metadata *metadata = rota_server_call_metadata(call, &n);
     if ((needed & ROTA_ROLE_OPERATOR) && rota_metadata_get(metadata, n, "authorization", &token))
         snprintf(text, sizeof text,
-                 "only operators may call %.80s: the token you sent is not that of this node (each "
-                 "node has its own, in the file token of its data directory)",
+                 "only operators may call %.80s: the token you sent does not belong to this node "
+                 "(each node has its own, in the file token of its data directory)",
                  call->method->path);
     else if (needed & ROTA_ROLE_OPERATOR)
         snprintf(text, sizeof text,

@@ -362,7 +362,7 @@ enum rota_code rota_store_ask(struct rota_store *store, const struct rota_store_
     if (code) {
         free_ask(ask);
         return rota_error_set(error, code,
-                              "%d requests to the store are in flight, which is the limit",
+                              "%d requests to the store are already in flight, the maximum",
                               ROTA_STORE_PENDING_MAX);
     }
     rota_list_push(&store->asks, &ask->link);

@@ -49,7 +49,7 @@ enum rota_code rota_grpc_head_fields_add_metadata(struct rota_grpc_fields *field
     };
     if (n > N_MAX_OURS)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "metadata of %zu pairs; at most %d can be sent", n, N_MAX_OURS);
+                              "the metadata has %zu pairs; at most %d can be sent", n, N_MAX_OURS);
     for (size_t i = 0; i < n; i++) {
         if (!rota_grpc_metadata_is_valid(&pairs[i]))
             return rota_error_set(error, ROTA_ERR_INVALID,
@@ -57,7 +57,7 @@ enum rota_code rota_grpc_head_fields_add_metadata(struct rota_grpc_fields *field
         if (pairs[i].value.size > SIZE_MAX_OURS || add_one(fields, &pairs[i]) ||
             fields->text.size + 32 * fields->places.size > SIZE_MAX_OURS)
             return rota_error_set(error, ROTA_ERR_LIMIT,
-                                  "metadata of more than %d bytes can't be sent", SIZE_MAX_OURS);
+                                  "metadata of more than %d bytes cannot be sent", SIZE_MAX_OURS);
     }
     return ROTA_OK;
 }

@@ -39,7 +39,7 @@ static const char *found_text(enum rota_grpc_found found, size_t max, char room[
     case ROTA_GRPC_MALFORMED:
         return "the message has an unknown flag";
     case ROTA_GRPC_NO_MEMORY:
-        return "the receiver has not enough memory for the message";
+        return "the receiver does not have enough memory for the message";
     }
     return "";
 }

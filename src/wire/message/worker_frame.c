@@ -90,8 +90,8 @@ enum rota_code rota_worker_frame_name_check(struct rota_str name, struct rota_er
         return ROTA_OK;
     char quoted[ROTA_QUOTE_MAX];
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "%s is not the name of a worker: 1 to %d printable ASCII characters "
-                          "without blanks",
+                          "%s is not the name of a worker: use 1 to %d printable ASCII "
+                          "characters without spaces",
                           rota_quote(name, quoted), ROTA_WORKER_NAME_MAX);
 }
 

@@ -631,7 +631,7 @@ enum rota_code rota_group_record_parse(struct rota_str text, struct rota_group_r
 {
     enum rota_group_kind kind;
     if (text.size > ROTA_GROUP_RECORD_MAX) {
-        rota_error_set(error, ROTA_ERR_LIMIT, "a record of %zu bytes, at most %d are allowed",
+        rota_error_set(error, ROTA_ERR_LIMIT, "the record has %zu bytes; at most %d are allowed",
                        text.size, ROTA_GROUP_RECORD_MAX);
         *verdict = ROTA_GROUP_OVERSIZED;
         return ROTA_OK;

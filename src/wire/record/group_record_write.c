@@ -241,9 +241,9 @@ enum rota_code rota_group_record_format(struct rota_group_record *record,
     if (own.failed)
         code = rota_error_no_memory(error, "for a record");
     else if (own.size > ROTA_GROUP_RECORD_MAX)
-        code =
-            rota_error_set(error, ROTA_ERR_LIMIT, "a record of %zu bytes, at most %d are allowed",
-                           own.size, ROTA_GROUP_RECORD_MAX);
+        code = rota_error_set(error, ROTA_ERR_LIMIT,
+                              "the record has %zu bytes; at most %d are allowed", own.size,
+                              ROTA_GROUP_RECORD_MAX);
     if (!code) {
         record->size = own.size;
         rota_buffer_append_str(buffer, rota_buffer_str(&own));

@@ -375,7 +375,7 @@ enum rota_journal_found rota_journal_segment_reader_next(struct rota_journal_rea
         return report_newer(reader, "it has records of an unknown kind");
     if (!rota_journal_record_decode(&reader->batch, reader->bytes.data, frame.body, record,
                                     &reader->room))
-        return report_damaged(reader, "a complete record can't be decoded");
+        return report_damaged(reader, "a complete record cannot be decoded");
     record->number = reader->next++;
     reader->at += frame.size;
     return ROTA_JOURNAL_FINE;

@@ -109,11 +109,11 @@ enum rota_code rota_config_scan_key(struct rota_config_scan *scan, struct rota_s
     *key = rota_str_of(start, (size_t)(out - start));
     if (key->size > ROTA_CONFIG_TEXT_KEY_MAX)
         return rota_config_scan_fail(scan, ROTA_ERR_LIMIT,
-                                     "a key of %zu bytes, at most %d are allowed", key->size,
+                                     "a key has %zu bytes; at most %d are allowed", key->size,
                                      ROTA_CONFIG_TEXT_KEY_MAX);
     if (depth > ROTA_CONFIG_TEXT_DEPTH_MAX)
         return rota_config_scan_fail(scan, ROTA_ERR_LIMIT,
-                                     "a key of %d parts, at most %d are allowed", depth,
+                                     "a key has %d parts; at most %d are allowed", depth,
                                      ROTA_CONFIG_TEXT_DEPTH_MAX);
     return ROTA_OK;
 }

@@ -281,7 +281,7 @@ enum rota_code rota_config_text_parse(struct rota_str text, const char *file,
 
     if (text.size > ROTA_CONFIG_TEXT_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "%.200s: a file of %zu bytes, at most %d are allowed", file,
+                              "%.200s: the file has %zu bytes; at most %d are allowed", file,
                               text.size, ROTA_CONFIG_TEXT_MAX);
     char *copy = malloc(text.size + 1);
     if (!copy)

@@ -34,7 +34,7 @@ static bool is_blank(char c)
 static enum rota_code check_line(const struct reader *reader, struct rota_str line)
 {
     if (line.size > ROTA_HOSTS_LINE_MAX)
-        return refuse(reader, ROTA_ERR_LIMIT, "a line of %zu bytes, at most %d are allowed",
+        return refuse(reader, ROTA_ERR_LIMIT, "the line has %zu bytes; at most %d are allowed",
                       line.size, ROTA_HOSTS_LINE_MAX);
     for (size_t at = 0, size; at < line.size; at += size) {
         unsigned char c = (unsigned char)line.data[at];
@@ -58,7 +58,7 @@ static enum rota_code check_name(const struct reader *reader, const char *what,
 {
     char quoted[ROTA_QUOTE_MAX];
     if (name.size > ROTA_ADDRESS_MAX)
-        return refuse(reader, ROTA_ERR_INVALID, "%s of %zu bytes, at most %d are allowed", what,
+        return refuse(reader, ROTA_ERR_INVALID, "%s has %zu bytes; at most %d are allowed", what,
                       name.size, ROTA_ADDRESS_MAX);
     if (memchr(name.data, '#', name.size))
         return refuse(reader, ROTA_ERR_INVALID, "# in %s, %s: a comment needs a space before it",
@@ -138,7 +138,7 @@ static enum rota_code read_moment(const struct reader *reader, const char *name,
     rota_time parsed;
     if (rota_time_parse(value, &parsed))
         return refuse(reader, ROTA_ERR_INVALID,
-                      "%s %s is not a time like 2026-01-31T12:00:00Z or unix seconds", name,
+                      "%s %s is not a time like 2026-01-31T12:00:00Z or Unix seconds", name,
                       rota_quote(value, quoted));
     if (parsed <= 0)
         return refuse(reader, ROTA_ERR_INVALID, "%s %s is not after 1970", name,
@@ -359,8 +359,9 @@ enum rota_code rota_hosts_file_parse(struct rota_str text, const char *file,
     struct rota_hosts made = {0};
 
     if (text.size > ROTA_HOSTS_TEXT_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "%s: %zu bytes, at most %d are allowed", file,
-                              text.size, ROTA_HOSTS_TEXT_MAX);
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "%s: the file has %zu bytes; at most %d are allowed", file, text.size,
+                              ROTA_HOSTS_TEXT_MAX);
     if (rota_str_has_prefix(text, rota_str(BYTE_ORDER_MARK)))
         text = rota_str_of(text.data + 3, text.size - 3);
     made.text = malloc(text.size + 1);

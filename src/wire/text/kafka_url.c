@@ -157,7 +157,7 @@ static enum rota_code check_owner(const char *name, struct rota_error *error)
         if (strcmp(name, owned[i]) == 0)
             return rota_error_set(
                 error, ROTA_ERR_INVALID,
-                "the property %s can't be set in the log's URL: the group sets it", name);
+                "the property %s cannot be set in the log's URL: the group sets it", name);
     if (strncmp(name, "rota.", 5) == 0 && strcmp(name, "rota.rebalance.topic") != 0)
         return rota_error_set(
             error, ROTA_ERR_INVALID,
@@ -228,7 +228,7 @@ enum rota_code rota_kafka_url_parse(struct rota_str text, struct rota_kafka_url 
                               "the URL of a log in Kafka must start with %s", SCHEME);
     if (text.size > ROTA_KAFKA_URL_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "the log's URL has %zu bytes, at most %d are allowed", text.size,
+                              "the log's URL has %zu bytes; at most %d are allowed", text.size,
                               ROTA_KAFKA_URL_MAX);
     for (size_t i = 0; i < text.size; i++)
         if ((unsigned char)text.data[i] < ' ' || text.data[i] == 0x7f)

@@ -62,11 +62,11 @@ static enum rota_code check_pair(const struct rota_pair *pair, const char *file,
         return rota_error_set_at(error, ROTA_ERR_INVALID, file, number, "no key before the tab");
     if (pair->key.size > ROTA_PAIRS_KEY_MAX)
         return rota_error_set_at(error, ROTA_ERR_LIMIT, file, number,
-                                 "a key of %zu bytes, at most %d are allowed", pair->key.size,
+                                 "the key has %zu bytes; at most %d are allowed", pair->key.size,
                                  ROTA_PAIRS_KEY_MAX);
     if (pair->value.size > ROTA_PAIRS_VALUE_MAX)
         return rota_error_set_at(error, ROTA_ERR_LIMIT, file, number,
-                                 "the value of %s has %zu bytes, at most %d are allowed",
+                                 "the value of %s has %zu bytes; at most %d are allowed",
                                  rota_quote(pair->key, quoted), pair->value.size,
                                  ROTA_PAIRS_VALUE_MAX);
     return ROTA_OK;

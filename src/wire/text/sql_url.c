@@ -212,7 +212,7 @@ enum rota_code rota_sql_url_parse(struct rota_str text, struct rota_sql_url *url
     struct rota_sql_url parsed = {0};
     if (text.size >= ROTA_SQL_URL_TEXT_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "the store's URL has %zu bytes, at most %d are allowed", text.size,
+                              "the store's URL has %zu bytes; at most %d are allowed", text.size,
                               ROTA_SQL_URL_TEXT_MAX - 1);
     for (size_t i = 0; i < text.size; i++)
         if ((unsigned char)text.data[i] < ' ' || text.data[i] == 0x7f)

@@ -268,8 +268,9 @@ enum rota_code rota_view_text_parse(struct rota_str text, struct rota_view *view
     struct rota_view made = {0};
     struct reader reader = {.rest = text, .view = &made, .error = error};
     if (text.size > ROTA_VIEW_TEXT_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "view: a text of %zu bytes, at most %d",
-                              text.size, ROTA_VIEW_TEXT_MAX);
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "view: the text has %zu bytes; at most %d are allowed", text.size,
+                              ROTA_VIEW_TEXT_MAX);
     enum rota_code code = read_head(&reader);
     if (!code)
         code = read_lists(&reader);

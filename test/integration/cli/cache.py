@@ -283,7 +283,7 @@ def unservable_caches_are_refused_with_one_sentence():
             refuse(*args, name=name, code=1)
         for text, name in [(b"a 1\n", ":1: no tab"), (b"a\t1\na\t2\n", ":2: the key \"a\" is already on line 1"),
                            (b"a\t\\q\n", ":1: byte 3"), (b"\t1\n", ":1: no key"),
-                           (b"k" * 5000 + b"\tv\n", ":1: a key of 5000 bytes"),
+                           (b"k" * 5000 + b"\tv\n", ":1: the key has 5000 bytes"),
                            (b"a\t" + b"v" * (17 << 20), ":1: the value of \"a\"")]:
             bad = files.write("bad", text)
             refuse(*serve, "--shards", "1", "--source", f"file:{bad}", name=name, code=1)

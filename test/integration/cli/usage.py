@@ -81,6 +81,8 @@ def completion_reports_no_failures():
 def unknown_names_are_reported():
     refuse("rign", name=["rign", "did you mean", "ring"])
     refuse("plam", name=["plam", "did you mean", "plan"])
+    refuse("shards", name=["shards", "did you mean `directory`?"])
+    refuse("members", "lst", name=["members", "did you mean `node`?"])
     refuse("ring", "lokup", name=["lokup", "did you mean", "lookup"])
     refuse("xyzzyx", name="xyzzyx")
     refuse("help", "nothing-like-it", name="nothing-like-it")

@@ -368,7 +368,7 @@ enum rota_code rota_get_fsm_start(struct rota_get_fsm *fsm, rota_time now,
     size_t n = options->n_keys;
     if (n > ROTA_GET_KEYS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "a multi-get of %zu keys; at most %d are allowed", n,
+                              "the multi-get has %zu keys; at most %d are allowed", n,
                               ROTA_GET_KEYS_MAX);
     if (!rota_vector_reserve(&fsm->actions, 1) ||
         !rota_get_keys_set(&fsm->keys, rota_random_next(shared->random), options->ids,

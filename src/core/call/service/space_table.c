@@ -58,7 +58,7 @@ enum rota_code rota_space_table_begin(struct rota_space_table *table,
                                       struct rota_error *error)
 {
     if (head->n_shards == 0 || head->n_shards > ROTA_SPACE_SHARDS_MAX)
-        return reject(error, "a space of too many shards, or none");
+        return reject(error, "a space without shards, or with too many");
     if (head->history == 0 || head->version == 0)
         return reject(error, "an update without a version");
     if (head->is_snapshot) {
@@ -79,10 +79,10 @@ enum rota_code rota_space_table_node(struct rota_space_table *table, uint64_t nu
 {
     struct rota_space_table_side *side = side_of(table);
     if (number >= ROTA_SPACE_NODES_MAX || number > side->nodes.size)
-        return reject(error, "a node out of turn");
+        return reject(error, "nodes that are not in order");
     if (address.size == 0 || address.size > ROTA_SHARD_NAME_MAX ||
         memchr(address.data, '\0', address.size))
-        return reject(error, "a node without a proper address");
+        return reject(error, "an invalid address of a node");
     char *copy = rota_text_copy(address);
     if (!copy)
         return rota_error_no_memory(error, "for the map of a space");
@@ -107,7 +107,7 @@ enum rota_code rota_space_table_zone(struct rota_space_table *table, struct rota
             return ROTA_OK;
     if (side->n_zones == ROTA_SPACE_TABLE_ZONES_MAX || name.size > ROTA_SHARD_NAME_MAX ||
         (name.size > 0 && memchr(name.data, '\0', name.size)))
-        return reject(error, "too many zones, or one without a proper name");
+        return reject(error, "too many zones, or an invalid zone name");
     struct rota_space_table_zone made = {
         .name = rota_text_copy(name),
         .claims = calloc(side->n_shards, sizeof *made.claims),

@@ -82,7 +82,7 @@ enum rota_code rota_health_fsm_add(struct rota_health_fsm *fsm, rota_time now, u
         return ROTA_OK;
     if (fsm->nodes.size >= ROTA_HEALTH_NODES_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "health: %d nodes are listed already, which is the limit",
+                              "health: %d nodes are already listed, the maximum",
                               ROTA_HEALTH_NODES_MAX);
     struct node *node = calloc(1, sizeof *node);
     if (!node)

@@ -313,7 +313,7 @@ static enum rota_code ready_pool(struct rota_pool_fsm *pools, rota_time now, int
     struct pool *pool = find_pool(pools, node);
     if (address.size == 0 || address.size > ROTA_POOL_ADDRESS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "pool of node %lld: address of %zu bytes, 1 to %d are allowed",
+                              "pool of node %lld: its address has %zu bytes; 1 to %d are allowed",
                               (long long)node, address.size, ROTA_POOL_ADDRESS_MAX);
     if (!pool && pools->by_node.size == ROTA_POOL_NODES_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "more than %d nodes have a pool",

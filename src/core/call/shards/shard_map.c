@@ -41,11 +41,11 @@ static enum rota_code check_channel(const struct rota_shard_channel *channel, si
 {
     if (channel->name.size == 0 || channel->name.size > ROTA_SHARD_NAME_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "shard map: channel name of %zu bytes, 1 to %d are allowed",
+                              "shard map: a channel name has %zu bytes; 1 to %d are allowed",
                               channel->name.size, ROTA_SHARD_NAME_MAX);
     if (channel->n_replicas > ROTA_SHARD_REPLICAS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "shard map: %zu replicas of a channel, at most %d are allowed",
+                              "shard map: a channel has %zu replicas; at most %d are allowed",
                               channel->n_replicas, ROTA_SHARD_REPLICAS_MAX);
     *n_bytes += channel->name.size;
     *n_replicas += channel->n_replicas;
@@ -53,7 +53,7 @@ static enum rota_code check_channel(const struct rota_shard_channel *channel, si
         const struct rota_replica *replica = &channel->replicas[i];
         if (replica->address.size > ROTA_SHARD_NAME_MAX)
             return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "shard map: address of %zu bytes, at most %d are allowed",
+                                  "shard map: an address has %zu bytes; at most %d are allowed",
                                   replica->address.size, ROTA_SHARD_NAME_MAX);
         if (rota_shard_map_find_channel(channel, replica->node) != replica)
             return rota_error_set(error, ROTA_ERR_INVALID,
@@ -71,13 +71,14 @@ enum rota_code rota_shard_map_new(int64_t collection, struct rota_str name,
     size_t n_replicas = 0, n_bytes = name.size;
     enum rota_code code = ROTA_OK;
     if (name.size > ROTA_SHARD_NAME_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "shard map: collection name of %zu bytes, at most %d are allowed",
-                              name.size, ROTA_SHARD_NAME_MAX);
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "shard map: the collection's name has %zu bytes; at most %d are allowed", name.size,
+            ROTA_SHARD_NAME_MAX);
     if (n_channels > ROTA_SHARD_CHANNELS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "shard map: %zu channels, at most %d are allowed", n_channels,
-                              ROTA_SHARD_CHANNELS_MAX);
+                              "shard map: there are %zu channels; at most %d are allowed",
+                              n_channels, ROTA_SHARD_CHANNELS_MAX);
     for (size_t i = 0; i < n_channels && !code; i++)
         code = check_channel(&channels[i], &n_replicas, &n_bytes, error);
     if (!code)

@@ -288,7 +288,7 @@ void rota_broker_tick(struct rota_broker *broker, struct rota_work_now now)
             break;
     rota_broker_worker_lose_all(broker);
     rota_broker_ended_forget(broker, 0);
-    rota_broker_match_end_breaths(broker);
+    rota_broker_match_end_yields(broker);
     rota_broker_match(broker);
 }
 
@@ -312,8 +312,8 @@ rota_time rota_broker_deadline(const struct rota_broker *broker)
     if (at < ROTA_TIME_NEVER && broker->counts[ROTA_JOB_RUNNING] > 0)
         at = watch_before(broker, at);
     at = rota_time_min(at, rota_broker_ended_forgets_at(broker));
-    if (broker->matching.breath_at)
-        at = rota_time_min(at, broker->matching.breath_at);
+    if (broker->matching.yield_at)
+        at = rota_time_min(at, broker->matching.yield_at);
     if (broker->is_starved)
         at = rota_time_min(at, rota_time_add(broker->now.boot, STARVED_AT));
     return at;

@@ -54,7 +54,7 @@
  * Invariants: a job is in one state and, when running, with one attempt; a worker never has more
  * attempts than slots, nor one that it lacks a capability for; no job waits while a free worker
  * of this broker can take it, unless its queue is paused, its record is not on disk or the
- * worker yields to other nodes (breath.h); everything that grows is bounded by the options. */
+ * worker yields to other nodes (yield.h); everything that grows is bounded by the options. */
 #pragma once
 
 #include "core/work/job/job.h"
@@ -388,7 +388,7 @@ enum rota_code rota_broker_partition_drop(struct rota_broker *broker, struct rot
 void rota_broker_hold(struct rota_broker *broker, struct rota_work_now now, bool is_on_hold);
 
 /* While workers are shared with other nodes, those that are never idle yield now and then (see
- * breath.h), so that other nodes' jobs are fetched. */
+ * yield.h), so that other nodes' jobs are fetched. */
 void rota_broker_share(struct rota_broker *broker, struct rota_work_now now, bool is_shared);
 
 /* --- chunks: how the jobs of a closed partition go to another broker ---

@@ -183,7 +183,8 @@ static enum rota_code check_add_room(struct rota_broker *broker, const struct ro
         return code;
     if (broker->n_live >= broker->options.jobs_max)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "the node has %zu jobs already, which is the limit", broker->n_live);
+                              "the node is full: it already has %zu jobs, the maximum",
+                              broker->n_live);
     if (bytes > broker->options.bytes_max)
         return rota_error_set(
             error, ROTA_ERR_INVALID,
@@ -343,7 +344,8 @@ enum rota_code rota_broker_revive(struct rota_broker *broker, struct rota_work_n
         return refuse_state(job, error);
     if (broker->n_live >= broker->options.jobs_max)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "the node has %zu jobs already, which is the limit", broker->n_live);
+                              "the node is full: it already has %zu jobs, the maximum",
+                              broker->n_live);
     code = rota_broker_job_revive(broker, job_number, broker->stamp, error);
     if (code)
         return code;

@@ -4,7 +4,7 @@
 #include "base/list.h"
 #include "base/map.h"
 #include "core/work/broker/broker_worker.h"
-#include "core/work/cluster/breath.h"
+#include "core/work/cluster/yield.h"
 #include "core/work/job/capability.h"
 #include "core/work/job/choice.h"
 
@@ -20,7 +20,7 @@ struct rota_work_class {
     struct rota_list_node free_workers;
     struct rota_list_node link; /* of those with a free worker */
     rota_time free_since;       /* while there is one */
-    struct rota_breath breath;
+    struct rota_yield yield;
     bool is_away; /* without a worker */
     char *text;   /* its key */
     size_t text_size;

@@ -187,7 +187,7 @@ enum rota_code rota_broker_forget(struct rota_broker *broker, struct rota_work_n
         rota_broker_queue_of(broker, job), rota_job_partition(&broker->jobs, job));
     if (own->is_open && !rota_job_state_is_ended(job->state))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "job %s is %s in a partition of this node and can't be forgotten",
+                              "job %s is %s in a partition of this node and cannot be forgotten",
                               rota_job_id_format(id, text),
                               rota_job_state_name((enum rota_job_state)job->state));
     if (!rota_broker_ready(broker, NULL))
@@ -246,7 +246,8 @@ static enum rota_code check_adopted(struct rota_broker *broker, const struct rot
         return code;
     if (!rota_job_state_is_ended(job->state) && !rota_broker_has_room(broker, 1))
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "the node has %zu jobs already, which is the limit", broker->n_live);
+                              "the node is full: it already has %zu jobs, the maximum",
+                              broker->n_live);
     return ROTA_OK;
 }
 

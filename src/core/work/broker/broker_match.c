@@ -220,32 +220,32 @@ static struct rota_work_worker *first_free(const struct rota_work_class *class)
     return ROTA_LIST_ITEM(class->free_workers.next, struct rota_work_worker, link);
 }
 
-/* Whether a worker gets nothing although a job waits for it: its class yields (breath.h), and
+/* Whether a worker gets nothing although a job waits for it: its class yields (yield.h), and
  * this is the only free slot, or the only poll, which is used as a whole. */
 static bool holds_back(struct rota_broker *broker, const struct rota_work_worker *worker)
 {
     struct rota_work_class *class = worker->class;
     if (!broker->matching.is_shared || worker->is_hasty ||
-        !rota_breath_holds(&class->breath, broker->now.boot, class->free_since))
+        !rota_yield_holds(&class->yield, broker->now.boot, class->free_since))
         return false;
-    if (!broker->matching.breath_at || class->breath.until < broker->matching.breath_at)
-        broker->matching.breath_at = class->breath.until;
+    if (!broker->matching.yield_at || class->yield.until < broker->matching.yield_at)
+        broker->matching.yield_at = class->yield.until;
     return worker->is_poll ? !has_two_free(class) && worker->n_running == 0 : class->n_free == 1;
 }
 
-void rota_broker_match_end_breaths(struct rota_broker *broker)
+void rota_broker_match_end_yields(struct rota_broker *broker)
 {
     size_t place = 0;
-    if (!broker->matching.breath_at || broker->now.boot < broker->matching.breath_at)
+    if (!broker->matching.yield_at || broker->now.boot < broker->matching.yield_at)
         return;
-    broker->matching.breath_at = 0;
+    broker->matching.yield_at = 0;
     for (const struct rota_map_entry *entry;
          (entry = rota_map_next(&broker->classes.by_key, &place));) {
         const struct rota_work_class *class = entry->value;
-        rota_time until = class->breath.until;
+        rota_time until = class->yield.until;
         if (until > broker->now.boot &&
-            (!broker->matching.breath_at || until < broker->matching.breath_at))
-            broker->matching.breath_at = until;
+            (!broker->matching.yield_at || until < broker->matching.yield_at))
+            broker->matching.yield_at = until;
         else if (until && until <= broker->now.boot && !rota_list_is_empty(&class->free_workers))
             rota_broker_match_offer(broker, first_free(class));
     }

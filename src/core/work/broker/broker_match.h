@@ -18,8 +18,8 @@ struct rota_broker_matching {
     ROTA_VECTOR(struct rota_work_start) starts; /* in this order */
     uint64_t n_looks;                           /* lanes examined to choose jobs */
     bool is_on_hold;
-    bool is_shared;      /* workers are shared with other nodes */
-    rota_time breath_at; /* when the first yield is over; 0: there is none */
+    bool is_shared;     /* workers are shared with other nodes */
+    rota_time yield_at; /* when the first yield is over; 0: there is none */
 };
 
 void rota_broker_match_mark_dirty(struct rota_broker *broker, struct rota_lane *lane);
@@ -44,4 +44,4 @@ void rota_broker_match_offer_all(struct rota_broker *broker);
 void rota_broker_match_offer(struct rota_broker *broker, const struct rota_work_worker *worker);
 
 /* End yields whose time is over. */
-void rota_broker_match_end_breaths(struct rota_broker *broker);
+void rota_broker_match_end_yields(struct rota_broker *broker);

@@ -266,7 +266,7 @@ enum rota_code rota_broker_queue_need(struct rota_broker *broker, struct rota_st
     if (broker->queues.by_name.size >= broker->options.queues_max)
         return rota_error_set(
             error, ROTA_ERR_LIMIT,
-            "the node has %zu queues with jobs, workers or settings already, which is the limit",
+            "the node already has %zu queues with jobs, workers or settings, the maximum",
             broker->options.queues_max);
     return make_queue(broker, name, queue, error);
 }
@@ -350,8 +350,8 @@ enum rota_code rota_broker_queue_need_lane(struct rota_broker *broker,
     }
     if (broker->lanes.n >= ROTA_BROKER_LANES_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "the node has jobs of %zu pairs of a queue and a set of "
-                              "capabilities already, which is the limit",
+                              "the node already has jobs of %zu pairs of a queue and a set of "
+                              "capabilities, the maximum",
                               broker->lanes.n);
     return make_lane(broker, queue, set, lane, error);
 }

@@ -243,7 +243,7 @@ static enum rota_code read_start(struct rota_broker *broker, uint32_t number,
         extra && rota_broker_is_attempt_open(job, extra) && extra->attempt == record->attempt;
     if (rota_job_state_is_ended(job->state) || job->state == ROTA_JOB_RUNNING ||
         (!is_resumed && record->attempt <= (extra ? extra->attempt : 0)))
-        return reject_record(record, "the job can't start", error);
+        return reject_record(record, "the job cannot start", error);
     if (is_resumed)
         rota_broker_job_set_killed(broker, extra, record);
     return start_job(broker, number, record, record->at, error);

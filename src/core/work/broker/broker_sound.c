@@ -175,9 +175,9 @@ static bool is_nobody_idle(const struct rota_broker *broker)
             if (fits != rota_broker_class_has(class, i))
                 return false;
             const struct rota_list_node *free_workers = &class->free_workers;
-            bool is_breathing = broker->matching.is_shared && class->breath.until &&
-                                free_workers->next == free_workers->previous;
-            if (fits && !rota_list_is_empty(free_workers) && lane->size > 0 && !is_breathing &&
+            bool is_yielding = broker->matching.is_shared && class->yield.until &&
+                               free_workers->next == free_workers->previous;
+            if (fits && !rota_list_is_empty(free_workers) && lane->size > 0 && !is_yielding &&
                 !broker->queues.all.items[lane->queue]->is_paused)
                 return false;
         }

@@ -37,7 +37,7 @@ static void settle_worker(struct rota_broker *broker, struct rota_work_worker *w
     worker->class->n_free += n_free - (size_t)worker->n_free;
     worker->n_free = n_free;
     if (worker->class->n_free == 0)
-        rota_breath_end(&worker->class->breath, broker->now.boot);
+        rota_yield_end(&worker->class->yield, broker->now.boot);
     if (n_free > 0 && !worker->is_free)
         rota_broker_class_put_free(broker, worker);
     else if (n_free == 0 && worker->is_free)
@@ -137,8 +137,8 @@ static enum rota_code check_name(struct rota_str name, struct rota_error *error)
     if (is_good)
         return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "%s is not the name of a worker: 1 to %d printable characters without "
-                          "blanks",
+                          "%s is not the name of a worker: use 1 to %d printable characters "
+                          "without spaces",
                           rota_quote(name, quoted), ROTA_WORKER_NAME_MAX);
 }
 
@@ -427,7 +427,7 @@ static enum rota_code reserve_open(struct rota_broker *broker, const struct rota
     size_t n = spec->n_running + n_carried;
     if (broker->workers.all.size - broker->workers.free_numbers.size >= ROTA_BROKER_WORKERS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "%d workers are connected already, which is the limit",
+                              "%d workers are already connected, the maximum",
                               ROTA_BROKER_WORKERS_MAX);
     if (!rota_broker_ready(broker, NULL) ||
         !rota_vector_reserve(&broker->output.effects, broker->output.effects.size + 2 * n) ||

@@ -139,7 +139,7 @@ enum rota_code rota_remote_fsm_take(struct rota_remote_fsm *fsm, rota_time now, 
 {
     if (fsm->attempts.size >= ROTA_REMOTE_ATTEMPTS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "%d jobs of other nodes are running here already, which is the limit",
+                              "%d jobs of other nodes are already running here, the maximum",
                               ROTA_REMOTE_ATTEMPTS_MAX);
     struct attempt *attempt = calloc(1, sizeof *attempt + running->queue.size + node.size + 1);
     if (!attempt)

@@ -73,7 +73,7 @@ static enum rota_code intern_name(struct rota_capabilities *capabilities, struct
     struct rota_capability *known = rota_map_get(&capabilities->by_name, name);
     if (!known && capabilities->by_name.size >= ROTA_CAPABILITIES_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "the node has %d capabilities already, which is the limit",
+                              "the node already has %d capabilities, the maximum",
                               ROTA_CAPABILITIES_MAX);
     if (!known)
         known = new_name(capabilities, name);
@@ -249,7 +249,7 @@ enum rota_code rota_capabilities_set(struct rota_capabilities *capabilities,
     if (capabilities->n_sets >= capabilities->sets_max)
         return rota_error_set(
             error, ROTA_ERR_LIMIT,
-            "jobs require %zu different sets of capabilities already, which is the limit",
+            "jobs already require %zu different sets of capabilities, the maximum",
             capabilities->n_sets);
     return make_set(capabilities, text, set, error);
 }

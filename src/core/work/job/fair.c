@@ -85,7 +85,7 @@ enum rota_code rota_fair_key(struct rota_fair_queue *queue, struct rota_str name
     forget_resting(fair);
     if (fair->n_keys >= fair->keys_max)
         return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "%zu keys share queues already, which is the limit", fair->n_keys);
+                              "%zu fair keys are already in use, the maximum", fair->n_keys);
     struct rota_fair_key *made = malloc(sizeof *made + name.size);
     if (!made)
         return rota_error_no_memory(error, "for a key");

@@ -198,10 +198,11 @@ enum rota_code rota_job_check_capability(struct rota_str name, struct rota_error
     char quoted[ROTA_QUOTE_MAX];
     if (name.size > 0 && name.size <= ROTA_CAPABILITY_NAME_MAX && is_made_of(name, IN_CAPABILITIES))
         return ROTA_OK;
-    return rota_error_set(error, ROTA_ERR_INVALID,
-                          "%s is not a capability: 1 to %d letters, digits, '.', '_', '-', ':', "
-                          "'/' or '='",
-                          rota_quote(name, quoted), ROTA_CAPABILITY_NAME_MAX);
+    return rota_error_set(
+        error, ROTA_ERR_INVALID,
+        "%s is not a capability: use 1 to %d letters, digits, '.', '_', '-', ':', '/' "
+        "or '='",
+        rota_quote(name, quoted), ROTA_CAPABILITY_NAME_MAX);
 }
 
 enum rota_code rota_job_queue_check(struct rota_str name, struct rota_error *error)
@@ -209,9 +210,10 @@ enum rota_code rota_job_queue_check(struct rota_str name, struct rota_error *err
     char quoted[ROTA_QUOTE_MAX];
     if (name.size > 0 && name.size <= ROTA_JOB_QUEUE_NAME_MAX && is_made_of(name, IN_NAMES))
         return ROTA_OK;
-    return rota_error_set(error, ROTA_ERR_INVALID,
-                          "%s is not the name of a queue: 1 to %d letters, digits, '.', '_' or '-'",
-                          rota_quote(name, quoted), ROTA_JOB_QUEUE_NAME_MAX);
+    return rota_error_set(
+        error, ROTA_ERR_INVALID,
+        "%s is not the name of a queue: use 1 to %d letters, digits, '.', '_' or '-'",
+        rota_quote(name, quoted), ROTA_JOB_QUEUE_NAME_MAX);
 }
 
 enum rota_code rota_job_check_size(struct rota_str bytes, size_t max, const char *what,
@@ -243,7 +245,8 @@ static enum rota_code check_numbers(const struct rota_job_spec *spec, struct rot
         return rota_error_set(error, ROTA_ERR_INVALID, "partition %u is above %d", spec->partition,
                               ROTA_JOB_PARTITIONS_MAX - 1);
     if (spec->max_attempts > ROTA_JOB_ATTEMPTS_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID, "%u attempts; at most %d are allowed",
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "%u attempts are too many; at most %d are allowed",
                               spec->max_attempts, ROTA_JOB_ATTEMPTS_MAX);
     const char *negative = find_negative(spec);
     if (negative)

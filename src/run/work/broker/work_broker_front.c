@@ -64,7 +64,7 @@ static void note_operation(const struct rota_broker_request *request)
         request->front.is_carried)
         return;
     snprintf(subject, sizeof subject, "%.*s", ROTA_STR_ARGS(request->as.setting.queue));
-    snprintf(what, sizeof what, "has a %s request by %.200s", strrchr(method->path, '/') + 1,
+    snprintf(what, sizeof what, "received a %s request by %.200s", strrchr(method->path, '/') + 1,
              rota_server_call_actor(request->call, actor));
     broker->options.on_news(broker->options.data, false, subject, what);
 }

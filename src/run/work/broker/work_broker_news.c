@@ -65,8 +65,10 @@ void rota_work_broker_news_report(struct rota_work_broker *broker,
         break;
     case ROTA_WORK_LAYOUT:
         if (is_ours_to_tell(broker, queue))
-            report_news(broker, queue, NULL, "gets %u partitions: %u are written, %u read",
-                        record->layout->wanted, record->layout->write, record->layout->read);
+            report_news(
+                broker, queue, NULL,
+                "changes to %u partitions: new jobs go to the first %u, workers read the first %u",
+                record->layout->wanted, record->layout->write, record->layout->read);
         break;
     case ROTA_WORK_ADD:
     case ROTA_WORK_JOB:

@@ -87,8 +87,7 @@ static enum rota_code open_poll(struct rota_work_broker *broker, struct rota_bro
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "a poll waits at most 10 minutes, and its lease lasts at most a day");
     if (broker->polls.by_session.size >= ROTA_WORK_BROKER_POLLS_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "%d polls are already waiting, which is the limit",
+        return rota_error_set(error, ROTA_ERR_LIMIT, "%d polls are already waiting, the maximum",
                               ROTA_WORK_BROKER_POLLS_MAX);
     enum rota_code code = rota_broker_worker_open(broker->core, now, &spec, &poll->session, error);
     if (code)

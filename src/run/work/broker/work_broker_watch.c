@@ -87,7 +87,7 @@ static struct rota_broker_watcher *make_watcher(struct rota_work_broker *broker,
                                                 struct rota_job_id id, struct rota_error *error)
 {
     if (broker->watchers.n >= ROTA_WORK_BROKER_WATCHERS_MAX) {
-        rota_error_set(error, ROTA_ERR_LIMIT, "%d watchers already, which is the limit",
+        rota_error_set(error, ROTA_ERR_LIMIT, "there are already %d watchers, the maximum",
                        ROTA_WORK_BROKER_WATCHERS_MAX);
         return NULL;
     }

@@ -215,8 +215,9 @@ static enum rota_code check_jobs(const struct rota_queue_adopt *request, size_t 
         if (record.type != ROTA_WORK_JOB || record.spec->partition != request->partition ||
             !rota_str_is_equal(record.spec->queue, request->queue) ||
             rota_job_spec_check(record.spec, NULL))
-            return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "not a job, or a job of another partition than it names");
+            return rota_error_set(
+                error, ROTA_ERR_INVALID,
+                "a record is not a valid job of the partition that the request names");
     if (place < request->jobs.size || n > ROTA_BROKER_CHUNK_JOBS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "malformed jobs, or too many of them");
     *n_jobs = n;

@@ -194,7 +194,7 @@ enum rota_code rota_work_broker_layout_file_permit(const struct rota_broker_layo
     if (!rota_layout_file_decides(&says, wish, &line))
         return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "%s:%u decides about this setting of queue \"%.*s\": change it there",
+                          "%s:%u sets this for queue \"%.*s\"; change it there",
                           file->broker->options.settings_file, line, ROTA_STR_ARGS(queue));
 }
 

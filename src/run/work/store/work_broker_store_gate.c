@@ -26,7 +26,7 @@ enum rota_code rota_work_broker_store_gate_check_size(const struct rota_work_bro
     if (!store || bytes.size <= store->bytes_max || bytes.size > ROTA_JOB_PAYLOAD_MAX)
         return ROTA_OK; /* beyond the bound of all brokers it is rejected as there */
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "%s of %zu bytes: the database takes at most %zu (max_allowed_packet)",
+                          "%s has %zu bytes; the database accepts at most %zu (max_allowed_packet)",
                           what, bytes.size, store->bytes_max);
 }
 
