@@ -95,7 +95,7 @@ struct rota_work_broker_options {
     struct rota_store *settings_store;
     rota_time settings_interval;
 
-    void *reserved[1]; /* must be zero; room for future options */
+    void *reserved[2]; /* must be zero; room for future options */
 };
 
 /* Serves rota.v1.Queue on `server`, which is kept and whose message_max must be at least

@@ -127,8 +127,8 @@ enum rota_store_verb {
 
     /* Writes the settings `config.text` of the queue `config.name`, changed by `host`; and those of
      * further queues, whose names and settings alternate in `keys`. Unless one of them has settings
-     * of a version above `known`. Answer: `is_done`; then `highest` is their version, and `previous`
-     * the latest of all queues before it. */
+     * of a version above `known`. Answer: `is_done`; then `highest` is their version, and
+     * `previous` the latest of all queues before it. */
     ROTA_STORE_QUEUE_PUT,
 };
 

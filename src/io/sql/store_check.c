@@ -256,7 +256,7 @@ static enum rota_code check_settings(struct rota_str queue, struct rota_str sett
     enum rota_code code = check_name("the queue", queue, error);
     if (!code && settings.size > ROTA_STORE_TEXT_MAX)
         code = rota_error_set(error, ROTA_ERR_LIMIT,
-                              "settings of a queue with %zu bytes, at most %d are allowed",
+                              "the settings of the queue have %zu bytes; at most %d are allowed",
                               settings.size, ROTA_STORE_TEXT_MAX);
     return code;
 }

@@ -1,4 +1,4 @@
-/* Settings of queues in the tables that programs before version 11 had, as rows. */
+/* Settings of queues in the tables that programs before version 12 had, as rows. */
 #include "base/map.h"
 #include "io/sql/store_inside.h"
 #include "wire/message/queue_message.h"

@@ -110,7 +110,7 @@ void *rota_store_session_answer_rows(struct rota_store_answer *answer, size_t n,
 /* Free what the answer has so far, for other rows. */
 void rota_store_session_answer_clear(struct rota_store_answer *answer);
 
-/* The settings of queues as the tables before version 11 have them. */
+/* The settings of queues as the tables before version 12 have them. */
 enum rota_code rota_store_former_read(struct rota_store_session *session,
                                       struct rota_store_answer *answer);
 

@@ -49,9 +49,9 @@ struct rota_store_removal {
 };
 
 struct rota_store_turn {
-    uint64_t instance;                         /* of the writer */
-    struct rota_store_partition *partitions;   /* by queue, then number; each once */
-    const struct rota_store_job *jobs;         /* each once */
+    uint64_t instance;                       /* of the writer */
+    struct rota_store_partition *partitions; /* by queue, then number; each once */
+    const struct rota_store_job *jobs;       /* each once */
     const struct rota_store_removal *removals;
     size_t n_partitions, n_jobs, n_removals;
 };

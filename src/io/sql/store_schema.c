@@ -139,7 +139,7 @@ static const struct table tables[] = {
              {"owned_at", "int", "when ownership started"},
          }},
     {.name = "rota_queues",
-     .what = "Pauses of queues before version 11, read until rota_queue_settings has a row",
+     .what = "Pauses of queues before version 12, read until rota_queue_settings has a row",
      .key = "queue",
      .columns =
          {
@@ -148,7 +148,7 @@ static const struct table tables[] = {
              {"kills_max", "int", "workers that a job may kill before it is dead; 0: 3"},
          }},
     {.name = "rota_weights",
-     .what = "Weights of fair keys before version 11, read in the same way",
+     .what = "Weights of fair keys before version 12, read in the same way",
      .key = "queue, fair_key",
      .columns =
          {
@@ -157,7 +157,7 @@ static const struct table tables[] = {
              {"weight", "int", "in thousandths"},
          }},
     {.name = "rota_layouts",
-     .what = "Partition layouts before version 11, the same; the latest row of a queue counts",
+     .what = "Partition layouts before version 12, the same; the latest row of a queue counts",
      .key = "queue, made_at",
      .columns =
          {

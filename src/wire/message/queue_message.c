@@ -357,8 +357,8 @@ static const struct rota_message_field CHANGED[] = {F(1, UINT, version), F(2, ST
 TYPE(ROTA_QUEUE_CHANGED, "request", struct rota_queue_changed, CHANGED);
 
 #define THIS struct rota_queue_changed_reply
-static const struct rota_message_field CHANGED_REPLY[] = {
-    F(1, UINT, version), F_BYTES(2, records), F(3, BOOL, has_beyond)};
+static const struct rota_message_field CHANGED_REPLY[] = {F(1, UINT, version), F_BYTES(2, records),
+                                                          F(3, BOOL, has_beyond)};
 #undef THIS
 TYPE(ROTA_QUEUE_CHANGED_REPLY, "reply", struct rota_queue_changed_reply, CHANGED_REPLY);
 

@@ -481,8 +481,8 @@ static bool reset_others(const struct put *put, struct rota_work_queue *queue)
 }
 
 enum rota_code rota_broker_put_settings(struct rota_broker *broker, struct rota_work_now now,
-                                        struct rota_str name, rota_setting_source *next,
-                                        void *data, struct rota_error *error)
+                                        struct rota_str name, rota_setting_source *next, void *data,
+                                        struct rota_error *error)
 {
     struct put put = {.broker = broker, .now = now, .name = name};
     struct rota_work_record setting;

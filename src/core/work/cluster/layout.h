@@ -17,8 +17,8 @@
  * request.
  *
  * A layout is one of the settings of its queue (settings_fsm.h): all nodes have the one of its row.
- * It has a time, by which two layouts are told apart; a step is one tick later than the layout that
- * it follows from, and is dropped if another one was put in force meanwhile.
+ * Its time distinguishes it from other layouts; a step is one tick later than the layout that it
+ * follows from, and is dropped if another one was put in force meanwhile.
  *
  * A job for a partition beyond those that are written, which a client may choose that knows of
  * more, is put where rota_layout_write() says; one beyond those that are read belongs where

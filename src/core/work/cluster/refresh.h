@@ -10,7 +10,7 @@
  *                     ASK the owner that it names, at most ROTA_REFRESH_HOPS_MAX times in a row
  *                     WAIT until ours is as late, then AGAIN
  *
- * No call waits longer than ROTA_REFRESH_WAIT_MAX: when the store is unreachable a node goes on
+ * No call waits longer than ROTA_REFRESH_WAIT_MAX: while the store is unreachable a node continues
  * under the last view it knows. */
 #pragma once
 

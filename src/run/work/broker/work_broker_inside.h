@@ -1,8 +1,8 @@
 /* work_broker_inside: a broker that serves, and its parts: the front door (work_broker_front.h),
  * records and the answers that wait for them (work_broker_log.h), polls, watchers, connected
  * workers, the other nodes (work_broker_cluster.h, work_broker_forward.h, work_broker_handover.h,
- * work_broker_settings.h, work_broker_layout.h, work_broker_rows.h) and a store (work_broker_store.h). work_broker.c
- * runs their turns. Private to these. */
+ * work_broker_settings.h, work_broker_layout.h, work_broker_rows.h) and a store
+ * (work_broker_store.h). work_broker.c runs their turns. Private to these. */
 #pragma once
 
 #include "run/work/broker/work_broker_front.h"
@@ -35,8 +35,8 @@ struct rota_work_broker {
     uint64_t seed;
     rota_time swept_at; /* monotonic: when queues without jobs were last removed */
     uint64_t n_turns;
-    bool has_past;   /* its journal is that of an earlier run */
-    unsigned holds;  /* bits of enum rota_broker_hold_reason */
+    bool has_past;  /* its journal is that of an earlier run */
+    unsigned holds; /* bits of enum rota_broker_hold_reason */
 
     struct rota_broker_front front;
     struct rota_broker_log log;

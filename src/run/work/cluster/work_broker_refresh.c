@@ -55,7 +55,7 @@ bool rota_work_broker_refresh_park(struct rota_work_broker *broker,
 }
 
 /* Its call begins, or waits to begin. */
-static void begin(struct rota_broker_errand *errand, const char *owner)
+static void begin_call(struct rota_broker_errand *errand, const char *owner)
 {
     struct rota_work_broker *broker = errand->broker;
     const struct rota_broker_method *method = errand->of;
@@ -85,7 +85,7 @@ bool rota_work_broker_refresh_again(struct rota_broker_errand *errand,
     if (what == ROTA_REFRESH_PASS)
         return false;
     snprintf(owner, sizeof owner, "%s", what == ROTA_REFRESH_ASK ? part->owner : "");
-    begin(errand, owner);
+    begin_call(errand, owner);
     return true;
 }
 
@@ -122,7 +122,7 @@ void rota_work_broker_refresh_turn(struct rota_work_broker *broker, rota_time no
         if (rota_refresh_must_wait(refresh_of(broker), now, &errand->front.refresh))
             rota_list_push(&broker->front.parked, &errand->link);
         else
-            begin(errand, "");
+            begin_call(errand, "");
     }
 }
 

@@ -230,7 +230,7 @@ static enum rota_code put_own(struct rota_broker_rows *rows,
     if (!pairs || rows->bytes.failed)
         return rota_error_no_memory(&pending->error, "for the settings of queues");
     if (n == 0)
-        return rota_error_set(&pending->error, ROTA_ERR_STALE, "there are no more settings");
+        return rota_error_set(&pending->error, ROTA_ERR_STALE, "all settings are written");
     for (size_t i = 0, begin = 0; i < n; begin = ends[i++])
         pairs[2 * i + 1] = rota_str_of(rows->bytes.data + begin, ends[i] - begin);
     request->config.name = pairs[0];
@@ -293,7 +293,7 @@ static void end_change(struct rota_broker_rows *rows, struct rota_broker_pending
 
 /* --- driving --- */
 
-static void begin(struct rota_broker_rows *rows)
+static void begin_jobs(struct rota_broker_rows *rows)
 {
     struct rota_work_broker *broker = rows->broker;
     broker->front.fsm.is_unread = false;
@@ -322,7 +322,7 @@ static bool carry_out(struct rota_broker_rows *rows, const struct rota_settings_
     bool has_event = false;
     *event = (struct rota_settings_event){.type = ROTA_SETTINGS_FAILED};
     if (todo->begin)
-        begin(rows);
+        begin_jobs(rows);
     if (todo->read)
         has_event = !ask_rows(rows, todo);
     else if (todo->write)

@@ -58,4 +58,4 @@ void rota_work_broker_rows_change_for(const struct rota_broker_request *request,
                                       struct rota_str queue, const struct rota_setting_edit *edit);
 
 /* Another node has changed a row: answers when it is in force here, or can't be read soon. */
-rota_broker_handler rota_work_broker_rows_changed;
+rota_broker_handler rota_work_broker_rows_hint_changed;

@@ -90,7 +90,7 @@ static void answer_changed(struct rota_broker_rows *rows, struct rota_server_cal
     rota_buffer_deinit(&records);
 }
 
-void rota_work_broker_rows_changed(struct rota_broker_request *request)
+void rota_work_broker_rows_hint_changed(struct rota_broker_request *request)
 {
     struct rota_broker_rows *rows = request->broker->rows;
     const struct rota_queue_changed *message = &request->as.changed;

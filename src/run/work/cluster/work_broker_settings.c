@@ -208,7 +208,7 @@ static void end_asking(struct asking *asking)
 }
 
 static void on_holders_end(void *data, struct rota_call *call,
-                            const struct rota_call_result *result)
+                           const struct rota_call_result *result)
 {
     struct asking *asking = data;
     struct rota_broker_settings *settings = asking->settings;

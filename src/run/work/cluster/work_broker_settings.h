@@ -1,5 +1,5 @@
-/* broker_settings: what nodes with jobs of their own send each other about nodes that may hold jobs.
- * Functions that take settings accept NULL. */
+/* broker_settings: what nodes with jobs of their own send each other about nodes that may hold
+ * jobs. Functions that take settings accept NULL. */
 #pragma once
 
 #include "run/work/broker/work_broker_front.h"

@@ -70,7 +70,7 @@ struct rota_broker_store {
     size_t bytes_max;  /* of a payload, of a result */
 
     struct rota_partition_fsm fsm;
-    bool is_driving; /* its actions are executed */
+    bool is_driving;             /* its actions are executed */
     struct rota_list_node dirty; /* by number */
     struct rota_map dirty_jobs;
     ROTA_VECTOR(struct rota_store_removal) removals; /* their texts are owned */

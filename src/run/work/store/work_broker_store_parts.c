@@ -276,8 +276,9 @@ void rota_work_broker_store_parts_work_look(struct rota_letter *letter)
 {
     struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
     struct rota_broker_store *store = own->store;
-    own->code = store->session ? rota_store_jobs_list_partitions(store->session, &store->list, &own->error)
-                               : rota_error_set(&own->error, ROTA_ERR_UNAVAILABLE, "not connected");
+    own->code = store->session
+                    ? rota_store_jobs_list_partitions(store->session, &store->list, &own->error)
+                    : rota_error_set(&own->error, ROTA_ERR_UNAVAILABLE, "not connected");
 }
 
 static void look_at_row(struct rota_broker_store *store, size_t row)
