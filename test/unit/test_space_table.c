@@ -18,6 +18,25 @@ static struct rota_str nodes[N_NODES] = {
     {"a:1", 3}, {"b:1", 3}, {"c:1", 3}, {"d:1", 3}, {"e:1", 3}};
 static struct rota_space_map map;
 static struct rota_space_feed feed;
+static struct rota_space_table table; /* of one that follows it */
+static struct rota_space_follower follower;
+
+static int set_up(void **state)
+{
+    (void)state;
+    rota_space_feed_init(&feed, 1);
+    rota_space_table_init(&table, 1);
+    follower = (struct rota_space_follower){0};
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    rota_space_table_deinit(&table);
+    rota_space_feed_deinit(&feed);
+    return 0;
+}
 
 static void begin(uint32_t n_shards, size_t n_nodes)
 {
@@ -29,7 +48,6 @@ static void begin(uint32_t n_shards, size_t n_nodes)
                                   .n_nodes = n_nodes,
                                   .shards = shards,
                                   .n_shards = n_shards};
-    rota_space_feed_init(&feed, 1);
     assert_true(rota_space_feed_update(&feed, &map, NULL));
 }
 
@@ -41,25 +59,24 @@ static void move(uint32_t shard, uint32_t owner)
     assert_true(rota_space_feed_update(&feed, &map, NULL));
 }
 
-static void put_claim(struct rota_space_table *table, uint32_t number)
+static void put_claim(uint32_t number)
 {
     const struct rota_space_shard *known = &feed.claims[number];
     size_t zone;
     const char *name = feed.zones[number / feed.n_shards];
-    assert_int_equal(rota_space_table_zone(table, rota_str(name), &zone, NULL), ROTA_OK);
+    assert_int_equal(rota_space_table_zone(&table, rota_str(name), &zone, NULL), ROTA_OK);
     const struct rota_space_table_claim claim = {
         .epoch = known->epoch,
         .owner = known->state == ROTA_SPACE_UNOWNED ? 0 : known->owner + 1,
         .is_moving = known->state == ROTA_SPACE_MOVING};
-    assert_int_equal(rota_space_table_claim(table, zone, number % feed.n_shards, &claim, NULL),
+    assert_int_equal(rota_space_table_claim(&table, zone, number % feed.n_shards, &claim, NULL),
                      ROTA_OK);
 }
 
 /* Send one piece; false when there is none. */
-static bool send_piece(struct rota_space_follower *follower, struct rota_space_table *table,
-                       struct rota_space_piece *piece)
+static bool send_piece(struct rota_space_follower *to, struct rota_space_piece *piece)
 {
-    if (!rota_space_feed_next(&feed, follower, piece))
+    if (!rota_space_feed_next(&feed, to, piece))
         return false;
     const struct rota_space_table_head head = {.history = feed.history,
                                                .version = feed.version,
@@ -67,37 +84,37 @@ static bool send_piece(struct rota_space_follower *follower, struct rota_space_t
                                                .is_whole = piece->is_whole,
                                                .engine = rota_str(feed.engine),
                                                .n_shards = feed.n_shards};
-    assert_int_equal(rota_space_table_begin(table, &head, NULL), ROTA_OK);
+    assert_int_equal(rota_space_table_begin(&table, &head, NULL), ROTA_OK);
     for (size_t i = 0; i < piece->n_nodes; i++)
-        assert_int_equal(
-            rota_space_table_node(table, piece->first_node + i, nodes[piece->first_node + i], NULL),
-            ROTA_OK);
+        assert_int_equal(rota_space_table_node(&table, piece->first_node + i,
+                                               nodes[piece->first_node + i], NULL),
+                         ROTA_OK);
     for (uint32_t i = 0; i < piece->n_claims; i++)
-        put_claim(table, piece->first_claim + i);
+        put_claim(piece->first_claim + i);
     for (uint64_t i = piece->from; i < piece->to; i++)
-        put_claim(table, rota_space_feed_claim(&feed, i));
-    assert_int_equal(rota_space_table_end(table, &head, NULL), ROTA_OK);
-    rota_space_feed_sent(&feed, follower, piece);
+        put_claim(rota_space_feed_claim(&feed, i));
+    assert_int_equal(rota_space_table_end(&table, &head, NULL), ROTA_OK);
+    rota_space_feed_sent(&feed, to, piece);
     return true;
 }
 
-static size_t send_all(struct rota_space_follower *follower, struct rota_space_table *table)
+static size_t send_all(struct rota_space_follower *to)
 {
     struct rota_space_piece piece;
     bool is_whole = true;
     size_t n = 0;
-    for (; send_piece(follower, table, &piece); n++)
+    for (; send_piece(to, &piece); n++)
         is_whole = piece.is_whole;
     assert_true(is_whole);
     return n;
 }
 
-static void assert_same(struct rota_space_table *table)
+static void assert_same(void)
 {
     struct rota_space_table_shard shard;
-    assert_int_equal(table->now.n_shards, map.n_shards);
+    assert_int_equal(table.now.n_shards, map.n_shards);
     for (uint32_t i = 0; i < map.n_shards; i++) {
-        assert_true(rota_space_table_look(table, 0, i, true, &shard));
+        assert_true(rota_space_table_look(&table, 0, i, true, &shard));
         bool is_owned = shards[i].state == ROTA_SPACE_OWNED;
         assert_int_equal(shard.n_replicas, is_owned);
         assert_int_equal(shard.is_moving, shards[i].state == ROTA_SPACE_MOVING);
@@ -108,21 +125,12 @@ static void assert_same(struct rota_space_table *table)
     }
 }
 
-static void end(struct rota_space_table *table)
-{
-    rota_space_table_deinit(table);
-    rota_space_feed_deinit(&feed);
-}
-
 static void snapshot_comes_in_parts_then_changes(void **state)
 {
-    struct rota_space_table table;
-    struct rota_space_follower follower = {0};
     (void)state;
     begin(MANY, 3);
-    rota_space_table_init(&table, 1);
-    assert_int_equal(send_all(&follower, &table), 3);
-    assert_same(&table);
+    assert_int_equal(send_all(&follower), 3);
+    assert_same();
 
     move(7, 2);
     move(MANY - 1, ROTA_SPACE_NOBODY);
@@ -130,41 +138,34 @@ static void snapshot_comes_in_parts_then_changes(void **state)
     move(8, 3);
     shards[9].state = ROTA_SPACE_MOVING;
     assert_true(rota_space_feed_update(&feed, &map, NULL));
-    assert_int_equal(send_all(&follower, &table), 1);
-    assert_same(&table);
-    assert_int_equal(send_all(&follower, &table), 0);
-    end(&table);
+    assert_int_equal(send_all(&follower), 1);
+    assert_same();
+    assert_int_equal(send_all(&follower), 0);
 }
 
 static void changes_during_a_snapshot_are_not_lost(void **state)
 {
-    struct rota_space_table table;
-    struct rota_space_follower follower = {0};
     struct rota_space_piece piece;
     (void)state;
     begin(MANY, 3);
-    rota_space_table_init(&table, 1);
-    assert_true(send_piece(&follower, &table, &piece));
+    assert_true(send_piece(&follower, &piece));
     move(1, 2); /* in the part that was sent, and in one that was not */
     move(MANY - 1, 2);
     assert_false(table.is_known);
-    assert_int_equal(send_all(&follower, &table), 3);
-    assert_same(&table);
-    end(&table);
+    assert_int_equal(send_all(&follower), 3);
+    assert_same();
 }
 
 static void map_in_use_stays_whole_while_a_snapshot_comes(void **state)
 {
-    struct rota_space_table table;
-    struct rota_space_follower follower = {0}, other = {0};
+    struct rota_space_follower other = {0};
     struct rota_space_table_shard shard;
     struct rota_space_piece piece;
     (void)state;
     begin(MANY, 3);
-    rota_space_table_init(&table, 1);
-    send_all(&follower, &table);
+    send_all(&follower);
     move(1, 2);
-    assert_true(send_piece(&other, &table, &piece)); /* from another directory */
+    assert_true(send_piece(&other, &piece)); /* from another directory */
     assert_true(rota_space_table_look(&table, 0, MANY - 1, true, &shard));
     assert_int_equal(shard.n_replicas, 1);
     assert_true(rota_space_table_look(&table, 0, 1, true, &shard));
@@ -172,69 +173,59 @@ static void map_in_use_stays_whole_while_a_snapshot_comes(void **state)
     rota_space_table_pause(&table); /* which has gone */
     assert_true(rota_space_table_look(&table, 0, MANY - 1, true, &shard));
     rota_space_feed_resume(&feed, table.history, table.version, &follower);
-    assert_int_equal(send_all(&follower, &table), 1);
-    assert_same(&table);
-    end(&table);
+    assert_int_equal(send_all(&follower), 1);
+    assert_same();
 }
 
 static void a_snapshot_that_starts_again_replaces_its_first_parts(void **state)
 {
-    struct rota_space_table table;
-    struct rota_space_follower follower = {0}, other = {0};
+    struct rota_space_follower other = {0};
     struct rota_space_piece piece;
     struct rota_str before = nodes[0];
     (void)state;
     begin(MANY, 3);
-    rota_space_table_init(&table, 1);
-    assert_true(send_piece(&follower, &table, &piece));
+    assert_true(send_piece(&follower, &piece));
     assert_false(piece.is_whole);
     nodes[0] = rota_str("x:1"); /* another directory numbers them otherwise */
-    send_all(&other, &table);
-    assert_same(&table);
+    send_all(&other);
+    assert_same();
     nodes[0] = before;
-    end(&table);
 }
 
 static void a_follower_resumes_where_it_was(void **state)
 {
-    struct rota_space_table table;
-    struct rota_space_follower follower = {0};
     struct rota_space_piece piece;
     (void)state;
     begin(100, 3);
-    rota_space_table_init(&table, 1);
-    send_all(&follower, &table);
+    send_all(&follower);
     move(7, 2);
-    send_all(&follower, &table);
+    send_all(&follower);
     map.n_nodes = 4;
     move(8, 3);
     move(9, 3);
     rota_space_feed_resume(&feed, table.history, table.version, &follower);
-    assert_true(send_piece(&follower, &table, &piece));
+    assert_true(send_piece(&follower, &piece));
     assert_false(piece.is_snapshot);
     assert_int_equal(piece.to - piece.from, 2);
-    assert_same(&table);
+    assert_same();
 
     rota_space_feed_resume(&feed, table.history, table.version, &follower);
-    assert_true(send_piece(&follower, &table, &piece)); /* so that it knows that this is all */
+    assert_true(send_piece(&follower, &piece)); /* so that it knows that this is all */
     assert_true(piece.is_whole && !piece.is_snapshot && piece.from == piece.to);
     assert_false(rota_space_feed_next(&feed, &follower, &piece));
     rota_space_feed_resume(&feed, table.history + 1, table.version, &follower);
     assert_true(rota_space_feed_next(&feed, &follower, &piece) && piece.is_snapshot);
     rota_space_feed_resume(&feed, table.history, table.version + 1, &follower);
     assert_true(rota_space_feed_next(&feed, &follower, &piece) && piece.is_snapshot);
-    end(&table);
 }
 
 static void a_follower_that_is_far_behind_gets_a_snapshot(void **state)
 {
-    struct rota_space_table table;
-    struct rota_space_follower follower = {0}, late;
+    struct rota_space_follower late;
     struct rota_space_piece piece;
     (void)state;
     begin(100, 3);
-    rota_space_table_init(&table, 1);
-    send_all(&follower, &table);
+    send_all(&follower);
     late = follower;
     for (uint32_t i = 0; i < ROTA_SPACE_FEED_CHANGES_MIN; i++)
         move(i % 100, i % 3);
@@ -245,26 +236,21 @@ static void a_follower_that_is_far_behind_gets_a_snapshot(void **state)
     assert_true(piece.is_snapshot);
     rota_space_feed_resume(&feed, table.history, table.version, &late);
     assert_true(rota_space_feed_next(&feed, &late, &piece) && piece.is_snapshot);
-    send_all(&late, &table);
-    assert_same(&table);
-    end(&table);
+    send_all(&late);
+    assert_same();
 }
 
 static void another_number_of_shards_is_another_history(void **state)
 {
-    struct rota_space_table table;
-    struct rota_space_follower follower = {0};
     (void)state;
     begin(100, 3);
-    rota_space_table_init(&table, 1);
-    send_all(&follower, &table);
+    send_all(&follower);
     uint64_t history = feed.history;
     map.n_shards = 50;
     assert_true(rota_space_feed_update(&feed, &map, NULL));
     assert_true(feed.history != history);
-    send_all(&follower, &table);
-    assert_same(&table);
-    end(&table);
+    send_all(&follower);
+    assert_same();
 }
 
 static void fewer_nodes_are_another_history(void **state)
@@ -278,7 +264,6 @@ static void fewer_nodes_are_another_history(void **state)
     map.n_nodes = 3; /* their numbers mean others now */
     assert_true(rota_space_feed_update(&feed, &map, NULL));
     assert_true(feed.history != history && feed.history != 0);
-    rota_space_feed_deinit(&feed);
 }
 
 static void another_node_under_a_number_is_another_history(void **state)
@@ -291,26 +276,22 @@ static void another_node_under_a_number_is_another_history(void **state)
     assert_true(rota_space_feed_update(&feed, &map, NULL));
     assert_true(feed.history != history);
     nodes[1] = before;
-    rota_space_feed_deinit(&feed);
 }
 
 static void a_shard_has_a_claim_in_each_zone(void **state)
 {
     const struct rota_str names[] = {rota_str("east"), rota_str("west"), rota_str("north")};
     struct rota_space_zones zones = {names, 2};
-    struct rota_space_table table;
-    struct rota_space_follower follower = {0};
     struct rota_space_table_shard shard;
     struct rota_space_piece piece;
     (void)state;
     begin(100, 3);
-    rota_space_table_init(&table, 1);
     for (uint32_t i = 0; i < 200; i++)
         shards[i] = (struct rota_space_shard){.epoch = 1 + i, .owner = i < 100 ? 0 : 1};
     uint64_t history = feed.history;
     assert_true(rota_space_feed_update(&feed, &map, &zones));
     assert_true(feed.history != history);
-    send_all(&follower, &table);
+    send_all(&follower);
     assert_int_equal(table.now.n_shards, 100);
     assert_true(rota_space_table_look(&table, 0, 99, true, &shard));
     assert_int_equal(shard.n_replicas, 2);
@@ -323,7 +304,7 @@ static void a_shard_has_a_claim_in_each_zone(void **state)
 
     shards[107].epoch = 300; /* shard 7 in the west */
     assert_true(rota_space_feed_update(&feed, &map, &zones));
-    assert_true(send_piece(&follower, &table, &piece));
+    assert_true(send_piece(&follower, &piece));
     assert_true(!piece.is_snapshot && piece.to - piece.from == 1);
     assert_true(rota_space_table_look(&table, 0, 7, true, &shard));
     assert_true(shard.replicas[0].epoch == 8 && shard.replicas[1].epoch == 300);
@@ -336,12 +317,10 @@ static void a_shard_has_a_claim_in_each_zone(void **state)
     zones.names = (const struct rota_str[]){names[0], names[1], rota_str("south")};
     assert_true(rota_space_feed_update(&feed, &map, &zones));
     assert_true(feed.history != history);
-    end(&table);
 }
 
 static void a_map_that_is_not_known_yet_is_not_fed(void **state)
 {
-    struct rota_space_follower follower = {0};
     struct rota_space_piece piece;
     (void)state;
     begin(100, 3);
@@ -359,29 +338,24 @@ static void a_map_that_is_not_known_yet_is_not_fed(void **state)
 
 static void another_engine_is_news_without_claims(void **state)
 {
-    struct rota_space_table table;
-    struct rota_space_follower follower = {0};
     struct rota_space_piece piece;
     (void)state;
     begin(100, 3);
-    rota_space_table_init(&table, 1);
-    send_all(&follower, &table);
+    send_all(&follower);
     assert_true(rota_space_feed_update(&feed, &map, NULL)); /* nothing new */
     assert_int_equal(feed.version, 1);
     map.engine = rota_str("lease");
     assert_true(rota_space_feed_update(&feed, &map, NULL));
     assert_int_equal(feed.version, 2);
-    assert_true(send_piece(&follower, &table, &piece));
+    assert_true(send_piece(&follower, &piece));
     assert_true(piece.is_whole && piece.from == piece.to && piece.n_claims == 0);
     assert_string_equal(table.engine, "lease");
     assert_int_equal(table.version, 2);
-    assert_int_equal(send_all(&follower, &table), 0);
-    end(&table);
+    assert_int_equal(send_all(&follower), 0);
 }
 
 static void claims_wait_until_all_nodes_are_sent(void **state)
 {
-    struct rota_space_follower follower = {0};
     struct rota_space_piece piece;
     (void)state;
     static struct rota_str many[2 * ROTA_SPACE_FEED_NODES + 1];
@@ -402,29 +376,24 @@ static void claims_wait_until_all_nodes_are_sent(void **state)
     assert_true(piece.n_nodes == 1 && piece.n_claims == 100 && piece.is_whole);
     rota_space_feed_sent(&feed, &follower, &piece);
     assert_false(rota_space_feed_next(&feed, &follower, &piece));
-    rota_space_feed_deinit(&feed);
 }
 
 static void many_changes_come_in_parts(void **state)
 {
-    struct rota_space_table table;
-    struct rota_space_follower follower = {0};
     struct rota_space_piece piece;
     (void)state;
     begin(MANY, 3);
-    rota_space_table_init(&table, 1);
-    send_all(&follower, &table);
+    send_all(&follower);
     for (uint32_t i = 0; i < MANY; i++)
         shards[i].epoch = 2;
     assert_true(rota_space_feed_update(&feed, &map, NULL));
     assert_int_equal(feed.version, 2);
-    assert_true(send_piece(&follower, &table, &piece));
+    assert_true(send_piece(&follower, &piece));
     assert_true(piece.to - piece.from == ROTA_SPACE_FEED_PIECE && !piece.is_whole);
     assert_int_equal(table.version, 1); /* until it is whole */
-    assert_int_equal(send_all(&follower, &table), 2);
+    assert_int_equal(send_all(&follower), 2);
     assert_int_equal(table.version, 2);
-    assert_same(&table);
-    end(&table);
+    assert_same();
 }
 
 static void each_part_of_a_snapshot_knows_its_last_change(void **state)
@@ -437,12 +406,10 @@ static void each_part_of_a_snapshot_knows_its_last_change(void **state)
     assert_int_equal(feed.changed[0], 3);
     assert_int_equal(feed.changed[1], 1);
     assert_int_equal(feed.changed[2], 0);
-    rota_space_feed_deinit(&feed);
 }
 
 static void a_follower_resumes_from_a_full_ring_if_all_it_lacks_is_there(void **state)
 {
-    struct rota_space_follower follower = {0};
     struct rota_space_piece piece;
     (void)state;
     begin(100, 3);
@@ -460,7 +427,6 @@ static void a_follower_resumes_from_a_full_ring_if_all_it_lacks_is_there(void **
     assert_true(rota_space_feed_next(&feed, &follower, &piece) && piece.is_snapshot);
     rota_space_feed_resume(&feed, feed.history, 0, &follower);
     assert_true(rota_space_feed_next(&feed, &follower, &piece) && piece.is_snapshot);
-    rota_space_feed_deinit(&feed);
 }
 
 static struct rota_replica claim_of(const char *address, uint64_t epoch)
@@ -470,15 +436,12 @@ static struct rota_replica claim_of(const char *address, uint64_t epoch)
 
 static void a_learned_claim_counts_until_the_directory_has_it(void **state)
 {
-    struct rota_space_table table;
-    struct rota_space_follower follower = {0};
     struct rota_space_table_shard shard;
     struct rota_replica claim = claim_of("x:1", 2), old = claim_of("y:1", 1);
     (void)state;
     begin(100, 3);
-    rota_space_table_init(&table, 1);
     assert_false(rota_space_table_learn(&table, 0, 7, &claim)); /* there is no map */
-    send_all(&follower, &table);
+    send_all(&follower);
     assert_false(rota_space_table_learn(&table, 0, 7, &old));
     assert_true(rota_space_table_learn(&table, 0, 7, &claim));
     assert_false(rota_space_table_learn(&table, 0, 7, &claim));
@@ -492,39 +455,31 @@ static void a_learned_claim_counts_until_the_directory_has_it(void **state)
 
     assert_true(rota_space_table_learn(&table, 0, 8, &claim));
     move(8, 1);
-    send_all(&follower, &table);
+    send_all(&follower);
     assert_true(rota_space_table_look(&table, 1, 8, true, &shard));
     assert_false(shard.replicas[0].is_learned);
     assert_int_equal(table.learned.size, 0);
-    end(&table);
 }
 
 static void learned_claims_are_bounded(void **state)
 {
-    struct rota_space_table table;
-    struct rota_space_follower follower = {0};
     struct rota_replica claim = claim_of("x:1", 2);
     (void)state;
     begin(MANY, 3);
-    rota_space_table_init(&table, 1);
-    send_all(&follower, &table);
+    send_all(&follower);
     size_t n = 0;
     for (uint32_t i = 0; i < MANY; i++)
         n += rota_space_table_learn(&table, 0, i, &claim);
     assert_int_equal(n, ROTA_SPACE_TABLE_LEARNED_MAX);
-    end(&table);
 }
 
 static void a_later_claim_replaces_one_that_was_learned(void **state)
 {
-    struct rota_space_table table;
-    struct rota_space_follower follower = {0};
     struct rota_space_table_shard shard;
     struct rota_replica first = claim_of("x:1", 2), second = claim_of("y:1", 3);
     (void)state;
     begin(100, 3);
-    rota_space_table_init(&table, 1);
-    send_all(&follower, &table);
+    send_all(&follower);
     assert_true(rota_space_table_learn(&table, 0, 7, &second));
     assert_false(rota_space_table_learn(&table, 0, 7, &first));
     /* When the later one is over, the earlier one is news again. */
@@ -535,32 +490,25 @@ static void a_later_claim_replaces_one_that_was_learned(void **state)
         rota_space_table_look(&table, 2 * ROTA_SPACE_TABLE_LEARNED_FOR - 1, 7, true, &shard));
     assert_int_equal(shard.n_replicas, 1);
     assert_true(rota_str_is_equal(shard.replicas[0].address, rota_str("y:1")));
-    end(&table);
 }
 
 static void a_claim_without_a_proper_address_is_not_learned(void **state)
 {
     static char text[ROTA_SHARD_NAME_MAX + 1];
-    struct rota_space_table table;
-    struct rota_space_follower follower = {0};
     struct rota_replica claim = claim_of("", 2);
     (void)state;
     memset(text, 'x', sizeof text);
     begin(100, 3);
-    rota_space_table_init(&table, 1);
-    send_all(&follower, &table);
+    send_all(&follower);
     assert_false(rota_space_table_learn(&table, 0, 7, &claim));
     claim.address = rota_str_of(text, sizeof text);
     assert_false(rota_space_table_learn(&table, 0, 7, &claim));
     claim.address.size--;
     assert_true(rota_space_table_learn(&table, 0, 7, &claim));
-    end(&table);
 }
 
 static void the_first_claim_of_a_shard_is_learned(void **state)
 {
-    struct rota_space_table table;
-    struct rota_space_follower follower = {0};
     struct rota_space_table_shard shard;
     struct rota_replica claim = claim_of("x:1", 1);
     (void)state;
@@ -569,24 +517,19 @@ static void the_first_claim_of_a_shard_is_learned(void **state)
     rota_space_feed_deinit(&feed);
     rota_space_feed_init(&feed, 1);
     assert_true(rota_space_feed_update(&feed, &map, NULL));
-    rota_space_table_init(&table, 1);
-    send_all(&follower, &table);
+    send_all(&follower);
     assert_true(rota_space_table_look(&table, 0, 7, true, &shard));
     assert_int_equal(shard.n_replicas, 0);
     assert_true(rota_space_table_learn(&table, 0, 7, &claim));
     assert_true(rota_space_table_look(&table, 0, 7, true, &shard));
     assert_true(shard.n_replicas == 1 && shard.replicas[0].epoch == 1);
-    end(&table);
 }
 
 static void changes_must_be_of_the_history_and_the_shards_that_are_known(void **state)
 {
-    struct rota_space_table table;
-    struct rota_space_follower follower = {0};
     (void)state;
     begin(100, 3);
-    rota_space_table_init(&table, 1);
-    send_all(&follower, &table);
+    send_all(&follower);
     const struct rota_space_table_head head = {
         .history = table.history, .version = 2, .n_shards = 100};
     struct rota_space_table_head bad = head;
@@ -603,7 +546,6 @@ static void changes_must_be_of_the_history_and_the_shards_that_are_known(void **
     assert_int_equal(rota_space_table_end(&table, &head, NULL), ROTA_OK);
     assert_int_equal(table.n_updates, n_updates + 1); /* waiting calls look again */
     assert_int_equal(table.version, 1);               /* it is not whole */
-    end(&table);
 }
 
 static void names_have_a_bound_and_no_nul(void **state)
@@ -612,11 +554,9 @@ static void names_have_a_bound_and_no_nul(void **state)
     const struct rota_str too_long = {text, sizeof text}, longest = {text, sizeof text - 1};
     const struct rota_space_table_head head = {
         .history = 1, .version = 1, .is_snapshot = true, .n_shards = ROTA_SPACE_SHARDS_MAX};
-    struct rota_space_table table;
     size_t zone;
     (void)state;
     memset(text, 'x', sizeof text);
-    rota_space_table_init(&table, 1);
     assert_int_equal(rota_space_table_begin(&table, &head, NULL), ROTA_OK);
     assert_int_equal(rota_space_table_node(&table, 0, too_long, NULL), ROTA_ERR_INVALID);
     assert_int_equal(rota_space_table_node(&table, 0, longest, NULL), ROTA_OK);
@@ -628,12 +568,10 @@ static void names_have_a_bound_and_no_nul(void **state)
         assert_int_equal(rota_space_table_node(&table, i, rota_str("a"), NULL), ROTA_OK);
     assert_int_equal(rota_space_table_node(&table, ROTA_SPACE_NODES_MAX, rota_str("a"), NULL),
                      ROTA_ERR_INVALID);
-    rota_space_table_deinit(&table);
 }
 
 static void a_hostile_directory_is_rejected(void **state)
 {
-    struct rota_space_table table;
     struct rota_space_table_head head = {
         .history = 1, .version = 1, .is_snapshot = true, .is_whole = true, .n_shards = 4};
     struct rota_space_table_claim claim = {.epoch = 1, .owner = 2};
@@ -641,7 +579,6 @@ static void a_hostile_directory_is_rejected(void **state)
     char name[16];
     size_t zone;
     (void)state;
-    rota_space_table_init(&table, 1);
     struct rota_space_table_head bad = head;
     bad.n_shards = 0;
     assert_int_equal(rota_space_table_begin(&table, &bad, &error), ROTA_ERR_INVALID);
@@ -678,18 +615,15 @@ static void a_hostile_directory_is_rejected(void **state)
     rota_space_table_abort(&table);
     assert_false(table.is_known);
     assert_int_equal(table.history, 0);
-    rota_space_table_deinit(&table);
 }
 
 static void owners_of_all_zones_are_replicas(void **state)
 {
-    struct rota_space_table table;
     struct rota_space_table_head head = {
         .history = 1, .version = 1, .is_snapshot = true, .is_whole = true, .n_shards = 2};
     struct rota_space_table_shard shard;
     size_t east, west;
     (void)state;
-    rota_space_table_init(&table, 1);
     assert_int_equal(rota_space_table_begin(&table, &head, NULL), ROTA_OK);
     rota_space_table_node(&table, 0, rota_str("a:1"), NULL);
     rota_space_table_node(&table, 1, rota_str("b:1"), NULL);
@@ -708,37 +642,38 @@ static void owners_of_all_zones_are_replicas(void **state)
     struct rota_replica claim = claim_of("x:1", 9); /* of which zone? */
     assert_false(rota_space_table_learn(&table, 0, 0, &claim));
     assert_false(rota_space_table_look(&table, 0, 2, true, &shard));
-    rota_space_table_deinit(&table);
 }
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(snapshot_comes_in_parts_then_changes),
-        cmocka_unit_test(changes_during_a_snapshot_are_not_lost),
-        cmocka_unit_test(map_in_use_stays_whole_while_a_snapshot_comes),
-        cmocka_unit_test(a_snapshot_that_starts_again_replaces_its_first_parts),
-        cmocka_unit_test(a_follower_resumes_where_it_was),
-        cmocka_unit_test(a_follower_that_is_far_behind_gets_a_snapshot),
-        cmocka_unit_test(another_number_of_shards_is_another_history),
-        cmocka_unit_test(fewer_nodes_are_another_history),
-        cmocka_unit_test(another_node_under_a_number_is_another_history),
-        cmocka_unit_test(a_shard_has_a_claim_in_each_zone),
-        cmocka_unit_test(a_map_that_is_not_known_yet_is_not_fed),
-        cmocka_unit_test(another_engine_is_news_without_claims),
-        cmocka_unit_test(claims_wait_until_all_nodes_are_sent),
-        cmocka_unit_test(many_changes_come_in_parts),
-        cmocka_unit_test(each_part_of_a_snapshot_knows_its_last_change),
-        cmocka_unit_test(a_follower_resumes_from_a_full_ring_if_all_it_lacks_is_there),
-        cmocka_unit_test(a_learned_claim_counts_until_the_directory_has_it),
-        cmocka_unit_test(learned_claims_are_bounded),
-        cmocka_unit_test(a_later_claim_replaces_one_that_was_learned),
-        cmocka_unit_test(a_claim_without_a_proper_address_is_not_learned),
-        cmocka_unit_test(the_first_claim_of_a_shard_is_learned),
-        cmocka_unit_test(changes_must_be_of_the_history_and_the_shards_that_are_known),
-        cmocka_unit_test(names_have_a_bound_and_no_nul),
-        cmocka_unit_test(a_hostile_directory_is_rejected),
-        cmocka_unit_test(owners_of_all_zones_are_replicas),
+        TEST(snapshot_comes_in_parts_then_changes),
+        TEST(changes_during_a_snapshot_are_not_lost),
+        TEST(map_in_use_stays_whole_while_a_snapshot_comes),
+        TEST(a_snapshot_that_starts_again_replaces_its_first_parts),
+        TEST(a_follower_resumes_where_it_was),
+        TEST(a_follower_that_is_far_behind_gets_a_snapshot),
+        TEST(another_number_of_shards_is_another_history),
+        TEST(fewer_nodes_are_another_history),
+        TEST(another_node_under_a_number_is_another_history),
+        TEST(a_shard_has_a_claim_in_each_zone),
+        TEST(a_map_that_is_not_known_yet_is_not_fed),
+        TEST(another_engine_is_news_without_claims),
+        TEST(claims_wait_until_all_nodes_are_sent),
+        TEST(many_changes_come_in_parts),
+        TEST(each_part_of_a_snapshot_knows_its_last_change),
+        TEST(a_follower_resumes_from_a_full_ring_if_all_it_lacks_is_there),
+        TEST(a_learned_claim_counts_until_the_directory_has_it),
+        TEST(learned_claims_are_bounded),
+        TEST(a_later_claim_replaces_one_that_was_learned),
+        TEST(a_claim_without_a_proper_address_is_not_learned),
+        TEST(the_first_claim_of_a_shard_is_learned),
+        TEST(changes_must_be_of_the_history_and_the_shards_that_are_known),
+        TEST(names_have_a_bound_and_no_nul),
+        TEST(a_hostile_directory_is_rejected),
+        TEST(owners_of_all_zones_are_replicas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

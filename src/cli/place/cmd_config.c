@@ -206,37 +206,38 @@ static void explain(const struct rota_config *config, const struct config *optio
                         (enum rota_task_type)options->type, origins);
 }
 
-static int show(const struct rota_cli_command *command, const char *path,
-                const struct config *options)
+static int show(const struct rota_cli_command *command, int argc, char *const *argv)
 {
+    struct config options = {0};
+    struct rota_option_list arguments;
     struct rota_config_origin origins[ROTA_SETTINGS];
     struct rota_buffer buffer = {0};
     struct rota_config *config = NULL;
     struct rota_error error;
+    int code;
 
-    if (read_config(path, &config, &error))
+    if (!rota_cli_parse(command, argc, argv, &options, &arguments, &code))
+        return code;
+    if ((options.queue && rota_queue_options_check(command->command.name, options.namespace_id,
+                                                   options.queue, &error)) ||
+        read_config(arguments.items[0], &config, &error))
         return rota_cli_fail_error(&error);
-    if (options->queue)
-        explain(config, options, origins);
+    if (options.queue)
+        explain(config, &options, origins);
     else
         rota_config_explain(config, rota_str(""), rota_str(""), ROTA_TASK_UNSPECIFIED, origins);
-    bool is_json = options->json || options->output == ROTA_TABLE_JSON;
+    bool is_json = options.json || options.output == ROTA_TABLE_JSON;
     if (is_json)
         append_settings(&buffer, origins);
     else
         append_rows(&buffer, origins);
     rota_config_unref(config); /* owns what the origins point to */
-    return is_json ? rota_cli_print(&buffer) : rota_cli_answer(command, options->output, &buffer);
+    return is_json ? rota_cli_print(&buffer) : rota_cli_answer(command, options.output, &buffer);
 }
 
 static int run_check(int argc, char *const *argv)
 {
-    struct config options = {0};
-    struct rota_option_list arguments;
-    int code;
-    if (!rota_cli_parse(&rota_cmd_config_check, argc, argv, &options, &arguments, &code))
-        return code;
-    return show(&rota_cmd_config_check, arguments.items[0], &options);
+    return show(&rota_cmd_config_check, argc, argv);
 }
 
 const struct rota_cli_command rota_cmd_config_check = {
@@ -263,15 +264,7 @@ const struct rota_cli_command rota_cmd_config_check = {
 
 static int run_show(int argc, char *const *argv)
 {
-    struct config options = {0};
-    struct rota_option_list arguments;
-    struct rota_error error;
-    int code;
-    if (!rota_cli_parse(&rota_cmd_config_show, argc, argv, &options, &arguments, &code))
-        return code;
-    if (rota_queue_options_check("config show", options.namespace_id, options.queue, &error))
-        return rota_cli_fail_error(&error);
-    return show(&rota_cmd_config_show, arguments.items[0], &options);
+    return show(&rota_cmd_config_show, argc, argv);
 }
 
 const struct rota_cli_command rota_cmd_config_show = {
