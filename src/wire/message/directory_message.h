@@ -1,6 +1,7 @@
 /* directory_message: the messages of rota.v1.Directory, proto/rota/v1/directory.proto, as structs.
  *
- * Each struct has a type, ROTA_DIRECTORY_..., for rota_message_encode() and rota_message_decode(). */
+ * Each struct has a type, ROTA_DIRECTORY_..., for rota_message_encode() and rota_message_decode().
+ */
 #pragma once
 
 #include "wire/message/message.h"
