@@ -1,7 +1,7 @@
 /* A server of a space, for test_service.py: service_server STORE SPACE SHARDS.
  *
- * It serves the shards that it owns, and replies with the request. On SIGTERM it hands its shards
- * over, then lets its calls end. */
+ * It serves the shards that it owns, and replies with the request. It is ready once the store has
+ * the space. On SIGTERM it hands its shards over, then lets its calls end. */
 #include <inttypes.h>
 #include <rota/experimental/rota.h>
 #include <signal.h>
@@ -33,6 +33,16 @@ static void on_stop(void *data, uint32_t shard, uint64_t epoch, rota_time until)
 {
     (void)data, (void)until;
     rota_space_stopped(space, shard, epoch);
+}
+
+static void on_change(void *data)
+{
+    static bool is_ready;
+    (void)data;
+    if (!is_ready && space && rota_space_map(space)->n_owned > 0) {
+        is_ready = true;
+        printf("ready grpc=%s\n", rota_server_address(server, 0));
+    }
 }
 
 static void on_drained(void *data, size_t n_cut)
@@ -81,11 +91,11 @@ int main(int argc, char **argv)
         .ttl = 2 * ROTA_SEC,
         .claims = claims,
         .on_stop = on_stop,
+        .on_change = on_change,
     };
     check(rota_space_open(&loop, store, &member, &space, &error), &error);
     uv_signal_init(&loop, &on_term);
     uv_signal_start(&on_term, on_signal, SIGTERM);
-    printf("ready grpc=%s\n", rota_server_address(server, 0));
     uv_run(&loop, UV_RUN_DEFAULT);
     rota_claims_free(claims);
     return uv_loop_close(&loop) != 0;
