@@ -161,6 +161,7 @@ def node_cases(node):
     yield jobs + "Visit", message(_1="192.0.2.1:7700", _2="q", _4=4096), False
     yield jobs + "Holders", message(_2=[message(_1=f"192.0.2.1:{i}") for i in range(1, 1025)]), True
     yield jobs + "Changed", message(_1=1, _2="q"), True
+    yield jobs + "Look", b"", True
     yield jobs + "Adopt", message(_1=ident, _2="q", _4=b"r" * (MESSAGE - 100)), False
 
 
