@@ -77,7 +77,8 @@ static void push_setting(struct row *row, const struct rota_work_record *setting
         row->layouts[row->n] = *setting->layout;
         row->settings[row->n].layout = &row->layouts[row->n];
     }
-    memcpy(row->keys[row->n], setting->key.data, setting->key.size);
+    if (setting->key.size > 0)
+        memcpy(row->keys[row->n], setting->key.data, setting->key.size);
     row->settings[row->n].key = rota_str_of(row->keys[row->n], setting->key.size);
     row->n++;
 }
