@@ -141,9 +141,14 @@ def drain_prints_its_plan_moves_all_and_is_undone():
         jobs = {entry["address"]: entry["jobs"] for entry in one.get("/api/v1/cluster")["nodes"]}
         busy = max((two, three), key=lambda node: jobs[node.name])
         path = f"/api/v1/nodes/{busy.name}/"
-        plan = one.post(path + "drain", {"is_dry_run": True})
+        # A node may have taken jobs by an earlier view of who serves queues; these still move.
+        plans = []
+        await_true(lambda: plans.append([one.post(f"/api/v1/nodes/{name}/drain", {"is_dry_run": True})
+                                         for name in (busy.name, busy.title, busy.name)])
+                   or plans[-1][0] == plans[-1][1] == plans[-1][2], "a plan that is the same by address and by name")
+        plan = plans[-1][0]
         assert not plan["is_done"] and plan["plan"][0].startswith(f"{busy.title} hands over"), plan
-        assert plan["node"] == busy.name and one.post(f"/api/v1/nodes/{busy.title}/drain", {"is_dry_run": True}) == plan
+        assert plan["node"] == busy.name, plan
         assert any("queue q: " in said and "of its 16 partitions" in said for said in plan["plan"]), plan
         assert states(one)[busy.name] == "serving"
 
