@@ -131,9 +131,9 @@ struct rota_space_options {
      * is still starting, but not for one that was refused. */
     bool is_start_answered;
 
-    /* The space has no shards (`n_shards` is 0, `engine` "ring" or NULL): its nodes own keys, by
-     * the ring of the nodes with their weights and zones. There are no starts and stops. A node is
-     * in the space while `members` has it as placed. */
+    /* The space has no shards (`n_shards` is 0, `engine` "ring" or NULL): its views name its nodes
+     * with their weights and zones, and nothing is started or stopped. A node is in the space while
+     * `members` has it as placed. */
     bool is_keyed;
 
     /* This node tries again to start a shard that it refused after this time, twice this after the

@@ -141,7 +141,7 @@ static void on_cluster(void *data, const struct rota_error *error, struct rota_s
         rota_topic_ask_queues(change->node, false, on_queues, change);
 }
 
-/* NULL: there is no such node, and the caller has the error. */
+/* NULL: there is no such node, and the caller got the error. */
 static struct change *make_change(struct rota_node *node, struct rota_str name,
                                   enum rota_store_member_state state,
                                   rota_node_on_changed *on_changed, void *data,

@@ -352,11 +352,6 @@ static void drive(struct rota_broker_rows *rows, struct rota_settings_event even
 
 /* --- changing --- */
 
-bool rota_work_broker_rows_have_room(const struct rota_broker_rows *rows)
-{
-    return !rows || rota_settings_fsm_has_room(&rows->fsm);
-}
-
 /* Without a store. */
 static enum rota_code change_here(struct rota_work_broker *broker, struct rota_str queue,
                                   struct rota_setting_change *change, uint64_t *number,
@@ -394,7 +389,7 @@ static struct rota_broker_pending_change *new_pending(struct rota_broker_rows *r
     enum rota_code code = rota_job_queue_check(queue, error);
     if (!code && !change->make)
         code = rota_broker_edit_check(&change->edit, error);
-    if (!code && !rota_work_broker_rows_have_room(rows))
+    if (!code && rows && !rota_settings_fsm_has_room(&rows->fsm))
         code = rota_error_set(error, ROTA_ERR_LIMIT, "%d changes of queues are waiting already",
                               ROTA_SETTINGS_CHANGES_MAX);
     struct rota_broker_pending_change *made = code ? NULL : calloc(1, sizeof *made);

@@ -45,9 +45,6 @@ uint64_t rota_work_broker_rows_version(const struct rota_broker_rows *rows);
 /* Another node knows this version. */
 void rota_work_broker_rows_hint(struct rota_broker_rows *rows, uint64_t version);
 
-/* Whether one more change can wait. */
-bool rota_work_broker_rows_have_room(const struct rota_broker_rows *rows);
-
 /* Change settings of a queue, for `author`. `change` is copied, with its texts. Its on_changed is
  * called once, maybe from inside, unless the broker closes. */
 void rota_work_broker_rows_change(struct rota_work_broker *broker, struct rota_str queue,
